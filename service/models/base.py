@@ -1,0 +1,30 @@
+"""The declarative base and the types that every table shares."""
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from sqlalchemy import DateTime, MetaData
+from sqlalchemy.orm import DeclarativeBase
+
+# Names that migrations can refer to.
+_NAMES = {
+    "ix": "ix_%(column_0_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(naming_convention=_NAMES)
+    type_annotation_map = {datetime: DateTime(timezone=True)}
+
+
+def new_id() -> str:
+    """A fresh identifier that tells nothing and collides with nothing."""
+    return uuid4().hex
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
