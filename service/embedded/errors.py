@@ -1,0 +1,33 @@
+"""What goes wrong with the embedded servers; every message is one line for a person."""
+
+from pathlib import Path
+
+
+class ServersError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class AlreadyRunningError(ServersError):
+    """Another process owns the data folder."""
+
+    def __init__(self, folder: Path, owner: int | None) -> None:
+        who = f" (process {owner})" if owner else ""
+        super().__init__(f"tallystick is already running on {folder}{who}")
+        self.folder = folder
+        self.owner = owner
+
+
+class NotInstalledError(ServersError):
+    """A server's program is missing."""
+
+    def __init__(self, program: str, setting: str) -> None:
+        super().__init__(
+            f"{program} is not installed: install tallystick-server[embedded], or set {setting}"
+        )
+
+
+class ServerStartError(ServersError):
+    """A server does not come up; its log says why."""
+
+    def __init__(self, program: str, log_file: Path) -> None:
+        super().__init__(f"{program} did not start; see {log_file}")

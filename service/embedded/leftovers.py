@@ -1,0 +1,46 @@
+"""Servers of a data folder that outlived their supervisor.
+
+No pid file is believed, since its number may belong to a stranger by now: a leftover is a process
+of the servers' user that runs the server's program with this very folder among its arguments.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+from signal import Signals
+
+import psutil
+
+STOP_SECONDS = 15.0
+
+
+def stop_leftovers(programs: frozenset[str], folder: Path, user: int, signal: Signals) -> None:
+    """Stop what still runs on a folder, with SIGKILL for what takes too long.
+
+    psutil checks the start time before it signals, so a process that took the number over in
+    between is safe.
+    """
+    leftovers = [
+        process
+        for process in psutil.process_iter(["cmdline", "uids"])
+        if _runs_on(process, programs, folder, user)
+    ]
+    for process in leftovers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(signal)
+    _, stubborn = psutil.wait_procs(leftovers, timeout=STOP_SECONDS)
+    for process in stubborn:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=STOP_SECONDS)
+
+
+def _runs_on(process: psutil.Process, programs: frozenset[str], folder: Path, user: int) -> bool:
+    command = process.info["cmdline"] or [""]
+    owner = process.info["uids"]
+    return (
+        os.path.basename(command[0]) in programs
+        and str(folder) in command
+        and owner is not None
+        and owner.real == user
+    )

@@ -1,0 +1,158 @@
+"""Starting, stopping and restarting the servers that this process owns."""
+
+import stat
+from pathlib import Path
+
+import pytest
+import redis
+from sqlalchemy import create_engine, make_url, text
+
+from service.embedded import AlreadyRunningError, EmbeddedServers
+from tests.embedded.processes import wait_until
+
+
+def write_row(url: str, value: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS kept (value text)"))
+        connection.execute(text("INSERT INTO kept VALUES (:value)"), {"value": value})
+    engine.dispose()
+
+
+def read_rows(url: str) -> list[str]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        rows = list(connection.scalars(text("SELECT value FROM kept ORDER BY value")))
+    engine.dispose()
+    return rows
+
+
+def test_both_servers_answer(private_servers: EmbeddedServers) -> None:
+    write_row(private_servers.database_url, "a")
+    assert read_rows(private_servers.database_url) == ["a"]
+    with redis.Redis.from_url(private_servers.redis_url) as client:
+        assert client.ping()
+
+
+def test_data_survives_a_stop_and_a_start(private_servers: EmbeddedServers) -> None:
+    write_row(private_servers.database_url, "a")
+    private_servers.stop()
+    private_servers.start()
+    assert read_rows(private_servers.database_url) == ["a"]
+
+
+def test_an_immediate_restart_keeps_the_address_and_every_commit(
+    private_servers: EmbeddedServers,
+) -> None:
+    url = private_servers.database_url
+    for number in range(5):
+        write_row(url, str(number))
+        private_servers.restart_postgres(immediate=True)
+    assert private_servers.database_url == url
+    assert read_rows(url) == ["0", "1", "2", "3", "4"]
+
+
+def test_an_orderly_restart_keeps_the_data(private_servers: EmbeddedServers) -> None:
+    write_row(private_servers.database_url, "a")
+    private_servers.restart_postgres()
+    assert read_rows(private_servers.database_url) == ["a"]
+
+
+def test_redis_stops_and_starts_empty_at_the_same_address(private_servers: EmbeddedServers) -> None:
+    url = private_servers.redis_url
+    with redis.Redis.from_url(url, retry=None) as client:
+        client.set("key", "value")
+        private_servers.stop_redis()
+        with pytest.raises(redis.ConnectionError):
+            client.ping()
+        private_servers.start_redis()
+        assert private_servers.redis_url == url
+        assert client.get("key") is None
+
+
+def test_commits_wait_for_the_disk(private_servers: EmbeddedServers) -> None:
+    engine = create_engine(private_servers.database_url)
+    with engine.connect() as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            assert connection.scalar(text(f"SHOW {setting}")) == "on"
+    engine.dispose()
+
+
+def test_no_port_is_open_and_the_sockets_are_private(private_servers: EmbeddedServers) -> None:
+    engine = create_engine(private_servers.database_url)
+    with engine.connect() as connection:
+        assert connection.scalar(text("SHOW listen_addresses")) == ""
+    engine.dispose()
+    with redis.Redis.from_url(private_servers.redis_url) as client:
+        assert client.config_get("port") == {"port": "0"}
+    sockets = Path(str(make_url(private_servers.database_url).query["host"]))
+    assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+
+
+def test_the_database_log_keeps_no_statements(private_servers: EmbeddedServers) -> None:
+    engine = create_engine(private_servers.database_url)
+    with engine.connect() as connection, pytest.raises(Exception, match="canary"):
+        connection.execute(text("SELECT 'canary'::int"))
+    engine.dispose()
+    log = private_servers.log_file("postgres").read_text()
+    assert "SELECT 'canary'" not in log
+
+
+def test_a_second_start_on_the_folder_is_refused_in_one_line(
+    private_servers: EmbeddedServers,
+) -> None:
+    with pytest.raises(AlreadyRunningError) as caught:
+        EmbeddedServers(private_servers.data_dir).start()
+    assert str(private_servers.data_dir) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert read_version(private_servers.database_url)  # And the first goes on undisturbed.
+
+
+def test_the_folder_is_free_again_after_a_stop(private_servers: EmbeddedServers) -> None:
+    private_servers.stop()
+    with EmbeddedServers(private_servers.data_dir) as second:
+        assert read_version(second.database_url)
+
+
+def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
+    servers_folder: Path,
+) -> None:
+    folder = servers_folder / ("long" * 30) / "with spaces and ünïcode %41"
+    folder.parent.mkdir(mode=0o711)
+    servers = EmbeddedServers(folder)
+    with servers:
+        sockets = Path(str(make_url(servers.database_url).query["host"]))
+        assert len(str(sockets)) < 60
+        assert read_version(servers.database_url)
+        with redis.Redis.from_url(servers.redis_url) as client:
+            assert client.ping()
+    assert not sockets.exists()
+
+
+def test_a_folder_with_an_odd_name_works(servers_folder: Path) -> None:
+    with EmbeddedServers(servers_folder / "ö % ?#&' x") as servers:
+        assert read_version(servers.database_url)
+        with redis.Redis.from_url(servers.redis_url) as client:
+            assert client.ping()
+
+
+def test_an_interrupted_first_start_is_begun_anew(servers_folder: Path) -> None:
+    folder = servers_folder / "interrupted"
+    (folder / "servers/postgres.unfinished/base").mkdir(parents=True)
+    folder.chmod(0o711)
+    with EmbeddedServers(folder) as servers:
+        assert read_version(servers.database_url)
+
+
+def test_stop_may_be_called_twice(private_servers: EmbeddedServers) -> None:
+    private_servers.stop()
+    private_servers.stop()
+    assert not wait_until(lambda: private_servers.supervisor.is_running(), seconds=0.1)
+
+
+def read_version(url: str) -> str:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        version = str(connection.scalar(text("SHOW server_version")))
+    engine.dispose()
+    return version
