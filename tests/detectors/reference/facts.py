@@ -1,0 +1,49 @@
+"""Facts about models, read from the library's data files; what they mean is decided here anew."""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import detectors
+
+_FOLDER = Path(detectors.__file__).parent / "prices"
+_DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
+
+
+def sibling(vendor: str, model: str) -> str | None:
+    """The model one tier down at the same vendor, if the ladder has one."""
+    name = _undated(model)
+    for family in _load("ladder.toml")["family"]:
+        if vendor in family["providers"] and name in family["siblings"]:
+            return str(family["siblings"][name])
+    return None
+
+
+def minimum_cacheable(model: str) -> int:
+    """The shortest prompt prefix, in tokens, that the vendor caches."""
+    table = _load("cache_minimums.toml")
+    for entry in table["minimum"]:
+        if _undated(model) in entry["models"]:
+            return int(entry["tokens"])
+    return int(table["default"])
+
+
+def asks_for_caching(model: str) -> bool:
+    """Whether nothing is cached unless the request says so."""
+    families = _load("cache_minimums.toml")["asked_for"]["families"]
+    return any(family in model.lower() for family in families)
+
+
+def flat_rate_labels() -> frozenset[str]:
+    return frozenset(label["name"] for label in _load("flat_rate_labels.toml")["label"])
+
+
+def _undated(model: str) -> str:
+    return _DATE.sub("", model.lower())
+
+
+@cache
+def _load(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / name).read_text("utf-8"))

@@ -1,0 +1,118 @@
+"""Prices of single calls, asked of `genai_prices.calc_price` one by one."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+
+from genai_prices import Usage, calc_price
+from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
+from genai_prices.types import ModelPrice, PriceCalculation, TieredPrices
+
+from detectors.contract import UsageRecord
+from tests.detectors.reference.facts import flat_rate_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one call costs, in US dollars, and the rates per token that led to it.
+
+    `vendor` is the provider that genai_prices found. `base_` rates are those of the lowest tier.
+    """
+
+    vendor: str
+    cost: float
+    input_cost: float
+    input: float
+    cache_read: float
+    cache_write: float
+    has_cache_read: bool
+    base_input: float
+    base_output: float
+
+
+def price(record: UsageRecord, model: str | None = None) -> Price | None:
+    """The price of a call, or what it would be at another model; None where that is unknown."""
+    try:
+        answer, is_overfull = _answer(record, model or record.model)
+    except LookupError:
+        return None
+    book = answer.model_price
+    if book.input_mtok is None and book.output_mtok is None:
+        return None
+    prompt = record.prompt_tokens
+    input_rate = _rate(book.input_mtok, prompt)
+    cost, input_cost = float(answer.total_price), float(answer.input_price)
+    if is_overfull:
+        cost, input_cost = _overfull_cost(record, book)
+    return Price(
+        vendor=answer.provider.id,
+        cost=cost,
+        input_cost=input_cost,
+        input=input_rate,
+        cache_read=_rate(book.cache_read_mtok, prompt, input_rate),
+        cache_write=_rate(book.cache_write_mtok, prompt, input_rate),
+        has_cache_read=book.cache_read_mtok is not None,
+        base_input=_rate(book.input_mtok, 0),
+        base_output=_rate(book.output_mtok, 0),
+    )
+
+
+def is_list_price(label: str) -> bool:
+    """Whether calls under this provider label are priced by their model alone."""
+    return _provider_id(label) is None
+
+
+@cache
+def _provider_id(label: str) -> str | None:
+    if label in flat_rate_labels() or find_provider_by_id(get_snapshot().providers, label) is None:
+        return None
+    return label
+
+
+def _answer(record: UsageRecord, model: str) -> tuple[PriceCalculation, bool]:
+    """What calc_price says, and whether it refused the counts (more cached than there is)."""
+    usage = Usage(
+        input_tokens=record.prompt_tokens,
+        cache_read_tokens=record.cached_tokens or 0,
+        cache_write_tokens=record.cache_write_tokens or 0,
+        output_tokens=record.completion_tokens,
+    )
+    try:
+        return _ask(record, model, usage), False
+    except ValueError:
+        return _ask(record, model, Usage()), True
+
+
+def _ask(record: UsageRecord, model: str, usage: Usage) -> PriceCalculation:
+    return calc_price(
+        usage,
+        model,
+        provider_id=_provider_id(record.provider),
+        genai_request_timestamp=record.ts,
+    )
+
+
+def _overfull_cost(record: UsageRecord, book: ModelPrice) -> tuple[float, float]:
+    """The whole cost and its input part where no uncached part is left."""
+    prompt = record.prompt_tokens
+    input_rate = _rate(book.input_mtok, prompt)
+    input_cost = (record.cached_tokens or 0) * _rate(book.cache_read_mtok, prompt, input_rate)
+    input_cost += (record.cache_write_tokens or 0) * _rate(
+        book.cache_write_mtok, prompt, input_rate
+    )
+    output_cost = record.completion_tokens * _rate(book.output_mtok, prompt)
+    return input_cost + output_cost + _fee(book), input_cost
+
+
+def _rate(rate: Decimal | TieredPrices | None, prompt: int, otherwise: float = 0.0) -> float:
+    """US dollars per token: the tier that a prompt of this length falls in."""
+    if rate is None:
+        return otherwise
+    if isinstance(rate, TieredPrices):
+        reached = [tier.price for tier in rate.tiers if prompt > tier.start]
+        return float((reached or [rate.base])[-1]) / 1e6
+    return float(rate) / 1e6
+
+
+def _fee(book: ModelPrice) -> float:
+    return float(book.requests_kcount) / 1_000 if isinstance(book.requests_kcount, Decimal) else 0.0
