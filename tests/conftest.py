@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import create_engine
 
 from service.embedded import EmbeddedServers
-from service.models import Base
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +36,8 @@ def servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
 @pytest.fixture(scope="session")
 def database_url(servers: EmbeddedServers) -> str:
     """The database, with its tables."""
+    from service.models import Base
+
     engine = create_engine(servers.database_url)
     Base.metadata.create_all(engine)
     engine.dispose()
