@@ -9,13 +9,35 @@ class UnreadableLogError(DetectorError):
     """The bytes are none of the three log formats, or break off or decode wrongly."""
 
 
+class LogTooLargeError(DetectorError):
+    """The log holds more bytes, once unpacked, than the caller allows."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"the log is larger than {max_bytes:,} bytes unpacked")
+        self.max_bytes = max_bytes
+
+
+class MalformedJSONError(DetectorError):
+    """A body that is not JSON: wrong syntax, wrong encoding, or nested beyond reason."""
+
+
+class TooManyRecordsError(DetectorError):
+    """A batch of more records than one request may carry."""
+
+    def __init__(self, count: int, maximum: int) -> None:
+        super().__init__(f"{count:,} records in one batch; at most {maximum:,} are accepted")
+        self.count = count
+        self.maximum = maximum
+
+
 class ContractError(DetectorError):
-    """The counts-only contract is broken: a field outside the record schema is present.
+    """Data outside the contract: a field outside the record schema, or a batch's bad record.
 
     Attributes
     ----------
     offenders : tuple of str
-        Where it happened and which fields, e.g. ``line 3: messages``; at most 10, never a value.
+        Where it happened and which fields, e.g. ``line 3: unknown fields messages``; at most 10,
+        never a value.
     """
 
     def __init__(self, message: str, offenders: tuple[str, ...] = ()) -> None:

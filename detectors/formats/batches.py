@@ -1,0 +1,144 @@
+"""The ingest body: `{"records": [...]}`, taken whole or refused whole.
+
+The typed decoder takes a good batch in a millisecond or two and its first complaint ends it; a
+batch that it does not take is read again without types, to be accepted after all or to be told
+everything that is wrong with it.
+"""
+
+from datetime import UTC
+from typing import Final, Never
+
+import msgspec
+
+from detectors.contract import (
+    FIRST_INSTANT,
+    LAST_INSTANT,
+    MAX_BATCH_RECORDS,
+    RECORD_FIELDS,
+    UsageRecord,
+)
+from detectors.errors import ContractError, TooManyRecordsError
+from detectors.formats.documents import decode_document
+from detectors.formats.fields import (
+    are_prefix_hashes,
+    has_control_characters,
+    is_provider,
+    read_record,
+    to_utc,
+)
+from detectors.formats.problems import Offender, Problem, contract_error, shown_name, unknown
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    records: list[UsageRecord]
+
+
+_DECODER: Final = msgspec.json.Decoder(_Batch)
+_SHAPE: Final = 'the body must be an object with one key, "records", that holds a non-empty array'
+
+
+def decode_batch(body: bytes) -> list[UsageRecord]:
+    """The batch's records, their times in UTC.
+
+    Raises
+    ------
+    MalformedJSONError
+        The body is not JSON.
+    TooManyRecordsError
+        More records than a batch may carry, whatever they hold.
+    ContractError
+        JSON that breaks the contract; names the records and fields.
+    """
+    try:
+        records = _DECODER.decode(body).records
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _decode_slowly(body)
+    if len(records) > MAX_BATCH_RECORDS:
+        raise TooManyRecordsError(len(records), MAX_BATCH_RECORDS)
+    if records and _are_clean(records, body):
+        return records
+    return _decode_slowly(body)
+
+
+def _are_clean(records: list[UsageRecord], body: bytes) -> bool:
+    """Whether the decoded records also keep what types cannot say; brings their times to UTC."""
+    try:
+        _bring_to_utc(records)
+    except ValueError:
+        return False
+    if not all(map(is_provider, {record.provider for record in records})):
+        return False
+    hashes = [record.prefix_hash for record in records if record.prefix_hash is not None]
+    if not are_prefix_hashes(hashes):
+        return False
+    return not (can_hold_control_characters(body) and _have_control_characters(records))
+
+
+def _bring_to_utc(records: list[UsageRecord]) -> None:
+    """Set every time to UTC in place, the records being ours alone so far."""
+    instants = [record.ts for record in records]
+    if {instant.tzinfo for instant in instants} == {UTC}:
+        if min(instants) < FIRST_INSTANT or max(instants) >= LAST_INSTANT:
+            raise ValueError
+        return
+    for record, instant in zip(records, instants, strict=True):
+        msgspec.structs.force_setattr(record, "ts", to_utc(instant))
+
+
+def can_hold_control_characters(json: bytes) -> bool:
+    """Whether the strings of a JSON text could: C0 needs an escape, DEL and C1 these bytes."""
+    return b"\\" in json or b"\x7f" in json or b"\xc2" in json
+
+
+def _have_control_characters(records: list[UsageRecord]) -> bool:
+    return has_control_characters(
+        text
+        for record in records
+        for text in (record.model, record.endpoint, record.request_id, record.tag)
+        if text is not None
+    )
+
+
+def _decode_slowly(body: bytes) -> list[UsageRecord]:
+    listed = _get_records(decode_document(body))
+    records: list[UsageRecord] = []
+    offenders: list[Offender] = []
+    for index, values in enumerate(listed):
+        record = _read_batch_record(values)
+        if isinstance(record, UsageRecord):
+            records.append(record)
+        else:
+            offenders += [Offender(f"record {index}", problem) for problem in record]
+    if offenders:
+        raise contract_error(offenders)
+    return records
+
+
+def _get_records(document: object) -> list[object]:
+    if not isinstance(document, dict):
+        raise ContractError(_SHAPE)
+    records = document.get("records")
+    if isinstance(records, list) and len(records) > MAX_BATCH_RECORDS:
+        raise TooManyRecordsError(len(records), MAX_BATCH_RECORDS)
+    strangers = [key for key in document if key != "records"]
+    if strangers:
+        _refuse_keys(strangers)
+    if not isinstance(records, list) or not records:
+        raise ContractError(_SHAPE)
+    return records
+
+
+def _refuse_keys(keys: list[object]) -> Never:
+    error = contract_error([Offender("body", unknown(shown_name(key))) for key in keys])
+    raise ContractError(f"{error}; {_SHAPE}", error.offenders)
+
+
+def _read_batch_record(values: object) -> UsageRecord | list[Problem]:
+    if not isinstance(values, dict):
+        return [Problem("bad", "it", "an object")]
+    strangers = [unknown(shown_name(key)) for key in values if key not in RECORD_FIELDS]
+    if not strangers:
+        return read_record(values)
+    # Everything that is wrong is told at once, the unknown fields first.
+    record = read_record({key: values[key] for key in RECORD_FIELDS if key in values})
+    return strangers + (record if isinstance(record, list) else [])

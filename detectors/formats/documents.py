@@ -1,0 +1,47 @@
+"""One JSON text into plain Python values, strictly, whatever the text does.
+
+Used where typed decoding has failed and somebody has to say why.
+"""
+
+import json
+from typing import Final
+
+import msgspec
+
+from detectors.errors import MalformedJSONError
+
+# Too large for any field, and small enough to stay an ordinary integer.
+_HUGE: Final = 10**30
+_NOT_JSON: Final = "the body is not JSON: expected one JSON object in UTF-8"
+# Numbers beyond the range of floats are syntactically fine: as infinity they fail the field.
+_DECODER: Final = msgspec.json.Decoder(float_hook=float)
+
+
+def decode_document(text: bytes) -> object:
+    """The text's value, of duplicate keys the last; `MalformedJSONError` where it is not JSON."""
+    try:
+        return _DECODER.decode(text)
+    except msgspec.ValidationError:
+        return _decode_with_huge_numbers(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise MalformedJSONError(_NOT_JSON) from None
+    except RecursionError:
+        raise MalformedJSONError("the body is nested too deeply") from None
+
+
+def _decode_with_huge_numbers(text: bytes) -> object:
+    """The same for a text with integers of more digits than the fast decoder converts."""
+    try:
+        return json.loads(text.decode(), parse_int=_parse_integer, parse_constant=_refuse)
+    except ValueError:
+        raise MalformedJSONError(_NOT_JSON) from None
+    except RecursionError:
+        raise MalformedJSONError("the body is nested too deeply") from None
+
+
+def _parse_integer(digits: str) -> int:
+    return int(digits) if len(digits) <= 30 else -_HUGE if digits.startswith("-") else _HUGE
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)

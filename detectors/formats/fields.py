@@ -1,0 +1,185 @@
+"""The record's fields: how one value of each is read, and what is said where it cannot be.
+
+The one definition of a valid value, for batches, log lines, CSV cells and frames alike. Readers
+decode by type first and come here only for what their types could not settle.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from detectors.contract import (
+    FIRST_INSTANT,
+    LABEL_PATTERN,
+    LAST_INSTANT,
+    MAX_COUNT,
+    MAX_LABEL_LENGTH,
+    MAX_LATENCY_MS,
+    PREFIX_HASH_PATTERN,
+    PROVIDER_PATTERN,
+    RECORD_FIELDS,
+    REQUIRED_FIELDS,
+    UsageRecord,
+)
+from detectors.formats.problems import Problem, bad, missing
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+FIRST_MICROSECOND: Final = (FIRST_INSTANT - EPOCH) // MICROSECOND
+LAST_MICROSECOND: Final = (LAST_INSTANT - EPOCH) // MICROSECOND  # exclusive
+
+_LABEL: Final = re.compile(LABEL_PATTERN)
+_PROVIDER: Final = re.compile(PROVIDER_PATTERN)
+_PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
+
+
+def read_instant(value: object) -> datetime:
+    """An ISO 8601 text as an instant in UTC; `ValueError` for anything else or outside the years.
+
+    As wide as `datetime.fromisoformat`, but RFC 3339 first, so that a text that the fast decoders
+    take means the same instant here.
+    """
+    if not isinstance(value, str):
+        raise ValueError
+    try:
+        instant = msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        instant = datetime.fromisoformat(value)
+    return to_utc(instant)
+
+
+def to_utc(instant: datetime) -> datetime:
+    """The instant in UTC, which a naive one is taken for; `ValueError` outside 2000 to 2100."""
+    aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
+    if not FIRST_INSTANT <= aware < LAST_INSTANT:
+        raise ValueError
+    return aware.astimezone(UTC)
+
+
+def read_moment(value: object) -> datetime:
+    """An instant as logs write it: ISO 8601, or seconds since 1970 as a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return read_instant(value)
+    if not math.isfinite(value) or abs(value) > MAX_COUNT:
+        raise ValueError
+    return to_utc(EPOCH + timedelta(microseconds=round(value * 1_000_000)))
+
+
+def read_count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_COUNT:
+        raise ValueError
+    return value
+
+
+def read_latency(value: object) -> float:
+    # A count beyond the range of floats would overflow: it is compared before it is converted.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not 0 <= value <= MAX_LATENCY_MS:
+        raise ValueError
+    return float(value)
+
+
+def read_label(value: object) -> str:
+    if not isinstance(value, str) or len(value) > MAX_LABEL_LENGTH or not _LABEL.match(value):
+        raise ValueError
+    return value
+
+
+def read_model(value: object) -> str:
+    label = read_label(value)
+    if not label:
+        raise ValueError
+    return label
+
+
+def read_provider(value: object) -> str:
+    if not isinstance(value, str) or not _PROVIDER.match(value):
+        raise ValueError
+    return value
+
+
+def read_prefix_hash(value: object) -> str:
+    if not isinstance(value, str) or not _PREFIX_HASH.match(value):
+        raise ValueError
+    return value
+
+
+class Field(NamedTuple):
+    """How a field's value is read, and the words for what is expected of it."""
+
+    read: Callable[[object], object]
+    expected: str
+
+
+COUNT: Final = Field(read_count, f"an integer from 0 to {MAX_COUNT}")
+LABEL: Final = Field(
+    read_label, f"a string of at most {MAX_LABEL_LENGTH} characters, none of them a control one"
+)
+INSTANT: Final = Field(read_instant, "an ISO 8601 time from 2000 to 2100")
+MOMENT: Final = Field(
+    read_moment, "an ISO 8601 time, or seconds since 1970 as a number, from 2000 to 2100"
+)
+
+RECORD: Final[Mapping[str, Field]] = {
+    "ts": INSTANT,
+    "provider": Field(
+        read_provider, "a lowercase label of at most 64 letters, digits, dots, dashes, underscores"
+    ),
+    "model": Field(
+        read_model,
+        f"a string of 1 to {MAX_LABEL_LENGTH} characters, none of them a control one",
+    ),
+    "prompt_tokens": COUNT,
+    "completion_tokens": COUNT,
+    "cached_tokens": COUNT,
+    "cache_write_tokens": COUNT,
+    "latency_ms": Field(read_latency, f"a number from 0 to {MAX_LATENCY_MS:.0f}"),
+    "endpoint": LABEL,
+    "request_id": LABEL,
+    "tag": LABEL,
+    "declared_max_tokens": COUNT,
+    "prefix_hash": Field(read_prefix_hash, "64 hexadecimal digits"),
+}
+LOG_RECORD: Final[Mapping[str, Field]] = {**RECORD, "ts": MOMENT}
+
+
+def read_record(
+    values: Mapping[str, object], fields: Mapping[str, Field] = RECORD
+) -> UsageRecord | list[Problem]:
+    """The record that these values make, or everything that is wrong with them.
+
+    The caller has settled that no key is outside the schema. An optional null is absent.
+    """
+    problems = [missing(name) for name in REQUIRED_FIELDS if name not in values]
+    read: dict[str, object] = {}
+    for name in RECORD_FIELDS:
+        if name not in values or (values[name] is None and name not in REQUIRED_FIELDS):
+            continue
+        try:
+            read[name] = fields[name].read(values[name])
+        except (ValueError, OverflowError):
+            problems.append(bad(name, fields[name].expected))
+    return problems or UsageRecord(**read)  # type: ignore[arg-type]
+
+
+def has_control_characters(texts: Iterable[str]) -> bool:
+    """Whether any of the texts breaks the rule for labels; one search for all of them."""
+    return _LABEL.match("".join(texts)) is None
+
+
+def is_provider(text: str) -> bool:
+    return _PROVIDER.match(text) is not None
+
+
+def are_prefix_hashes(texts: list[str]) -> bool:
+    """Whether every text is 64 hexadecimal digits, given that each is 64 characters long."""
+    try:
+        # Spaces between digits are skipped in silence, and then bytes are missing.
+        return len(bytes.fromhex("".join(texts))) == 32 * len(texts)
+    except ValueError:
+        return False
