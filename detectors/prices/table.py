@@ -1,0 +1,253 @@
+"""Prices whole frames: rates are resolved once per price cell and joined to the calls.
+
+A cell is a (provider, model) between two changes of any price that matters to the log: a start
+date, a time of day, a prompt length. A log of a million calls has some dozens of cells.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.engines import Calls, place_beside
+from detectors.prices.book import Boundaries, Listing, PriceBook
+from detectors.prices.rates import Rates
+from detectors.prices.vendors import asks_for_caching, cache_minimum
+
+_MICROSECONDS = 1_000_000
+_DAY_SECONDS = 86_400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_LABELS = ["provider", "model"]
+_CELL = [*_LABELS, "period", "daytime", "length"]
+_RATES = {
+    "input": pl.Float64,
+    "cache_read": pl.Float64,
+    "cache_write": pl.Float64,
+    "output": pl.Float64,
+    "request": pl.Float64,
+    "has_cache_read": pl.Int64,
+    "has_cache_write": pl.Int64,
+}
+_SIBLING = "sibling_"
+_CELL_SCHEMA = {
+    "provider": pl.String,
+    "model": pl.String,
+    "period": pl.Int32,
+    "daytime": pl.Int32,
+    "length": pl.Int32,
+    "is_priced": pl.Int8,
+    "is_equivalent": pl.Int8,
+    "cache_minimum": pl.Int64,
+    "asks_for_caching": pl.Int8,
+    "has_sibling": pl.Int8,
+    **_RATES,
+    **{_SIBLING + name: dtype for name, dtype in _RATES.items()},
+}
+_NO_RATES = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write=False)
+
+
+def price_calls(calls: Calls, book: PriceBook) -> Calls:
+    """The calls with what they cost and what their rates mean to the detectors.
+
+    Added are `is_priced` (0 where the rates are unknown, and then every dollar column is
+    meaningless), `is_equivalent`, `cost_usd`, `input_usd_per_token` (the input part of the cost
+    over the prompt tokens, 0 without any), `read_discount_usd` and `write_premium_usd` (what a
+    token read from the cache saves, or written to it adds), `has_cache_read`, `cache_minimum`,
+    `asks_for_caching` and `sibling_saving_usd` (cost less the cost at the rates of the sibling in
+    the ladder, 0 where there is none or it is not the cheaper one).
+    """
+    pairs = _rows(
+        calls.group_by(*_LABELS).agg(
+            nw.col("at_us").min().alias("first"),
+            nw.col("at_us").max().alias("last"),
+            nw.col("prompt_tokens").max().alias("longest"),
+        )
+    )
+    grid = _Grid.over(book, pairs)
+    numbered = grid.number(calls)
+    cells = pairs if grid.is_plain else _rows(numbered.select(*_CELL).unique())
+    firsts = {(pair["provider"], pair["model"]): _moment(pair["first"]) for pair in pairs}
+    priced = [_price_cell(cell, book, grid, firsts) for cell in cells]
+    table = place_beside(calls, pl.DataFrame(priced, schema=_CELL_SCHEMA))
+    return _spend(numbered.join(table, on=_CELL, how="inner")).drop(
+        "period",
+        "daytime",
+        "length",
+        "has_sibling",
+        *_used_up("", "has_cache_read"),
+        *_used_up(_SIBLING),
+    )
+
+
+def _rows(frame: Calls) -> list[dict[str, Any]]:
+    return frame.collect("polars").rows(named=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Every change of price that matters to one log, in order."""
+
+    moments: Sequence[datetime]
+    day_seconds: Sequence[int]
+    prompt_tokens: Sequence[int]
+
+    @classmethod
+    def over(cls, book: PriceBook, pairs: Sequence[dict[str, Any]]) -> "_Grid":
+        """The changes between the first and the last call of a pair, up to its longest prompt."""
+        changes = Boundaries()
+        for pair in pairs:
+            listing = book.find_listing(pair["provider"], pair["model"])
+            if listing is not None:
+                first, last = _moment(pair["first"]), _moment(pair["last"])
+                changes |= listing.boundaries.within(first, last, pair["longest"])
+        return cls(
+            sorted(changes.moments),
+            sorted(changes.day_seconds),
+            sorted(changes.prompt_tokens),
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no price changes, so that each pair is one cell."""
+        return not (self.moments or self.day_seconds or self.prompt_tokens)
+
+    def number(self, calls: Calls) -> Calls:
+        """Number each call's period, time of day and prompt length among the changes."""
+        second = nw.col("at_us") // _MICROSECONDS % _DAY_SECONDS
+        moments = (nw.col("at_us") >= _microseconds(moment) for moment in self.moments)
+        return calls.with_columns(
+            _count(moments).alias("period"),
+            _count(second >= start for start in self.day_seconds).alias("daytime"),
+            _count(nw.col("prompt_tokens") > start for start in self.prompt_tokens).alias("length"),
+        )
+
+    def moment(self, period: int, daytime: int, first: datetime) -> datetime:
+        """A moment of the cell, never before the day of the pair's first call.
+
+        All moments of a cell have the same prices. Prices start at midnight UTC, so that the first
+        day of a period is whole, and changes before the pair's first call have made no period.
+        """
+        day = max(self.moments[period - 1], first) if period else first
+        midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight + timedelta(seconds=self.day_seconds[daytime - 1] if daytime else 0)
+
+    def tokens(self, length: int) -> int:
+        """A prompt length of the cell."""
+        return self.prompt_tokens[length - 1] + 1 if length else 0
+
+
+def _count(conditions: Iterable[nw.Expr]) -> nw.Expr:
+    total = nw.lit(0, nw.Int32)
+    for condition in conditions:
+        total = total + condition.cast(nw.Int32)
+    return total
+
+
+def _price_cell(
+    cell: dict[str, Any], book: PriceBook, grid: _Grid, firsts: dict[tuple[str, str], datetime]
+) -> dict[str, Any]:
+    """The row of the join table for one cell."""
+    provider, model = cell["provider"], cell["model"]
+    key = {name: cell.get(name, 0) for name in _CELL}
+    at = grid.moment(key["period"], key["daytime"], firsts[provider, model])
+    tokens = grid.tokens(key["length"])
+    listing = book.find_listing(provider, model)
+    rates = None if listing is None else listing.find_rates(at, tokens)
+    sibling = None if listing is None else _find_sibling_rates(listing, at, tokens)
+    return {
+        **key,
+        "is_priced": int(rates is not None),
+        "is_equivalent": int(listing is not None and listing.is_equivalent),
+        "cache_minimum": cache_minimum(model),
+        "asks_for_caching": int(asks_for_caching(model)),
+        "has_sibling": int(sibling is not None),
+        **_columns("", rates or _NO_RATES),
+        **_columns(_SIBLING, sibling or _NO_RATES),
+    }
+
+
+def _find_sibling_rates(listing: Listing, at: datetime, tokens: int) -> Rates | None:
+    """The sibling's rates, where it is cheaper on input and output for a short prompt that day."""
+    if listing.sibling is None:
+        return None
+    base, sibling_base = listing.find_rates(at, 0), listing.sibling.find_rates(at, 0)
+    if base is None or sibling_base is None or not sibling_base.is_cheaper_than(base):
+        return None
+    return listing.sibling.find_rates(at, tokens)
+
+
+def _columns(prefix: str, rates: Rates) -> dict[str, float | int]:
+    values = (
+        rates.input_usd,
+        rates.cache_read_usd,
+        rates.cache_write_usd,
+        rates.output_usd,
+        rates.request_usd,
+        int(rates.has_cache_read),
+        int(rates.has_cache_write),
+    )
+    return {prefix + name: value for name, value in zip(_RATES, values, strict=True)}
+
+
+def _used_up(prefix: str, *kept: str) -> list[str]:
+    return [prefix + name for name in _RATES if name not in kept]
+
+
+def _spend(calls: Calls) -> Calls:
+    """Turn rates into dollars."""
+    prompt = nw.col("prompt_tokens")
+    return (
+        calls.with_columns(
+            _input_usd("").alias("own_input_usd"), _input_usd(_SIBLING).alias("other_input_usd")
+        )
+        .with_columns(
+            (nw.col("own_input_usd") + _rest_usd("")).alias("cost_usd"),
+            (nw.col("other_input_usd") + _rest_usd(_SIBLING)).alias("other_usd"),
+            nw.when(prompt > 0)
+            .then(nw.col("own_input_usd") / prompt.clip(lower_bound=1))
+            .otherwise(nw.lit(0.0))
+            .alias("input_usd_per_token"),
+            (nw.col("input") - nw.col("cache_read")).alias("read_discount_usd"),
+            (nw.col("cache_write") - nw.col("input")).alias("write_premium_usd"),
+        )
+        .with_columns(
+            nw.when(nw.col("has_sibling") == 1)
+            .then(nw.col("cost_usd") - nw.col("other_usd"))
+            .otherwise(nw.lit(0.0))
+            .alias("sibling_saving_usd")
+        )
+        .drop("own_input_usd", "other_input_usd", "other_usd")
+    )
+
+
+def _input_usd(prefix: str) -> nw.Expr:
+    """What the prompt costs.
+
+    As in the book's own calculation, tokens read from or written to the cache are taken out of the
+    prompt only where they have a rate of their own. Where they exceed the prompt, for which that
+    calculation fails, nothing of the prompt is left to be billed at the input rate.
+    """
+    read = nw.col("cached_tokens") * nw.col(prefix + "has_cache_read")
+    written = nw.col("cache_write_tokens") * nw.col(prefix + "has_cache_write")
+    uncached = (nw.col("prompt_tokens") - read - written).clip(lower_bound=0)
+    return (
+        uncached * nw.col(prefix + "input")
+        + read * nw.col(prefix + "cache_read")
+        + written * nw.col(prefix + "cache_write")
+    )
+
+
+def _rest_usd(prefix: str) -> nw.Expr:
+    return nw.col("completion_tokens") * nw.col(prefix + "output") + nw.col(prefix + "request")
+
+
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,214 @@
+"""Which listing a pair of labels means, and what the data files say about models."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from importlib.metadata import version
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import polars as pl
+import pytest
+from genai_prices.data_snapshot import DataSnapshot
+from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider, Tier, TieredPrices
+
+from detectors.prices import vendors
+from detectors.prices.book import Listing, PriceBook
+from detectors.prices.table import price_calls
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def _listing(provider: str, model: str) -> Listing:
+    listing = PriceBook().find_listing(provider, model)
+    assert listing is not None
+    return listing
+
+
+def _priced(book: PriceBook | None = None, **call: Any) -> dict[str, Any]:
+    defaults = {
+        "at_us": (_DAY - _EPOCH) // timedelta(microseconds=1),
+        "provider": "openai",
+        "prompt_tokens": 1_000,
+        "cached_tokens": 0,
+        "cache_write_tokens": 0,
+        "completion_tokens": 100,
+    }
+    calls = nw.from_native(pl.LazyFrame([defaults | call]))
+    return price_calls(calls, book or PriceBook()).collect("polars").rows(named=True)[0]
+
+
+def test_a_label_of_the_book_is_billed_spend() -> None:
+    listing = _listing("openai", "GPT-5.4")
+    assert (listing.provider, listing.is_equivalent) == ("openai", False)
+
+
+def test_an_alias_of_a_provider_is_that_provider() -> None:
+    assert _listing("amazon-bedrock", "us.amazon.nova-pro-v1:0").provider == "aws"
+
+
+@pytest.mark.parametrize("label", ["my-gateway", "claude-code", "claude-max", "cursor", "copilot"])
+def test_an_unknown_label_or_a_plan_has_the_vendors_list_price(label: str) -> None:
+    listing = _listing(label, "claude-opus-4-8")
+    assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
+
+
+def test_a_plan_of_a_provider_of_the_book_keeps_that_providers_own_models() -> None:
+    listing = _listing("copilot", "mai-code-1-flash-picker")
+    assert (listing.provider, listing.is_equivalent) == ("github-copilot", True)
+
+
+def test_a_gateway_says_the_vendor_in_the_models_name() -> None:
+    listing = _listing("litellm", "anthropic/claude-opus-4-8")
+    assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [("openai", "no-such-model"), ("my-gateway", "no-such-model"), ("openai", "claude-opus-4-8")],
+)
+def test_an_unknown_model_is_never_guessed(provider: str, model: str) -> None:
+    assert PriceBook().find_listing(provider, model) is None
+    assert _priced(provider=provider, model=model)["is_priced"] == 0
+
+
+@pytest.mark.parametrize("model", ["whisper-1", "tts-1"])
+def test_a_model_billed_by_hours_or_characters_is_unpriced(model: str) -> None:
+    assert _priced(model=model)["is_priced"] == 0
+
+
+def test_a_request_fee_is_part_of_the_cost_but_not_of_the_input_rate() -> None:
+    # sonar-pro: $3 and $15 per million tokens, $14 per thousand requests.
+    call = _priced(provider="perplexity", model="sonar-pro")
+    expected = Decimal(1_000) * 3 / 10**6 + Decimal(100) * 15 / 10**6 + Decimal(14) / 1_000
+    assert call["cost_usd"] == pytest.approx(float(expected), rel=1e-12)
+    assert call["input_usd_per_token"] == pytest.approx(3e-6, rel=1e-12)
+
+
+def test_a_cached_token_without_a_rate_of_its_own_costs_what_input_costs() -> None:
+    # gpt-4-turbo: $10 and $30 per million tokens, no cache rates.
+    call = _priced(model="gpt-4-turbo", cached_tokens=400, cache_write_tokens=300)
+    assert call["cost_usd"] == pytest.approx(0.013, rel=1e-12)
+    assert (call["has_cache_read"], call["read_discount_usd"]) == (0, 0)
+
+
+def test_more_cache_than_prompt_leaves_nothing_uncached() -> None:
+    # claude-opus-4-8: read $0.50, write $6.25, output $25 per million tokens.
+    call = _priced(
+        provider="anthropic", model="claude-opus-4-8", cached_tokens=900, cache_write_tokens=200
+    )
+    expected = Decimal(900) / 2 / 10**6 + Decimal(200) * 25 / 4 / 10**6 + Decimal(2_500) / 10**6
+    assert call["cost_usd"] == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_a_sibling_counts_only_where_it_is_cheaper_on_input_and_output() -> None:
+    # Until 2026-07-29 gpt-5.6-luna cost $1 and $6, gpt-5.6-terra $2.50 and $15 per million tokens.
+    call = _priced(model="gpt-5.6-terra", at_us=1_780_000_000_000_000)
+    assert call["sibling_saving_usd"] == pytest.approx(1e-6 * (1_000 * 1.5 + 100 * 9), rel=1e-9)
+    dear = _two_models(sibling_output=Decimal(60))
+    assert _priced(dear, model="gpt-5.4")["sibling_saving_usd"] == 0
+    cheap = _two_models(sibling_output=Decimal(5))
+    assert _priced(cheap, model="gpt-5.4")["sibling_saving_usd"] > 0
+
+
+def test_a_sibling_without_a_price_does_not_count() -> None:
+    assert _priced(_two_models(sibling_output=None), model="gpt-5.4")["sibling_saving_usd"] == 0
+
+
+def test_a_sibling_is_compared_at_its_base_tier_but_priced_at_the_calls_own() -> None:
+    tiered = TieredPrices(base=Decimal(1), tiers=[Tier(start=500, price=Decimal(90))])
+    book = _two_models(sibling_output=Decimal(5), sibling_input=tiered)
+    call = _priced(book, model="gpt-5.4")
+    assert call["sibling_saving_usd"] == pytest.approx(1e-6 * (1_000 * (10 - 90) + 100 * 25))
+
+
+def _two_models(
+    *, sibling_output: Decimal | None, sibling_input: Decimal | TieredPrices = Decimal(1)
+) -> PriceBook:
+    """A book of its own: gpt-5.4 at $10 and $30, and its sibling in the ladder."""
+    sibling = (
+        ModelPrice()
+        if sibling_output is None
+        else ModelPrice(input_mtok=sibling_input, output_mtok=sibling_output)
+    )
+    models = [
+        ModelInfo(
+            id="gpt-5.4",
+            match=ClauseEquals("gpt-5.4"),
+            prices=ModelPrice(input_mtok=Decimal(10), output_mtok=Decimal(30)),
+        ),
+        ModelInfo(id="gpt-5.4-mini", match=ClauseEquals("gpt-5.4-mini"), prices=sibling),
+    ]
+    provider = Provider(id="openai", name="OpenAI", api_pattern="openai", models=models)
+    return PriceBook(DataSnapshot(providers=[provider], from_auto_update=False), version="test")
+
+
+@pytest.mark.parametrize(
+    ("model", "sibling"),
+    [
+        ("gpt-5.4", "gpt-5.4-mini"),
+        ("gpt-5.4-2026-03-05", "gpt-5.4-mini"),
+        ("gpt-5.4-nano", None),
+        ("gpt-5.4-nano-2026-03-17", None),
+        ("gpt-5.4-image-2", None),
+        ("gpt-5.4x", None),
+    ],
+)
+def test_only_a_dated_snapshot_stands_for_its_model(model: str, sibling: str | None) -> None:
+    assert vendors.find_sibling("openai", model) == sibling
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "sibling"),
+    [
+        ("anthropic", "claude-opus-4-20250514", "claude-sonnet-4-5"),
+        ("anthropic", "claude-opus-4.8", "claude-sonnet-5"),
+        ("google", "claude-opus-4-5@20251101", "claude-sonnet-4-5"),
+        ("google", "gemini-2.5-pro", "gemini-2.5-flash"),
+        ("openrouter", "anthropic/claude-opus-4.8", None),
+    ],
+)
+def test_the_ladder_knows_the_vendors_spellings(
+    provider: str, model: str, sibling: str | None
+) -> None:
+    assert vendors.find_sibling(provider, model) == sibling
+
+
+def test_every_rung_of_the_ladder_is_a_model_of_the_book_and_cheaper() -> None:
+    for (provider, model), sibling in vendors._ladder().items():
+        if provider not in ("openai", "anthropic", "google"):
+            continue
+        name = next(n for n in (model, _dotted(model)) if PriceBook().find_listing(provider, n))
+        listing = _listing(provider, name)
+        assert listing.sibling is not None, (provider, model, sibling)
+        own, other = listing.find_rates(_DAY, 0), listing.sibling.find_rates(_DAY, 0)
+        assert own is not None
+        assert other is not None
+        assert other.is_cheaper_than(own), (provider, model, sibling)
+
+
+def _dotted(name: str) -> str:
+    """gpt-5-4 as gpt-5.4."""
+    head, _, tail = name.partition("-")
+    return head + "-" + tail.replace("-", ".", 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "minimum", "is_asked_for"),
+    [
+        ("claude-opus-5-20260701", 512, True),
+        ("claude-opus-4-8", 1_024, True),
+        ("claude-3-5-haiku-20241022", 2_048, True),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", 4_096, True),
+        ("gemini-3.8-flash", 4_096, False),
+        ("gpt-5.4", 1_024, False),
+    ],
+)
+def test_cache_minimums_are_the_vendors(model: str, minimum: int, *, is_asked_for: bool) -> None:
+    assert vendors.cache_minimum(model) == minimum
+    assert vendors.asks_for_caching(model) is is_asked_for
+
+
+def test_the_version_is_the_installed_one() -> None:
+    assert PriceBook.source == "genai-prices"
+    assert PriceBook().version == version("genai-prices")
