@@ -1,0 +1,162 @@
+"""A report printed for a reader at a terminal. Labels of the log come out as inert text."""
+
+import os
+import sys
+import unicodedata
+from collections.abc import Iterator
+from decimal import Decimal
+from io import TextIOWrapper
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from detectors.contract import Finding, Report
+
+PLAIN_WIDTH = 160  # where the output is no terminal that could tell
+WIDE = 140  # from here on the fixes stand in the table, else below it
+SHOWN_MODELS = 5
+
+_SEVERITY_STYLES = {"high": "bold red", "medium": "yellow"}
+# Control and format characters (bidi overrides among them), surrogates, line separators.
+_ACTIVE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def inert(label: str) -> str:
+    """The label with every character escaped that could move, hide or reorder others."""
+    return "".join(
+        ascii(character)[1:-1]
+        if unicodedata.category(character) in _ACTIVE_CATEGORIES
+        else character
+        for character in label
+    )
+
+
+def report_console() -> Console:
+    """Standard output: as wide as the terminal, or wide enough for a file or a pipe."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a label may not fit the encoding
+    is_sized = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(
+        width=None if is_sized else PLAIN_WIDTH, markup=False, emoji=False, highlight=False
+    )
+
+
+def print_report(report: Report, console: Console, top: int) -> None:
+    for line in _headline(report):
+        console.print(line)
+    findings = report.findings[:top]
+    if not findings:
+        console.print(Text("\nNothing to save was found."))
+        return
+    is_wide = console.width >= WIDE
+    console.print(_table(findings, has_fixes=is_wide))
+    if not is_wide:
+        console.print(_fixes(findings))
+    for line in _footnotes(report, top):
+        console.print(line)
+
+
+def _headline(report: Report) -> Iterator[Text]:
+    audit = report.audit
+    yield Text.assemble(
+        (f"{_dollars(audit.projected_spend_usd)} a month", "bold"),
+        ", of which ",
+        (f"{_dollars(audit.projected_savings_usd)} ({audit.savings_pct:.1f} %)", "bold green"),
+        " can be avoided",
+    )
+    yield Text(
+        f"{_dollars(audit.total_spend_usd)} in {_count(audit.observed_days, 'day')} "
+        f"{_period(report)}· {_count(audit.records, 'call')} · "
+        f"{audit.valid_pct:.1f} % of the rows valid · "
+        f"prices of {report.prices.source} {report.prices.version}"
+    )
+    yield from _warnings(report)
+
+
+def _period(report: Report) -> str:
+    first, last = report.audit.first_call, report.audit.last_call
+    return f"({first[:10]} to {last[:10]}) " if first and last else ""
+
+
+def _warnings(report: Report) -> Iterator[Text]:
+    audit, minimum = report.audit, report.thresholds.warn_valid_pct
+    if audit.valid_pct < minimum:
+        yield Text(
+            f"Warning: {_count(report.invalid_rows.count, 'row')} could not be used; under "
+            f"{minimum:g} % valid the figures may mislead.",
+            style="bold yellow",
+        )
+    if audit.equiv_spend:
+        yield Text(
+            "Some calls carry the label of a flat-rate plan or of an unknown provider: their "
+            "dollars are what the vendor's API would charge, not a bill.",
+            style="yellow",
+        )
+    if report.unpriced:
+        named = [
+            f"{inert(entry.model)} ({inert(entry.provider)}, {_count(entry.calls, 'call')})"
+            for entry in report.unpriced[:SHOWN_MODELS]
+        ]
+        more = len(report.unpriced) - len(named)
+        named += [f"{more} more"] if more else []
+        yield Text(f"Without a known price, and in no figure: {', '.join(named)}.", style="yellow")
+
+
+def _table(findings: tuple[Finding, ...], *, has_fixes: bool) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("#", justify="right", no_wrap=True)
+    for heading in ("Detector", "Route", "Model"):
+        table.add_column(heading, overflow="fold", max_width=30)
+    table.add_column("Severity", no_wrap=True)
+    table.add_column("Confidence", no_wrap=True)
+    table.add_column("Monthly", justify="right", no_wrap=True)
+    if has_fixes:
+        table.add_column("Fix", overflow="fold", ratio=1)
+    for rank, finding in enumerate(findings, start=1):
+        cells = _cells(rank, finding)
+        table.add_row(*cells, Text(inert(finding.fix))) if has_fixes else table.add_row(*cells)
+    return table
+
+
+def _cells(rank: int, finding: Finding) -> list[Text]:
+    detector = " ".join(filter(None, (finding.detector, finding.kind)))
+    return [
+        Text(str(rank)),
+        Text(inert(detector)),
+        Text(inert(finding.route)),
+        Text(inert(finding.model)),
+        Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, "")),
+        Text(finding.confidence.lower()),
+        Text(_dollars(finding.monthly_cost_impact_usd)),
+    ]
+
+
+def _fixes(findings: tuple[Finding, ...]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for rank, finding in enumerate(findings, start=1):
+        grid.add_row(Text(f"{rank}."), Text(inert(finding.fix)))
+    return grid
+
+
+def _footnotes(report: Report, top: int) -> Iterator[Text]:
+    if len(report.findings) > top:
+        hidden = len(report.findings) - top
+        yield Text(f"{_count(hidden, 'more finding')}: raise --top to see more.")
+    if report.audit.below_floor:
+        yield Text(
+            f"{_count(report.audit.below_floor, 'finding')} under "
+            f"${report.thresholds.floor_usd:g} a month left out."
+        )
+    yield Text("Findings overlap: the avoidable share counts every dollar once.", style="dim")
+
+
+def _dollars(amount: Decimal) -> str:
+    return f"-${-amount:,.2f}" if amount < 0 else f"${amount:,.2f}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
