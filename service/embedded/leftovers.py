@@ -1,7 +1,8 @@
 """Servers of a data folder that outlived their supervisor.
 
 No pid file is believed, since its number may belong to a stranger by now: a leftover is a process
-of the servers' user that runs the server's program with this very folder among its arguments.
+of the servers' user that runs the server's program with this very folder among its arguments or,
+as the sessions of PostgreSQL do, within it.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ def stop_leftovers(programs: frozenset[str], folder: Path, user: int, signal: Si
     """
     leftovers = [
         process
-        for process in psutil.process_iter(["cmdline", "uids"])
+        for process in psutil.process_iter(["cmdline", "cwd", "name", "uids"])
         if _runs_on(process, programs, folder, user)
     ]
     for process in leftovers:
@@ -38,9 +39,8 @@ def stop_leftovers(programs: frozenset[str], folder: Path, user: int, signal: Si
 def _runs_on(process: psutil.Process, programs: frozenset[str], folder: Path, user: int) -> bool:
     command = process.info["cmdline"] or [""]
     owner = process.info["uids"]
-    return (
-        os.path.basename(command[0]) in programs
-        and str(folder) in command
-        and owner is not None
-        and owner.real == user
-    )
+    if owner is None or owner.real != user:
+        return False
+    if os.path.basename(command[0]) in programs and str(folder) in command:
+        return True
+    return process.info["name"] in programs and process.info["cwd"] == str(folder)

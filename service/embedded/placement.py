@@ -52,11 +52,12 @@ class Placement:
 def place(data_dir: Path, binaries: Binaries) -> Placement:
     """Choose user, folders and programs for the servers of a data folder."""
     user = _find_server_user(data_dir) if os.geteuid() == 0 else None
+    notices: tuple[str, ...] = ()
     if user is None:
-        folder, notices = make_private(data_dir / "servers", None), ()
+        folder = make_private(data_dir / "servers", None)
     else:
         folder, notices = _place_for(user, data_dir)
-        if not all(_can_reach(user, folder, program) for program in binaries.all):
+        if not all(_can_run(user, program) for program in binaries.all):
             binaries = copy_binaries(binaries, folder)
     return Placement(
         folder=folder,
@@ -92,7 +93,7 @@ def _place_for(user: ServerUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]
     recorded = _recorded_folder(data_dir)
     if recorded is None:
         folder = _make_passable(data_dir / "servers", user)
-        if _can_reach(user, folder, Path("/bin/sh")):
+        if _can_enter(user, folder):
             return folder, ()
         folder.rmdir()
         recorded = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
@@ -122,14 +123,23 @@ def _make_passable(folder: Path, user: ServerUser) -> Path:
     return folder
 
 
-def _can_reach(user: ServerUser, folder: Path, program: Path) -> bool:
-    """Whether the user can enter the folder and run the program; tried, since modes say little."""
+def _can_enter(user: ServerUser, folder: Path) -> bool:
+    return _succeeds(user, 'cd "$1"', folder)
+
+
+def _can_run(user: ServerUser, program: Path) -> bool:
+    return _succeeds(user, '"$1" --version', program)
+
+
+def _succeeds(user: ServerUser, script: str, path: Path) -> bool:
+    """Whether the user can do it; tried, since the modes of files tell only part of it."""
     attempt = subprocess.run(  # noqa: S603 - our own script
-        ["/bin/sh", "-c", 'cd "$1" && test -x "$2" && test -r "$2"', "sh", folder, program],
+        ["/bin/sh", "-c", script, "sh", path],
         user=user.user,
         group=user.group,
         extra_groups=[],
         cwd="/",
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,
     )

@@ -59,12 +59,12 @@ def program(placement: Placement, log_file: Path) -> Program:
         group=placement.user.group if placement.user else None,
         stop_signal=signal.SIGINT,  # "fast": sessions are cut off, nothing is lost
         stop_seconds=20.0,
-        # A server is down before it is started again, so these name a dead process or a stranger.
-        # Its surviving sessions, if any, are found through shared memory, not through them.
-        stale_files=(
+        pid_files=(
             str(folder / "postmaster.pid"),
             str(placement.sockets / f".s.PGSQL.{PORT}.lock"),
         ),
+        # A session at work does not notice that its server was killed, and blocks the next one.
+        orphans=NAME,
     )
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from service.processes.orphans import kill_orphans
 from service.processes.program import Program, Status
 
 FIRST_BACKOFF_SECONDS = 0.1
@@ -40,8 +41,8 @@ class Child:
         if self._process is not None:
             return
         self._restart_at = None
-        for stale_file in self.program.stale_files:
-            Path(stale_file).unlink(missing_ok=True)
+        for pid_file in self.program.pid_files:
+            _disown(Path(pid_file))
         self._process = _spawn(self.program)
         self._started_at = time.monotonic()
 
@@ -49,6 +50,8 @@ class Child:
         """Notice an end that nobody asked for and restart when it is time; returns what to log."""
         if self._process is not None and (code := self._process.poll()) is not None:
             self._process = None
+            if self.program.orphans:
+                kill_orphans(self.program.orphans)
             delay = self._plan_restart()
             return f"{self.program.name} ended with code {code}; starting again in {delay:.1f} s"
         if self._restart_at is not None and time.monotonic() >= self._restart_at:
@@ -79,10 +82,20 @@ class Child:
         self.crashes += 1
         if time.monotonic() - self._started_at > HEALTHY_SECONDS:
             self._failures = 0
-        delay = min(FIRST_BACKOFF_SECONDS * 2**self._failures, LONGEST_BACKOFF_SECONDS)
+        delay = min(FIRST_BACKOFF_SECONDS * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
         self._failures = min(self._failures + 1, 10)
         self._restart_at = time.monotonic() + delay
         return delay
+
+
+def _disown(pid_file: Path) -> None:
+    """Put our own number in the first line: PostgreSQL knows that its parent is no rival.
+
+    The other lines stay, by which it finds out whether a session of its predecessor still runs.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _, *others = pid_file.read_text().splitlines(keepends=True)
+        pid_file.write_text("".join([f"{os.getpid()}\n", *others]))
 
 
 def _spawn(program: Program) -> subprocess.Popen[bytes]:

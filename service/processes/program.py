@@ -8,9 +8,12 @@ from msgspec import Struct
 class Program(Struct, frozen=True, kw_only=True):
     """One process to keep running.
 
-    Programs of a higher `stage` are stopped before those of a lower one. `stale_files` are removed
-    before every start: lock files that a killed predecessor leaves behind. Its output is appended
-    to `log_file`. `user` and `group` are ids, None for the supervisor's own.
+    Programs of a higher `stage` are stopped before those of a lower one. Its output is appended to
+    `log_file`. `user` and `group` are ids, None for the supervisor's own.
+
+    `pid_files` are left behind by a killed predecessor, and the number in them may belong to a
+    stranger by now: before every start, it is replaced by the supervisor's own. `orphans` is the
+    name of processes that may outlive a killed predecessor and keep its successor from starting.
     """
 
     name: str
@@ -22,7 +25,8 @@ class Program(Struct, frozen=True, kw_only=True):
     group: int | None = None
     stop_signal: int = SIGTERM
     stop_seconds: float = 10.0
-    stale_files: tuple[str, ...] = ()
+    pid_files: tuple[str, ...] = ()
+    orphans: str | None = None
     stage: int = 0
 
 

@@ -15,6 +15,7 @@ from types import FrameType
 import msgspec
 
 from service.processes.child import Child
+from service.processes.orphans import adopt_orphans, reap_orphans
 from service.processes.program import Answer, Ask, Order, Start, Stop
 
 POLL_SECONDS = 0.1
@@ -37,10 +38,12 @@ class SupervisingProcess:
     def run(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._end)
+        adopt_orphans()
         try:
             while not self._ending and os.getppid() == self._owner:
                 self._read_orders()
                 self._look_after_children()
+                reap_orphans({child.status.pid or 0 for child in self._children.values()})
         finally:
             self._stop_all()
 

@@ -1,0 +1,76 @@
+"""Root with a data folder, or programs, that the servers' user cannot reach."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.embedded import EmbeddedServers, placement
+from service.embedded.binaries import copy_binaries, find_binaries
+from tests.embedded.test_servers import read_rows, read_version, write_row
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
+
+
+@pytest.fixture
+def closed_home(tmp_path: Path) -> Iterator[Path]:
+    """A folder that only root can enter; what is kept elsewhere for it is removed again."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    yield home
+    for record in home.rglob(placement.ELSEWHERE_NAME):
+        shutil.rmtree(record.read_text().strip())
+
+
+def test_the_data_is_kept_in_another_private_folder_that_is_named(closed_home: Path) -> None:
+    with EmbeddedServers(closed_home / "var") as servers:
+        write_row(servers.database_url, "a")
+        elsewhere = Path((closed_home / "var" / placement.ELSEWHERE_NAME).read_text().strip())
+        assert str(elsewhere) in servers.notices[0]
+        assert elsewhere.parent == placement.ELSEWHERE
+        assert (elsewhere.stat().st_uid, stat.S_IMODE(elsewhere.stat().st_mode)) == (0, 0o710)
+        assert stat.S_IMODE((elsewhere / "postgres").stat().st_mode) == 0o700
+
+
+def test_the_other_folder_is_found_again(closed_home: Path) -> None:
+    with EmbeddedServers(closed_home / "var") as servers:
+        write_row(servers.database_url, "a")
+    with EmbeddedServers(closed_home / "var") as servers:
+        assert read_rows(servers.database_url) == ["a"]
+        assert len(servers.notices) == 1
+
+
+def test_a_moved_data_folder_keeps_its_data(closed_home: Path) -> None:
+    with EmbeddedServers(closed_home / "var") as servers:
+        write_row(servers.database_url, "a")
+    (closed_home / "var").rename(closed_home / "moved")
+    with EmbeddedServers(closed_home / "moved") as servers:
+        assert read_rows(servers.database_url) == ["a"]
+
+
+def test_unreachable_programs_are_copied(
+    closed_home: Path, servers_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = copy_binaries(find_binaries(), closed_home)
+    for path in closed_home.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o700)
+    monkeypatch.setattr("service.embedded.servers.find_binaries", lambda: closed)
+    with EmbeddedServers(servers_folder / "closed-programs") as servers:
+        assert read_version(servers.database_url)
+        assert servers.notices == ()
+    with EmbeddedServers(closed_home / "var") as servers:
+        assert read_version(servers.database_url)
+
+
+def test_a_folder_of_somebody_else_is_not_trusted(closed_home: Path) -> None:
+    (closed_home / "var").mkdir()
+    planted = closed_home / "planted"
+    planted.mkdir()
+    os.chown(planted, 65534, 65534)
+    (closed_home / "var" / placement.ELSEWHERE_NAME).write_text(f"{planted}\n")
+    with EmbeddedServers(closed_home / "var") as servers:
+        assert str(planted) not in servers.database_url

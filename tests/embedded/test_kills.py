@@ -1,0 +1,186 @@
+"""What is left after SIGKILL: of the owner, of its supervisor, of the servers, of all of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
+
+from service.embedded import EmbeddedServers
+from tests.embedded.processes import is_gone, start_owner, wait_until
+from tests.embedded.test_servers import read_rows, read_version, write_row
+
+
+@pytest.fixture
+def folder(servers_folder: Path) -> Path:
+    """A data folder that nobody uses yet."""
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o711)
+    return folder
+
+
+def test_the_servers_end_with_a_killed_owner(folder: Path) -> None:
+    owner = start_owner(folder)
+    owner.kill()
+    everyone = [owner.supervisor, *owner.pids.values()]
+    assert wait_until(lambda: all(map(is_gone, everyone)))
+
+
+def test_the_next_start_waits_for_the_servers_of_a_killed_owner(folder: Path) -> None:
+    for value in ("a", "b", "c"):
+        owner = start_owner(folder)
+        write_row(owner.database_url, value)
+        owner.kill()
+    with EmbeddedServers(folder) as servers:
+        assert read_rows(servers.database_url) == ["a", "b", "c"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of a parent's death")
+def test_the_servers_end_with_a_killed_supervisor(folder: Path) -> None:
+    owner = start_owner(folder)
+    os.kill(owner.supervisor, signal.SIGKILL)
+    assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
+    owner.kill()
+
+
+def test_everything_killed_at_once_leaves_a_folder_that_starts(folder: Path) -> None:
+    owner = start_owner(folder)
+    write_row(owner.database_url, "a")
+    for pid in (owner.supervisor, *owner.pids.values()):
+        os.kill(pid, signal.SIGKILL)
+    owner.kill()
+    with EmbeddedServers(folder) as servers:
+        assert read_rows(servers.database_url) == ["a"]
+
+
+def test_killed_servers_come_back_with_every_commit(private_servers: EmbeddedServers) -> None:
+    write_row(private_servers.database_url, "a")
+    killed = {name: run.pid for name, run in private_servers.supervisor.programs().items()}
+    for pid in killed.values():
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    def all_are_new() -> bool:
+        running = private_servers.supervisor.programs()
+        return all(running[name].pid not in (None, pid) for name, pid in killed.items())
+
+    assert wait_until(all_are_new)
+    assert wait_until(lambda: can_connect(private_servers.database_url))
+    assert read_rows(private_servers.database_url) == ["a"]
+
+
+def test_postgres_comes_back_when_a_session_of_the_killed_one_is_still_at_work(
+    private_servers: EmbeddedServers,
+) -> None:
+    url = private_servers.database_url
+    write_row(url, "a")
+    busy = threading.Thread(target=count_for_long, args=(url,))
+    busy.start()
+    assert wait_until(lambda: count_busy_sessions(url) == 1)
+    pid = private_servers.supervisor.programs()["postgres"].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: private_servers.supervisor.programs()["postgres"].crashes > 0)
+    assert wait_until(lambda: can_connect(url), seconds=30)
+    busy.join()
+    assert read_rows(url) == ["a"]
+
+
+def test_a_stale_pid_file_that_names_a_stranger_harms_neither(folder: Path) -> None:
+    owner = start_owner(folder)
+    user = psutil.Process(owner.pids["postgres"]).uids().real
+    sleeper = subprocess.Popen(["sleep", "600"], user=user)
+    write_row(owner.database_url, "a")
+    for pid in (owner.supervisor, *owner.pids.values()):
+        os.kill(pid, signal.SIGKILL)
+    owner.kill()
+    assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
+    for name in ("postgres/postmaster.pid", "run/.s.PGSQL.5432.lock"):
+        stale_file = folder / "servers" / name
+        lines = stale_file.read_text().splitlines(keepends=True)
+        stale_file.write_text("".join([f"{sleeper.pid}\n", *lines[1:]]))
+    (folder / "lock").write_text(f"{sleeper.pid} 12345.0\n")
+    with EmbeddedServers(folder) as servers:
+        assert read_rows(servers.database_url) == ["a"]
+    assert sleeper.poll() is None
+    sleeper.kill()
+    sleeper.wait()
+
+
+def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
+    folder: Path,
+) -> None:
+    """As on a system where the kernel does not end them."""
+    with EmbeddedServers(folder) as servers:
+        write_row(servers.database_url, "a")
+        commands = [
+            psutil.Process(run.pid).cmdline()
+            for run in servers.supervisor.programs().values()
+            if run.pid is not None
+        ]
+        postgres = psutil.Process(servers.supervisor.programs()["postgres"].pid)
+        user, group = postgres.uids().real, postgres.gids().real
+    orphans = [
+        subprocess.Popen(command, user=user, group=group, stderr=subprocess.DEVNULL)
+        for command in commands
+    ]
+    assert wait_until(lambda: (folder / "servers/postgres/postmaster.pid").exists())
+    reapers = [threading.Thread(target=orphan.wait) for orphan in orphans]
+    for reaper in reapers:
+        reaper.start()
+    with EmbeddedServers(folder) as servers:
+        assert read_rows(servers.database_url) == ["a"]
+        assert all(orphan.poll() is not None for orphan in orphans)
+    for reaper in reapers:
+        reaper.join()
+
+
+def test_a_stranger_with_the_same_program_name_is_left_alone(
+    folder: Path, servers: EmbeddedServers
+) -> None:
+    with EmbeddedServers(folder):
+        pass
+    assert read_version(servers.database_url)
+
+
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+def test_a_signalled_owner_leaves_nothing_behind(folder: Path, stop_signal: signal.Signals) -> None:
+    owner = start_owner(folder)
+    owner.process.send_signal(stop_signal)
+    assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
+    owner.kill()
+
+
+def can_connect(url: str) -> bool:
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            return bool(connection.scalar(text("SELECT true")))
+    except OperationalError:
+        return False
+    finally:
+        engine.dispose()
+
+
+def count_for_long(url: str) -> None:
+    """Keep one session's processor busy, whatever becomes of it."""
+    engine = create_engine(url)
+    with pytest.raises(OperationalError, match="server closed"), engine.connect() as connection:
+        connection.execute(text("SELECT count(*) FROM generate_series(1, 1000000000)"))
+    engine.dispose()
+
+
+def count_busy_sessions(url: str) -> int:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT count(*) FROM gen%'"
+        busy = connection.scalar(text(query + " AND state = 'active'"))
+    engine.dispose()
+    return int(busy or 0)
