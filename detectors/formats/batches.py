@@ -63,7 +63,7 @@ def decode_batch(body: bytes) -> list[UsageRecord]:
 def _are_clean(records: list[UsageRecord], body: bytes) -> bool:
     """Whether the decoded records also keep what types cannot say; brings their times to UTC."""
     try:
-        _bring_to_utc(records)
+        bring_to_utc(records)
     except ValueError:
         return False
     if not all(map(is_provider, {record.provider for record in records})):
@@ -74,7 +74,7 @@ def _are_clean(records: list[UsageRecord], body: bytes) -> bool:
     return not (can_hold_control_characters(body) and _have_control_characters(records))
 
 
-def _bring_to_utc(records: list[UsageRecord]) -> None:
+def bring_to_utc(records: list[UsageRecord]) -> None:
     """Set every time to UTC in place, the records being ours alone so far."""
     instants = [record.ts for record in records]
     if {instant.tzinfo for instant in instants} == {UTC}:

@@ -43,6 +43,8 @@ def read_instant(value: object) -> datetime:
     As wide as `datetime.fromisoformat`, but RFC 3339 first, so that a text that the fast decoders
     take means the same instant here.
     """
+    if isinstance(value, datetime):  # only ever from Python; JSON has none
+        return to_utc(value)
     if not isinstance(value, str):
         raise ValueError
     try:

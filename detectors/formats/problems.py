@@ -48,7 +48,7 @@ def shown_name(key: object, otherwise: str = "a key that is no field name") -> s
 
 
 def describe(problems: Iterable[Problem]) -> str:
-    """All problems of one place in one phrase: `unknown fields a, b, missing field model`."""
+    """All problems of one place in one phrase: `unknown fields a, b; missing field model`."""
     listed = list(problems)
     parts = []
     for kind, word in (("unknown", "unknown"), ("missing", "missing")):
@@ -56,7 +56,7 @@ def describe(problems: Iterable[Problem]) -> str:
         if names:
             parts.append(f"{word} field{'s' if len(names) > 1 else ''} {', '.join(names)}")
     parts += [f"{p.field} must be {p.expected}" for p in listed if p.kind == "bad"]
-    return ", ".join(parts)
+    return "; ".join(parts)
 
 
 def contract_error(offenders: Sequence[Offender], more: str = "") -> ContractError:

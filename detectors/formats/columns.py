@@ -1,0 +1,136 @@
+"""Calls as columns: the shape in which every reader hands them on.
+
+A column is a plain list, one entry a call. What is absent is the empty string or 0, so that
+absent, null, "" and 0 are the same from here on; only `latency_ms` keeps its nulls. `ts` counts
+microseconds since 1970 in UTC.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from detectors.contract import UsageRecord
+from detectors.formats.fields import (
+    EPOCH,
+    FIRST_MICROSECOND,
+    LAST_MICROSECOND,
+    MICROSECOND,
+    are_prefix_hashes,
+    has_control_characters,
+    is_provider,
+)
+
+Columns = dict[str, list[Any]]
+
+LABELS: Final = ("provider", "model", "endpoint", "request_id", "tag")
+COUNTS: Final = (
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "declared_max_tokens",
+)
+COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms")
+
+
+def columns_of(records: Sequence[UsageRecord]) -> Columns:
+    """The columns of checked records, their times being in UTC."""
+    return {
+        "ts": [(record.ts - EPOCH) // MICROSECOND for record in records],
+        "provider": [record.provider for record in records],
+        "model": [record.model for record in records],
+        "endpoint": [record.endpoint or "" for record in records],
+        "request_id": [record.request_id or "" for record in records],
+        "tag": [record.tag or "" for record in records],
+        "prefix_hash": [record.prefix_hash or "" for record in records],
+        "prompt_tokens": [record.prompt_tokens for record in records],
+        "completion_tokens": [record.completion_tokens for record in records],
+        "cached_tokens": [record.cached_tokens or 0 for record in records],
+        "cache_write_tokens": [record.cache_write_tokens or 0 for record in records],
+        "declared_max_tokens": [record.declared_max_tokens or 0 for record in records],
+        "latency_ms": [record.latency_ms for record in records],
+    }
+
+
+def records_of(columns: Columns) -> list[UsageRecord]:
+    """The records that the columns hold; what is empty or 0 and optional is absent in them."""
+    values = zip(*(columns[name] for name in COLUMNS), strict=True)
+    return [
+        UsageRecord(
+            ts=EPOCH + timedelta(microseconds=ts),
+            provider=provider,
+            model=model,
+            endpoint=endpoint or None,
+            request_id=request_id or None,
+            tag=tag or None,
+            prefix_hash=prefix_hash or None,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cached_tokens=cached or None,
+            cache_write_tokens=cache_write or None,
+            declared_max_tokens=declared_max or None,
+            latency_ms=latency,
+        )
+        for (
+            ts, provider, model, endpoint, request_id, tag, prefix_hash,
+            prompt, completion, cached, cache_write, declared_max, latency,
+        ) in values
+    ]  # fmt: skip
+
+
+def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) -> set[int]:
+    """The rows that hold what their types let through and the contract does not.
+
+    Each column is checked as a whole first, which is nearly free; only a column that fails is
+    searched for the rows that are to blame. `None` stands for a required value that is missing.
+    """
+    rows = _find_bad_instants(columns["ts"]) | _find_bad_providers(columns["provider"])
+    for name in COUNTS:
+        if None in columns[name]:
+            rows |= {row for row, count in enumerate(columns[name]) if count is None}
+    rows |= _find_bad_hashes(columns["prefix_hash"])
+    rows |= {row for row, model in enumerate(columns["model"]) if not model}
+    if may_hold_control_characters:
+        for name in LABELS:
+            rows |= _find_control_characters(columns[name])
+    return rows
+
+
+def _find_bad_instants(instants: list[int | None]) -> set[int]:
+    known = [instant for instant in instants if instant is not None]
+    if len(known) == len(instants) and (
+        not known or (min(known) >= FIRST_MICROSECOND and max(known) < LAST_MICROSECOND)
+    ):
+        return set()
+    return {
+        row
+        for row, instant in enumerate(instants)
+        if instant is None or not FIRST_MICROSECOND <= instant < LAST_MICROSECOND
+    }
+
+
+def _find_bad_providers(providers: list[str]) -> set[int]:
+    bad = {provider for provider in set(providers) if not is_provider(provider)}
+    return {row for row, provider in enumerate(providers) if provider in bad} if bad else set()
+
+
+def _find_bad_hashes(hashes: list[str]) -> set[int]:
+    if are_prefix_hashes([text for text in hashes if text]):
+        return set()
+    return {row for row, text in enumerate(hashes) if text and not are_prefix_hashes([text])}
+
+
+def _find_control_characters(texts: list[str]) -> set[int]:
+    if not has_control_characters(texts):
+        return set()
+    return {row for row, text in enumerate(texts) if has_control_characters((text,))}
+
+
+def merge(first: Columns, second: Columns, order: Iterable[int]) -> Columns:
+    """Both calls' columns in one, rows in the given order of first's rows, then second's."""
+    picks = list(order)
+    merged: Columns = {}
+    for name in COLUMNS:
+        column = first[name] + second[name]
+        merged[name] = [column[row] for row in picks]
+    return merged
