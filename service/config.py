@@ -1,15 +1,24 @@
-"""The settings: one frozen value read from the environment once. No module reads `os.environ` else.
+"""The settings: one frozen value, read from the environment once. No other module reads it.
 
 Every field is a setting; its name in upper case is its environment variable.
 """
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Final, Self
+from urllib.parse import urlsplit
 
 from service.errors import ConfigError
 
-_REQUIRED = ("secret_key", "database_url", "redis_url", "storage_url")
+_MIN_SECRET_LENGTH: Final = 32
+_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "database_url": ("postgres", "postgresql", "postgresql+psycopg2"),
+    "redis_url": ("redis", "rediss", "unix"),
+    "storage_url": ("file", "s3"),
+    "base_url": ("http", "https"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,14 +28,17 @@ class Config:
     `_seconds`, `_bytes`, `_days` are units; `_per_minute` is a limit that answers 429 beyond it.
     """
 
-    secret_key: str
-    database_url: str
-    redis_url: str
+    secret_key: str = field(repr=False)
+    database_url: str = field(repr=False)
+    redis_url: str = field(repr=False)
     storage_url: str
     base_url: str = "http://localhost:8000"
     trusted_proxies: int = 0
     database_pool_size: int = 10
     database_pool_timeout_seconds: float = 5.0
+    database_connect_timeout_seconds: int = 3
+    database_statement_timeout_seconds: float = 8.0
+    redis_timeout_seconds: float = 0.25
     ingest_key_limit_per_minute: int = 120
     ingest_ip_limit_per_minute: int = 600
     read_limit_per_minute: int = 600
@@ -39,18 +51,62 @@ class Config:
     log_level: str = "INFO"
 
     @classmethod
+    def load(cls) -> Self:
+        """The settings of this process's environment."""
+        return cls.from_environment(os.environ)
+
+    @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read the settings; raises `ConfigError` naming every missing or malformed one."""
-        values: dict[str, str | int | float] = {}
-        problems = [f"{name.upper()} is not set" for name in _REQUIRED if not environment.get(name.upper())]
-        for field in fields(cls):
-            text = environment.get(field.name.upper())
-            if text is None or text == "":
-                continue
-            try:
-                values[field.name] = {"int": int, "float": float, "str": str}[str(field.type)](text)
-            except ValueError:
-                problems.append(f"{field.name.upper()} is not a number")
+        values: dict[str, object] = {}
+        problems: list[str] = []
+        for setting in fields(cls):
+            name = setting.name.upper()
+            text = environment.get(name, "").strip()
+            if text:
+                try:
+                    values[setting.name] = _KINDS[setting.type](text)
+                except ValueError:
+                    problems.append(f"{name} is not a number")
+            elif setting.default is MISSING:
+                problems.append(f"{name} is not set")
         if problems:
             raise ConfigError("; ".join(problems))
         return cls(**values)  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        problems = [*self._url_problems(), *self._number_problems()]
+        if len(self.secret_key) < _MIN_SECRET_LENGTH:
+            problems.append(f"SECRET_KEY is shorter than {_MIN_SECRET_LENGTH} characters")
+        if self.log_level not in _LOG_LEVELS:
+            problems.append(f"LOG_LEVEL is none of {', '.join(_LOG_LEVELS)}")
+        if problems:
+            raise ConfigError("; ".join(problems))
+
+    def _url_problems(self) -> list[str]:
+        # Only the setting's name is told: these addresses carry passwords.
+        return [
+            f"{name.upper()} starts with none of {', '.join(f'{one}://' for one in schemes)}"
+            for name, schemes in _SCHEMES.items()
+            if urlsplit(getattr(self, name)).scheme not in schemes
+        ]
+
+    def _number_problems(self) -> list[str]:
+        numbers = [one.name for one in fields(self) if one.type in (int, float)]
+        at_least_zero = {"trusted_proxies"}
+        return [
+            f"{name.upper()} must be greater than 0"
+            for name in numbers
+            if not getattr(self, name) > 0 and name not in at_least_zero
+        ] + [
+            f"{name.upper()} must not be negative"
+            for name in sorted(at_least_zero)
+            if getattr(self, name) < 0
+        ]
+
+
+_KINDS: Final[Mapping[object, type[str] | type[int] | type[float]]] = {
+    str: str,
+    int: int,
+    float: float,
+}

@@ -3,11 +3,13 @@
 An audit's row is the only truth about its job: Redis merely carries wake-ups.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Numeric, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Numeric, select, text
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger, LargeBinary
 
 from service.models.base import Base, new_id, utc_now
@@ -110,3 +112,55 @@ class IdempotencyKey(Base):
     key: Mapped[str] = mapped_column(primary_key=True)
     audit_id: Mapped[str] = mapped_column(ForeignKey("audits.id", ondelete="CASCADE"), index=True)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
+def list_audits(session: Session, account_id: str, limit: int) -> Sequence[Audit]:
+    """The account's newest audits first."""
+    newest = (Audit.created_at.desc(), Audit.id.desc())
+    query = select(Audit).where(Audit.account_id == account_id).order_by(*newest).limit(limit)
+    return session.scalars(query).all()
+
+
+def find_audit(session: Session, account_id: str, audit_id: str) -> Audit | None:
+    """The audit, if there is one and it is this account's."""
+    query = select(Audit).where(Audit.account_id == account_id, Audit.id == audit_id)
+    return session.scalars(query).one_or_none()
+
+
+def list_findings(session: Session, audit_id: str) -> Sequence[FindingRow]:
+    """The audit's findings by rank. Only ask for an audit that is the caller's."""
+    query = select(FindingRow).where(FindingRow.audit_id == audit_id).order_by(FindingRow.rank)
+    return session.scalars(query).all()
+
+
+class KeyTakenError(Exception):
+    """Another audit of the account has the idempotency key."""
+
+    def __init__(self, audit_id: str) -> None:
+        super().__init__(f"the key is audit {audit_id}'s")
+        self.audit_id = audit_id
+
+
+def find_replay(session: Session, account_id: str, route: str, key: str) -> str | None:
+    """The audit that this account's key led to before."""
+    owned = IdempotencyKey.account_id == account_id
+    named = (IdempotencyKey.route == route, IdempotencyKey.key == key)
+    return session.scalar(select(IdempotencyKey.audit_id).where(owned, *named))
+
+
+def add_audit(session: Session, audit: Audit, route: str, key: str | None) -> None:
+    """Insert the audit and, where there is a key, tie it to this audit.
+
+    Raises `KeyTakenError` where another audit has the key. A claim that another transaction has
+    not committed yet is waited for: this one then loses to a commit and wins over a rollback. The
+    primary key decides, so no two can win.
+    """
+    session.add(audit)
+    session.flush()  # the audit's row comes first: the key's row refers to it
+    if key is None:
+        return
+    row = {"account_id": audit.account_id, "route": route, "key": key, "audit_id": audit.id}
+    claim = insert(IdempotencyKey).values(row).on_conflict_do_nothing()
+    if session.scalar(claim.returning(IdempotencyKey.audit_id)) is None:
+        owner = find_replay(session, audit.account_id, route, key)
+        raise KeyTakenError(str(owner))

@@ -1,13 +1,16 @@
 """Ingest keys and read tokens: hashes only, the secrets are shown once and never kept."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple, Self
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import ForeignKey, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary, Text
 
-from service.models.accounts import Account
+from service import tokens
+from service.models.accounts import Account, Subscription
 from service.models.base import Base, new_id, utc_now
 
 
@@ -28,6 +31,14 @@ class IngestKey(Base):
 
     account: Mapped[Account] = relationship(lazy="joined")
 
+    @classmethod
+    def minted(cls, account_id: str, *, label: str = "") -> tuple[Self, str]:
+        """A new row and the secret that it remembers only as a hash."""
+        secret, secret_hash = _mint(tokens.Kind.INGEST_KEY)
+        prefix = tokens.shown_prefix(secret)
+        row = cls(account_id=account_id, prefix=prefix, secret_hash=secret_hash, label=label)
+        return row, secret
+
 
 class ReadToken(Base):
     """Read-only, with one or both of `read:audits` and `read:findings`."""
@@ -46,3 +57,60 @@ class ReadToken(Base):
     last_used_at: Mapped[datetime | None]
 
     account: Mapped[Account] = relationship(lazy="joined")
+
+    @classmethod
+    def minted(cls, account_id: str, *, scopes: Sequence[str], label: str = "") -> tuple[Self, str]:
+        """A new row and the secret that it remembers only as a hash."""
+        secret, secret_hash = _mint(tokens.Kind.READ_TOKEN)
+        row = cls(
+            account_id=account_id,
+            prefix=tokens.shown_prefix(secret),
+            secret_hash=secret_hash,
+            scopes=list(scopes),
+            label=label,
+        )
+        return row, secret
+
+
+class Credential(NamedTuple):
+    """What a request needs to know of the key or token that it came with."""
+
+    id: str
+    account_id: str
+    secret_hash: bytes
+    last_used_at: datetime | None
+    subscription_status: str | None = None
+    scopes: tuple[str, ...] = ()
+
+
+def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
+    """The key and its account's subscription status, in one query."""
+    columns = (IngestKey.id, IngestKey.account_id, IngestKey.secret_hash, IngestKey.last_used_at)
+    row = session.execute(
+        select(*columns, Subscription.status)
+        .outerjoin(Subscription, Subscription.account_id == IngestKey.account_id)
+        .where(IngestKey.secret_hash == secret_hash)
+    ).one_or_none()
+    return None if row is None else Credential(*row)
+
+
+def find_read_token(session: Session, secret_hash: bytes) -> Credential | None:
+    columns = (ReadToken.id, ReadToken.account_id, ReadToken.secret_hash, ReadToken.last_used_at)
+    row = session.execute(
+        select(*columns, ReadToken.scopes).where(ReadToken.secret_hash == secret_hash)
+    ).one_or_none()
+    return None if row is None else Credential(*row[:4], scopes=tuple(row[4]))
+
+
+def touch(
+    session: Session, table: type[IngestKey] | type[ReadToken], row_id: str, now: datetime
+) -> None:
+    """Note when a credential was last used; harmless if it was revoked meanwhile."""
+    session.execute(update(table).where(table.id == row_id).values(last_used_at=now))
+
+
+def _mint(kind: tokens.Kind) -> tuple[str, bytes]:
+    secret = tokens.mint(kind)
+    secret_hash = tokens.find_hash(kind, secret)
+    assert secret_hash is not None, "a minted secret is well-formed"  # noqa: S101 - an invariant
+    return secret, secret_hash

@@ -1,0 +1,56 @@
+"""GET /api/v1/audits and the findings of one of them."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from service.api.blueprint import Blueprint
+from service.auth import READ_AUDITS, READ_FINDINGS, credential_id, current_caller, require_scope
+from service.db import get_session
+from service.errors import InvalidRequestError, NotFoundError
+from service.extensions import current_config, limiter
+from service.models.audits import Audit, find_audit, list_audits, list_findings
+from service.schemas import AuditListQuerySchema, AuditListSchema, FindingListSchema
+
+_POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
+_ERRORS: Final = {
+    401: "The read token is missing, mistyped or revoked.",
+    403: "The token lacks the scope.",
+    422: "A parameter is out of its range.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
+
+blueprint = Blueprint("audits", __name__, description="Audits and findings out.")
+
+
+def _read_limit() -> str:
+    return f"{current_config().read_limit_per_minute} per minute"
+
+
+@blueprint.route("/audits", methods=["GET"])
+@require_scope(READ_AUDITS)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(security="read_token", errors=_ERRORS)
+@blueprint.arguments(AuditListQuerySchema, location="query")
+@blueprint.response(200, AuditListSchema, description="Newest first; counts and dollars only.")
+def list_all(query: dict[str, int]) -> dict[str, Sequence[Audit]]:
+    """List the account's audits."""
+    return {"audits": list_audits(get_session(), current_caller().account_id, query["limit"])}
+
+
+@blueprint.route("/audits/<audit_id>/findings", methods=["GET"])
+@require_scope(READ_FINDINGS)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(
+    security="read_token", errors={**_ERRORS, 404: "No audit of the caller's has this id."}
+)
+@blueprint.response(200, FindingListSchema, description="Ranked by monthly impact.")
+def findings(audit_id: str) -> dict[str, Any]:
+    """List the findings of one audit."""
+    if _POSSIBLE_ID.fullmatch(audit_id) is None:
+        raise InvalidRequestError("This cannot be the id of an audit.")
+    audit = find_audit(get_session(), current_caller().account_id, audit_id)
+    if audit is None:
+        raise NotFoundError("No audit of yours has this id.")
+    return {"audit_id": audit.id, "findings": list_findings(get_session(), audit.id)}

@@ -1,0 +1,88 @@
+"""flask-smorest's blueprint with types, and the decorator that documents a route's errors."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, cast
+
+from flask import Request
+from flask_smorest import Blueprint as SmorestBlueprint
+from webargs.flaskparser import FlaskParser
+
+from service.api.bodies import decode_body
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_REQUEST_ID: Final = {
+    "X-Request-Id": {
+        "description": "Names this request in our logs.",
+        "schema": {"type": "string"},
+    }
+}
+_RETRY_AFTER: Final = {
+    "Retry-After": {
+        "description": "Seconds to wait before another try.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+_CHALLENGE: Final = {
+    "WWW-Authenticate": {
+        "description": "Which credential is needed (RFC 6750).",
+        "schema": {"type": "string"},
+    }
+}
+_EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
+    401: _CHALLENGE,
+    403: _CHALLENGE,
+    429: _RETRY_AFTER,
+    503: _RETRY_AFTER,
+}
+
+
+class BodyParser(FlaskParser):
+    """Adds the location `batch`: a JSON body that the strict bulk decoder reads."""
+
+    def load_batch(self, _request: Request, _schema: Any) -> Any:
+        return {"records": decode_body()}
+
+    __location_map__ = {**FlaskParser.__location_map__, "batch": "load_batch"}
+
+
+class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
+    """The decorators that a view is declared with."""
+
+    ARGUMENTS_PARSER = BodyParser()
+    DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
+        **SmorestBlueprint.DEFAULT_LOCATION_CONTENT_TYPE_MAPPING,
+        "batch": "application/json",
+    }
+
+    def route(self, rule: str, **options: Any) -> Callable[[F], F]:
+        return cast("Callable[[F], F]", super().route(rule, **options))
+
+    def arguments(self, schema: Any, **options: Any) -> Callable[[F], F]:
+        return cast("Callable[[F], F]", super().arguments(schema, **options))
+
+    def response(self, status: int, schema: Any, **options: Any) -> Callable[[F], F]:
+        options["headers"] = {**_REQUEST_ID, **options.get("headers", {})}
+        return cast("Callable[[F], F]", super().response(status, schema, **options))
+
+    def alt_response(self, status: int, **options: Any) -> Callable[[F], F]:
+        options["headers"] = {**_REQUEST_ID, **options.get("headers", {})}
+        return cast("Callable[[F], F]", super().alt_response(status, **options))
+
+    def documented(
+        self, *, errors: Mapping[int, str], security: str | None = None, **more: Any
+    ) -> Callable[[F], F]:
+        """Document the credential and the error statuses of a route, each with its condition."""
+        documents = {status: _error_document(status, when) for status, when in errors.items()}
+        schemes: list[dict[str, list[str]]] = [{security: []}] if security else []
+        operation = {"security": schemes, "responses": documents, **more}
+        return cast("Callable[[F], F]", super().doc(**operation))
+
+
+def _error_document(status: int, when: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {
+        "description": when,
+        "headers": {**_REQUEST_ID, **_EXTRA_HEADERS.get(status, {})},
+        "content": {"application/json": {"schema": schema}},
+    }

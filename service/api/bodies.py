@@ -1,0 +1,59 @@
+"""Reading a request's body within bounds: its size, its type, its encoding, its records."""
+
+import zlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from flask import request
+
+from detectors.contract import UsageRecord
+from detectors.formats import decode_batch
+from service.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
+from service.extensions import current_config
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # a gzip header, and nothing else
+
+
+def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
+    """Read the body up to the size limit; a longer one is 413 before anything looks at it."""
+
+    @wraps(view)
+    def read(*args: P.args, **kwargs: P.kwargs) -> R:
+        request.get_data(cache=True)
+        return view(*args, **kwargs)
+
+    return read
+
+
+def decode_body() -> list[UsageRecord]:
+    """The records of an ingest body, all of them checked, or an error naming what is wrong."""
+    if request.mimetype != "application/json":
+        raise UnsupportedMediaTypeError
+    return decode_batch(_plain_body())
+
+
+def _plain_body() -> bytes:
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding == "identity":
+        return request.get_data(cache=True)
+    if encoding not in ("gzip", "x-gzip"):
+        raise UnsupportedMediaTypeError("The only Content-Encoding taken here is gzip.")
+    return _gunzip(request.get_data(cache=True), current_config().max_body_bytes)
+
+
+def _gunzip(packed: bytes, max_bytes: int) -> bytes:
+    """Unpack one gzip member, never more than the limit however much is packed in it."""
+    decoder = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        plain = decoder.decompress(packed, max_bytes + 1)
+    except zlib.error as error:
+        raise BadRequestError("The body is not valid gzip.") from error
+    if len(plain) > max_bytes:
+        raise PayloadTooLargeError("The unpacked body is too large.")
+    if not decoder.eof or decoder.unused_data:
+        raise BadRequestError("The body is not one whole gzip member.")
+    return plain

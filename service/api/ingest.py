@@ -1,0 +1,125 @@
+"""POST /api/v1/ingest: a batch of usage records becomes a queued audit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from flask import current_app
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from detectors.formats import encode_records
+from service.api.blueprint import Blueprint
+from service.api.bodies import bounded_body
+from service.api.idempotency import HEADER_DOCUMENT, idempotency_key, replay, replayable
+from service.auth import credential_id, current_caller, require_key, require_subscription
+from service.db import get_session
+from service.errors import UnavailableError
+from service.extensions import client_address, current_blobs, current_config, limiter
+from service.jobs import enqueue_audit
+from service.logs import get_logger
+from service.models.audits import INGEST, Audit, KeyTakenError, add_audit
+from service.models.base import new_id
+from service.schemas import AcceptedSchema, BatchSchema, ReplayedSchema
+
+ROUTE: Final = "ingest"  # the namespace of this route's idempotency keys
+ERRORS: Final = {
+    400: "The body is no JSON, or a header is malformed.",
+    401: "The ingest key is missing, mistyped or revoked.",
+    402: "The subscription has lapsed; ingest pauses until it resumes.",
+    413: "More than 5,000 records, or a body that is too large.",
+    415: "The body is neither application/json nor gzip of it.",
+    422: "A record broke the counts-only contract; the message names the offender.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
+
+blueprint = Blueprint("ingest", __name__, description="Usage in.")
+_log = get_logger(__name__)
+
+
+def _key_limit() -> str:
+    return f"{current_config().ingest_key_limit_per_minute} per minute"
+
+
+def _address_limit() -> str:
+    return f"{current_config().ingest_ip_limit_per_minute} per minute"
+
+
+@blueprint.route("/ingest", methods=["POST"])
+@require_key
+@limiter.limit(_key_limit, key_func=credential_id)
+@limiter.limit(_address_limit, key_func=client_address)
+@require_subscription
+@bounded_body
+@replayable(ROUTE)
+@blueprint.documented(security="ingest_key", parameters=[HEADER_DOCUMENT], errors=ERRORS)
+@blueprint.arguments(BatchSchema, location="batch")
+@blueprint.alt_response(200, schema=ReplayedSchema, description="Processed before.", success=True)
+@blueprint.response(201, AcceptedSchema, description="Accepted; the audit is running.")
+def ingest(batch: dict[str, Any]) -> Any:
+    """Audit a batch of usage records."""
+    records, key, session = batch["records"], idempotency_key(), get_session()
+    audit = _new_audit(current_caller().account_id, len(records))
+    _store(audit.blob_key, encode_records(records))
+    try:
+        with _withdrawn_on_error(audit.blob_key):
+            add_audit(session, audit, ROUTE, key)
+    except KeyTakenError as taken:
+        return replay(taken.audit_id)
+    with _withdrawn_if_absent(audit):
+        session.commit()
+    enqueue_audit(audit.id)
+    return {"audit_id": audit.id, "records": len(records), "replayed": False}
+
+
+def _new_audit(account_id: str, records: int) -> Audit:
+    audit_id = new_id()
+    blob_key = f"raw/{audit_id}.jsonl"
+    return Audit(
+        id=audit_id, account_id=account_id, source=INGEST, blob_key=blob_key, records=records
+    )
+
+
+def _store(blob_key: str, data: bytes) -> None:
+    try:
+        current_blobs().put(blob_key, data)
+    except OSError as error:
+        _log.error("blob_not_stored", exc_info=error)
+        raise UnavailableError from error
+
+
+@contextmanager
+def _withdrawn_on_error(blob_key: str) -> Iterator[None]:
+    """No row will ever name the blob when the block fails, so it goes."""
+    try:
+        yield
+    except BaseException:
+        _withdraw(blob_key)
+        raise
+
+
+@contextmanager
+def _withdrawn_if_absent(audit: Audit) -> Iterator[None]:
+    """A commit whose answer was lost may have happened: the blob goes only if it surely did not."""
+    try:
+        yield
+    except DBAPIError:
+        if _is_surely_absent(audit.id):
+            _withdraw(audit.blob_key)
+        raise
+
+
+def _is_surely_absent(audit_id: str) -> bool:
+    try:
+        with current_app.extensions["sessions"]() as session:
+            return session.get(Audit, audit_id) is None
+    except SQLAlchemyError:
+        return False
+
+
+def _withdraw(blob_key: str) -> None:
+    try:
+        current_blobs().delete(blob_key)
+    except OSError as error:
+        # The request fails for its first reason; a stray blob is swept later.
+        _log.warning("blob_not_withdrawn", blob_key=blob_key, exc_info=error)

@@ -1,0 +1,73 @@
+"""`create_app`: the wiring of the web process, and nothing but the wiring."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from flask import Flask
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from service.api import audits, ingest
+from service.config import Config
+from service.db import init_sessions, make_engine, make_sessions
+from service.errors import API_PREFIX, register_error_handlers
+from service.extensions import api, init_extensions
+from service.headers import add_security_headers
+from service.logs import configure_logging
+from service.pages import health, public, reports
+from service.reports.html import register_filters
+from service.request_log import follow_requests
+
+_TEMPLATES: Final = Path(__file__).parent.parent / "templates"
+_SECURITY_SCHEMES: Final = {
+    "ingest_key": "An ingest key (`ik_…`). Write-only: it sends usage and reads nothing.",
+    "read_token": "A read token (`rt_…`). Read-only, with the scopes it was minted with.",
+}
+
+
+def create_app(config: Config | None = None) -> Flask:
+    """The web application; without a `config` the settings come from the environment."""
+    config = config or Config.load()
+    configure_logging(config.log_level)
+    app = Flask("service", template_folder=str(_TEMPLATES))
+    app.config.update(_flask_settings(config))
+    trusted = config.trusted_proxies
+    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
+    follow_requests(app)
+    add_security_headers(app)
+    init_sessions(app, make_sessions(make_engine(config)))
+    init_extensions(app, config)
+    health.init_health(app, config)
+    register_error_handlers(app)
+    register_filters(app)
+    _register_routes(app)
+    return app
+
+
+def _flask_settings(config: Config) -> dict[str, object]:
+    return {
+        "MAX_CONTENT_LENGTH": config.max_body_bytes,
+        "API_TITLE": "Tallystick",
+        "API_VERSION": "v1",
+        "OPENAPI_VERSION": "3.1.0",
+        "OPENAPI_URL_PREFIX": "/",
+        "API_SPEC_OPTIONS": {
+            "info": {
+                "description": "Usage of language models in, a priced cost audit out.",
+                "x-release": version("tallystick-server"),
+            },
+            "servers": [{"url": config.base_url.rstrip("/")}],
+        },
+    }
+
+
+def _register_routes(app: Flask) -> None:
+    api.init_app(app)
+    for name, description in _SECURITY_SCHEMES.items():
+        scheme = {"type": "http", "scheme": "bearer", "description": description}
+        api.spec.components.security_scheme(name, scheme)
+    for resource in (ingest, audits):
+        api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
+    for page in (health, reports):
+        api.register_blueprint(page.blueprint)
+    app.register_blueprint(public.blueprint)

@@ -1,0 +1,162 @@
+"""Who is asking: one decorator a kind of credential. A view takes exactly one kind."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar, cast
+
+from flask import current_app, g, request
+from sqlalchemy.orm import Session, sessionmaker
+
+from service import tokens
+from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
+from service.models.accounts import ACTIVE_STATUSES
+from service.models.base import utc_now
+from service.models.credentials import (
+    Credential,
+    IngestKey,
+    ReadToken,
+    find_ingest_key,
+    find_read_token,
+    touch,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+READ_AUDITS: Final = "read:audits"
+READ_FINDINGS: Final = "read:findings"
+SCOPES: Final = (READ_AUDITS, READ_FINDINGS)
+
+# A credential's last use is written at most this often, so that no request pays for a write.
+_TOUCH_INTERVAL: Final = timedelta(minutes=5)
+_REALM: Final = 'Bearer realm="tallystick"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """The account behind the credential; every query of the request starts from it."""
+
+    account_id: str
+    credential_id: str
+    has_active_subscription: bool = False
+    scopes: Sequence[str] = ()
+
+
+def current_caller() -> Caller:
+    return cast(Caller, g.caller)
+
+
+def credential_id() -> str:
+    """What limits count by. Only asked where a credential has been checked."""
+    return current_caller().credential_id
+
+
+def require_key(view: Callable[P, R]) -> Callable[P, R]:
+    """Admit ingest keys only."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        secret_hash = _presented_hash(tokens.Kind.INGEST_KEY)
+        with _sessions()() as session:
+            known = _checked(find_ingest_key(session, secret_hash), secret_hash)
+            _note_use(session, IngestKey, known.id, known.last_used_at)
+        g.caller = Caller(
+            account_id=known.account_id,
+            credential_id=known.id,
+            has_active_subscription=known.subscription_status in ACTIVE_STATUSES,
+        )
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def require_subscription(view: Callable[P, R]) -> Callable[P, R]:
+    """Admit callers whose account pays; stands below `require_key` and the limits."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not current_caller().has_active_subscription:
+            raise PaymentRequiredError(
+                "Ingest needs an active subscription; it pauses until the subscription resumes."
+            )
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def require_scope(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Admit read tokens that carry this scope. The scope is judged before anything is looked up."""
+
+    def decorate(view: Callable[P, R]) -> Callable[P, R]:
+        @wraps(view)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            secret_hash = _presented_hash(tokens.Kind.READ_TOKEN)
+            with _sessions()() as session:
+                known = _checked(find_read_token(session, secret_hash), secret_hash)
+                _note_use(session, ReadToken, known.id, known.last_used_at)
+            if scope not in known.scopes:
+                raise _forbidden(scope)
+            g.caller = Caller(
+                account_id=known.account_id, credential_id=known.id, scopes=known.scopes
+            )
+            return view(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _sessions() -> sessionmaker[Session]:
+    """Checking a credential is a unit of work of its own.
+
+    Its connection goes back before the request's body is read, so that a slow sender holds none.
+    """
+    return cast("sessionmaker[Session]", current_app.extensions["sessions"])
+
+
+def _presented_hash(kind: tokens.Kind) -> bytes:
+    """The hash of the bearer token; one that cannot be of this kind is refused without a query."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise UnauthorizedError(
+            "This address needs a bearer token in the Authorization header.",
+            {"WWW-Authenticate": _REALM},
+        )
+    secret_hash = tokens.find_hash(kind, secret.strip())
+    if secret_hash is None:
+        raise _refused()
+    return secret_hash
+
+
+def _checked(known: Credential | None, secret_hash: bytes) -> Credential:
+    # The index compared already, in its own time; this comparison takes the same time always.
+    if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):
+        raise _refused()
+    return known
+
+
+def _refused() -> UnauthorizedError:
+    return UnauthorizedError(
+        "The bearer token is unknown here: mistyped, revoked or of another kind.",
+        {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},
+    )
+
+
+def _forbidden(scope: str) -> ForbiddenError:
+    challenge = f'{_REALM}, error="insufficient_scope", scope="{scope}"'
+    return ForbiddenError(f"This token lacks the scope {scope}.", {"WWW-Authenticate": challenge})
+
+
+def _note_use(
+    session: Session,
+    table: type[IngestKey] | type[ReadToken],
+    row_id: str,
+    last_used_at: datetime | None,
+) -> None:
+    now = utc_now()
+    if last_used_at is None or now - last_used_at > _TOUCH_INTERVAL:
+        touch(session, table, row_id, now)
+        session.commit()

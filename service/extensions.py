@@ -1,0 +1,76 @@
+"""The extensions, unbound: `create_app` binds them. What a view needs of them is typed here."""
+
+import math
+import time
+from typing import Any, Final, cast
+
+from flask import Flask, current_app, g, request
+from flask_limiter import Limiter, RequestLimit
+from flask_smorest import Api as SmorestApi
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from werkzeug.exceptions import HTTPException
+
+from service.blobs import BlobStore
+from service.config import Config
+from service.errors import on_http_exception
+from service.schemas import ErrorSchema
+
+
+class Api(SmorestApi):
+    """flask-smorest, answering errors as the rest of the service does."""
+
+    ERROR_SCHEMA = ErrorSchema
+
+    def handle_http_exception(self, error: HTTPException) -> Any:
+        return on_http_exception(error)
+
+
+def client_address() -> str:
+    """The peer's address, or what the configured number of trusted proxies say it is."""
+    return request.remote_addr or "unknown"
+
+
+def _remember_reset(limit: RequestLimit) -> None:
+    g.retry_after_seconds = max(1, math.ceil(limit.reset_at - time.time()))
+
+
+api: Final = Api()
+# Moving windows, so that a limit holds over any 60 seconds, not only between two full minutes.
+# Where Redis and the fallback both fail within one request, that request passes.
+limiter: Final = Limiter(
+    client_address,
+    strategy="moving-window",
+    in_memory_fallback_enabled=True,
+    swallow_errors=True,
+    on_breach=_remember_reset,
+)
+
+
+def init_extensions(app: Flask, config: Config) -> None:
+    app.extensions["config"] = config
+    app.extensions["blobs"] = BlobStore.from_url(config.storage_url)
+    app.config.update(
+        RATELIMIT_STORAGE_URI=config.redis_url.replace("unix://", "redis+unix://", 1),
+        RATELIMIT_STORAGE_OPTIONS=_redis_options(config),
+    )
+    limiter.init_app(app)
+    # A limiter that was bound before starts anew with this application's storage.
+    limiter._storage_dead = False
+
+
+def current_config() -> Config:
+    return cast(Config, current_app.extensions["config"])
+
+
+def current_blobs() -> BlobStore:
+    return cast(BlobStore, current_app.extensions["blobs"])
+
+
+def _redis_options(config: Config) -> dict[str, object]:
+    """Short timeouts and one retry: a request must not wait for a Redis that is down."""
+    return {
+        "socket_timeout": config.redis_timeout_seconds,
+        "socket_connect_timeout": config.redis_timeout_seconds,
+        "retry": Retry(NoBackoff(), 1),
+    }

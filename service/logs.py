@@ -1,0 +1,79 @@
+"""JSON log lines, one an event, each with the request's id.
+
+Never logged: records, keys, tokens, query strings, raw paths, or the text of an exception, which
+may quote what a caller sent. A failure is told by its type and where it happened.
+"""
+
+import logging
+import sys
+import traceback
+from typing import Any, Final, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+_HANDLER_NAME: Final = "tallystick"
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    return cast(FilteringBoundLogger, structlog.stdlib.get_logger(name))
+
+
+def configure_logging(level: str) -> None:
+    """Send every logger of the process, other packages' too, through one JSON formatter."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _describe_exception,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    _install_handler(shared, level)
+
+
+def _install_handler(shared: list[Processor], level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.set_name(_HANDLER_NAME)
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.JSONRenderer(),
+        ],
+    )
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    for previous in [one for one in root.handlers if one.get_name() == _HANDLER_NAME]:
+        root.removeHandler(previous)
+    root.addHandler(handler)
+    root.setLevel(level)
+    # Alembic tells each step at INFO, which is noise beside one line of ours.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+def _describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Replace an exception by its type and its frames; its message may hold a caller's input."""
+    raised = event.pop("exc_info", None)
+    error = _error_of(raised)
+    if error is None:
+        return event
+    record = event.get("_record")
+    if isinstance(record, logging.LogRecord):
+        record.exc_info = record.exc_text = None
+    event["error_type"] = f"{type(error).__module__}.{type(error).__qualname__}"
+    frames = traceback.extract_tb(error.__traceback__)
+    event["traceback"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return event
+
+
+def _error_of(raised: Any) -> BaseException | None:
+    if isinstance(raised, BaseException):
+        return raised
+    if isinstance(raised, tuple):
+        return cast(BaseException | None, raised[1])
+    return sys.exc_info()[1] if raised else None

@@ -1,0 +1,178 @@
+"""The shapes of the JSON API, in and out. The document at `/openapi.json` is made from these."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from marshmallow import RAISE, Schema, fields
+from marshmallow.validate import Length, OneOf, Range, Regexp
+
+from detectors.contract import (
+    LABEL_PATTERN,
+    MAX_BATCH_RECORDS,
+    MAX_COUNT,
+    MAX_LABEL_LENGTH,
+    MAX_LATENCY_MS,
+    PREFIX_HASH_PATTERN,
+    PROVIDER_PATTERN,
+)
+from service.models.audits import STATUSES
+
+MAX_LIMIT: Final = 200
+DEFAULT_LIMIT: Final = 50
+
+
+class ErrorDetailSchema(Schema):
+    code = fields.String(required=True)
+    message = fields.String(required=True, metadata={"description": "Safe to show to a user."})
+    request_id = fields.String(
+        required=True, metadata={"description": "Also in the X-Request-Id header."}
+    )
+
+
+class ErrorSchema(Schema):
+    error = fields.Nested(ErrorDetailSchema, required=True)
+
+
+def _described(text: str) -> Mapping[str, str]:
+    return {"description": text}
+
+
+def _count(text: str, *, required: bool = False) -> fields.Integer:
+    return fields.Integer(
+        strict=True,
+        required=required,
+        allow_none=not required,
+        validate=Range(min=0, max=MAX_COUNT),
+        metadata=_described(text),
+    )
+
+
+def _label(text: str) -> fields.String:
+    shape = [Length(max=MAX_LABEL_LENGTH), Regexp(_published(LABEL_PATTERN))]
+    return fields.String(allow_none=True, validate=shape, metadata=_described(text))
+
+
+def _published(pattern: str) -> str:
+    """The pattern in the dialect of JSON Schema, whose `$` is the end and not a last newline."""
+    return pattern.replace(r"\Z", "$")
+
+
+class UsageRecordSchema(Schema):
+    """One language-model call as counts, times and labels. No other field is accepted."""
+
+    class Meta:
+        unknown = RAISE
+
+    ts = fields.AwareDateTime(
+        required=True,
+        format="iso",
+        metadata=_described("From 2000 to 2100; UTC is assumed when no offset is given."),
+    )
+    provider = fields.String(
+        required=True,
+        validate=Regexp(_published(PROVIDER_PATTERN)),
+        metadata=_described("`openai`, `anthropic`, or any lowercase label used for pricing."),
+    )
+    model = fields.String(
+        required=True,
+        validate=[Length(min=1, max=MAX_LABEL_LENGTH), Regexp(_published(LABEL_PATTERN))],
+        metadata=_described("The model id as billed."),
+    )
+    prompt_tokens = _count("Total input tokens, cached portion included.", required=True)
+    completion_tokens = _count("Output tokens.", required=True)
+    cached_tokens = _count("Cache-read subset of the input tokens.")
+    cache_write_tokens = _count("Cache-creation input tokens.")
+    latency_ms = fields.Float(
+        allow_none=True,
+        validate=Range(min=0, max=MAX_LATENCY_MS),
+        metadata=_described("Round-trip latency in milliseconds."),
+    )
+    endpoint = _label("Free label of the called endpoint.")
+    request_id = _label("The caller's correlation id.")
+    tag = _label("Free label: a service, a team, an agent session.")
+    declared_max_tokens = _count("The `max_tokens` that the caller set.")
+    prefix_hash = fields.String(
+        allow_none=True,
+        validate=Regexp(_published(PREFIX_HASH_PATTERN)),
+        metadata=_described("SHA-256 hex digest of the prompt's first 4,096 characters."),
+    )
+
+
+class Records(fields.List[Any]):
+    """Records that came through the strict bulk decoder already.
+
+    The element schema documents what that decoder enforces; running it over 5,000 records would
+    take twenty times as long and let `"5"` pass for 5.
+    """
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return value
+
+
+class BatchSchema(Schema):
+    class Meta:
+        unknown = RAISE
+
+    records = Records(
+        fields.Nested(UsageRecordSchema),
+        required=True,
+        validate=Length(min=1, max=MAX_BATCH_RECORDS),
+    )
+
+
+class AcceptedSchema(Schema):
+    audit_id = fields.String(required=True)
+    records = fields.Integer(required=True, metadata=_described("How many records were taken."))
+    replayed = fields.Boolean(required=True, metadata=_described("Always false here."))
+
+
+class ReplayedSchema(Schema):
+    audit_id = fields.String(required=True)
+    replayed = fields.Boolean(required=True, metadata=_described("Always true here."))
+
+
+class AuditListQuerySchema(Schema):
+    limit = fields.Integer(load_default=DEFAULT_LIMIT, validate=Range(min=1, max=MAX_LIMIT))
+
+
+class AuditSummarySchema(Schema):
+    """Counts and dollars only. Totals are 0 until they are computed."""
+
+    id = fields.String(required=True)
+    status = fields.String(required=True, validate=OneOf(STATUSES))
+    created_at = fields.AwareDateTime(required=True, format="iso")
+    records = fields.Integer(required=True)
+    observed_days = fields.Integer(required=True)
+    total_spend_usd = fields.Float(required=True)
+    projected_spend_usd = fields.Float(required=True)
+    savings_pct = fields.Float(required=True)
+    equiv_spend = fields.Boolean(required=True)
+    findings = fields.Integer(
+        required=True, attribute="findings_count", metadata=_described("How many.")
+    )
+
+
+class AuditListSchema(Schema):
+    audits = fields.List(fields.Nested(AuditSummarySchema), required=True)
+
+
+class FindingSchema(Schema):
+    id = fields.String(required=True)
+    detector = fields.String(required=True)
+    route = fields.String(required=True)
+    severity = fields.String(required=True)
+    confidence = fields.String(required=True)
+    monthly_cost_impact_usd = fields.Float(required=True)
+    fix = fields.String(required=True)
+
+
+class FindingListSchema(Schema):
+    audit_id = fields.String(required=True)
+    findings = fields.List(fields.Nested(FindingSchema), required=True)
+
+
+class HealthSchema(Schema):
+    status = fields.String(required=True, validate=OneOf(("ok", "degraded")))
+    components = fields.Dict(
+        keys=fields.String(), values=fields.String(validate=OneOf(("ok", "down"))), required=True
+    )

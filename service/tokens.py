@@ -1,0 +1,95 @@
+"""The secrets that the service hands out, and the signature of report links.
+
+A secret is a prefix, 32 random base62 characters and 6 of checksum, so that a mistyped one is
+refused without a query and secret scanners can find leaked ones. Only hashes are ever stored.
+"""
+
+import hashlib
+import re
+import secrets
+import zlib
+from enum import StrEnum
+from typing import Final
+
+from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous.encoding import base64_decode, base64_encode
+
+from service.errors import NotFoundError
+
+_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_RANDOM_LENGTH: Final = 32
+_CHECKSUM_LENGTH: Final = 6
+_SHAPE: Final = re.compile(
+    rf"([a-z]+_)([0-9A-Za-z]{{{_RANDOM_LENGTH}}})([0-9A-Za-z]{{{_CHECKSUM_LENGTH}}})", re.ASCII
+)
+_SHOWN_RANDOM_LENGTH: Final = 4
+_SECONDS_PER_DAY: Final = 86_400
+
+
+class Kind(StrEnum):
+    """What a secret is for, as its prefix says."""
+
+    INGEST_KEY = "ik_"
+    READ_TOKEN = "rt_"  # noqa: S105 - the prefix is public
+
+
+def mint(kind: Kind) -> str:
+    """A fresh secret of that kind, to be shown once."""
+    random = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    return f"{kind}{random}{_checksum(random)}"
+
+
+def find_hash(kind: Kind, secret: str) -> bytes | None:
+    """The stored form of a well-formed secret of that kind; None for anything else."""
+    match = _SHAPE.fullmatch(secret)
+    if match is None or match[1] != kind:
+        return None
+    if not secrets.compare_digest(_checksum(match[2]), match[3]):
+        return None
+    return hashlib.sha256(match[2].encode()).digest()
+
+
+def shown_prefix(secret: str) -> str:
+    """So much of a secret as may be kept and shown to tell it from its owner's others."""
+    kind, _, random = secret.partition("_")
+    return f"{kind}_{random[:_SHOWN_RANDOM_LENGTH]}"
+
+
+def sign_report(secret_key: str, audit_id: str) -> str:
+    """The token of an audit's report link."""
+    return _serializer(secret_key).dumps(audit_id)
+
+
+def verify_report(secret_key: str, token: str, days: int) -> str:
+    """The audit id that a token was signed for; raises `NotFoundError` for any other token."""
+    try:
+        audit_id = _serializer(secret_key).loads(token, max_age=days * _SECONDS_PER_DAY)
+    except (BadData, ValueError) as error:
+        raise NotFoundError from error
+    if not _is_canonical(token) or not isinstance(audit_id, str):
+        raise NotFoundError
+    return audit_id
+
+
+def _serializer(secret_key: str) -> URLSafeTimedSerializer:
+    signer = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
+    return URLSafeTimedSerializer(secret_key, salt="report-link", signer_kwargs=signer)
+
+
+def _is_canonical(token: str) -> bool:
+    """Whether the signature is spelt the one way that signing spells it.
+
+    Base64 leaves spare bits in its last character and its decoder skips strange characters, so
+    without this check several spellings of one signature would pass.
+    """
+    signature = token.rpartition(".")[2].encode()
+    return base64_encode(base64_decode(signature)) == signature
+
+
+def _checksum(random: str) -> str:
+    value = zlib.crc32(random.encode())
+    digits = []
+    for _ in range(_CHECKSUM_LENGTH):
+        value, digit = divmod(value, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits))
