@@ -14,8 +14,13 @@ from service.api.idempotency import HEADER_DOCUMENT, idempotency_key, replay, re
 from service.auth import credential_id, current_caller, require_key, require_subscription
 from service.db import get_session
 from service.errors import UnavailableError
-from service.extensions import client_address, current_blobs, current_config, limiter
-from service.jobs import enqueue_audit
+from service.extensions import (
+    client_address,
+    current_blobs,
+    current_config,
+    current_queues,
+    limiter,
+)
 from service.logs import get_logger
 from service.models.audits import INGEST, Audit, KeyTakenError, add_audit
 from service.models.base import new_id
@@ -68,7 +73,7 @@ def ingest(batch: dict[str, Any]) -> Any:
         return replay(taken.audit_id)
     with _withdrawn_if_absent(audit):
         session.commit()
-    enqueue_audit(audit.id)
+    current_queues().enqueue_audit(audit.id)
     return {"audit_id": audit.id, "records": len(records), "replayed": False}
 
 

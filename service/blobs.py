@@ -1,0 +1,214 @@
+"""Where the bytes of audits lie: files under a folder, or S3. A key that was put survives a crash.
+
+Keys are made by the service alone, from ids of its own; nothing a caller sends is ever part of one.
+"""
+
+import os
+import re
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_KEY: Final = re.compile(r"[a-z]+/[A-Za-z0-9_-]+\.[a-z0-9]+")
+_TEMPORARY_PREFIX: Final = ".put-"
+_IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
+
+
+class BlobError(OSError):
+    """The storage refused or failed; what failed is the cause."""
+
+
+class BlobNotFoundError(BlobError, FileNotFoundError):
+    """No blob has this key."""
+
+
+class BlobStore(ABC):
+    """Blobs by key. Every method raises an `OSError` where the storage fails."""
+
+    @staticmethod
+    def from_url(storage_url: str) -> "BlobStore":
+        """The store at `file:///folder` or `s3://bucket/prefix`; connects to nothing yet."""
+        parts = urlsplit(storage_url)
+        if parts.scheme == "file":
+            return FileBlobs(Path(unquote(parts.path)))
+        if parts.scheme == "s3":
+            return S3Blobs(storage_url)
+        raise ValueError("a storage address starts with file:// or s3://")
+
+    @abstractmethod
+    def put(self, key: str, data: bytes) -> None:
+        """Store the bytes; once this returns they outlive a crash of the process or machine."""
+
+    @abstractmethod
+    def open(self, key: str) -> BinaryIO:
+        """A binary file to read the blob from; raises `BlobNotFoundError` without one."""
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Remove the blob; one that is not there is no error."""
+
+    @abstractmethod
+    def exists(self, key: str) -> bool: ...
+
+    @abstractmethod
+    def is_usable(self) -> bool:
+        """Whether the storage would take a blob now."""
+
+    def get(self, key: str) -> bytes:
+        """The blob's bytes; raises `BlobNotFoundError` without one."""
+        with self.open(key) as file:
+            return file.read()
+
+    def delete_unfinished(self, older_than_seconds: float) -> int:
+        """Remove what puts that were killed halfway left behind; returns how many."""
+        return 0
+
+
+class FileBlobs(BlobStore):
+    """One file a blob, readable by this user alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        temporary = path.with_name(f"{_TEMPORARY_PREFIX}{uuid4().hex}")
+        try:
+            self._write(temporary, data)
+            temporary.rename(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        # The new name is durable only once its folder is.
+        _sync_folder(path.parent)
+
+    def open(self, key: str) -> BinaryIO:
+        try:
+            return self._path(key).open("rb")
+        except FileNotFoundError as error:
+            raise BlobNotFoundError(key) from error
+
+    def delete(self, key: str) -> None:
+        self._path(key).unlink(missing_ok=True)
+
+    def exists(self, key: str) -> bool:
+        return self._path(key).is_file()
+
+    def is_usable(self) -> bool:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.access(self._folder, os.W_OK | os.X_OK)
+
+    def delete_unfinished(self, older_than_seconds: float) -> int:
+        oldest, deleted = time.time() - older_than_seconds, 0
+        for path in self._folder.glob(f"*/{_TEMPORARY_PREFIX}*"):
+            # A put may finish, and its file take its final name, while we look at it.
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+                    deleted += 1
+        return deleted
+
+    def _path(self, key: str) -> Path:
+        return self._folder / _checked(key)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            self._make_folder(path.parent)
+            descriptor = os.open(path, flags, 0o600)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[file.write(remaining) :]
+            os.fsync(file.fileno())
+
+    def _make_folder(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+class S3Blobs(BlobStore):
+    """Objects under a prefix; address and credentials come from the usual AWS_ variables."""
+
+    def __init__(self, storage_url: str) -> None:
+        self._url = storage_url
+
+    def put(self, key: str, data: bytes) -> None:
+        with _as_blob_errors(key):
+            self._store.put(_checked(key), data)
+
+    def open(self, key: str) -> BinaryIO:
+        # Handed to the caller, who closes it; big ones spill to a file without a name.
+        file = cast(BinaryIO, SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115
+        with _as_blob_errors(key):
+            for chunk in self._store.get(_checked(key)):
+                shutil.copyfileobj(BytesIO(chunk), file)
+        file.seek(0)
+        return file
+
+    def delete(self, key: str) -> None:
+        try:
+            with _as_blob_errors(key):
+                self._store.delete(_checked(key))
+        except BlobNotFoundError:
+            return
+
+    def exists(self, key: str) -> bool:
+        try:
+            with _as_blob_errors(key):
+                self._store.head(_checked(key))
+        except BlobNotFoundError:
+            return False
+        return True
+
+    def is_usable(self) -> bool:
+        self.exists("health/probe.txt")
+        return True
+
+    @cached_property
+    def _store(self) -> "ObjectStore":
+        # Made at first use, never in a process that forks later: its threads would not survive.
+        from obstore.store import from_url
+
+        return from_url(self._url)
+
+
+def _checked(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise ValueError("a blob's key is folder/name.ending, of letters, digits, - and _")
+    return key
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _as_blob_errors(key: str) -> Iterator[None]:
+    """Raise the S3 library's errors as ours, so that callers need not know the library."""
+    from obstore.exceptions import BaseError, NotFoundError
+
+    try:
+        yield
+    except (FileNotFoundError, NotFoundError) as error:
+        raise BlobNotFoundError(key) from error
+    except BaseError as error:
+        raise BlobError(key) from error

@@ -1,0 +1,123 @@
+"""The worker process: takes one wake-up at a time and forks a process that runs it.
+
+The parent forks again and again, so it must stay a process with one thread: it never uses, and
+never even imports, Polars or obstore.
+"""
+
+import logging
+import signal
+import time
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rq import Queue
+from rq.job import Job
+from rq.serializers import JSONSerializer
+from rq.worker import DequeueStrategy, Worker
+
+from service.config import Config
+from service.jobs.queues import QUEUE_NAMES, AuditJob
+from service.logs import configure_logging, get_logger
+
+# RQ waits for a wake-up for 15 s less, and takes an answer that is 10 s later still for a hang.
+_WORKER_TTL_SECONDS: Final = 20
+_CONNECT_SECONDS: Final = 2.0
+_RECONNECT_SECONDS: Final = 1.0
+
+_log = get_logger(__name__)
+
+
+class AuditWorker(Worker):
+    """RQ's worker, made to survive its Redis and to believe little of what it reads there."""
+
+    max_connection_wait_time = _RECONNECT_SECONDS
+
+    def __init__(self, connection: "Redis") -> None:
+        super().__init__(
+            list(QUEUE_NAMES.values()),
+            connection=connection,
+            job_class=AuditJob,
+            serializer=JSONSerializer,
+            worker_ttl=_WORKER_TTL_SECONDS,
+            log_job_description=False,
+        )
+
+    @property
+    def is_stop_requested(self) -> bool:
+        return self._shutdown_requested_date is not None
+
+    def subscribe(self) -> None:
+        """Take no commands from Redis; the thread that listens would also be unsafe to fork."""
+
+    def unsubscribe(self) -> None:
+        """There is nothing to unsubscribe from."""
+
+    def setup_work_horse_signals(self) -> None:
+        """A service manager signals every process at once: let the running audit finish."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def maintain_heartbeats(self, job: Job) -> None:
+        """Tell Redis that the job runs; without Redis it runs on, and must still be waited for."""
+        with suppress(RedisError):
+            super().maintain_heartbeats(job)
+
+    def set_current_job_working_time(
+        self, current_job_working_time: float, pipeline: Any = None
+    ) -> None:
+        with suppress(RedisError):
+            super().set_current_job_working_time(current_job_working_time, pipeline)
+
+    def handle_exception(self, job: Job, *exc_info: Any) -> None:
+        """Log where it broke; RQ would also log the error's text, which may quote a record."""
+        _log.error("job_failed", job_id=job.id, exc_info=exc_info[1])
+
+    def handle_job_failure(
+        self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = ""
+    ) -> None:
+        """Keep the error's text, which may quote a record, out of Redis too."""
+        super().handle_job_failure(job, queue, started_job_registry, exc_string="")
+
+
+def run_worker(config: Config) -> None:
+    """Audit whatever is queued, one at a time, until SIGTERM or SIGINT.
+
+    A running audit is finished first; a second signal kills it, and its lease runs out. The job's
+    own process reads its settings from the environment, as this one's caller did.
+    """
+    configure_logging(config.log_level)
+    logging.getLogger("rq.worker").setLevel(logging.WARNING)
+    # Every fork inherits what is imported by now, and need not import it again.
+    import_module("worker").prepare()
+    _log.info("worker_started")
+    while not _work(config):
+        time.sleep(_RECONNECT_SECONDS)
+    _log.info("worker_stopped")
+
+
+def _work(config: Config) -> bool:
+    """Work until asked to stop, which is True, or until RQ gives up, as it does without Redis."""
+    worker = None
+    try:
+        worker = AuditWorker(_connect(config))
+        worker.work(logging_level=None, dequeue_strategy=DequeueStrategy.ROUND_ROBIN)
+    except (RedisError, OSError) as error:
+        _log.warning("redis_unavailable", error_type=type(error).__name__)
+    finally:
+        # RQ's handlers would speak to Redis; between two of its runs a signal simply ends us.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return worker is not None and worker.is_stop_requested
+
+
+def _connect(config: Config) -> "Redis":
+    return Redis.from_url(
+        config.redis_url,
+        socket_connect_timeout=_CONNECT_SECONDS,
+        socket_timeout=None,  # RQ sets one that is longer than its longest wait
+        retry=Retry(NoBackoff(), 1),
+    )

@@ -1,0 +1,135 @@
+"""The two queues, and the only kind of job that they carry."""
+
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Self, cast
+
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rq import Queue
+from rq.job import Job
+from rq.serializers import JSONSerializer
+
+from service.config import Config
+from service.logs import get_logger
+from service.models.audits import INGEST, UPLOAD
+
+RUN_AUDIT: Final = "worker.run_audit"  # by name, so that the web loads no dataframe library
+QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads"}
+# An audit takes seconds; one that takes this long hangs. (RQ ends it and the row counts a start.)
+AUDIT_TIMEOUT_SECONDS: Final = 900
+# What RQ remembers of a job that ended; PostgreSQL knows better, so it is soon forgotten.
+_FINISHED_TTL_SECONDS: Final = 60
+_FAILED_TTL_SECONDS: Final = 600
+# After a failure the next wake-ups are not even tried for so long: the sweeper sends them.
+_PAUSE_SECONDS: Final = 1.0
+# All that is read back of a job. Callbacks and webhooks are left out: a job from Redis must not
+# name code to run or addresses to call.
+_FIELDS: Final = frozenset(
+    b"created_at data enqueued_at ended_at failure_ttl last_heartbeat origin result_ttl started_at"
+    b" status timeout worker_name".split()
+)
+
+_log = get_logger(__name__)
+
+
+class ForeignJobError(Exception):
+    """The queue holds a job that this service did not put there."""
+
+
+class AuditJob(Job):
+    """A job that can only be an audit, whatever Redis says."""
+
+    def restore(self, raw_data: dict[bytes, bytes]) -> Any:
+        return super().restore({name: raw_data[name] for name in _FIELDS & raw_data.keys()})
+
+    @property
+    def func(self) -> Any:
+        if self.func_name != RUN_AUDIT or self.instance is not None:
+            raise ForeignJobError
+        return super().func
+
+
+@dataclass(frozen=True)
+class WakeUp:
+    """Which audit to start, on whose queue, and which start it would be."""
+
+    audit_id: str
+    source: str = INGEST
+    attempt: int = 1
+
+    @property
+    def job_id(self) -> str:
+        return f"audit-{self.audit_id}-{self.attempt}"
+
+
+class AuditQueues:
+    """One queue a source of audits, so that neither starves the other."""
+
+    def __init__(self, connection: "Redis") -> None:
+        self._connection = connection
+        self._queues = {source: self._queue(name) for source, name in QUEUE_NAMES.items()}
+        self._resume_at = 0.0
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """Queues whose every step fails soon where Redis is down or hangs; connects at first use.
+
+        The one retry is for a pooled connection that a restart of Redis has cut.
+        """
+        return cls(
+            Redis.from_url(
+                config.redis_url,
+                socket_timeout=config.redis_timeout_seconds,
+                socket_connect_timeout=config.redis_timeout_seconds,
+                retry=Retry(NoBackoff(), 1),
+            )
+        )
+
+    def enqueue_audit(self, audit_id: str, source: str = INGEST, attempt: int = 1) -> bool:
+        """Wake a worker for an audit whose row is committed.
+
+        Never raises: a wake-up that is lost is sent again by the sweeper.
+        """
+        if time.monotonic() < self._resume_at:
+            return False
+        try:
+            self.push(WakeUp(audit_id, source, attempt))
+        except (RedisError, OSError) as error:
+            self._resume_at = time.monotonic() + _PAUSE_SECONDS
+            _log.warning("audit_not_enqueued", audit_id=audit_id, error_type=type(error).__name__)
+            return False
+        return True
+
+    def push(self, wake_up: WakeUp) -> None:
+        """Put one job at the end of its queue; raises what Redis raises."""
+        self._queues[wake_up.source].enqueue_call(
+            RUN_AUDIT,
+            args=(wake_up.audit_id,),
+            job_id=wake_up.job_id,
+            description=wake_up.job_id,
+            timeout=AUDIT_TIMEOUT_SECONDS,
+            result_ttl=_FINISHED_TTL_SECONDS,
+            failure_ttl=_FAILED_TTL_SECONDS,
+        )
+
+    def waiting_job_ids(self) -> set[str]:
+        """The ids on all queues, whether or not their jobs still exist."""
+        return {job_id for queue in self._queues.values() for job_id in queue.get_job_ids()}
+
+    def existing_job_ids(self, job_ids: Collection[str]) -> set[str]:
+        """Those of the ids whose jobs hold what a worker needs to run them."""
+        ids = list(job_ids)
+        with self._connection.pipeline(transaction=False) as pipeline:
+            for job_id in ids:
+                # RQ's heartbeats leave hashes behind that have times but no call in them.
+                pipeline.hexists(AuditJob.key_for(job_id), "data")
+            found = cast(Iterable[bool], pipeline.execute())
+        return {job_id for job_id, exists in zip(ids, found, strict=True) if exists}
+
+    def _queue(self, name: str) -> Queue:
+        return Queue(
+            name, connection=self._connection, job_class=AuditJob, serializer=JSONSerializer
+        )
