@@ -15,6 +15,7 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.errors import on_http_exception
 from service.jobs import AuditQueues
+from service.jobs import AuditQueues
 from service.schemas import ErrorSchema
 
 
@@ -52,6 +53,7 @@ def init_extensions(app: Flask, config: Config) -> None:
     app.extensions["config"] = config
     app.extensions["blobs"] = BlobStore.from_url(config.storage_url)
     app.extensions["queues"] = AuditQueues.from_config(config)
+    app.extensions["queues"] = AuditQueues.from_config(config)
     app.config.update(
         RATELIMIT_STORAGE_URI=config.redis_url.replace("unix://", "redis+unix://", 1),
         RATELIMIT_STORAGE_OPTIONS=_redis_options(config),
@@ -67,6 +69,10 @@ def current_config() -> Config:
 
 def current_blobs() -> BlobStore:
     return cast(BlobStore, current_app.extensions["blobs"])
+
+
+def current_queues() -> AuditQueues:
+    return cast(AuditQueues, current_app.extensions["queues"])
 
 
 def current_queues() -> AuditQueues:
