@@ -105,7 +105,8 @@ def observed_days(records: Sequence[UsageRecord]) -> int:
 
 def _line(waste: Waste, months: float, limits: Thresholds) -> Line:
     route, provider, model = waste.group
-    monthly = waste.observed * months
+    # Rounded as the report rounds, so that a figure on a limit is on it in every engine.
+    monthly = round(waste.observed * months, 9)
     return Line(
         detector=waste.detector,
         kind=waste.kind,
