@@ -15,7 +15,6 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.errors import on_http_exception
 from service.jobs import AuditQueues
-from service.jobs import AuditQueues
 from service.schemas import ErrorSchema
 
 
@@ -23,6 +22,7 @@ class Api(SmorestApi):
     """flask-smorest, answering errors as the rest of the service does."""
 
     ERROR_SCHEMA = ErrorSchema
+    DEFAULT_ERROR_RESPONSE_NAME = None  # every route documents its own errors
 
     def handle_http_exception(self, error: HTTPException) -> Any:
         return on_http_exception(error)
@@ -53,7 +53,6 @@ def init_extensions(app: Flask, config: Config) -> None:
     app.extensions["config"] = config
     app.extensions["blobs"] = BlobStore.from_url(config.storage_url)
     app.extensions["queues"] = AuditQueues.from_config(config)
-    app.extensions["queues"] = AuditQueues.from_config(config)
     app.config.update(
         RATELIMIT_STORAGE_URI=config.redis_url.replace("unix://", "redis+unix://", 1),
         RATELIMIT_STORAGE_OPTIONS=_redis_options(config),
@@ -69,10 +68,6 @@ def current_config() -> Config:
 
 def current_blobs() -> BlobStore:
     return cast(BlobStore, current_app.extensions["blobs"])
-
-
-def current_queues() -> AuditQueues:
-    return cast(AuditQueues, current_app.extensions["queues"])
 
 
 def current_queues() -> AuditQueues:

@@ -13,6 +13,11 @@ from service.models.audits import Audit, find_audit, list_audits, list_findings
 from service.schemas import AuditListQuerySchema, AuditListSchema, FindingListSchema
 
 _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
+_AUDIT_ID_DOCUMENT: Final = {
+    "in": "path",
+    "name": "audit_id",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
 _ERRORS: Final = {
     401: "The read token is missing, mistyped or revoked.",
     403: "The token lacks the scope.",
@@ -39,7 +44,7 @@ def list_all(query: dict[str, int]) -> dict[str, Sequence[Audit]]:
     return {"audits": list_audits(get_session(), current_caller().account_id, query["limit"])}
 
 
-@blueprint.route("/audits/<audit_id>/findings", methods=["GET"])
+@blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[_AUDIT_ID_DOCUMENT])
 @require_scope(READ_FINDINGS)
 @limiter.limit(_read_limit, key_func=credential_id)
 @blueprint.documented(

@@ -29,6 +29,7 @@ _CHALLENGE: Final = {
         "schema": {"type": "string"},
     }
 }
+_BROKEN: Final = "Something broke on our side; quote the request id."
 _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
     401: _CHALLENGE,
     403: _CHALLENGE,
@@ -70,19 +71,28 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         return cast("Callable[[F], F]", super().alt_response(status, **options))
 
     def documented(
-        self, *, errors: Mapping[int, str], security: str | None = None, **more: Any
+        self,
+        *,
+        errors: Mapping[int, str],
+        security: str | None = None,
+        media_type: str = "application/json",
+        **more: Any,
     ) -> Callable[[F], F]:
         """Document the credential and the error statuses of a route, each with its condition."""
-        documents = {status: _error_document(status, when) for status, when in errors.items()}
         schemes: list[dict[str, list[str]]] = [{security: []}] if security else []
+        documents = {
+            status: _error_document(status, when, media_type)
+            for status, when in {**errors, 500: _BROKEN}.items()
+        }
         operation = {"security": schemes, "responses": documents, **more}
         return cast("Callable[[F], F]", super().doc(**operation))
 
 
-def _error_document(status: int, when: str) -> dict[str, Any]:
-    schema = {"$ref": "#/components/schemas/Error"}
+def _error_document(status: int, when: str, media_type: str) -> dict[str, Any]:
+    is_json = media_type == "application/json"
+    schema = {"$ref": "#/components/schemas/Error"} if is_json else {"type": "string"}
     return {
         "description": when,
         "headers": {**_REQUEST_ID, **_EXTRA_HEADERS.get(status, {})},
-        "content": {"application/json": {"schema": schema}},
+        "content": {media_type: {"schema": schema}},
     }

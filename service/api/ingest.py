@@ -27,7 +27,7 @@ from service.models.base import new_id
 from service.schemas import AcceptedSchema, BatchSchema, ReplayedSchema
 
 ROUTE: Final = "ingest"  # the namespace of this route's idempotency keys
-ERRORS: Final = {
+_ERRORS: Final = {
     400: "The body is no JSON, or a header is malformed.",
     401: "The ingest key is missing, mistyped or revoked.",
     402: "The subscription has lapsed; ingest pauses until it resumes.",
@@ -36,6 +36,29 @@ ERRORS: Final = {
     422: "A record broke the counts-only contract; the message names the offender.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
+}
+_HEADER_DOCUMENTS: Final = [
+    HEADER_DOCUMENT,
+    {
+        "in": "header",
+        "name": "Content-Encoding",
+        "required": False,
+        "description": "The unpacked body is bounded too.",
+        "schema": {"type": "string", "enum": ["gzip", "identity"]},
+    },
+]
+_EXAMPLE: Final = {
+    "records": [
+        {
+            "ts": "2026-03-02T09:15:00Z",
+            "provider": "openai",
+            "model": "gpt-4o-mini",
+            "prompt_tokens": 1200,
+            "completion_tokens": 85,
+            "cached_tokens": 1024,
+            "tag": "support-bot",
+        }
+    ]
 }
 
 blueprint = Blueprint("ingest", __name__, description="Usage in.")
@@ -57,8 +80,8 @@ def _address_limit() -> str:
 @require_subscription
 @bounded_body
 @replayable(ROUTE)
-@blueprint.documented(security="ingest_key", parameters=[HEADER_DOCUMENT], errors=ERRORS)
-@blueprint.arguments(BatchSchema, location="batch")
+@blueprint.documented(security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS)
+@blueprint.arguments(BatchSchema, location="batch", example=_EXAMPLE)
 @blueprint.alt_response(200, schema=ReplayedSchema, description="Processed before.", success=True)
 @blueprint.response(201, AcceptedSchema, description="Accepted; the audit is running.")
 def ingest(batch: dict[str, Any]) -> Any:

@@ -65,7 +65,7 @@ def init_health(app: Flask, config: Config) -> None:
 
 
 @blueprint.route("/healthz", methods=["GET"])
-@blueprint.documented(errors={})
+@blueprint.documented(media_type="text/html", errors={})
 @blueprint.response(200, HealthSchema, description="The process answers.")
 def healthz() -> dict[str, Any]:
     """Tell whether the process is alive, and each component's state."""
@@ -75,7 +75,7 @@ def healthz() -> dict[str, Any]:
 
 
 @blueprint.route("/readyz", methods=["GET"])
-@blueprint.documented(errors={})
+@blueprint.documented(media_type="text/html", errors={})
 @blueprint.alt_response(503, schema=HealthSchema, description="Send no traffic here.")
 @blueprint.response(200, HealthSchema, description="Send traffic here.")
 def readyz() -> Any:

@@ -14,7 +14,7 @@ blueprint = Blueprint("reports", __name__, description="Signed report links.")
 
 
 @blueprint.route("/r/<token>", methods=["GET"])
-@blueprint.documented(errors={404: "The link is altered or expired."})
+@blueprint.documented(media_type="text/html", errors={404: "The link is altered or expired."})
 @blueprint.response(
     200, {"type": "string"}, content_type="text/html", description="The report as a page."
 )
