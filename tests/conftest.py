@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
 
 from service.embedded import EmbeddedServers
 
@@ -36,11 +35,9 @@ def servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
 @pytest.fixture(scope="session")
 def database_url(servers: EmbeddedServers) -> str:
     """The database, with its tables."""
-    from service.models import Base
+    from service.db import migrate
 
-    engine = create_engine(servers.database_url)
-    Base.metadata.create_all(engine)
-    engine.dispose()
+    migrate(servers.database_url)
     return servers.database_url
 
 
