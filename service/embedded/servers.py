@@ -24,8 +24,8 @@ _LONGEST_LOG_BYTES = 5_000_000
 class EmbeddedServers:
     """PostgreSQL and Valkey under a data folder, which this process owns from start to stop.
 
-    However this process ends, the servers end with it. With `embedded=False` nothing is served:
-    only the folder is owned and the supervisor runs, for programs of the caller.
+    However this process ends, the servers end with it. A server that the caller has elsewhere is
+    left out; with neither, the folder is owned and the supervisor runs for the caller's programs.
 
     Attributes
     ----------
@@ -37,10 +37,13 @@ class EmbeddedServers:
 
     supervisor: Supervisor
 
-    def __init__(self, data_dir: Path, *, embedded: bool = True) -> None:
+    def __init__(
+        self, data_dir: Path, *, with_postgres: bool = True, with_redis: bool = True
+    ) -> None:
         self.data_dir = data_dir.absolute()
         self.notices: tuple[str, ...] = ()
-        self._embedded = embedded
+        self._with_postgres = with_postgres
+        self._with_redis = with_redis
         self._placement: Placement | None = None
         self._lock: FolderLock | None = None
 
@@ -55,6 +58,10 @@ class EmbeddedServers:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+    @property
+    def is_started(self) -> bool:
+        return self._lock is not None
 
     @property
     def database_url(self) -> str:
@@ -74,10 +81,9 @@ class EmbeddedServers:
             self._take_folder()
         except PermissionError as error:
             raise ServersError(f"no permission to use {error.filename}") from error
-        if not self._embedded:
-            return
         try:
-            self._start_servers()
+            if self._with_postgres or self._with_redis:
+                self._start_servers()
         except BaseException:
             self.stop()
             raise
@@ -130,11 +136,14 @@ class EmbeddedServers:
     def _start_servers(self) -> None:
         placement = place(self.data_dir, find_binaries())
         self._placement, self.notices = placement, placement.notices
-        postgres.prepare(placement)
-        valkey.prepare(placement)
-        self.supervisor.start(valkey.program(placement, self.log_file(valkey.NAME)))
-        self._start_postgres()
-        self._wait_for(valkey.NAME, valkey.answers)
+        if self._with_redis:
+            valkey.prepare(placement)
+            self.supervisor.start(valkey.program(placement, self.log_file(valkey.NAME)))
+        if self._with_postgres:
+            postgres.prepare(placement)
+            self._start_postgres()
+        if self._with_redis:
+            self._wait_for(valkey.NAME, valkey.answers)
 
     def _start_postgres(self) -> None:
         self.supervisor.start(postgres.program(self._placed, self.log_file(postgres.NAME)))

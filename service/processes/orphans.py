@@ -22,16 +22,20 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def kill_orphans(name: str) -> None:
-    """Kill the orphans of one name, which no running program may have."""
-    orphans = [child for child in psutil.Process().children() if child.name() == name]
+def kill_orphans(name: str | None = None, spared: frozenset[int] = frozenset()) -> None:
+    """Kill the orphans of one name, which no running program may have, or all but the spared."""
+    orphans = [
+        child
+        for child in psutil.Process().children()
+        if child.pid not in spared and name in (None, child.name())
+    ]
     for orphan in orphans:
         with contextlib.suppress(psutil.NoSuchProcess):
             orphan.kill()
     psutil.wait_procs(orphans, timeout=END_SECONDS)
 
 
-def reap_orphans(own: set[int]) -> None:
+def reap_orphans(own: frozenset[int]) -> None:
     """Bury orphans that ended; the ends of our `own` children are left for their keepers."""
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):

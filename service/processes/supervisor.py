@@ -15,7 +15,7 @@ from types import FrameType
 import msgspec
 
 from service.processes.child import Child
-from service.processes.orphans import adopt_orphans, reap_orphans
+from service.processes.orphans import adopt_orphans, kill_orphans, reap_orphans
 from service.processes.program import Answer, Ask, Order, Start, Stop
 
 POLL_SECONDS = 0.1
@@ -43,7 +43,7 @@ class SupervisingProcess:
             while not self._ending and os.getppid() == self._owner:
                 self._read_orders()
                 self._look_after_children()
-                reap_orphans({child.status.pid or 0 for child in self._children.values()})
+                reap_orphans(self._own_pids())
         finally:
             self._stop_all()
 
@@ -91,6 +91,11 @@ class SupervisingProcess:
                 child.signal_stop()
             for child in stopping:
                 child.wait_stopped()
+            # What a killed program left at work must not meet servers that go away under it.
+            kill_orphans(spared=self._own_pids())
+
+    def _own_pids(self) -> frozenset[int]:
+        return frozenset(child.status.pid or 0 for child in self._children.values())
 
 
 def _stage(child: Child) -> int:

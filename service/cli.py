@@ -1,0 +1,13 @@
+"""The service's commands, handed to the console program through its entry-point group."""
+
+import click
+
+from service.commands.account import account
+from service.commands.processes import migrate, sweeper, worker
+from service.commands.up import up
+
+
+def register(group: click.Group) -> None:
+    """Add every command of the service to the group."""
+    for command in (up, account, migrate, worker, sweeper):
+        group.add_command(command)

@@ -1,0 +1,141 @@
+"""tallystick account: accounts, their plans and their secrets."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+from sqlalchemy import create_engine, func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from service.commands.options import CommandError, data_option, one_line_errors, reach
+from service.config import Config
+from service.models import Account, IngestKey, ReadToken, Subscription
+from service.models.accounts import KEY_LIMITS
+
+SCOPES = ("read:audits", "read:findings")
+_EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group()
+def account() -> None:
+    """Create accounts and mint their keys and tokens."""
+
+
+@account.command()
+@click.argument("email")
+@click.option("--plan", type=click.Choice(tuple(KEY_LIMITS)), default="free", show_default=True)
+@json_option
+@data_option
+@one_line_errors
+def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
+    """Create an account, with a subscription where the plan is a paid one."""
+    with session_of(reach(data_dir)) as session:
+        created = create_account(session, email, plan)
+        try:
+            session.commit()
+        except IntegrityError as error:
+            raise CommandError(f"there is already an account of {email}") from error
+        _print({"account_id": created.id, "email": created.email, "plan": plan}, as_json)
+
+
+@account.command()
+@click.argument("email")
+@click.argument("kind", type=click.Choice(("ingest-key", "read-token")))
+@click.option(
+    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Of a read token; both."
+)
+@json_option
+@data_option
+@one_line_errors
+def mint(
+    email: str, kind: str, scopes: tuple[str, ...], as_json: bool, data_dir: Path | None
+) -> None:
+    """Mint a secret of an account. It is shown now and never again."""
+    if scopes and kind == "ingest-key":
+        raise CommandError("an ingest key has no scopes; it only writes")
+    config = reach(data_dir)
+    with session_of(config) as session:
+        owner = get_account(session, email)
+        if kind == "ingest-key":
+            key = mint_ingest_key(session, owner)
+            fields = {"ingest_key": key, "dsn": make_dsn(config.base_url, key)}
+        else:
+            fields = {"read_token": mint_read_token(session, owner, scopes or SCOPES)}
+        session.commit()
+    _print(fields, as_json)
+
+
+@contextmanager
+def session_of(config: Config) -> Iterator[Session]:
+    engine = create_engine(config.database_url)
+    try:
+        with Session(engine) as session:
+            yield session
+    finally:
+        engine.dispose()
+
+
+def create_account(session: Session, email: str, plan: str) -> Account:
+    if not _EMAIL.fullmatch(email):
+        raise CommandError("that is no email address")
+    created = Account(email=email.lower())
+    if KEY_LIMITS[plan]:
+        created.subscription = Subscription(plan=plan, status="active", provider="comp")
+    session.add(created)
+    return created
+
+
+def find_account(session: Session, email: str) -> Account | None:
+    return session.scalars(select(Account).where(Account.email == email.lower())).one_or_none()
+
+
+def get_account(session: Session, email: str) -> Account:
+    found = find_account(session, email)
+    if found is None:
+        raise CommandError(f"there is no account of {email}")
+    return found
+
+
+def mint_ingest_key(session: Session, owner: Account, label: str = "") -> str:
+    """A new ingest key, if the plan allows one more."""
+    # Two at once must not both take the last place.
+    session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
+    allowed = KEY_LIMITS[owner.plan]
+    if not allowed:
+        raise CommandError(f"the {owner.plan} plan has no ingest keys")
+    query = select(func.count()).select_from(IngestKey).where(IngestKey.account_id == owner.id)
+    if (session.scalar(query) or 0) >= allowed:
+        raise CommandError(f"the {owner.plan} plan has {allowed} ingest keys, and all are in use")
+    row, key = IngestKey.minted(owner.id, label=label)
+    session.add(row)
+    return key
+
+
+def mint_read_token(
+    session: Session, owner: Account, scopes: tuple[str, ...], label: str = ""
+) -> str:
+    row, token = ReadToken.minted(owner.id, scopes=scopes, label=label)
+    session.add(row)
+    return token
+
+
+def make_dsn(base_url: str, ingest_key: str) -> str:
+    """The base address and the key in one string, as the client library takes it."""
+    parts = urlsplit(base_url)
+    return parts._replace(netloc=f"{ingest_key}@{parts.netloc}").geturl().rstrip("/")
+
+
+def _print(fields: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(fields))
+        return
+    width = max(map(len, fields))
+    for name, value in fields.items():
+        click.echo(f"{name:<{width}}  {value}")

@@ -1,0 +1,34 @@
+"""tallystick worker, sweeper and migrate: the parts of the service run by themselves."""
+
+from pathlib import Path
+
+import click
+
+from service.commands.options import data_option, one_line_errors, reach
+from service.db import migrate as migrate_database
+from service.jobs import run_worker
+from service.sweeper import run_sweeper
+
+
+@click.command()
+@data_option
+@one_line_errors
+def worker(data_dir: Path | None) -> None:
+    """Audit what is queued, one at a time, until stopped."""
+    run_worker(reach(data_dir))
+
+
+@click.command()
+@data_option
+@one_line_errors
+def sweeper(data_dir: Path | None) -> None:
+    """Queue anew what was lost or whose worker died, until stopped."""
+    run_sweeper(reach(data_dir))
+
+
+@click.command()
+@data_option
+@one_line_errors
+def migrate(data_dir: Path | None) -> None:
+    """Bring the database's tables up to date."""
+    migrate_database(reach(data_dir).database_url)

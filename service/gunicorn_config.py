@@ -1,0 +1,15 @@
+"""How gunicorn serves the application: `gunicorn --config python:service.gunicorn_config`.
+
+Two processes, a few threads each: the work of a request is short, and what waits, waits for the
+database. Nothing is preloaded, since a library that starts threads does not survive a fork.
+"""
+
+wsgi_app = "service.app:create_app()"
+worker_class = "gthread"
+workers = 2
+threads = 12  # a process's pool of 10 connections, and two that only say so (503, health)
+keepalive = 15
+timeout = 30
+graceful_timeout = 4
+# Its control socket would lie in the home folder and be shared by every server of a user.
+control_socket_disable = True
