@@ -1,0 +1,171 @@
+"""The same calls written as log files of every format that the library reads."""
+
+import csv
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC
+from io import StringIO
+from typing import Any
+
+import msgspec
+
+from detectors.contract import RECORD_FIELDS, UsageRecord
+
+Line = dict[str, Any]
+
+
+def as_csv(records: Iterable[UsageRecord]) -> bytes:
+    """Columns in reverse order and upper case, times with their own offsets."""
+    names = list(reversed(RECORD_FIELDS))
+    file = StringIO()
+    writer = csv.writer(file)
+    writer.writerow([name.upper() for name in names])
+    for record in records:
+        fields = msgspec.structs.asdict(record) | {"ts": record.ts.isoformat()}
+        writer.writerow([fields[name] for name in names])
+    return file.getvalue().encode()
+
+
+def as_chat_completions(records: Iterable[UsageRecord]) -> bytes:
+    return _lines(_chat_completion(record) for record in records)
+
+
+def as_wrapped_chat_completions(records: Iterable[UsageRecord]) -> bytes:
+    return _lines(_wrapped(_chat_completion(record), "max_completion_tokens") for record in records)
+
+
+def as_responses(records: Iterable[UsageRecord]) -> bytes:
+    return _lines(_response(record) for record in records)
+
+
+def as_wrapped_responses(records: Iterable[UsageRecord]) -> bytes:
+    return _lines(_wrapped(_response(record), "max_output_tokens") for record in records)
+
+
+def as_messages(records: Iterable[UsageRecord]) -> bytes:
+    return _lines(_message(record) for record in records)
+
+
+def as_wrapped_messages(records: Iterable[UsageRecord]) -> bytes:
+    return _lines(_wrapped(_message(record), "max_tokens") for record in records)
+
+
+OPENAI_FORMATS = (
+    as_chat_completions,
+    as_wrapped_chat_completions,
+    as_responses,
+    as_wrapped_responses,
+)
+ANTHROPIC_FORMATS = (as_messages, as_wrapped_messages)
+FORMATS: tuple[Callable[[Iterable[UsageRecord]], bytes], ...] = (
+    as_csv,
+    *OPENAI_FORMATS,
+    *ANTHROPIC_FORMATS,
+)
+
+
+def fits_anthropic(record: UsageRecord) -> bool:
+    """The vendor counts the uncached part, which cannot be negative."""
+    return record.prompt_tokens >= (record.cached_tokens or 0) + (record.cache_write_tokens or 0)
+
+
+def _lines(documents: Iterable[Line]) -> bytes:
+    return "".join(json.dumps(document) + "\n" for document in documents).encode()
+
+
+def _labels(record: UsageRecord, vendor: str) -> Line:
+    """The record's own fields; what the vendor's shape says by itself is left out."""
+    labels: Line = {
+        "provider": record.provider if record.provider != vendor else None,
+        "tag": record.tag,
+        "endpoint": record.endpoint,
+        "latency_ms": record.latency_ms,
+        "declared_max_tokens": record.declared_max_tokens,
+        "prefix_hash": record.prefix_hash,
+    }
+    if record.ts.microsecond:
+        labels |= {"ts": record.ts.isoformat(), "created": 1_500_000_000}
+    else:
+        labels |= {"created": int(record.ts.astimezone(UTC).timestamp())}
+    return {name: value for name, value in labels.items() if value is not None}
+
+
+def _chat_completion(record: UsageRecord) -> Line:
+    prompt, completion = record.prompt_tokens, record.completion_tokens
+    return {
+        **_labels(record, "openai"),
+        "id": record.request_id,
+        "object": "chat.completion",
+        "model": record.model,
+        "service_tier": "default",
+        "system_fingerprint": None,
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": _input_details(record),
+            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        },
+    }
+
+
+def _response(record: UsageRecord) -> Line:
+    prompt, completion = record.prompt_tokens, record.completion_tokens
+    return {
+        **_labels(record, "openai"),
+        "request_id": record.request_id,
+        "id": "resp_of_no_interest" if record.request_id else None,
+        "object": "response",
+        "model": record.model,
+        "usage": {
+            "input_tokens": prompt,
+            "output_tokens": completion,
+            "total_tokens": prompt + completion,
+            "input_tokens_details": _input_details(record),
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
+
+
+def _input_details(record: UsageRecord) -> Line | None:
+    if record.cached_tokens is None and record.cache_write_tokens is None:
+        return None
+    return {
+        "cached_tokens": record.cached_tokens,
+        "cache_write_tokens": record.cache_write_tokens,
+    }
+
+
+def _message(record: UsageRecord) -> Line:
+    cached, written = record.cached_tokens or 0, record.cache_write_tokens or 0
+    return {
+        **_labels(record, "anthropic"),
+        "id": record.request_id,
+        "type": "message",
+        "model": record.model,
+        "usage": {
+            "input_tokens": record.prompt_tokens - cached - written,
+            "cache_read_input_tokens": record.cached_tokens,
+            "cache_creation_input_tokens": record.cache_write_tokens,
+            "cache_creation": {"ephemeral_5m_input_tokens": written},
+            "output_tokens": record.completion_tokens,
+            "service_tier": "standard",
+        },
+    }
+
+
+_BODY = {"id", "object", "type", "created", "model", "usage", "service_tier", "system_fingerprint"}
+
+
+def _wrapped(flat: Line, cap: str) -> Line:
+    """The vendor's object under `response`, its cap under `request`, the labels outside."""
+    labels = {name: value for name, value in flat.items() if name not in _BODY}
+    declared = labels.pop("declared_max_tokens", None)
+    response = {name: value for name, value in flat.items() if name in _BODY}
+    if "object" not in response:  # this vendor's object has no time
+        labels |= {"created": response.pop("created")} if "created" in response else {}
+    return {
+        **labels,
+        "request": {"model": flat["model"], cap: declared},
+        "response": response,
+    }
