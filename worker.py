@@ -1,0 +1,177 @@
+"""`run_audit`: the only place where the service and the detectors meet. Nothing imports this.
+
+It runs in a process of its own, forked for one audit by `service.jobs.process`. The forking parent
+imports this module too, so nothing here may import Polars before an audit runs.
+"""
+
+import io
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, delete, insert
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import configure_mappers
+
+import detectors
+from detectors.contract import Finding, Report
+from detectors.errors import DetectorError
+from detectors.formats import decode_records
+from service.blobs import BlobStore
+from service.config import Config
+from service.db import make_engine
+from service.jobs.lease import HeldLease, LeaseLostError
+from service.logs import get_logger
+from service.models.audits import FindingRow, ReportRow
+from service.models.leases import (
+    Claim,
+    claim_audit,
+    fail_audit,
+    finish_audit,
+    gave_up_message,
+    give_back,
+    note_valid_pct,
+)
+
+# What an audit imports that starts no threads; genai-prices alone takes longer than an audit.
+_SAFE_TO_INHERIT: Final = ("genai_prices", "genai_prices.data", "narwhals.stable.v2", "psycopg2")
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an audit leaves behind: the report, and the calls as a Parquet frame."""
+
+    report: Report
+    frame: bytes
+
+
+def prepare() -> None:
+    """Do once, in the forking parent, what every audit would otherwise do again."""
+    for module in _SAFE_TO_INHERIT:
+        import_module(module)
+    configure_mappers()
+
+
+def run_audit(audit_id: str) -> None:
+    """Claim the audit and bring it to its end, unless it is another's or over.
+
+    Raises whatever went wrong unexpectedly, after giving the audit back.
+    """
+    config = Config.load()
+    engine = make_engine(config)
+    try:
+        with engine.begin() as connection:
+            claim = claim_audit(
+                connection,
+                audit_id,
+                lease_seconds=config.lease_seconds,
+                max_starts=config.max_starts,
+            )
+        if claim is None:
+            _log.info("audit_not_claimed", audit_id=audit_id)
+            return
+        _run(config, engine, claim)
+    finally:
+        engine.dispose()
+
+
+def _run(config: Config, engine: Engine, claim: Claim) -> None:
+    blobs = BlobStore.from_url(config.storage_url)
+    log = _log.bind(audit_id=claim.audit_id, start=claim.start)
+    try:
+        with HeldLease(engine, claim, config.lease_seconds) as lease:
+            outcome = _audit(engine, claim, lease, blobs.get(claim.blob_key))
+            blobs.put(claim.frame_key, outcome.frame)
+            _publish(engine, claim, outcome.report)
+    except LeaseLostError:
+        log.warning("lease_lost")
+        blobs.delete(claim.frame_key)
+    except DetectorError as error:
+        log.info("audit_refused", error_type=type(error).__name__)
+        with engine.begin() as connection:
+            fail_audit(connection, claim, str(error))
+    except Exception:
+        _give_back(engine, claim, config.max_starts)
+        raise
+    else:
+        log.info("audit_done", records=outcome.report.audit.records)
+        _delete_frames(blobs, claim.earlier_frame_keys)
+
+
+def _audit(engine: Engine, claim: Claim, lease: HeldLease, blob: bytes) -> Outcome:
+    # Polars starts threads when it is imported, which the forking parent must not have.
+    from detectors.frames import from_records, write_frame
+
+    log = from_records(decode_records(blob))
+    with engine.begin() as connection:
+        note_valid_pct(connection, claim, log.valid_pct)
+    report = detectors.audit(log)
+    lease.check()
+    frame = io.BytesIO()
+    write_frame(log.frame, frame)
+    return Outcome(report, frame.getvalue())
+
+
+def _publish(engine: Engine, claim: Claim, report: Report) -> None:
+    """Write everything that the audit found in one transaction, or nothing.
+
+    Where the database goes away during the commit, nobody knows here whether it happened. So only
+    a claim that is surely lost lets the caller take the frame away again.
+    """
+    with engine.begin() as connection:
+        if not finish_audit(connection, claim, _totals(claim, report)):
+            raise LeaseLostError
+        _replace_report(connection, claim.audit_id, report)
+
+
+def _totals(claim: Claim, report: Report) -> dict[str, Any]:
+    audit = report.audit
+    return {
+        "frame_key": claim.frame_key,
+        "records": audit.records,
+        "valid_pct": audit.valid_pct,
+        "observed_days": audit.observed_days,
+        "total_spend_usd": audit.total_spend_usd,
+        "projected_spend_usd": audit.projected_spend_usd,
+        "projected_savings_usd": audit.projected_savings_usd,
+        "savings_pct": audit.savings_pct,
+        "equiv_spend": audit.equiv_spend,
+        "findings_count": len(report.findings),
+    }
+
+
+def _replace_report(connection: Connection, audit_id: str, report: Report) -> None:
+    for table in (FindingRow, ReportRow):
+        connection.execute(delete(table).where(table.audit_id == audit_id))
+    rows = [_finding_row(audit_id, rank, one) for rank, one in enumerate(report.findings, 1)]
+    if rows:
+        connection.execute(insert(FindingRow), rows)
+    connection.execute(insert(ReportRow).values(audit_id=audit_id, document=report.to_json()))
+
+
+def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:
+    columns = FindingRow.__table__.columns.keys()
+    own = {"audit_id": audit_id, "rank": rank}
+    return own | {name: getattr(finding, name) for name in columns if name not in own}
+
+
+def _give_back(engine: Engine, claim: Claim, max_starts: int) -> None:
+    """Let another start follow, or end the audit after the last one."""
+    try:
+        with engine.begin() as connection:
+            if claim.start < max_starts:
+                give_back(connection, claim)
+            else:
+                fail_audit(connection, claim, gave_up_message(max_starts))
+    except SQLAlchemyError as error:
+        # The lease runs out instead.
+        _log.warning("audit_not_given_back", error_type=type(error).__name__)
+
+
+def _delete_frames(blobs: BlobStore, keys: list[str]) -> None:
+    for key in keys:
+        with suppress(OSError):
+            blobs.delete(key)
