@@ -1,0 +1,39 @@
+"""The same log gives the same bytes, however often, in whatever process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import detectors
+from tests.detectors.reference import logs
+from tests.detectors.reference.traffic import draw_log
+
+RUNS = 20
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Several thousand calls, so that the engine shares the work out among its threads."""
+    file = tmp_path_factory.mktemp("logs") / "calls.csv"
+    records = [record for seed in range(40) for record in draw_log(seed)]
+    file.write_bytes(logs.as_csv(records))
+    return file
+
+
+def test_twenty_runs_of_one_audit_give_the_same_bytes(log: Path) -> None:
+    assert len({detectors.audit(log).to_json() for _ in range(RUNS)}) == 1
+
+
+def _run(log: Path, hash_seed: str, threads: str) -> bytes:
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "POLARS_MAX_THREADS": threads}
+    command = [sys.executable, "-m", "detectors", "audit", str(log), "--json", "-"]
+    return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+
+
+def test_fresh_processes_give_the_same_bytes(log: Path) -> None:
+    expected = detectors.audit(log).to_json() + b"\n"
+    for hash_seed, threads in (("0", "1"), ("1", "2"), ("77", "4"), ("random", "2")):
+        assert _run(log, hash_seed, threads) == expected
