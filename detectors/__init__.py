@@ -1,0 +1,61 @@
+"""Finds the waste in a language-model bill from counts alone.
+
+>>> import detectors
+>>> report = detectors.audit("usage.jsonl")
+
+`audit` and `read` take a path, an open binary file, an iterable of records or a frame. The names
+below are imported when first used, since the dataframe library and the prices take time to load.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from detectors.contract import Finding, Report, Thresholds, UsageRecord
+    from detectors.errors import (
+        ContractError,
+        DetectorError,
+        TooFewValidRowsError,
+        UnreadableLogError,
+    )
+    from detectors.frames import UsageLog, read
+    from detectors.prices.book import PriceBook
+    from detectors.report import audit
+
+__all__ = [
+    "ContractError",
+    "DetectorError",
+    "Finding",
+    "PriceBook",
+    "Report",
+    "Thresholds",
+    "TooFewValidRowsError",
+    "UnreadableLogError",
+    "UsageLog",
+    "UsageRecord",
+    "audit",
+    "read",
+]
+
+_HOMES = {
+    "ContractError": "errors",
+    "DetectorError": "errors",
+    "Finding": "contract",
+    "PriceBook": "prices.book",
+    "Report": "contract",
+    "Thresholds": "contract",
+    "TooFewValidRowsError": "errors",
+    "UnreadableLogError": "errors",
+    "UsageLog": "frames",
+    "UsageRecord": "contract",
+    "audit": "report",
+    "read": "frames",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

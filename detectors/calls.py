@@ -1,0 +1,98 @@
+"""The frame that the rules read: priced calls in time order, labels turned into numbers.
+
+Columns, none of them null. A rule may use these and no others:
+
+* `number`: place in the order of group and time; within a group without gaps.
+* `group`, `route`: numbers of the (route, provider, model) and of the route alone.
+* `has_route`, `prefix`: whether tag or endpoint is given; number of the prefix hash, 0 for none.
+* `at_us`: microseconds since 1970 in UTC.
+* `prompt_tokens`, `completion_tokens`, `cached_tokens`, `cache_write_tokens`,
+  `declared_max_tokens`: the counts of the record, 0 where absent.
+* what `prices.table.price_calls` adds.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+
+from detectors.engines import Calls, keep, number_rows
+from detectors.prices.book import PriceBook
+from detectors.prices.table import price_calls
+
+LABELS: Final = ("route_label", "provider", "model")
+COUNTS: Final = (
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "declared_max_tokens",
+)
+CALL_COLUMNS: Final = (
+    "number",
+    "group",
+    "route",
+    "has_route",
+    "prefix",
+    "at_us",
+    *COUNTS,
+    "is_equivalent",
+    "cost_usd",
+    "input_usd_per_token",
+    "read_discount_usd",
+    "write_premium_usd",
+    "has_cache_read",
+    "cache_minimum",
+    "asks_for_caching",
+    "sibling_saving_usd",
+)
+# Records of one group in time order; equal ones are alike in everything that a rule looks at.
+_TIME_ORDER: Final = (
+    "group",
+    "at_us",
+    "request_id",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "declared_max_tokens",
+    "prefix",
+)
+
+
+def price_records(records: Any, book: PriceBook) -> Calls:
+    """Records of `frames.CALLS`' schema with their prices, unpriced ones marked."""
+    calls: Calls = nw.from_native(records).lazy()
+    if "at_us" not in calls.collect_schema().names():
+        calls = calls.with_columns(nw.col("ts").dt.timestamp("us").alias("at_us"))
+    tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
+    return price_calls(calls.with_columns(tagged.alias("route_label")), book)
+
+
+def number_groups(priced: Calls) -> Calls:
+    """The (route, provider, model) of the priced calls with their numbers, in order of label."""
+    groups = _numbered(priced.filter(nw.col("is_priced") == 1), "group", LABELS)
+    routes = _numbered(groups, "route", LABELS[:1])
+    return keep(groups.join(routes, on="route_label", how="inner"))
+
+
+def arrange(priced: Calls, groups: Calls) -> Calls:
+    """The priced calls as the rules read them."""
+    calls = priced.filter(nw.col("is_priced") == 1)
+    prefixes = _numbered(calls, "rank", ["prefix_hash"])
+    # Hashes are numbered in their own order, so that the number can stand for it in time order.
+    prefix = nw.when(nw.col("prefix_hash") != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
+    labelled = (
+        calls.join(groups, on=list(LABELS), how="inner")
+        .join(prefixes, on="prefix_hash", how="inner")
+        .with_columns(
+            prefix.cast(nw.Int64).alias("prefix"),
+            (nw.col("route_label") != "").cast(nw.Int8).alias("has_route"),
+        )
+    )
+    return keep(number_rows(labelled, "number", _TIME_ORDER).select(*CALL_COLUMNS))
+
+
+def _numbered(calls: Calls, name: str, labels: Sequence[str]) -> Calls:
+    distinct = calls.select(*labels).unique().with_row_index(name, order_by=list(labels))
+    return distinct.with_columns(nw.col(name).cast(nw.Int64))

@@ -1,0 +1,58 @@
+"""The findings of the report: what was found, in order, with evidence and a fix in words."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+import polars as pl
+
+from detectors.contract import Finding, Thresholds
+from detectors.evidence import find_concerned, pick_evidence, summarise
+from detectors.fixes import find_sibling, write_fix
+from detectors.impacts import Impact, number
+from detectors.prices.book import PriceBook
+from detectors.rules import model_overkill
+
+
+def write_findings(
+    impacts: Iterable[Impact],
+    flagged: pl.DataFrame,
+    calls: pl.DataFrame,
+    *,
+    book: PriceBook,
+    thresholds: Thresholds,
+) -> tuple[Finding, ...]:
+    """One finding for each impact, by monthly dollars, ties by id."""
+    numbered = number(impacts)
+    concerned = find_concerned(flagged, calls, numbered)
+    evidence = pick_evidence(concerned, numbered, thresholds.evidence_calls)
+    summaries = summarise(concerned)
+    findings = [
+        Finding(
+            id=name,
+            detector=impact.detector.id,
+            kind=impact.kind.name,
+            route=impact.group.shown_route,
+            provider=impact.group.provider,
+            model=impact.group.model,
+            calls=impact.calls,
+            severity=_severity(impact.monthly_usd, thresholds),
+            confidence=impact.kind.confidence,
+            monthly_cost_impact_usd=impact.monthly_usd,
+            observed_cost_impact_usd=impact.observed_usd,
+            fix=write_fix(impact, summaries[name], book),
+            suggested_model=_suggested_model(impact, book),
+            evidence=evidence.get(name, ()),
+        )
+        for name, impact in numbered.items()
+    ]
+    return tuple(sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id)))
+
+
+def _severity(monthly_usd: Decimal, thresholds: Thresholds) -> str:
+    if monthly_usd >= Decimal(thresholds.high_severity_usd):
+        return "high"
+    return "medium" if monthly_usd >= Decimal(thresholds.medium_severity_usd) else "low"
+
+
+def _suggested_model(impact: Impact, book: PriceBook) -> str | None:
+    return find_sibling(impact, book) if impact.detector is model_overkill.DETECTOR else None

@@ -1,0 +1,136 @@
+"""The same call again, within seconds.
+
+Costs you
+---------
+The full price of every repetition: retries without a pause, double clicks, two workers on one
+queue, a loop that asks again because it did not like the answer.
+
+Fires on
+--------
+Bursts of at least 3 equal calls of a route to one model, each within 30 seconds of the one before;
+all but the first count in full. Two kinds. `same_prompt`: the prefix hash is equal, the prompt has
+at most 800 tokens (so the hash covers it whole), and at least 95 % of the calls with that hash have
+this very length. `same_shape`: hash (or its absence), prompt length and answer length are equal,
+the answer has at least 20 tokens, and the burst is at least half of what the route sent to the
+model from its first call to its last.
+
+Stays quiet on
+--------------
+Different questions behind one system prompt: equal hash and equal length alone are not enough.
+Storms without a hash that hide in a busy route are missed; a prefix hash finds them.
+
+Do instead
+----------
+Retry with growing pauses and a limit, send an idempotency key, keep the last answer.
+
+Sources
+-------
+Counted from the records themselves.
+"""
+
+import narwhals.stable.v2 as nw
+
+from detectors.contract import Thresholds
+from detectors.engines import Calls
+from detectors.rules.detector import ESTIMATED, MARGIN, VERIFIED, Detector, Facts, Kind, flag
+
+SAME_PROMPT, SAME_SHAPE = range(2)
+_IDENTITY = ["group", "prefix", "prompt_tokens", "shape"]
+_SECOND_US = 1_000_000
+
+
+def find(calls: Calls, thresholds: Thresholds) -> Calls:
+    bursts = _split(_identify(calls, thresholds), thresholds)
+    place = [*_IDENTITY, "burst"]
+    counted = (
+        bursts.group_by(*place)
+        .agg(
+            nw.len().alias("calls"),
+            nw.col("number").min().alias("first"),
+            nw.col("number").max().alias("last"),
+        )
+        .filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
+    )
+    # Numbers have no gaps within a group, so their distance counts the group's calls in between.
+    span = nw.col("last") - nw.col("first") + 1
+    share = thresholds.d4_same_shape_min_share
+    is_dense = nw.col("calls") >= span * share - MARGIN
+    counted = counted.filter((nw.col("shape") < 0) | is_dense).select(*place, "first")
+    repeats = bursts.join(counted, on=place, how="inner").filter(nw.col("number") > nw.col("first"))
+    kinds = [
+        flag(repeats.filter(nw.col("shape") < 0), SAME_PROMPT, nw.col("cost_usd")),
+        flag(repeats.filter(nw.col("shape") >= 0), SAME_SHAPE, nw.col("cost_usd")),
+    ]
+    return nw.concat(kinds, how="vertical")
+
+
+def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
+    """Calls that share their identity with enough others; `shape` is -1 where the prompt is whole.
+
+    Otherwise the shape is the length of the answer.
+    """
+    hashed = calls.filter(nw.col("prefix") > 0)
+    keys = ["group", "prefix", "prompt_tokens"]
+    same_length = hashed.group_by(*keys).agg(nw.len().alias("alike"))
+    same_hash = hashed.group_by("group", "prefix").agg(nw.len().alias("hashed"))
+    enough = nw.col("hashed") * thresholds.d4_same_prompt_share - MARGIN
+    whole = (
+        same_length.filter(nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens)
+        .join(same_hash, on=["group", "prefix"], how="inner")
+        .filter(nw.col("alike") >= enough)
+        .with_columns(nw.lit(1, nw.Int8).alias("is_whole"))
+        .select(*keys, "is_whole")
+    )
+    shape = nw.when(nw.col("is_whole") == 1).then(-1).otherwise(nw.col("completion_tokens"))
+    shaped = (
+        calls.join(whole, on=keys, how="left")
+        .with_columns(shape.cast(nw.Int64).alias("shape"))
+        .filter(
+            (nw.col("shape") < 0)
+            | (nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens)
+        )
+        .select(*_IDENTITY, "number", "at_us", "cost_usd")
+    )
+    frequent = shaped.group_by(*_IDENTITY).agg(nw.len().alias("calls"))
+    frequent = frequent.filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
+    return shaped.join(frequent, on=_IDENTITY, how="semi")
+
+
+def _split(calls: Calls, thresholds: Thresholds) -> Calls:
+    """Number the bursts of each identity."""
+    before = nw.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
+    starts = nw.col("pause") > thresholds.d4_gap_seconds * _SECOND_US
+    return (
+        calls.with_columns((nw.col("at_us") - before).fill_null(0).alias("pause"))
+        .with_columns(starts.cast(nw.Int32).alias("starts"))
+        .with_columns(
+            nw.col("starts")
+            .cum_sum()
+            .over(*_IDENTITY, order_by="number")
+            .cast(nw.Int64)
+            .alias("burst")
+        )
+    )
+
+
+def advise(facts: Facts) -> str:
+    proof = (
+        "with the very same prompt (equal hash over all of it)"
+        if facts.kind == "same_prompt"
+        else "of equal prompt and answer length, with nothing or little else in between"
+    )
+    return (
+        f"Stop {facts.route} from sending the same call again within 30 seconds: {facts.calls:,} "
+        f"of its {facts.group_calls:,} calls to {facts.model} repeated an earlier one {proof}, "
+        f"{facts.median_prompt_tokens:,.0f} tokens in and "
+        f"{facts.median_completion_tokens:,.0f} out (medians). Look for retries without a pause, "
+        "double submits and two workers on one queue; reuse the first answer."
+    )
+
+
+DETECTOR = Detector(
+    id="d4_duplicate_calls",
+    kinds=(Kind("same_prompt", VERIFIED), Kind("same_shape", ESTIMATED)),
+    find=find,
+    advise=advise,
+)
