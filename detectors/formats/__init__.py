@@ -5,5 +5,16 @@ Nothing here imports a dataframe library: the service validates with this packag
 
 from detectors.formats.batches import decode_batch
 from detectors.formats.canonical import decode_records, encode_records
+from detectors.formats.chunks import Chunk, InvalidTally
+from detectors.formats.columns import records_of
+from detectors.formats.reader import read_chunks
 
-__all__ = ["decode_batch", "decode_records", "encode_records"]
+__all__ = [
+    "Chunk",
+    "InvalidTally",
+    "decode_batch",
+    "decode_records",
+    "encode_records",
+    "read_chunks",
+    "records_of",
+]

@@ -13,14 +13,10 @@ FIRST_INVALID: Final = 100
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a log: the valid ones as columns, the invalid ones with their reasons.
-
-    `lines` counts the lines (of a JSON array: the objects) of this chunk, blank ones included.
-    """
+    """Consecutive rows of a log: the valid ones as columns, the invalid ones with their reasons."""
 
     columns: Columns
     invalid: list[InvalidRow]
-    lines: int
 
     @property
     def rows(self) -> int:

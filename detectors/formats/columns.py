@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from detectors.contract import UsageRecord
+from detectors.contract import MAX_COUNT, UsageRecord
 from detectors.formats.fields import (
     EPOCH,
     FIRST_MICROSECOND,
@@ -85,15 +85,30 @@ def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) ->
     searched for the rows that are to blame. `None` stands for a required value that is missing.
     """
     rows = _find_bad_instants(columns["ts"]) | _find_bad_providers(columns["provider"])
-    for name in COUNTS:
-        if None in columns[name]:
-            rows |= {row for row, count in enumerate(columns[name]) if count is None}
     rows |= _find_bad_hashes(columns["prefix_hash"])
-    rows |= {row for row, model in enumerate(columns["model"]) if not model}
+    for name in COUNTS:
+        rows |= _find_bad_counts(columns[name])
+    rows |= _find_values(columns["model"], {""})
     if may_hold_control_characters:
         for name in LABELS:
             rows |= _find_control_characters(columns[name])
     return rows
+
+
+def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
+    if wrong.isdisjoint(column):
+        return set()
+    return {row for row, value in enumerate(column) if value in wrong}
+
+
+def _find_bad_counts(counts: list[int | None]) -> set[int]:
+    """Rows whose count is missing, or was added up from several to more than a count may be."""
+    try:
+        if max(counts, default=0) <= MAX_COUNT:  # type: ignore[type-var, operator]
+            return set()
+    except TypeError:
+        pass
+    return {row for row, count in enumerate(counts) if count is None or count > MAX_COUNT}
 
 
 def _find_bad_instants(instants: list[int | None]) -> set[int]:
@@ -111,7 +126,7 @@ def _find_bad_instants(instants: list[int | None]) -> set[int]:
 
 def _find_bad_providers(providers: list[str]) -> set[int]:
     bad = {provider for provider in set(providers) if not is_provider(provider)}
-    return {row for row, provider in enumerate(providers) if provider in bad} if bad else set()
+    return _find_values(providers, bad)
 
 
 def _find_bad_hashes(hashes: list[str]) -> set[int]:
@@ -126,11 +141,12 @@ def _find_control_characters(texts: list[str]) -> set[int]:
     return {row for row, text in enumerate(texts) if has_control_characters((text,))}
 
 
-def merge(first: Columns, second: Columns, order: Iterable[int]) -> Columns:
-    """Both calls' columns in one, rows in the given order of first's rows, then second's."""
-    picks = list(order)
-    merged: Columns = {}
-    for name in COLUMNS:
-        column = first[name] + second[name]
-        merged[name] = [column[row] for row in picks]
-    return merged
+def select(columns: Columns, rows: Iterable[int]) -> Columns:
+    """The columns of these rows, in this order."""
+    picks = list(rows)
+    return {name: [columns[name][row] for row in picks] for name in COLUMNS}
+
+
+def join(parts: Sequence[Columns]) -> Columns:
+    """The rows of all parts, one part after the other."""
+    return {name: [value for part in parts for value in part[name]] for name in COLUMNS}

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from detectors.errors import MalformedJSONError
+from detectors.errors import MalformedJSONError, NestedTooDeeplyError
 
 # Too large for any field, and small enough to stay an ordinary integer.
 _HUGE: Final = 10**30
-_NOT_JSON: Final = "the body is not JSON: expected one JSON object in UTF-8"
+_NOT_JSON: Final = "not JSON: expected one JSON object in UTF-8"
 # Numbers beyond the range of floats are syntactically fine: as infinity they fail the field.
 _DECODER: Final = msgspec.json.Decoder(float_hook=float)
 
@@ -26,7 +26,7 @@ def decode_document(text: bytes) -> object:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise MalformedJSONError(_NOT_JSON) from None
     except RecursionError:
-        raise MalformedJSONError("the body is nested too deeply") from None
+        raise NestedTooDeeplyError from None
 
 
 def _decode_with_huge_numbers(text: bytes) -> object:
@@ -36,7 +36,7 @@ def _decode_with_huge_numbers(text: bytes) -> object:
     except ValueError:
         raise MalformedJSONError(_NOT_JSON) from None
     except RecursionError:
-        raise MalformedJSONError("the body is nested too deeply") from None
+        raise NestedTooDeeplyError from None
 
 
 def _parse_integer(digits: str) -> int:

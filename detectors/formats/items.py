@@ -57,7 +57,7 @@ def _read_quickly(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
     columns = columns_of(records)
     if find_unclean_rows(columns, may_hold_control_characters=True):
         return None
-    return Chunk(columns, [], len(batch))
+    return Chunk(columns, [])
 
 
 def _read_slowly(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chunk:
@@ -78,7 +78,7 @@ def _read_slowly(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Ch
             invalid.append(InvalidRow(row, describe(record)))
     if offenders:
         raise contract_error(offenders)
-    return Chunk(columns_of(records), invalid, len(batch))
+    return Chunk(columns_of(records), invalid)
 
 
 def _values_of(item: object) -> dict[str, object]:

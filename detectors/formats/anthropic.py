@@ -1,0 +1,155 @@
+"""Anthropic-style lines, flat or wrapped: Messages, beta members of their usage included.
+
+The structs are the allowlist. The vendor's `input_tokens` leave the cached parts out; a record's
+`prompt_tokens` hold them. The vendor's objects have no time: a line needs `ts` (or `created`).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from detectors.contract import Count, Label, ModelName
+from detectors.formats.columns import Columns
+from detectors.formats.dialects import (
+    Dialect,
+    Labels,
+    Request,
+    declared_of,
+    first_given,
+    label_columns,
+    layout,
+    to_microseconds,
+)
+
+
+class _CacheCreation(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    ephemeral_5m_input_tokens: Count | None = None
+    ephemeral_1h_input_tokens: Count | None = None
+
+
+class _ServerToolUse(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    web_search_requests: Count | None = None
+    web_fetch_requests: Count | None = None
+
+
+class _OutputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    thinking_tokens: Count | None = None
+
+
+class _Iteration(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One sampling step of a call; the call's own counts hold it already."""
+
+    type: Label | None = None
+    model: Label | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation: _CacheCreation | None = None
+
+
+class _CreditStatus(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    type: Label | None = None
+    reason: Label | None = None
+
+
+class _FallbackCredit(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    status: _CreditStatus | None = None
+
+
+class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    input_tokens: Count
+    output_tokens: Count
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation: _CacheCreation | None = None
+    output_tokens_details: _OutputDetails | None = None
+    server_tool_use: _ServerToolUse | None = None
+    iterations: list[_Iteration] | None = None
+    fallback_credit: _FallbackCredit | None = None
+    service_tier: Label | None = None
+    inference_geo: Label | None = None
+    speed: Label | None = None
+
+
+class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
+    model: ModelName
+    usage: _Usage
+    id: Label | None = None
+    type: Label | None = None
+
+
+class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    usage: _Usage
+    model: Label | None = None  # a request may name it instead
+    id: Label | None = None
+    type: Label | None = None
+
+
+class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
+    response: _Response
+    request: Request | None = None
+
+
+def _flat_columns(rows: Sequence[_Flat]) -> Columns:
+    return {
+        **label_columns(rows, "anthropic"),
+        **_usage_columns([row.usage for row in rows]),
+        "ts": _instants(rows),
+        "model": [row.model for row in rows],
+        "request_id": [row.request_id or row.id or "" for row in rows],
+    }
+
+
+def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
+    return {
+        **label_columns(rows, "anthropic"),
+        **_usage_columns([row.response.usage for row in rows]),
+        "ts": _instants(rows),
+        "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
+        "request_id": [row.request_id or row.response.id or "" for row in rows],
+        "declared_max_tokens": [declared_of(row, row.request) for row in rows],
+    }
+
+
+def _instants(rows: Sequence[Labels]) -> list[int | None]:
+    return to_microseconds(first_given([row.ts for row in rows], [row.created for row in rows]))
+
+
+def _usage_columns(usages: Sequence[_Usage]) -> Columns:
+    written = [_cache_writes(usage) for usage in usages]
+    read = [usage.cache_read_input_tokens or 0 for usage in usages]
+    return {
+        "prompt_tokens": [
+            usage.input_tokens + cache_write + cache_read
+            for usage, cache_write, cache_read in zip(usages, written, read, strict=True)
+        ],
+        "completion_tokens": [usage.output_tokens for usage in usages],
+        "cached_tokens": read,
+        "cache_write_tokens": written,
+    }
+
+
+def _cache_writes(usage: _Usage) -> int:
+    """The total that the vendor gives, else the sum of its breakdown by lifetime."""
+    if usage.cache_creation_input_tokens is not None:
+        return usage.cache_creation_input_tokens
+    split = usage.cache_creation
+    if split is None:
+        return 0
+    return (split.ephemeral_5m_input_tokens or 0) + (split.ephemeral_1h_input_tokens or 0)
+
+
+ANTHROPIC: Final = Dialect(
+    name="anthropic",
+    flat=layout(_Flat, _flat_columns),
+    wrapped=layout(_Wrapped, _wrapped_columns),
+    names={
+        "ts": "ts",
+        "request_id": "id or request_id",
+        "prompt_tokens": "the sum of usage.input_tokens and the cache tokens",
+        "completion_tokens": "usage.output_tokens",
+        "cache_write_tokens": "the sum of usage.cache_creation",
+    },
+)

@@ -1,0 +1,107 @@
+"""Which of the three formats a file is in, judged by its beginning alone, once a file."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple
+
+from detectors.errors import MalformedJSONError, UnreadableLogError
+from detectors.formats.anthropic import ANTHROPIC
+from detectors.formats.dialects import Dialect
+from detectors.formats.documents import decode_document
+from detectors.formats.generic_csv import is_header, parse_header
+from detectors.formats.openai import OPENAI
+from detectors.formats.splitting import split_array_start
+
+EXPECTED: Final = (
+    "expected OpenAI-style JSON lines, Anthropic-style JSON lines (or one JSON array of either), "
+    "or CSV with a header of the record's field names; with token counts only"
+)
+_SAMPLE: Final = 50
+_VENDOR_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
+_OPENAI_USAGE: Final = frozenset(
+    {
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "prompt_tokens_details",
+        "completion_tokens_details",
+        "input_tokens_details",
+    }
+)
+_ANTHROPIC_USAGE: Final = frozenset(
+    {
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "cache_creation",
+        "server_tool_use",
+        "iterations",
+        "inference_geo",
+        "speed",
+    }
+)
+
+
+class Format(NamedTuple):
+    """A file's format: the container, and for JSON whose objects it holds."""
+
+    container: Literal["lines", "array", "csv"]
+    dialect: Dialect | None = None
+
+
+def detect(head: bytes, *, is_whole: bool) -> Format:
+    """The format of a file that begins with `head`; `is_whole` where that is all of it.
+
+    Raises `UnreadableLogError`, which says what was expected, for a file of no format.
+    """
+    text = head.lstrip()
+    if is_header(parse_header(_first_line(text))):
+        return Format("csv")
+    container: Literal["lines", "array"] = "array" if text.startswith(b"[") else "lines"
+    pieces = split_array_start(text) if container == "array" else _lines(text, is_whole)
+    objects = list(islice(_objects(pieces), _SAMPLE))
+    if not any(_VENDOR_KEYS & document.keys() for document in objects):
+        raise UnreadableLogError(EXPECTED)
+    return Format(container, _dialect_of(objects))
+
+
+def _first_line(text: bytes) -> str:
+    return text.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8", "replace")
+
+
+def _lines(text: bytes, is_whole: bool) -> list[bytes]:
+    lines = text.split(b"\n")
+    return lines if is_whole else lines[:-1]
+
+
+def _objects(pieces: list[bytes]) -> Iterator[dict[str, Any]]:
+    for piece in pieces:
+        try:
+            document = decode_document(piece)
+        except MalformedJSONError:
+            continue
+        if isinstance(document, dict):
+            yield document
+
+
+def _dialect_of(objects: list[dict[str, Any]]) -> Dialect:
+    """The vendor of the first object that tells; OpenAI's where none does, as the most copied."""
+    vendors = (_find_vendor(document) for document in objects)
+    return next((vendor for vendor in vendors if vendor), OPENAI)
+
+
+def _find_vendor(document: dict[str, Any]) -> Dialect | None:
+    response = document.get("response")
+    body = response if isinstance(response, dict) else document
+    usage = body.get("usage")
+    keys = usage.keys() if isinstance(usage, dict) else frozenset[str]()
+    # The counts tell best: gateways put other vendors' models behind either API.
+    if keys & _OPENAI_USAGE:
+        return OPENAI
+    if keys & _ANTHROPIC_USAGE or body.get("type") == "message":
+        return ANTHROPIC
+    if "object" in body or "system_fingerprint" in body:
+        return OPENAI
+    names = [body.get("id"), body.get("model"), document.get("provider")]
+    signs = ("msg_", "claude", "anthropic")
+    is_anthropic = any(isinstance(name, str) and name.startswith(signs) for name in names)
+    return ANTHROPIC if is_anthropic else None

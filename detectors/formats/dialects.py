@@ -1,0 +1,117 @@
+"""What the JSON formats share: the label fields of our own, and the border to each vendor.
+
+A dialect knows its vendor's shapes and how their rows become columns. It reads no bytes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from detectors.contract import MAX_LATENCY_MS, Count, Label
+from detectors.formats.columns import Columns
+from detectors.formats.fields import EPOCH, MICROSECOND
+from detectors.formats.shapes import Shape, shape_of
+
+Moment = datetime | int | float | None
+
+
+class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """The record's own fields that both vendors' lines may carry at their top level."""
+
+    ts: Moment = None
+    created: Moment = None
+    provider: Label | None = None
+    endpoint: Label | None = None
+    request_id: Label | None = None
+    tag: Label | None = None
+    prefix_hash: Annotated[str, Meta(min_length=64, max_length=64)] | None = None
+    declared_max_tokens: Count | None = None
+    latency_ms: Annotated[float, Meta(ge=0, le=MAX_LATENCY_MS)] | None = None
+
+
+class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """What a wrapped line may repeat of the request: the model and the caps, never the prompt."""
+
+    model: Label | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    max_output_tokens: Count | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One shape of a vendor's lines: its decoder, its allowlist, its way into columns."""
+
+    struct: type[Struct]
+    decoder: msgspec.json.Decoder[Any]
+    shape: Shape
+    to_columns: Callable[[Sequence[Any]], Columns]
+
+
+def layout(struct: type[Struct], to_columns: Callable[[Sequence[Any]], Columns]) -> Layout:
+    return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A log format of JSON objects. `names` says where a column's value stands in a line."""
+
+    name: str
+    flat: Layout
+    wrapped: Layout
+    names: dict[str, str]
+
+    def layout_of(self, document: dict[str, Any]) -> Layout:
+        """The layout that a line's keys ask for."""
+        is_wrapped = "response" in document or "request" in document
+        return self.wrapped if is_wrapped else self.flat
+
+
+def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
+    """The columns that come from the labels alone; `ts` and `request_id` are added to them."""
+    return {
+        "provider": [row.provider or provider for row in rows],
+        "endpoint": [row.endpoint or "" for row in rows],
+        "tag": [row.tag or "" for row in rows],
+        "prefix_hash": [row.prefix_hash or "" for row in rows],
+        "latency_ms": [row.latency_ms for row in rows],
+        "declared_max_tokens": [row.declared_max_tokens or 0 for row in rows],
+    }
+
+
+def declared_of(labels: Labels, request: Request | None) -> int:
+    """The cap that the caller declared: our own label, else the request's."""
+    if labels.declared_max_tokens or request is None:
+        return labels.declared_max_tokens or 0
+    return request.max_tokens or request.max_completion_tokens or request.max_output_tokens or 0
+
+
+def first_given(*columns: list[Any]) -> list[Any]:
+    """For each row the first value that is not null."""
+    result = columns[0]
+    for column in columns[1:]:
+        if None not in result:
+            break
+        result = [
+            other if value is None else value for value, other in zip(result, column, strict=True)
+        ]
+    return result
+
+
+def to_microseconds(moments: list[Moment]) -> list[int | None]:
+    """The moments as microseconds since 1970 in UTC, whatever their range."""
+    kinds = set(map(type, moments))
+    if kinds == {int}:
+        return [moment * 1_000_000 for moment in moments]  # type: ignore[operator, misc]
+    return [_microseconds_of(moment) for moment in moments]
+
+
+def _microseconds_of(moment: Moment) -> int | None:
+    if isinstance(moment, datetime):
+        aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        return (aware - EPOCH) // MICROSECOND
+    return None if moment is None else round(moment * 1_000_000)

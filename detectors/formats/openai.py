@@ -1,0 +1,169 @@
+"""OpenAI-style lines, flat or wrapped: Chat Completions, Completions, Embeddings, Responses.
+
+The structs are the allowlist. Their members are those that the vendor's published types document,
+the usage of images included; whatever else a line has, it breaks the counts-only contract.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from detectors.contract import Count, Label, ModelName
+from detectors.formats.columns import Columns
+from detectors.formats.dialects import (
+    Dialect,
+    Labels,
+    Moment,
+    Request,
+    declared_of,
+    first_given,
+    label_columns,
+    layout,
+    to_microseconds,
+)
+
+
+class _CacheWriteDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    ttl_12h_tokens: Count | None = None
+    ttl_30m_tokens: Count | None = None
+
+
+class _InputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """`prompt_tokens_details` and `input_tokens_details`."""
+
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    cache_write_tokens_details: _CacheWriteDetails | None = None
+    audio_tokens: Count | None = None
+    image_tokens: Count | None = None
+    text_tokens: Count | None = None
+
+
+class _OutputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """`completion_tokens_details` and `output_tokens_details`."""
+
+    reasoning_tokens: Count | None = None
+    audio_tokens: Count | None = None
+    image_tokens: Count | None = None
+    text_tokens: Count | None = None
+    accepted_prediction_tokens: Count | None = None
+    rejected_prediction_tokens: Count | None = None
+
+
+class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """The usage of every endpoint; the names of Chat Completions come first."""
+
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    total_tokens: Count | None = None
+    prompt_tokens_details: _InputDetails | None = None
+    completion_tokens_details: _OutputDetails | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
+    model: ModelName
+    usage: _Usage
+    id: Label | None = None
+    object: Label | None = None
+    service_tier: Label | None = None
+    system_fingerprint: Label | None = None
+
+
+class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    usage: _Usage
+    model: Label | None = None  # a request may name it instead
+    created: Moment = None
+    id: Label | None = None
+    object: Label | None = None
+    service_tier: Label | None = None
+    system_fingerprint: Label | None = None
+
+
+class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
+    response: _Response
+    request: Request | None = None
+
+
+def _flat_columns(rows: Sequence[_Flat]) -> Columns:
+    moments = first_given([row.ts for row in rows], [row.created for row in rows])
+    return {
+        **label_columns(rows, "openai"),
+        **_usage_columns(rows),
+        "ts": to_microseconds(moments),
+        "model": [row.model for row in rows],
+        "request_id": [row.request_id or row.id or "" for row in rows],
+    }
+
+
+def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
+    bodies = [row.response for row in rows]
+    moments = first_given(
+        [row.ts for row in rows], [row.created for row in rows], [body.created for body in bodies]
+    )
+    return {
+        **label_columns(rows, "openai"),
+        **_usage_columns(bodies),
+        "ts": to_microseconds(moments),
+        "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
+        "request_id": [row.request_id or row.response.id or "" for row in rows],
+        "declared_max_tokens": [declared_of(row, row.request) for row in rows],
+    }
+
+
+def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
+    usages = [body.usage for body in bodies]
+    details = first_given(
+        [usage.prompt_tokens_details for usage in usages],
+        [usage.input_tokens_details for usage in usages],
+    )
+    return {
+        "prompt_tokens": first_given(
+            [usage.prompt_tokens for usage in usages], [usage.input_tokens for usage in usages]
+        ),
+        "completion_tokens": _completion_tokens(bodies, usages),
+        "cached_tokens": [detail.cached_tokens or 0 if detail else 0 for detail in details],
+        "cache_write_tokens": [
+            detail.cache_write_tokens or 0 if detail else 0 for detail in details
+        ],
+    }
+
+
+def _completion_tokens(
+    bodies: Sequence[_Flat | _Response], usages: Sequence[_Usage]
+) -> list[int | None]:
+    counts = [usage.completion_tokens for usage in usages]
+    if None not in counts:
+        return counts
+    counts = first_given(counts, [usage.output_tokens for usage in usages])
+    if None not in counts:
+        return counts
+    return [
+        0 if count is None and _is_embedding(body) else count
+        for count, body in zip(counts, bodies, strict=True)
+    ]
+
+
+def _is_embedding(body: _Flat | _Response) -> bool:
+    """Whether the call has no output by nature: embeddings report no completion tokens."""
+    usage = body.usage
+    if usage.prompt_tokens is None:
+        return False
+    return body.object == "list" or usage.total_tokens == usage.prompt_tokens
+
+
+OPENAI: Final = Dialect(
+    name="openai",
+    flat=layout(_Flat, _flat_columns),
+    wrapped=layout(_Wrapped, _wrapped_columns),
+    names={
+        "ts": "created or ts",
+        "request_id": "id or request_id",
+        "prompt_tokens": "usage.prompt_tokens or usage.input_tokens",
+        "completion_tokens": "usage.completion_tokens or usage.output_tokens",
+    },
+)

@@ -1,0 +1,149 @@
+"""Allowlists of JSON objects, taken from the very structs that the fast decoders decode into.
+
+A line that the typed decoder refuses is examined here key by key: what is outside the allowlist
+breaks the contract, at any depth; a known key with a wrong value only makes the row invalid.
+"""
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from detectors.contract import FIELD_NAME
+from detectors.formats.fields import COUNT, LABEL, LOG_RECORD, MOMENT, Field
+from detectors.formats.problems import Problem, bad, missing
+
+_MAX_STRANGERS: Final = 11  # one more than any message names
+_NO_NAME: Final = "a key that is no field name"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The keys that an object may have, and what each may hold."""
+
+    members: Mapping[str, "Field | Shape | Listed"]
+    required: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An array of objects of one shape."""
+
+    shape: Shape
+
+
+@dataclass
+class Examination:
+    """What an object held: keys outside the allowlist, wrong values, and the values read."""
+
+    strangers: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def shape_of(struct: type[Struct]) -> Shape:
+    """The allowlist that the struct's fields spell out."""
+    members = msgspec.structs.fields(struct)
+    return Shape(
+        members={member.name: _member_of(member.name, member.type) for member in members},
+        required=tuple(member.name for member in members if member.required),
+    )
+
+
+def _member_of(name: str, annotation: Any) -> Field | Shape | Listed:
+    kinds = _alternatives(annotation)
+    first = kinds[0]
+    if get_origin(first) is list:
+        return Listed(shape_of(get_args(first)[0]))
+    if isinstance(first, type) and issubclass(first, Struct):
+        return shape_of(first)
+    if name in LOG_RECORD:
+        return LOG_RECORD[name]
+    if len(kinds) > 1:
+        return MOMENT
+    return COUNT if get_args(first)[0] is int else LABEL
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [kind for kind in get_args(annotation) if kind is not types.NoneType]
+    return [annotation]
+
+
+def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examination:
+    """Everything there is to say about the object; `path` leads every name, as in `usage.`."""
+    found = Examination()
+    for key, value in document.items():
+        member = shape.members.get(key)
+        if member is None:
+            found.strangers.append(_shown(key, path))
+        elif value is not None:
+            _examine_member(found, key, value, member, path)
+    found.problems += [missing(path + name) for name in shape.required if name not in document]
+    found.problems += [
+        missing(path + name)
+        for name in shape.required
+        if name in document and document[name] is None
+    ]
+    return found
+
+
+def _examine_member(
+    found: Examination, key: str, value: Any, member: Field | Shape | Listed, path: str
+) -> None:
+    name = path + key
+    if isinstance(member, Shape) and isinstance(value, dict):
+        found.values[key] = _take(found, examine(value, member, f"{name}."))
+    elif isinstance(member, Listed) and isinstance(value, list):
+        found.values[key] = [_examine_item(found, item, member.shape, name) for item in value]
+    elif isinstance(member, Field) and not isinstance(value, dict | list):
+        try:
+            found.values[key] = member.read(value)
+        except (ValueError, OverflowError):
+            found.problems.append(bad(name, member.expected))
+    else:
+        found.strangers += _keys_within(value, name)
+        found.problems.append(bad(name, _expected_of(member)))
+
+
+def _examine_item(found: Examination, item: Any, shape: Shape, name: str) -> dict[str, Any]:
+    if isinstance(item, dict):
+        return _take(found, examine(item, shape, f"{name}."))
+    found.strangers += _keys_within(item, name)
+    found.problems.append(bad(name, "an array of objects"))
+    return {}
+
+
+def _take(found: Examination, within: Examination) -> dict[str, Any]:
+    found.strangers += within.strangers
+    found.problems += within.problems
+    return within.values
+
+
+def _expected_of(member: Field | Shape | Listed) -> str:
+    if isinstance(member, Field):
+        return member.expected
+    return "an object" if isinstance(member, Shape) else "an array of objects"
+
+
+def _keys_within(value: Any, path: str) -> list[str]:
+    """The keys at any depth of a value that should hold none: whatever they are, unknown."""
+    names: list[str] = []
+    stack = [(value, path)]
+    while stack and len(names) < _MAX_STRANGERS:
+        current, prefix = stack.pop()
+        if isinstance(current, dict):
+            names += [_shown(key, f"{prefix}.") for key in current]
+            stack += [(inner, prefix) for inner in current.values()]
+        elif isinstance(current, list):
+            stack += [(inner, prefix) for inner in current]
+    return names
+
+
+def _shown(key: str, path: str) -> str:
+    if FIELD_NAME.fullmatch(key):
+        return path + key
+    return f"{_NO_NAME} in {path[:-1]}" if path else _NO_NAME

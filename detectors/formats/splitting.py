@@ -1,0 +1,126 @@
+"""Blocks of bytes into whole lines, or into the elements of one JSON array.
+
+Memory stays bounded: a line or an element longer than any counts-only one ends the reading.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from detectors.errors import UnreadableLogError
+
+MAX_LINE_BYTES: Final = 8 << 20
+_WHITESPACE: Final = b" \t\r\n"
+# A string is passed over whole; a quote that opens none is the start of one cut off.
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
+
+
+def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
+    """The text in pieces of about `chunk_bytes` that end at line breaks (the last may not)."""
+    kept: list[bytes] = []
+    size = unbroken = 0
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        if unbroken + (block.find(b"\n") if end else len(block)) > MAX_LINE_BYTES:
+            raise _too_long("line")
+        unbroken = len(block) - end + (0 if end else unbroken)
+        size += len(block)
+        if not end or size < chunk_bytes:
+            kept.append(block)
+            continue
+        yield b"".join([*kept, block[:end]])
+        kept, size = [block[end:]], len(block) - end
+    if size:
+        yield b"".join(kept)
+
+
+def split_array(blocks: Iterator[bytes], chunk_items: int) -> Iterator[list[bytes]]:
+    """The elements of the JSON array that the text is, as texts, some at a time.
+
+    Raises `UnreadableLogError` where the array breaks off or something follows it.
+    """
+    splitter = _ArraySplitter()
+    items: list[bytes] = []
+    for block in blocks:
+        items += splitter.feed(block)
+        if len(items) >= chunk_items:
+            yield items
+            items = []
+    splitter.close()
+    if items:
+        yield items
+
+
+def split_array_start(text: bytes) -> list[bytes]:
+    """The complete elements at the beginning of an array that may be cut off or broken."""
+    try:
+        return _ArraySplitter().feed(text)
+    except UnreadableLogError:
+        return []
+
+
+class _ArraySplitter:
+    """Finds the commas between the elements; what is not yet complete waits for more text."""
+
+    def __init__(self) -> None:
+        self._text = b""
+        self._is_open = False
+        self._is_closed = False
+        self._is_empty = True
+
+    def feed(self, block: bytes) -> list[bytes]:
+        self._text += block
+        if self._is_closed:
+            return self._after_end(0)
+        if not self._is_open:
+            self._text = self._text.lstrip(_WHITESPACE)
+            if not self._text:
+                return []
+            self._text = self._text[1:]  # the caller has seen the bracket
+            self._is_open = True
+        items = self._split()
+        if len(self._text) > MAX_LINE_BYTES:
+            raise _too_long("object of the array")
+        return items
+
+    def _split(self) -> list[bytes]:
+        items: list[bytes] = []
+        depth = start = 0
+        for match in _TOKEN.finditer(self._text):
+            token = match[0]
+            if token in b"{[":
+                depth += 1
+            elif depth and token in b"}]":
+                depth -= 1
+            elif token == b'"':
+                break
+            elif not depth and token in b",]":
+                items.append(self._text[start : match.start()])
+                start = match.end()
+                if token == b"]":
+                    return self._closed(items, start)
+                self._is_empty = False
+        self._text = self._text[start:]
+        return items
+
+    def _closed(self, items: list[bytes], end: int) -> list[bytes]:
+        self._is_closed = True
+        if self._is_empty and not items[0].strip(_WHITESPACE):
+            items = []
+        return items + self._after_end(end)
+
+    def _after_end(self, end: int) -> list[bytes]:
+        if self._text[end:].strip(_WHITESPACE):
+            raise UnreadableLogError("something follows the end of the JSON array")
+        self._text = b""
+        return []
+
+    def close(self) -> None:
+        if not self._is_closed:
+            raise UnreadableLogError("the JSON array breaks off before its end")
+
+
+def _too_long(what: str) -> UnreadableLogError:
+    return UnreadableLogError(
+        f"a {what} is longer than {MAX_LINE_BYTES:,} bytes: a line of counts is far shorter"
+    )
