@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 
 import click
 import msgspec
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from service.commands.options import CommandError, data_option, one_line_errors, reach
 from service.config import Config
+from service.db import make_engine, make_sessions
 from service.models import Account, IngestKey, ReadToken, Subscription
 from service.models.accounts import KEY_LIMITS
 
@@ -74,9 +75,9 @@ def mint(
 
 @contextmanager
 def session_of(config: Config) -> Iterator[Session]:
-    engine = create_engine(config.database_url)
+    engine = make_engine(config)
     try:
-        with Session(engine) as session:
+        with make_sessions(engine)() as session:
             yield session
     finally:
         engine.dispose()

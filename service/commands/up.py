@@ -12,6 +12,7 @@ import click
 from service.commands.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
 from service.stack import Stack
 
+INTERRUPTED = 130  # the exit status of what a signal ended before it was done
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 port_option = click.option(
@@ -42,9 +43,7 @@ def running_stack(port: int | None, data_dir: Path | None) -> Iterator[Stack]:
     stack = Stack(data_dir or USUAL_DATA_DIR, port, os.environ)
     previous = {one: signal.signal(one, _interrupt) for one in _STOP_SIGNALS}
     try:
-        stack.start()
-        for notice in stack.notices:
-            click.echo(f"Note: {notice}", err=True)
+        _start(stack)
         yield stack
     except KeyboardInterrupt:
         click.echo("Stopping.", err=True)
@@ -52,6 +51,15 @@ def running_stack(port: int | None, data_dir: Path | None) -> Iterator[Stack]:
         stack.stop()
         for one, handler in previous.items():
             signal.signal(one, handler)
+
+
+def _start(stack: Stack) -> None:
+    try:
+        stack.start()
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    for notice in stack.notices:
+        click.echo(f"Note: {notice}", err=True)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
