@@ -13,6 +13,7 @@ from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
+from detectors.formats import read_chunks, records_of
 from detectors.terminal import print_report, report_console
 from service.commands.account import (
     SCOPES,
@@ -70,7 +71,12 @@ def show(stack: Stack) -> None:
 
 
 def read_sample() -> list[UsageRecord]:
-    raise NotImplementedError
+    """The records of the sample log, which lies beside the packages in a checkout."""
+    try:
+        with SAMPLE.open("rb") as file:
+            return [record for chunk in read_chunks(file) for record in records_of(chunk.columns)]
+    except FileNotFoundError:
+        raise CommandError("the sample log is missing; run the demo in a checkout") from None
 
 
 def _mint_credentials(session: Session) -> tuple[str, str]:
