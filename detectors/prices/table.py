@@ -228,16 +228,19 @@ def _input_usd(prefix: str) -> nw.Expr:
     """What the prompt costs.
 
     As in the book's own calculation, tokens read from or written to the cache are taken out of the
-    prompt only where they have a rate of their own. Where they exceed the prompt, for which that
-    calculation fails, nothing of the prompt is left to be billed at the input rate.
+    prompt only where they have a rate of their own. Where these exceed the prompt that calculation
+    fails: then nothing of the prompt is left to be billed at the input rate, and every cached
+    token costs what it costs.
     """
-    read = nw.col("cached_tokens") * nw.col(prefix + "has_cache_read")
-    written = nw.col("cache_write_tokens") * nw.col(prefix + "has_cache_write")
-    uncached = (nw.col("prompt_tokens") - read - written).clip(lower_bound=0)
+    read, written = nw.col("cached_tokens"), nw.col("cache_write_tokens")
+    own_read = read * nw.col(prefix + "has_cache_read")
+    own_written = written * nw.col(prefix + "has_cache_write")
+    uncached = nw.col("prompt_tokens") - own_read - own_written
+    fits = uncached >= 0
     return (
-        uncached * nw.col(prefix + "input")
-        + read * nw.col(prefix + "cache_read")
-        + written * nw.col(prefix + "cache_write")
+        nw.when(fits).then(uncached).otherwise(0) * nw.col(prefix + "input")
+        + nw.when(fits).then(own_read).otherwise(read) * nw.col(prefix + "cache_read")
+        + nw.when(fits).then(own_written).otherwise(written) * nw.col(prefix + "cache_write")
     )
 
 
