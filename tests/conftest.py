@@ -1,7 +1,9 @@
 """The servers that tests run against: real ones, one set a test process, migrated once."""
 
+import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,3 +55,35 @@ def private_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
     folder.chmod(0o711)
     with EmbeddedServers(folder / "var") as servers:
         yield servers
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where everything can be installed, a test that was left out is a failure."""
+    if os.environ.get("CI") and _left_out(session.config) and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say which parts could not run here, and why."""
+    left_out = _left_out(config)
+    terminalreporter.section("left out")
+    for reason, count in left_out.most_common():
+        terminalreporter.write_line(f"{count} x {reason}")
+    if not left_out:
+        terminalreporter.write_line("nothing")
+
+
+def _left_out(config: pytest.Config) -> Counter[str]:
+    """The reasons of skipped tests; a test process of xdist leaves counting to the main one."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", ()) if reporter else ()
+    return Counter(_reason(report) for report in skipped)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    return "no reason given"
