@@ -3,18 +3,21 @@
 Everything that the rules see passes through here, whatever it came as.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, BinaryIO, Final, cast
 
 import polars as pl
 
 from detectors.contract import InvalidRows, UsageRecord
 from detectors.errors import UnreadableLogError
+from detectors.formats import read_chunks
 from detectors.formats.chunks import Chunk, InvalidTally
 from detectors.formats.columns import COLUMNS, COUNTS, Columns
 from detectors.formats.items import read_items
+from detectors.tables import find_frame, read_table
 
 # One row a call; no nulls but in latency_ms. Absent labels are "" and absent counts 0.
 CALLS: Final = pl.Schema(
@@ -36,6 +39,7 @@ CALLS: Final = pl.Schema(
 )
 
 Progress = Callable[[int, int], None]
+Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,39 @@ class UsageLog:
     def valid_pct(self) -> float:
         """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
         return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
+
+
+def read(
+    source: Source, *, processes: int | None = None, progress: Progress | None = None
+) -> UsageLog:
+    """The log of a path, an open binary file, an iterable of records or dicts, or a frame.
+
+    A large file of JSON lines, given as a path, is read by up to `processes` processes: by
+    default one a core, at most four. `progress` hears bytes done and bytes in all.
+
+    Raises
+    ------
+    ContractError
+        A field outside the contract is present.
+    UnreadableLogError
+        The source is in none of the formats, or breaks off.
+    """
+    if isinstance(source, str | os.PathLike):
+        with Path(source).open("rb") as file:
+            return _read_file(file, progress)
+    if hasattr(source, "read"):
+        return _read_file(cast(BinaryIO, source), progress)
+    table = find_frame(source)
+    if table is None:
+        return from_records(cast(Iterable[UsageRecord | dict[str, Any]], source))
+    frame, invalid, rows = read_table(table)
+    tally = InvalidTally()
+    tally.add(invalid)
+    return UsageLog(frame.select(CALLS.names()), rows, tally.summary())
+
+
+def _read_file(file: BinaryIO, progress: Progress | None) -> UsageLog:
+    return from_chunks(read_chunks(file))
 
 
 def from_columns(columns: Columns) -> pl.DataFrame:
@@ -112,8 +149,3 @@ def read_frame(file: str | Path | IO[bytes]) -> pl.DataFrame:
     if frame.schema != CALLS:
         raise UnreadableLogError("the Parquet file does not have the columns of a frame of calls")
     return frame
-
-
-def read(source: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
-    """The log of an iterable of records or dicts."""
-    return from_records(source)
