@@ -18,7 +18,7 @@ from service.jobs import AuditQueues
 from service.schemas import ErrorSchema
 
 
-class Api(SmorestApi):
+class Api(SmorestApi):  # type: ignore[misc]  # it has no types
     """flask-smorest, answering errors as the rest of the service does."""
 
     ERROR_SCHEMA = ErrorSchema
@@ -34,7 +34,7 @@ def client_address() -> str:
 
 
 def _remember_reset(limit: RequestLimit) -> None:
-    g.retry_after_seconds = max(1, math.ceil(limit.reset_at - time.time()))
+    g.retry_after_seconds = max(1, math.ceil(limit.window.reset_time - time.time()))
 
 
 api: Final = Api()

@@ -23,7 +23,11 @@ def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(view)
     def read(*args: P.args, **kwargs: P.kwargs) -> R:
-        request.get_data(cache=True)
+        max_bytes = current_config().max_body_bytes
+        # One byte more, since a body without a length is cut at the limit without a word.
+        request.max_content_length = max_bytes + 1
+        if len(request.get_data(cache=True)) > max_bytes:
+            raise PayloadTooLargeError
         return view(*args, **kwargs)
 
     return read

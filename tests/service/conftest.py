@@ -1,0 +1,118 @@
+"""The application on real servers, each test inside a savepoint that is rolled back."""
+
+import io
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.app import create_app
+from service.config import Config
+from service.db import make_engine
+from tests.service.live import LiveService, start_live_service, stop_live_service
+from tests.service.scenes import Tenant, add_tenant
+
+
+@pytest.fixture
+def config(database_url: str, redis_url: str, tmp_path: Path) -> Config:
+    """Settings with limits that no test meets by accident."""
+    return Config(
+        secret_key="a secret key for tests, 32 or longer",
+        database_url=database_url,
+        redis_url=redis_url,
+        storage_url=f"file://{tmp_path}/blobs",
+        ingest_key_limit_per_minute=100_000,
+        ingest_ip_limit_per_minute=100_000,
+        read_limit_per_minute=100_000,
+    )
+
+
+@pytest.fixture(scope="session")
+def engine(database_url: str, redis_url: str) -> Iterator[Engine]:
+    secret = "a secret key for tests, 32 or longer"
+    settings = Config(
+        secret_key=secret, database_url=database_url, redis_url=redis_url, storage_url="file:///"
+    )
+    engine = make_engine(settings)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def sessions(engine: Engine) -> Iterator["sessionmaker[Session]"]:
+    """Sessions on one connection; what they commit is gone after the test."""
+    with engine.connect() as connection:
+        outer = connection.begin()
+        yield sessionmaker(
+            connection, expire_on_commit=False, join_transaction_mode="create_savepoint"
+        )
+        outer.rollback()
+
+
+@pytest.fixture
+def db_session(sessions: "sessionmaker[Session]") -> Iterator[Session]:
+    with sessions() as session:
+        yield session
+
+
+@pytest.fixture
+def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[..., Flask]:
+    """Applications with some settings changed; the newest one has the limiter."""
+
+    def make(**settings: object) -> Flask:
+        app = create_app(replace(config, **settings))  # type: ignore[arg-type]
+        app.extensions["sessions"] = sessions
+        return app
+
+    return make
+
+
+@pytest.fixture
+def app(make_app: Callable[..., Flask]) -> Flask:
+    return make_app()
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client()
+
+
+@pytest.fixture
+def tenant(sessions: "sessionmaker[Session]") -> Tenant:
+    return add_tenant(sessions)
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Path:
+    """The folder that the application keeps its blobs in."""
+    folder = tmp_path / "blobs"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def log(app: Flask) -> Iterator[io.StringIO]:
+    """The log lines that the process writes, as they would reach standard error."""
+    handler = next(one for one in logging.getLogger().handlers if one.get_name() == "tallystick")
+    assert isinstance(handler, logging.StreamHandler)
+    lines = io.StringIO()
+    before = handler.setStream(lines)
+    yield lines
+    if before is not None:
+        handler.setStream(before)
+
+
+@pytest.fixture(scope="session")
+def live(
+    database_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveService]:
+    """The web process as it runs in production: gunicorn, two workers, a database of its own."""
+    service = start_live_service(database_url, redis_url, tmp_path_factory.mktemp("live"))
+    yield service
+    stop_live_service(service)

@@ -1,0 +1,84 @@
+"""What the tests of the service start from: tenants, records, and how to look at an answer."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy.orm import Session, sessionmaker
+from werkzeug.test import TestResponse
+
+from service.auth import SCOPES
+from service.models import Account, IngestKey, ReadToken, Subscription
+
+INGEST = "/api/v1/ingest"
+AUDITS = "/api/v1/audits"
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """An account with one ingest key and one read token for everything."""
+
+    account_id: str
+    key: str
+    token: str
+
+    @property
+    def writes(self) -> dict[str, str]:
+        return bearer(self.key)
+
+    @property
+    def reads(self) -> dict[str, str]:
+        return bearer(self.token)
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def add_tenant(
+    sessions: "sessionmaker[Session]",
+    *,
+    status: str | None = "active",
+    scopes: tuple[str, ...] = SCOPES,
+) -> Tenant:
+    with sessions() as session:
+        account = Account(email=f"{uuid4().hex}@example.org")
+        if status is not None:
+            account.subscription = Subscription(plan="pro", status=status, provider="comp")
+        session.add(account)
+        session.flush()
+        ingest_key, key = IngestKey.minted(account.id)
+        read_token, token = ReadToken.minted(account.id, scopes=scopes)
+        session.add_all([ingest_key, read_token])
+        session.commit()
+        return Tenant(account.id, key, token)
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    """A valid usage record, with these fields instead or as well."""
+    return {
+        "ts": "2026-03-01T12:00:00Z",
+        "provider": "openai",
+        "model": "gpt-4o-mini",
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+        **fields,
+    }
+
+
+def batch(count: int = 1, **fields: Any) -> dict[str, Any]:
+    return {"records": [record(**fields) for _ in range(count)]}
+
+
+def error_of(response: TestResponse, status: int, code: str) -> str:
+    """Check that the answer is this error's envelope and nothing more; returns its message."""
+    assert response.status_code == status, response.get_data(as_text=True)
+    document = response.get_json()
+    assert set(document) == {"error"}
+    assert set(document["error"]) == {"code", "message", "request_id"}
+    assert document["error"]["code"] == code
+    assert document["error"]["request_id"] == response.headers["X-Request-Id"]
+    message = document["error"]["message"]
+    assert isinstance(message, str)
+    assert message
+    return message

@@ -1,0 +1,144 @@
+"""No text is kept: a canary in anything refused is in no answer, log, row, blob or Redis key."""
+
+import gzip
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import requests
+from redis import Redis
+from sqlalchemy import text
+
+from tests.service.live import LiveService
+from tests.service.scenes import INGEST, Tenant, record
+
+CANARY = "CANARYx7Qp"
+SENTENCE = f"please keep {CANARY} secret"
+_GOOD = json.dumps(record())
+
+
+def _in_record(fields: object) -> bytes:
+    return json.dumps({"records": [record(), fields]}).encode()
+
+
+PAYLOADS = {
+    "prompt": _in_record(record(prompt=SENTENCE)),
+    "messages": _in_record(record(messages=[{"role": "user", "content": SENTENCE}])),
+    "content": _in_record(record(content=SENTENCE)),
+    "choices": _in_record(record(choices=[{"message": {"content": SENTENCE}}])),
+    "completion": _in_record(record(completion=SENTENCE)),
+    "other case": _in_record(record(Prompt_Tokens=SENTENCE)),
+    "nested": _in_record(record(usage={"a": {"b": [SENTENCE]}})),
+    "field name": _in_record(record(**{SENTENCE: 1})),
+    "long field name": _in_record(record(**{CANARY * 20: 1})),
+    "field name with a line": _in_record(record(**{f"a\n{CANARY}": 1})),
+    "empty field name": _in_record({**record(), "": SENTENCE}),
+    "value of a count": _in_record(record(prompt_tokens=SENTENCE)),
+    "value of a time": _in_record(record(ts=SENTENCE)),
+    "value of a latency": _in_record(record(latency_ms=SENTENCE)),
+    "value of a hash": _in_record(record(prefix_hash=SENTENCE)),
+    "value of a provider": _in_record(record(provider=SENTENCE)),
+    "long tag": _in_record(record(tag=CANARY + "x" * 200)),
+    "tag with a line": _in_record(record(tag=f"{CANARY}\nx")),
+    "tag with a NUL": _in_record(record(tag=f"{CANARY}\0")),
+    "tag as an object": _in_record(record(tag={"text": SENTENCE})),
+    "tag as a list": _in_record(record(tag=[SENTENCE])),
+    "model as a list": _in_record(record(model=[SENTENCE])),
+    "record as a string": _in_record(SENTENCE),
+    "record as a list": _in_record([SENTENCE]),
+    "beside the records": json.dumps({"records": [record()], "prompt": SENTENCE}).encode(),
+    "key beside the records": json.dumps({"records": [record()], SENTENCE: 1}).encode(),
+    "instead of the records": json.dumps({"records": SENTENCE}).encode(),
+    "as the body": json.dumps(SENTENCE).encode(),
+    "as plain text": SENTENCE.encode(),
+    "after the JSON": (json.dumps({"records": [record()]}) + SENTENCE).encode(),
+    "in a comment": f'{{"records": [{_GOOD}] /* {SENTENCE} */}}'.encode(),
+    "in a broken string": f'{{"records": [{{"tag": "{SENTENCE}'.encode(),
+    "in UTF-16": json.dumps({"records": [SENTENCE]}).encode("utf-16"),
+    "as CSV": f"ts,model,prompt\n2026-01-01,{CANARY},{SENTENCE}\n".encode(),
+    "before a surrogate": f'{{"records": [{{"tag": "{CANARY}\\ud800"}}]}}'.encode(),
+    "in a duplicate key": f'{{"records": [{{"prompt": "{SENTENCE}", "prompt": 1}}]}}'.encode(),
+    "among 5,001": json.dumps({"records": [record(tag=CANARY)] * 5001}).encode(),
+}
+
+
+@pytest.fixture(scope="module")
+def tenant(live: LiveService) -> Tenant:
+    return live.add_tenant()
+
+
+def _traces(live: LiveService, redis_url: str) -> list[str]:
+    """Where the canary is: the log, the blobs, every table, every key and value of Redis."""
+    needle, found = CANARY.encode(), []
+    found += ["log"] if needle in live.log_file.read_bytes() else []
+    found += [
+        str(one) for one in live.blobs.rglob("*") if one.is_file() and needle in one.read_bytes()
+    ]
+    with live.engine.connect() as connection:
+        tables = connection.scalars(
+            text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        )
+        for table in tables.all():
+            rows = text(f"SELECT count(*) FROM {table} AS row WHERE row::text LIKE '%{CANARY}%'")
+            found += [table] if connection.scalar(rows) else []
+    redis = Redis.from_url(redis_url)
+    for key in redis.scan_iter():
+        found += [repr(key)] if needle in key or needle in (redis.dump(key) or b"") else []
+    redis.close()
+    return found
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_a_canary_in_a_refused_body_is_kept_nowhere(
+    live: LiveService, tenant: Tenant, name: str
+) -> None:
+    for encoding, body in ((None, PAYLOADS[name]), ("gzip", gzip.compress(PAYLOADS[name]))):
+        headers = {**tenant.writes, "Content-Type": "application/json"}
+        headers |= {"Content-Encoding": encoding} if encoding else {}
+        response = requests.post(f"{live.url}{INGEST}", body, headers=headers, timeout=30)
+        assert response.status_code in (400, 413, 422)
+        assert CANARY not in response.text or "field name" in name
+        assert CANARY not in str(response.headers)
+
+
+@pytest.mark.parametrize("name", ["field name", "long field name", "field name with a line"])
+def test_a_field_name_that_is_none_is_not_repeated(
+    live: LiveService, tenant: Tenant, name: str
+) -> None:
+    response = requests.post(
+        f"{live.url}{INGEST}",
+        PAYLOADS[name],
+        headers={**tenant.writes, "Content-Type": "application/json"},
+        timeout=30,
+    )
+    assert CANARY not in response.text
+
+
+def test_a_canary_in_a_header_an_address_or_a_token_is_kept_nowhere(
+    live: LiveService, tenant: Tenant
+) -> None:
+    odd_headers = {
+        "Idempotency-Key": f"{CANARY}\xe9",
+        "X-Request-Id": f"{CANARY} {CANARY}",
+        "X-Forwarded-For": CANARY,
+        "User-Agent": CANARY,
+        "Referer": CANARY,
+        "Content-Type": f"text/{CANARY}",
+        "Content-Encoding": CANARY,
+    }
+    for name, value in odd_headers.items():
+        headers = {**tenant.writes, "Content-Type": "application/json", name: value}
+        response = requests.post(f"{live.url}{INGEST}", b"{}", headers=headers, timeout=30)
+        assert response.status_code in (400, 415, 422), name
+        assert CANARY not in response.text + str(response.headers), name
+    secret = {"Authorization": f"Bearer {CANARY}"}
+    assert requests.post(f"{live.url}{INGEST}", headers=secret, timeout=30).status_code == 401
+    for path in (f"/r/{CANARY}", f"/api/v1/{CANARY}", f"/{CANARY}", f"/?q={quote(SENTENCE)}"):
+        response = requests.get(f"{live.url}{path}", timeout=30)
+        assert CANARY not in response.text + str(response.headers), path
+
+
+def test_nothing_of_all_that_was_kept(live: LiveService, redis_url: str, tmp_path: Path) -> None:
+    # Last in this file on purpose: it looks at what every request above left behind.
+    assert _traces(live, redis_url) == []
