@@ -4,39 +4,40 @@ Everything that the rules see passes through here, whatever it came as.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 
 import polars as pl
 
-from detectors.contract import InvalidRows, UsageRecord
+from detectors.contract import InvalidRow, InvalidRows, UsageRecord
 from detectors.errors import UnreadableLogError
-from detectors.formats import read_chunks
-from detectors.formats.chunks import Chunk, InvalidTally
-from detectors.formats.columns import COLUMNS, COUNTS, Columns
+from detectors.formats import Chunk, InvalidTally, read_chunks
+from detectors.formats.detection import EXPECTED
 from detectors.formats.items import read_items
+from detectors.formats.problems import MAX_OFFENDERS, Offender, contract_error, unknown
+from detectors.formats.reader import detect_head, read_head
+from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, read_blocks
+from detectors.ranges import RangeResult, Ranges, read_ranges
+from detectors.schema import CALLS, from_columns
 from detectors.tables import find_frame, read_table
 
-# One row a call; no nulls but in latency_ms. Absent labels are "" and absent counts 0.
-CALLS: Final = pl.Schema(
-    {
-        "ts": pl.Datetime("us", "UTC"),
-        "provider": pl.String(),
-        "model": pl.String(),
-        "endpoint": pl.String(),
-        "request_id": pl.String(),
-        "tag": pl.String(),
-        "prefix_hash": pl.String(),
-        "prompt_tokens": pl.Int64(),
-        "completion_tokens": pl.Int64(),
-        "cached_tokens": pl.Int64(),
-        "cache_write_tokens": pl.Int64(),
-        "declared_max_tokens": pl.Int64(),
-        "latency_ms": pl.Float64(),
-    }
-)
+__all__ = [
+    "CALLS",
+    "UsageLog",
+    "drop_echoes",
+    "from_chunks",
+    "from_columns",
+    "from_records",
+    "read",
+    "read_frame",
+    "write_frame",
+]
+
+# Below this, starting another process takes longer than it saves.
+PARALLEL_BYTES: Final = 20 << 20
+MAX_PROCESSES: Final = 4
 
 Progress = Callable[[int, int], None]
 Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
@@ -62,7 +63,7 @@ def read(
     """The log of a path, an open binary file, an iterable of records or dicts, or a frame.
 
     A large file of JSON lines, given as a path, is read by up to `processes` processes: by
-    default one a core, at most four. `progress` hears bytes done and bytes in all.
+    default one a core, at most four. `progress` hears the bytes done and the bytes in all.
 
     Raises
     ------
@@ -73,9 +74,9 @@ def read(
     """
     if isinstance(source, str | os.PathLike):
         with Path(source).open("rb") as file:
-            return _read_file(file, progress)
+            return _read_path(file, processes or _default_processes(), progress)
     if hasattr(source, "read"):
-        return _read_file(cast(BinaryIO, source), progress)
+        return from_chunks(read_chunks(cast(BinaryIO, source)))
     table = find_frame(source)
     if table is None:
         return from_records(cast(Iterable[UsageRecord | dict[str, Any]], source))
@@ -85,22 +86,37 @@ def read(
     return UsageLog(frame.select(CALLS.names()), rows, tally.summary())
 
 
-def _read_file(file: BinaryIO, progress: Progress | None) -> UsageLog:
-    return from_chunks(read_chunks(file))
+def _default_processes() -> int:
+    # The cores that this process may use, where the system tells them.
+    usable = getattr(os, "sched_getaffinity", None)
+    return min(len(usable(0)) if usable else os.cpu_count() or 1, MAX_PROCESSES)
 
 
-def from_columns(columns: Columns) -> pl.DataFrame:
-    """The frame of checked columns."""
-    series = [pl.Series("ts", columns["ts"], pl.Int64).cast(CALLS["ts"])]
-    series += [_series(name, columns[name]) for name in COLUMNS if name != "ts"]
-    return pl.DataFrame(series).select(CALLS.names())
+def _read_path(file: BinaryIO, processes: int, progress: Progress | None) -> UsageLog:
+    size = os.fstat(file.fileno()).st_size
+
+    def advance(done: int) -> None:
+        if progress:
+            progress(done, size)
+
+    if processes > 1 and size >= PARALLEL_BYTES and (ranges := _find_ranges(file, size)):
+        return _from_ranges(read_ranges(ranges, processes, advance))
+    return from_chunks(read_chunks(file, advance=advance))
 
 
-def _series(name: str, values: list[Any]) -> pl.Series:
-    if name == "latency_ms" or name in COUNTS or any(values):
-        return pl.Series(name, values, CALLS[name])
-    # A label that no call carries: no need to walk the list again.
-    return pl.repeat("", len(values), dtype=pl.String, eager=True).alias(name)
+def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
+    """The file's ranges, if it is one that can be read from the middle; rewinds it."""
+    start = file.read(len(UTF8_BOM))
+    file.seek(0)
+    if start.startswith(GZIP_MAGIC):
+        return None
+    head, is_whole = read_head(read_blocks(file))
+    file.seek(0)
+    form = detect_head(head, is_whole=is_whole)
+    if form.container != "lines" or form.dialect is None:
+        return None
+    text_start = len(UTF8_BOM) if start == UTF8_BOM else 0
+    return Ranges(file.fileno(), text_start, size, form.dialect)
 
 
 def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
@@ -115,7 +131,27 @@ def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
         frames.append(from_columns(chunk.columns))
         tally.add(chunk.invalid)
         rows += chunk.rows
-    return UsageLog(pl.concat(frames, rechunk=False), rows, tally.summary())
+    return UsageLog(pl.concat(frames, rechunk=True), rows, tally.summary())
+
+
+def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
+    """The same of a file's ranges, whose lines count from 1 each."""
+    frames, tally, offenders, before = [CALLS.to_frame()], InvalidTally(), list[Offender](), 0
+    for notes, frame in results:
+        offenders += [
+            Offender(f"line {before + line}", unknown(name)) for line, name in notes.strangers
+        ]
+        if len(offenders) > MAX_OFFENDERS:
+            break
+        tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
+        frames.append(frame)
+        before += notes.lines
+    if offenders:
+        raise contract_error(offenders[: MAX_OFFENDERS + 1], more="and more")
+    calls, invalid = pl.concat(frames, rechunk=True), tally.summary()
+    if not calls.height + invalid.count:
+        raise UnreadableLogError(f"the log holds no row: {EXPECTED}")
+    return UsageLog(calls, calls.height + invalid.count, invalid)
 
 
 def drop_echoes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:

@@ -9,7 +9,7 @@ from detectors.errors import LogTooLargeError, UnreadableLogError
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 BLOCK_BYTES: Final = 1 << 20
-_UTF8_BOM: Final = b"\xef\xbb\xbf"
+UTF8_BOM: Final = b"\xef\xbb\xbf"
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 
 Advance = Callable[[int], None]
@@ -38,8 +38,8 @@ def read_blocks(
     blocks: Iterator[bytes] = chain([start], packed)
     if start.startswith(GZIP_MAGIC):
         blocks = _bounded(_unpack(blocks, block_bytes), max_bytes)
-    text = _read_start(blocks, len(_UTF8_BOM))
-    return chain([text.removeprefix(_UTF8_BOM)], blocks)
+    text = _read_start(blocks, len(UTF8_BOM))
+    return chain([text.removeprefix(UTF8_BOM)], blocks)
 
 
 def _read_raw(

@@ -34,6 +34,19 @@ def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
         yield b"".join(kept)
 
 
+def find_line_start(blocks: Iterator[bytes]) -> int:
+    """How many bytes it is to the first line that begins in the text, or to the text's end."""
+    seen = 0
+    for block in blocks:
+        end = block.find(b"\n") + 1
+        if end:
+            return seen + end
+        seen += len(block)
+        if seen > MAX_LINE_BYTES:
+            raise _too_long("line")
+    return seen
+
+
 def split_array(blocks: Iterator[bytes], chunk_items: int) -> Iterator[list[bytes]]:
     """The elements of the JSON array that the text is, as texts, some at a time.
 
