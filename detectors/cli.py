@@ -6,13 +6,12 @@ that an audit of a file needs none of their libraries.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import EISDIR
 from importlib.metadata import entry_points
 from os import strerror
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 from rich.console import Console
@@ -118,8 +117,10 @@ def audit(file: Path, destination: str | None, top: int) -> None:
 
 def _audit(file: Path) -> Report:
     try:
-        with _opened(file) as source:
-            return detectors.audit(source)
+        if file.is_dir():
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        with _progress(file) as progress:
+            return detectors.audit(detectors.read(file, progress=progress))
     except DetectorError as error:
         raise BadInputError(str(error)) from error
     except OSError as error:
@@ -127,20 +128,18 @@ def _audit(file: Path) -> Report:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Path | BinaryIO]:
-    """The path itself, or a long file that shows on the terminal how far it has been read."""
-    if file.is_dir():
-        raise IsADirectoryError(EISDIR, strerror(EISDIR))
-    size = file.stat().st_size
-    if size < LONG_FILE_BYTES or not sys.stderr.isatty():
-        yield file
+def _progress(file: Path) -> Iterator[Callable[[int, int], None] | None]:
+    """Shows on the terminal how far a long file has been read; nothing where nobody watches."""
+    if file.stat().st_size < LONG_FILE_BYTES or not sys.stderr.isatty():
+        yield None
         return
-    with (
-        Progress(console=Console(stderr=True), transient=True) as progress,
-        file.open("rb") as source,
-        progress.wrap_file(source, total=size, description="Reading") as counted,
-    ):
-        yield counted
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("Auditing", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(bar, completed=done, total=total)
+
+        yield show
 
 
 def _write(file: Path, report: Report) -> None:

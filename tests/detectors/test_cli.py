@@ -89,17 +89,23 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Arrange:
-    """Let the audit give this report or raise this error; the list holds what was audited."""
+    """Let the audit give this report or raise this error; the list holds what was read."""
     sources: list[Any] = []
 
+    def read(source: Any, *, progress: Callable[[int, int], None] | None) -> Any:
+        if progress is not None:
+            progress(1, 2)
+        sources.append((source, progress is not None))
+        return source
+
     def arrange(outcome: Report | Exception) -> list[Any]:
-        def audit(source: Any) -> Report:
-            sources.append(source.read() if hasattr(source, "read") else source)
+        def audit(_: Any) -> Report:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
 
-        monkeypatch.setattr(detectors, "audit", audit, raising=False)
+        monkeypatch.setattr(detectors, "read", read)
+        monkeypatch.setattr(detectors, "audit", audit)
         return sources
 
     return arrange
@@ -269,27 +275,35 @@ def test_it_refuses_a_place_where_it_cannot_write(
     _assert_one_line(_run("audit", log, "--json", tmp_path / "no" / "out"), "cannot write")
 
 
-def test_it_passes_a_short_file_by_its_path(
-    log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sources = found(_report())
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert _run("audit", log).exit_code == 0
-    assert sources == [log]
+def _watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
 
 
 def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
-    log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    log: Path,
+    found: Arrange,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     sources = found(_report())
     monkeypatch.setattr(cli, "LONG_FILE_BYTES", 0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
+    _watch(monkeypatch)
     cli.library.main(["audit", str(log)], standalone_mode=False)
-    assert sources == [b"{}\n"]
+    assert sources == [(log, True)]
     captured = capsys.readouterr()
-    assert "Reading" in captured.err
-    assert "Reading" not in captured.out
+    assert "Auditing" in captured.err
+    assert "50%" in captured.err
+    assert "Auditing" not in captured.out
+
+
+def test_it_shows_no_progress_of_a_short_file(
+    log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = found(_report())
+    _watch(monkeypatch)
+    cli.library.main(["audit", str(log)], standalone_mode=False)
+    assert sources == [(log, False)]
 
 
 def test_it_shows_no_progress_where_nobody_watches(
@@ -298,7 +312,7 @@ def test_it_shows_no_progress_where_nobody_watches(
     sources = found(_report())
     monkeypatch.setattr(cli, "LONG_FILE_BYTES", 0)
     assert _run("audit", log).stderr == ""
-    assert sources == [log]
+    assert sources == [(log, False)]
 
 
 def register(group: click.Group) -> None:

@@ -17,6 +17,7 @@ FLAGSHIPS = (
     ("openai", "gpt-4o"),
     ("openai", "o3"),
     ("openai", "gpt-5.6-sol"),
+    ("openai", "gpt-5.5-pro"),
     ("azure", "gpt-4.1-2025-04-14"),
     ("anthropic", "claude-opus-4-6"),
     ("anthropic", "claude-sonnet-4-5-20250929"),
@@ -110,14 +111,25 @@ def short_answers(rng: Random, start: datetime) -> list[UsageRecord]:
     times = clock(source, lambda: rng.uniform(40, 4_000))
     usual = rng.choice([20, 100, 140, 150, 160])
     spread = rng.choice([5, 40, 300])
+    longest = rng.choice([900, 3_000, 250_000])
     is_cached = rng.random() < 0.3
     records = []
     for _ in range(rng.choice([4, 5, 6, 12, 30])):
-        prompt = rng.choice([0, 40, 900, 3_000, 250_000])
+        prompt = rng.choice([0, 40, longest, longest, longest])
         cached = rng.randint(0, prompt) if is_cached else None
         completion = usual + rng.randint(-20, spread)
         records.append(source.call(next(times), prompt, completion, cached_tokens=cached))
     return records
+
+
+def spree(rng: Random, start: datetime) -> list[UsageRecord]:
+    """A few calls that cost as much as all others together."""
+    source = draw_source(rng, start, (("openai", "gpt-5.5-pro"), ("anthropic", "claude-opus-4-1")))
+    times = clock(source, lambda: rng.uniform(40, 600))
+    return [
+        source.call(next(times), rng.randint(150_000, 260_000), rng.choice([90, 140, 160]))
+        for _ in range(rng.choice([1, 6, 14]))
+    ]
 
 
 def hashed_prefix(rng: Random, start: datetime) -> list[UsageRecord]:
@@ -218,7 +230,7 @@ def repeated_prompt(rng: Random, start: datetime) -> list[UsageRecord]:
 def repeated_shape(rng: Random, start: datetime) -> list[UsageRecord]:
     source = draw_source(rng, start, PRICED)
     times = clock(source, lambda: rng.choice([0.5, 2.0, 7.0, 14.0, 30.0, 45.0]))
-    prompt, completion = rng.randint(200, 9_000), rng.choice([19, 20, 21, 350])
+    prompt, completion = rng.choice([300, 2_000, 9_000, 180_000]), rng.choice([19, 20, 21, 350])
     same = rng.choice([None, draw_hash(rng)])
     foreign_share = rng.choice([0.0, 0.0, 0.3, 0.5, 0.7])
     records = []
@@ -376,6 +388,7 @@ def crowd(rng: Random, start: datetime) -> list[UsageRecord]:
 
 SCENARIOS = (
     short_answers,
+    spree,
     hashed_prefix,
     unhashed_prefix,
     unread_writes,
@@ -392,4 +405,12 @@ SCENARIOS = (
     crowd,
 )
 # Kinds that rarely come out whole: whole logs hold them more often.
-SHY = (loop, loop, repeated_prompt, repeated_prompt, oversized_caps, unhashed_prefix)
+SHY = (
+    loop,
+    loop,
+    repeated_prompt,
+    repeated_prompt,
+    oversized_caps,
+    oversized_caps,
+    unhashed_prefix,
+)

@@ -14,7 +14,7 @@ from tests.detectors.reference.audit import audit
 from tests.detectors.reference.compare import assert_agrees
 from tests.detectors.reference.traffic import draw_log
 
-SEEDS = (0, 8, 11, 21)  # whole logs, with every kind of traffic in them
+SEEDS = (0, 9, 11, 21)  # whole logs, with every kind of traffic in them
 
 Writer = Callable[[Iterable[UsageRecord]], bytes]
 

@@ -75,11 +75,10 @@ def test_ten_copies_give_ten_times_the_dollars_and_the_same_findings() -> None:
     assert {key[:2] for key in before} == KINDS
     assert len(ten.findings) == len(one.findings) == len(before)
     for finding, (monthly, observed, calls) in before.items():
-        assert after[finding] == (
-            pytest.approx(monthly, rel=1e-9, abs=2e-9),
-            pytest.approx(COPIES * observed, rel=1e-9, abs=2e-8),
-            COPIES * calls,
-        )
+        monthly_after, observed_after, calls_after = after[finding]
+        assert monthly_after == pytest.approx(monthly, rel=1e-9, abs=2e-9)
+        assert observed_after == pytest.approx(COPIES * observed, rel=1e-9, abs=2e-8)
+        assert calls_after == COPIES * calls
 
 
 def test_ten_copies_give_the_same_totals() -> None:
