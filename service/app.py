@@ -30,6 +30,7 @@ def create_app(config: Config | None = None) -> Flask:
     config = config or Config.load()
     configure_logging(config.log_level)
     app = Flask("service", template_folder=str(_TEMPLATES))
+    app.url_map.merge_slashes = False  # it would redirect to whatever the Host header names
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]

@@ -1,0 +1,132 @@
+"""Credentials: readable nowhere, checkable offline, each for its own routes only."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, event, select, text, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import IngestKey, ReadToken
+from service.models.base import utc_now
+from tests.service.scenes import AUDITS, INGEST, Tenant, add_tenant, batch, bearer, error_of
+
+
+@pytest.fixture
+def statements(engine: Engine) -> Iterator[list[str]]:
+    """The SQL that runs while the test does."""
+    seen: list[str] = []
+
+    def note(_c: object, _cursor: object, statement: str, *_more: object) -> None:
+        if "SAVEPOINT" not in statement:
+            seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_a_mistyped_key_is_refused_without_a_query(
+    client: FlaskClient, tenant: Tenant, statements: list[str]
+) -> None:
+    alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-"
+    tried = 0
+    for at in range(len(tenant.key)):
+        for letter in alphabet[at % 3 :: 2]:
+            mistyped = tenant.key[:at] + letter + tenant.key[at + 1 :]
+            if mistyped != tenant.key:
+                tried += 1
+                assert client.post(INGEST, headers=bearer(mistyped)).status_code == 401
+    assert tried >= 1000
+    assert statements == []
+
+
+def test_a_key_costs_one_query_and_no_write_per_request(
+    client: FlaskClient, tenant: Tenant, statements: list[str]
+) -> None:
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    statements.clear()
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+    assert [one.split()[0] for one in statements] == ["SELECT", "INSERT"]
+
+
+def test_the_last_use_is_noted_now_and_then(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    def last_use(row: type[IngestKey] | type[ReadToken]) -> object:
+        db_session.expire_all()
+        return db_session.scalar(
+            select(row.last_used_at).where(row.account_id == tenant.account_id)
+        )
+
+    assert last_use(IngestKey) is None
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    client.get(AUDITS, headers=tenant.reads)
+    first = last_use(IngestKey)
+    assert first is not None
+    assert last_use(ReadToken) is not None
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    assert last_use(IngestKey) == first
+    long_ago = utc_now() - timedelta(hours=1)
+    db_session.execute(update(IngestKey).values(last_used_at=long_ago))
+    db_session.commit()
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    assert last_use(IngestKey) != long_ago
+
+
+def test_secrets_are_readable_nowhere_in_the_database(tenant: Tenant, db_session: Session) -> None:
+    for table in ("ingest_keys", "read_tokens"):
+        rows = db_session.scalars(text(f"SELECT row::text FROM {table} AS row")).all()
+        assert rows
+        for secret in (tenant.key, tenant.token):
+            assert not any(secret[7:] in row for row in rows)
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
+def test_the_schemes_case_does_not_matter(client: FlaskClient, tenant: Tenant, scheme: str) -> None:
+    headers = {"Authorization": f"{scheme} {tenant.key}"}
+    assert client.post(INGEST, json=batch(), headers=headers).status_code == 201
+
+
+def test_a_credential_counts_in_the_header_only(client: FlaskClient, tenant: Tenant) -> None:
+    error_of(client.get(f"{AUDITS}?access_token={tenant.token}"), 401, "unauthorized")
+    client.set_cookie("Authorization", f"Bearer {tenant.token}")
+    error_of(client.get(AUDITS), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("kind", ["none", "key", "token", "narrow"])
+def test_each_credential_opens_its_own_routes_only(
+    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]", kind: str
+) -> None:
+    narrow = add_tenant(sessions, scopes=("read:audits",))
+    headers = {
+        "none": {},
+        "key": tenant.writes,
+        "token": tenant.reads,
+        "narrow": narrow.reads,
+    }[kind]
+    statuses = (
+        client.post(INGEST, json=batch(), headers=headers).status_code,
+        client.get(AUDITS, headers=headers).status_code,
+        client.get(f"{AUDITS}/x/findings", headers=headers).status_code,
+    )
+    assert (
+        statuses
+        == {
+            "none": (401, 401, 401),
+            "key": (201, 401, 401),
+            "token": (401, 200, 404),
+            "narrow": (401, 200, 403),
+        }[kind]
+    )
+
+
+def test_the_read_limit_counts_by_token(
+    make_app: "object", tenant: Tenant, sessions: "sessionmaker[Session]"
+) -> None:
+    client = make_app(read_limit_per_minute=3).test_client()  # type: ignore[operator]
+    statuses = [client.get(AUDITS, headers=tenant.reads).status_code for _ in range(5)]
+    assert statuses == [200, 200, 200, 429, 429]
+    assert "Retry-After" in client.get(AUDITS, headers=tenant.reads).headers
+    assert client.get(AUDITS, headers=add_tenant(sessions).reads).status_code == 200

@@ -1,0 +1,97 @@
+"""The settings: read once, refused where one is missing or makes no sense."""
+
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from service.config import Config
+from service.errors import ConfigError
+
+REQUIRED = {
+    "SECRET_KEY": "s" * 32,
+    "DATABASE_URL": "postgresql+psycopg2://user:hidden-password@host/db",
+    "REDIS_URL": "redis://:hidden-password@host/0",
+    "STORAGE_URL": "file:///var/blobs",
+}
+
+
+def test_required_settings_suffice() -> None:
+    config = Config.from_environment(REQUIRED)
+    assert config.secret_key == "s" * 32
+    assert config.ingest_key_limit_per_minute == 120
+    assert config.ingest_ip_limit_per_minute == 600
+    assert config.report_link_days == 30
+
+
+def test_every_setting_is_read_from_its_own_variable() -> None:
+    odd = {one.name.upper(): "7" for one in fields(Config) if one.type in (int, float)}
+    config = Config.from_environment({**REQUIRED, **odd, "BASE_URL": "https://x.example"})
+    assert all(getattr(config, name.lower()) == 7 for name in odd)
+    assert config.base_url == "https://x.example"
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_missing_secret_stops_the_start_and_is_named(name: str, value: str | None) -> None:
+    environment = {**REQUIRED, name: value or ""}
+    if value is None:
+        del environment[name]
+    with pytest.raises(ConfigError, match=f"{name} is not set"):
+        Config.from_environment(environment)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as raised:
+        Config.from_environment({"MAX_STARTS": "three", "SECRET_KEY": "short"})
+    for name in ("DATABASE_URL", "REDIS_URL", "STORAGE_URL", "MAX_STARTS"):
+        assert name in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SECRET_KEY", "too short"),
+        ("DATABASE_URL", "mysql://host/db"),
+        ("DATABASE_URL", "sqlite:///file"),
+        ("REDIS_URL", "http://host"),
+        ("STORAGE_URL", "/var/blobs"),
+        ("BASE_URL", "javascript:alert(1)"),
+        ("LOG_LEVEL", "LOUD"),
+        ("MAX_BODY_BYTES", "0"),
+        ("INGEST_KEY_LIMIT_PER_MINUTE", "-1"),
+        ("TRUSTED_PROXIES", "-1"),
+        ("LEASE_SECONDS", "nan"),
+        ("DATABASE_POOL_SIZE", "1.5"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        Config.from_environment({**REQUIRED, name: value})
+
+
+def test_secrets_show_neither_in_errors_nor_in_the_settings_themselves() -> None:
+    config = Config.from_environment(REQUIRED)
+    assert "hidden" not in repr(config)
+    assert "s" * 32 not in repr(config)
+    with pytest.raises(ConfigError) as raised:
+        Config.from_environment({**REQUIRED, "DATABASE_URL": "mysql://u:hidden@host/db"})
+    assert "hidden" not in str(raised.value)
+
+
+def test_a_production_start_without_a_secret_fails_with_a_clear_message() -> None:
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    finished = subprocess.run(
+        [sys.executable, "-c", "from service.app import create_app; create_app()"],
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert finished.returncode != 0
+    assert "SECRET_KEY is not set" in finished.stderr

@@ -1,0 +1,121 @@
+"""/openapi.json: the description that the running API generates of itself."""
+
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from detectors.contract import MAX_COUNT, RECORD_FIELDS, REQUIRED_FIELDS
+from service.errors import API_PREFIX
+from tests.service.scenes import AUDITS, INGEST
+
+FINDINGS = f"{AUDITS}/{{audit_id}}/findings"
+
+
+@pytest.fixture
+def document(client: FlaskClient) -> dict[str, Any]:
+    response = client.get("/openapi.json")
+    assert response.status_code == 200
+    assert response.mimetype == "application/json"
+    found: dict[str, Any] = response.get_json()
+    return found
+
+
+def test_it_is_openapi_3_1_of_every_route_of_the_api(app: Flask, document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1")
+    routes = {
+        rule.rule.replace("<", "{").replace(">", "}")
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith(API_PREFIX)
+    }
+    assert routes <= set(document["paths"])
+    assert {"/healthz", "/readyz", "/r/{token}"} <= set(document["paths"])
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "statuses"),
+    [
+        (INGEST, "post", "200 201 400 401 402 413 415 422 429 500 503"),
+        (AUDITS, "get", "200 401 403 422 429 500 503"),
+        (FINDINGS, "get", "200 401 403 404 422 429 500 503"),
+    ],
+)
+def test_each_status_is_documented_with_the_envelope_and_its_headers(
+    document: dict[str, Any], path: str, method: str, statuses: str
+) -> None:
+    responses = document["paths"][path][method]["responses"]
+    assert sorted(responses) == statuses.split()
+    for status, response in responses.items():
+        assert "X-Request-Id" in response["headers"]
+        assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
+        schema = response["content"]["application/json"]["schema"]
+        if int(status) >= 400:
+            assert schema == {"$ref": "#/components/schemas/Error"}
+        else:
+            assert schema["$ref"].startswith("#/components/schemas/")
+            assert schema["$ref"] != "#/components/schemas/Error"
+
+
+def test_each_route_names_its_credential(document: dict[str, Any]) -> None:
+    paths, schemes = document["paths"], document["components"]["securitySchemes"]
+    assert paths[INGEST]["post"]["security"] == [{"ingest_key": []}]
+    assert paths[AUDITS]["get"]["security"] == [{"read_token": []}]
+    assert paths["/healthz"]["get"]["security"] == []
+    for name in ("ingest_key", "read_token"):
+        assert (schemes[name]["type"], schemes[name]["scheme"]) == ("http", "bearer")
+
+
+def test_the_record_has_the_contracts_fields_and_bounds(document: dict[str, Any]) -> None:
+    schema = document["components"]["schemas"]["UsageRecord"]
+    assert set(schema["properties"]) == set(RECORD_FIELDS)
+    assert set(schema["required"]) == set(REQUIRED_FIELDS)
+    assert schema["additionalProperties"] is False
+    for name, field in schema["properties"].items():
+        if name.endswith("_tokens"):
+            assert (field["minimum"], field["maximum"]) == (0, MAX_COUNT)
+            assert "integer" in field["type"]
+        if name in ("model", "endpoint", "request_id", "tag"):
+            assert field["maxLength"] == 200
+        assert ("null" in field["type"]) == (name not in REQUIRED_FIELDS)
+
+
+def test_the_batch_is_bounded(document: dict[str, Any]) -> None:
+    schema = document["components"]["schemas"]["Batch"]
+    records = schema["properties"]["records"]
+    assert (records["minItems"], records["maxItems"]) == (1, 5000)
+    assert schema["required"] == ["records"]
+    assert schema["additionalProperties"] is False
+
+
+def test_the_parameters_are_documented_with_their_bounds(document: dict[str, Any]) -> None:
+    headers = {one["name"]: one for one in document["paths"][INGEST]["post"]["parameters"]}
+    assert headers["Idempotency-Key"]["in"] == "header"
+    assert headers["Idempotency-Key"]["required"] is False
+    assert headers["Idempotency-Key"]["schema"]["maxLength"] == 255
+    [limit] = document["paths"][AUDITS]["get"]["parameters"]
+    bounds = limit["schema"]["minimum"], limit["schema"]["maximum"], limit["schema"]["default"]
+    assert bounds == (1, 200, 50)
+    [audit_id] = document["paths"][FINDINGS]["parameters"]
+    assert (audit_id["name"], audit_id["required"]) == ("audit_id", True)
+
+
+def test_every_operation_has_a_summary(document: dict[str, Any]) -> None:
+    for operations in document["paths"].values():
+        for method in ("get", "post"):
+            if method in operations:
+                assert operations[method]["summary"]
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    for reference in _references(document):
+        found: Any = document
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+
+
+def _references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if "$ref" in node else []
+        return own + [one for child in node.values() for one in _references(child)]
+    return [one for child in node for one in _references(child)] if isinstance(node, list) else []
