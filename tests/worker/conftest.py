@@ -1,0 +1,59 @@
+"""One running service for the tests of this folder, mended after each, and the stress table."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.worker.promises import Note
+from tests.worker.system import System, new_folder, remove_folder
+
+# Short, so that a test need not wait for what it is not about. One test keeps the defaults.
+SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}
+
+_results: list[tuple[str, int, int]] = []
+
+
+@pytest.fixture(scope="session")
+def running_system() -> Iterator[System]:
+    folder = new_folder()
+    try:
+        with System(folder, **SHORT) as system:
+            yield system
+    finally:
+        remove_folder(folder)
+
+
+@pytest.fixture
+def system(running_system: System) -> System:
+    """Two workers, a sweeper, the web: all running and idle when a test begins."""
+    running_system.mend()
+    return running_system
+
+
+@pytest.fixture
+def web_only(system: System) -> Iterator[System]:
+    """The same without workers, where audits would only take the processor's time."""
+    with system.without_workers():
+        yield system
+
+
+@pytest.fixture
+def note() -> Note:
+    """Add a line to the table, and fail where the promise was broken."""
+
+    def write(promise: str, tries: int, losses: int) -> None:
+        _results.append((promise, tries, losses))
+        assert losses == 0, f"{promise}: {losses} of {tries}"
+
+    return write
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not _results:
+        return
+    width = max(len(promise) for promise, _, _ in _results)
+    terminalreporter.section("promises under stress")
+    terminalreporter.write_line(f"{'promise':<{width}}  {'tries':>7}  {'losses':>6}")
+    for promise, tries, losses in _results:
+        terminalreporter.write_line(f"{promise:<{width}}  {tries:>7}  {losses:>6}")

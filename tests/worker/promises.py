@@ -1,0 +1,23 @@
+"""The counts of `reliability.md`, in full or at a tenth, and how a test tells what came of them."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+# What was promised, how often it was tried, and how often it was broken.
+Note = Callable[[str, int, int], None]
+
+# Each promise is tried at a tenth of its counts in every run, and in full under `-m stress`.
+at_both_scales: Final = pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(0.1, id="at_a_tenth"),
+        pytest.param(1.0, id="in_full", marks=(pytest.mark.stress, pytest.mark.timeout(1800))),
+    ],
+)
+
+
+def scaled(count: int, share: float) -> int:
+    return math.ceil(count * share)

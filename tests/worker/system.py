@@ -1,0 +1,374 @@
+"""The whole service as processes of their own, each of which a test can kill."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psutil
+import requests
+from redis import Redis
+from sqlalchemy import Row, create_engine, text
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from service.commands.account import create_account, mint_ingest_key
+from service.db import migrate
+from service.embedded import EmbeddedServers
+
+ROOT: Final = Path(__file__).parents[2]
+UNLIMITED: Final = "1000000"
+WEB: Final = ("-m", "gunicorn", "--config=python:service.gunicorn_config")
+WORKER: Final = ("-m", "tests.worker.held_worker")
+SWEEPER: Final = ("-m", "service", "sweeper")
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """One audit that a job process is at, as `held_worker` marks it."""
+
+    audit_id: str
+    start: int
+    pid: int
+
+
+class System:
+    """Servers of its own, the web, workers and a sweeper, under one folder.
+
+    `settings` are the service's, by their environment names; limits that tests would hit are off.
+    """
+
+    def __init__(self, folder: Path, *, workers: int = 2, sweepers: int = 1, **settings: str):
+        self.folder = folder
+        self.control = folder / "control"
+        self.servers = EmbeddedServers(folder / "var")
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._settings = settings
+        self._workers, self._sweepers = workers, sweepers
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self.control.mkdir(parents=True)
+        self.servers.start()
+        migrate(self.servers.database_url)
+        self.engine = create_engine(self.servers.database_url, poolclass=NullPool)
+        self.redis = Redis.from_url(self.servers.redis_url)
+        self.port = free_port()
+        self.base_url = f"http://127.0.0.1:{self.port}"
+        self.key = self.new_key("first@example.com")
+        for name in self.process_names():
+            self.start_process(name)
+        self.wait_until(self.is_ready, 30)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        for pid in self._pids_of_ours():
+            kill(pid)
+        self.servers.stop()
+
+    @property
+    def blobs(self) -> Path:
+        return self.folder / "blobs"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "AUDIT_CONTROL": str(self.control),
+            "SECRET_KEY": "not-a-secret-" * 4,
+            "DATABASE_URL": self.servers.database_url,
+            "REDIS_URL": self.servers.redis_url,
+            "STORAGE_URL": self.blobs.as_uri(),
+            "INGEST_KEY_LIMIT_PER_MINUTE": UNLIMITED,
+            "INGEST_IP_LIMIT_PER_MINUTE": UNLIMITED,
+            **self._settings,
+        }
+
+    # Processes
+
+    def process_names(self) -> list[str]:
+        workers = [f"worker-{number}" for number in range(self._workers)]
+        return ["web", *workers, *(f"sweeper-{number}" for number in range(self._sweepers))]
+
+    def start_process(self, name: str) -> None:
+        kind = name.partition("-")[0]
+        command = {"web": (*WEB, f"--bind=127.0.0.1:{self.port}"), "worker": WORKER}.get(
+            kind, SWEEPER
+        )
+        with (self.folder / f"{name}.log").open("ab") as log:
+            # A session of its own: to the system the process is what a service manager starts.
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, *command],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill_process(self, name: str) -> None:
+        """SIGKILL to this process alone; what it forked runs on."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def restart_process(self, name: str) -> None:
+        self.kill_process(name)
+        self.start_process(name)
+
+    @contextmanager
+    def without_workers(self) -> Iterator[None]:
+        workers = [name for name in self.processes if name.startswith("worker")]
+        for name in workers:
+            self.kill_process(name)
+        yield
+        for name in workers:
+            self.start_process(name)
+
+    @contextmanager
+    def standing_redis(self) -> Iterator[None]:
+        """A Redis that takes connections and answers nothing until the block ends."""
+        pid = self.servers.supervisor.programs()["valkey"].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def kill_web(self) -> None:
+        """SIGKILL to gunicorn and to the processes that serve."""
+        for child in psutil.Process(self.processes["web"].pid).children():
+            kill(child.pid)
+        self.restart_process("web")
+
+    def kill_redis(self) -> None:
+        """SIGKILL; the servers' supervisor starts it again, empty."""
+        pid = self.servers.supervisor.programs()["valkey"].pid
+        if pid is not None:
+            kill(pid)
+
+    def log_of(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def is_ready(self) -> bool:
+        try:
+            return requests.get(f"{self.base_url}/readyz", timeout=5).status_code == 200
+        except requests.RequestException:
+            return False
+
+    def mend(self) -> None:
+        """Back to a running, idle service, whatever a test has done to it."""
+        for control in ("delay", "poison"):
+            (self.control / control).unlink(missing_ok=True)
+        if self.servers.supervisor.programs()["valkey"].pid is None:
+            self.servers.start_redis()
+        with self.engine.begin() as connection:
+            connection.execute(text("DELETE FROM audits"))
+        for job in self.running_jobs():
+            kill(job.pid)
+        for mark in self.control.glob("audit-*"):
+            mark.unlink()
+        for blob in self.blobs.glob("*/*"):
+            blob.unlink(missing_ok=True)
+        self.redis.flushall()
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                self.start_process(name)
+        self.wait_until(self.is_ready, 30)
+
+    # Audits that run
+
+    def delay_audits(self, seconds: float) -> None:
+        (self.control / "delay").write_text(str(seconds))
+
+    def running_jobs(self) -> list[RunningJob]:
+        jobs = []
+        for mark in sorted(self.control.glob("audit-*")):
+            job_id, _, pid = mark.name.partition(".")
+            _, audit_id, start = job_id.split("-")
+            if psutil.pid_exists(int(pid)):
+                jobs.append(RunningJob(audit_id, int(start), int(pid)))
+        return jobs
+
+    def wait_for_job(self, audit_id: str | None = None, seconds: float = 20) -> RunningJob:
+        """The first running job, or the first of an audit."""
+
+        def find() -> RunningJob | None:
+            jobs = self.running_jobs()
+            return next((job for job in jobs if audit_id in (None, job.audit_id)), None)
+
+        found: RunningJob = self.wait_until(find, seconds)
+        return found
+
+    def worker_of(self, job: RunningJob) -> str | None:
+        """The name of the worker process that forked the job."""
+        try:
+            parent = psutil.Process(job.pid).ppid()
+        except psutil.NoSuchProcess:
+            return None
+        return next((name for name, one in self.processes.items() if one.pid == parent), None)
+
+    # Requests
+
+    def new_key(self, email: str) -> str:
+        with Session(self.engine) as session:
+            account = create_account(session, email, "team")
+            session.flush()
+            key = mint_ingest_key(session, account)
+            session.commit()
+        return key
+
+    def post(
+        self, body: bytes, *, key: str | None = None, idempotency_key: str | None = None
+    ) -> requests.Response:
+        headers = {
+            "Authorization": f"Bearer {key or self.key}",
+            "Content-Type": "application/json",
+        }
+        if idempotency_key is not None:
+            headers["Idempotency-Key"] = idempotency_key
+        url = f"{self.base_url}/api/v1/ingest"
+        return requests.post(url, data=body, headers=headers, timeout=30)
+
+    def ingest(self, count: int = 1, records: int = 20) -> list[str]:
+        """Post batches one after the other; returns the ids of their audits."""
+        audit_ids = []
+        for number in range(count):
+            response = self.post(batch(records, number))
+            assert response.status_code == 201, response.text
+            audit_ids.append(response.json()["audit_id"])
+        return audit_ids
+
+    def ingest_at_once(self, count: int, records: int = 20) -> list[str]:
+        with ThreadPoolExecutor(8) as pool:
+            results = pool.map(lambda _: self.ingest(1, records), range(count))
+            return [audit_id for audit_ids in results for audit_id in audit_ids]
+
+    # State
+
+    def rows(self, query: str, **values: Any) -> Sequence[Row[*tuple[Any, ...]]]:
+        with self.engine.connect() as connection:
+            return connection.execute(text(query), values).all()
+
+    def execute(self, statement: str, **values: Any) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(text(statement), values)
+
+    def audit(self, audit_id: str) -> Row[*tuple[Any, ...]]:
+        return self.rows("SELECT * FROM audits WHERE id = :id", id=audit_id)[0]
+
+    def statuses(self) -> dict[str, int]:
+        return dict(self.rows("SELECT status, count(*) FROM audits GROUP BY 1"))
+
+    def wait_done(self, audit_ids: Iterable[str], seconds: float) -> None:
+        """Until every audit is done; raises with the statuses of those that are not."""
+        ids = list(audit_ids)
+        query = "SELECT id, status, starts FROM audits WHERE id = ANY(:ids) AND status <> 'done'"
+        deadline = time.monotonic() + seconds
+        while left := self.rows(query, ids=ids):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not done after {seconds} s: {left[:5]} of {len(left)}")
+            time.sleep(0.05)
+
+    def wait_until(self, condition: Callable[[], Any], seconds: float) -> Any:
+        return wait_until(condition, seconds)
+
+    def reports_of(self, audit_ids: Iterable[str]) -> dict[str, int]:
+        """How many reports each audit has."""
+        query = (
+            "SELECT audits.id, count(reports.audit_id) FROM audits LEFT JOIN reports"
+            " ON reports.audit_id = audits.id WHERE audits.id = ANY(:ids) GROUP BY 1"
+        )
+        return dict(self.rows(query, ids=list(audit_ids)))
+
+    def _pids_of_ours(self) -> list[int]:
+        """What is left of our processes: jobs whose worker was killed."""
+        left = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("AUDIT_CONTROL") == str(self.control):
+                    left.append(process.pid)
+            except psutil.Error:
+                continue
+        return left
+
+
+def batch(records: int, seed: int = 0) -> bytes:
+    """An ingest body of calls that are alike but for their times and ids."""
+    calls = [
+        {
+            "ts": f"2026-10-{1 + number % 14:02d}T12:{number // 60 % 60:02d}:{number % 60:02d}Z",
+            "provider": "openai",
+            "model": "gpt-4o",
+            "prompt_tokens": 900 + number % 50,
+            "completion_tokens": 60 + number % 20,
+            "request_id": f"{seed}-{number}",
+            "tag": f"route-{number % 3}",
+        }
+        for number in range(records)
+    ]
+    return json.dumps({"records": calls}).encode()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def wait_until(condition: Callable[[], Any], seconds: float) -> Any:
+    """What the condition returns once it is true; raises after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still not so after {seconds} s")
+        time.sleep(0.02)
+    return found
+
+
+def new_folder() -> Path:
+    """A folder with a short path that PostgreSQL's user may pass through."""
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-system-"))
+    folder.chmod(0o711)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
