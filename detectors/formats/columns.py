@@ -5,7 +5,7 @@ absent, null, "" and 0 are the same from here on; only `latency_ms` keeps its nu
 microseconds since 1970 in UTC.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -139,14 +139,3 @@ def _find_control_characters(texts: list[str]) -> set[int]:
     if not has_control_characters(texts):
         return set()
     return {row for row, text in enumerate(texts) if has_control_characters((text,))}
-
-
-def select(columns: Columns, rows: Iterable[int]) -> Columns:
-    """The columns of these rows, in this order."""
-    picks = list(rows)
-    return {name: [columns[name][row] for row in picks] for name in COLUMNS}
-
-
-def join(parts: Sequence[Columns]) -> Columns:
-    """The rows of all parts, one part after the other."""
-    return {name: [value for part in parts for value in part[name]] for name in COLUMNS}

@@ -7,7 +7,9 @@ is the integer 100, and an empty cell is absent.
 import csv
 import types
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from contextlib import suppress
+from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -15,18 +17,17 @@ import msgspec
 from detectors.contract import (
     RECORD_FIELDS,
     REQUIRED_FIELDS,
-    InvalidRow,
-    Label,
     UsageRecord,
 )
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import COLUMNS, COUNTS, columns_of, find_unclean_rows
+from detectors.formats.columns import COLUMNS, COUNTS, Columns, columns_of, find_unclean_rows
 from detectors.formats.dialects import to_microseconds
 from detectors.formats.fields import LOG_RECORD, read_record
+from detectors.formats.parts import Parts, take_clean
 from detectors.formats.problems import Offender, contract_error, describe, shown_name, unknown
 
-_CHUNK_ROWS: Final = 20_000
+_CHUNK_ROWS: Final = 5_000
 _TYPES: Final[dict[str, Any]] = {
     field.name: field.type for field in msgspec.structs.fields(UsageRecord)
 }
@@ -70,38 +71,32 @@ def read_csv(pieces: Iterator[bytes]) -> Iterator[Chunk]:
     first = next(rows, None)
     header = [cell.strip().lower() for cell in first[1]] if first else []
     check_header(header)
-    while batch := rows.take(_CHUNK_ROWS):
-        yield _parse(header, batch, rows.take_errors())
+    table = _Table(header)
+    while batch := list(islice(rows, _CHUNK_ROWS)):
+        yield table.parse(batch)
 
 
 class _Rows:
-    """The rows of a CSV text with the numbers of the lines they start on; blank ones left out."""
+    """The rows of a CSV text and the lines they start on; blank ones are left out.
+
+    What is no CSV comes as a row without cells.
+    """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._reader = csv.reader(_lines_of(pieces))
-        self._errors: list[InvalidRow] = []
 
     def __iter__(self) -> Iterator[Row]:
         return self
 
     def __next__(self) -> Row:
-        while True:
+        cells: list[str] = []
+        while not cells:
             line = self._reader.line_num + 1
             try:
                 cells = next(self._reader)
             except csv.Error:
-                self._errors.append(InvalidRow(line, "not CSV"))
-                return line, []
-            if cells:
-                return line, cells
-
-    def take(self, count: int) -> list[Row]:
-        """Up to so many rows; a row that is not CSV is empty and among the errors."""
-        return [row for row, _ in zip(self, range(count), strict=False)]
-
-    def take_errors(self) -> list[InvalidRow]:
-        errors, self._errors = self._errors, []
-        return errors
+                break
+        return line, cells
 
 
 def _lines_of(pieces: Iterator[bytes]) -> Iterator[str]:
@@ -115,71 +110,84 @@ def _lines_of(pieces: Iterator[bytes]) -> Iterator[str]:
             yield last
 
 
-def _parse(header: list[str], batch: list[Row], errors: list[InvalidRow]) -> Chunk:
-    """One chunk: all columns at once where all is well, else row by row."""
-    width = len(header)
-    whole = [row for row in batch if len(row[1]) == width]
-    ragged = [
-        InvalidRow(line, f"expected {width} cells")
-        for line, cells in batch
-        if cells and len(cells) != width
-    ]
-    chunk = _parse_columns(header, whole) or _parse_each(header, whole)
-    every = sorted([*ragged, *errors, *chunk.invalid], key=lambda row: row.line)
-    return Chunk(chunk.columns, every)
+class _Table:
+    """What the header says of the rows below it."""
 
+    def __init__(self, header: list[str]) -> None:
+        self._header = header
+        # Positional, so that a row of cells is converted as it stands.
+        fields = [(name, _TYPES[name]) for name in header]
+        self._struct = msgspec.defstruct("CsvRow", fields, array_like=True, gc=False)
+        self._list = types.GenericAlias(list, (self._struct,))
 
-def _parse_columns(header: list[str], rows: list[Row]) -> Chunk | None:
-    """The chunk of rows without anything wrong in them, else nothing."""
-    by_name = dict(zip(header, zip(*(cells for _, cells in rows), strict=True), strict=False))
-    try:
-        columns = {name: _convert(name, by_name.get(name), len(rows)) for name in COLUMNS}
-    except msgspec.ValidationError:
-        return None
-    if find_unclean_rows(columns, may_hold_control_characters=True):
-        return None
-    return Chunk(columns, [])
+    def parse(self, batch: list[Row]) -> Chunk:
+        """The chunk of some rows: converted together, and looked at singly where that fails."""
+        parts = Parts()
+        whole = list(self._take_whole(batch, parts))
+        lines, rows, refused = self._convert(whole)
+        columns = self._columns_of(rows)
+        unclean = find_unclean_rows(columns, may_hold_control_characters=True)
+        parts.add(*take_clean(lines, columns, unclean))
+        unclean_lines = {lines[row] for row in unclean}
+        refused += [row for row in whole if row[0] in unclean_lines]
+        self._examine(sorted(refused), parts)
+        return Chunk(parts.columns(), parts.ordered_invalid())
 
+    def _take_whole(self, batch: list[Row], parts: Parts) -> Iterator[Row]:
+        width = len(self._header)
+        for line, cells in batch:
+            if len(cells) == width:
+                yield line, cells
+            else:
+                parts.refuse(line, f"expected {width} cells" if cells else "not CSV")
 
-def _convert(name: str, cells: Sequence[str] | None, count: int) -> list[Any]:
-    """The column's values as they stand in `Columns`; `ValidationError` for a wrong cell."""
-    if name == "ts":
-        return to_microseconds(msgspec.convert(cells or (), list[datetime], strict=False))
-    if name == "latency_ms" or name in COUNTS:
-        given = [cell or None for cell in cells] if cells else [None] * count
-        values = _convert_all(given, _TYPES[name])
-        return values if name == "latency_ms" else [value or 0 for value in values]
-    if cells is None:
-        return [""] * count
-    # An empty hash would be too short for its type.
-    return _convert_all(cells, Label if name == "prefix_hash" else _TYPES[name])
+    def _convert(self, whole: list[Row]) -> tuple[list[int], list[Any], list[Row]]:
+        """The rows that convert, with their lines, and those that do not."""
+        values = [[cell or None for cell in cells] for _, cells in whole]
+        with suppress(msgspec.ValidationError):
+            rows = msgspec.convert(values, self._list, strict=False)
+            return [line for line, _ in whole], rows, []
+        lines: list[int] = []
+        rows, refused = [], []
+        for row, cells in zip(whole, values, strict=True):
+            try:
+                rows.append(msgspec.convert(cells, self._struct, strict=False))
+            except msgspec.ValidationError:
+                refused.append(row)
+            else:
+                lines.append(row[0])
+        return lines, rows, refused
 
+    def _columns_of(self, rows: list[Any]) -> Columns:
+        columns = {name: self._column(name, rows) for name in COLUMNS}
+        columns["ts"] = to_microseconds(columns["ts"])
+        return columns
 
-def _convert_all(cells: Sequence[str | None], kind: Any) -> list[Any]:
-    values: list[Any] = msgspec.convert(cells, types.GenericAlias(list, (kind,)), strict=False)
-    return values
+    def _column(self, name: str, rows: list[Any]) -> list[Any]:
+        empty = None if name == "latency_ms" else 0 if name in COUNTS else ""
+        if name not in self._header:
+            return [empty] * len(rows)
+        get = attrgetter(name)
+        return [get(row) for row in rows] if empty is None else [get(row) or empty for row in rows]
 
-
-def _parse_each(header: list[str], rows: list[Row]) -> Chunk:
-    records: list[UsageRecord] = []
-    invalid: list[InvalidRow] = []
-    for line, cells in rows:
-        given = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
-        record = read_record({name: _typed(name, given[name]) for name in given}, LOG_RECORD)
-        if isinstance(record, UsageRecord):
-            records.append(record)
-        else:
-            invalid.append(InvalidRow(line, describe(record)))
-    return Chunk(columns_of(records), invalid)
+    def _examine(self, refused: list[Row], parts: Parts) -> None:
+        """Take after all what is only written unusually, and say what is wrong with the rest."""
+        records: list[UsageRecord] = []
+        lines: list[int] = []
+        for line, cells in refused:
+            given = {name: cell for name, cell in zip(self._header, cells, strict=True) if cell}
+            record = read_record({name: _typed(name, given[name]) for name in given}, LOG_RECORD)
+            if isinstance(record, UsageRecord):
+                records.append(record)
+                lines.append(line)
+            else:
+                parts.refuse(line, describe(record))
+        parts.add(lines, columns_of(records))
 
 
 def _typed(name: str, cell: str) -> object:
     """The cell as the field's type, or as it is where the field has to refuse it."""
-    try:
-        if name == "ts":
-            return msgspec.convert(cell, datetime, strict=False)
-        if name == "latency_ms" or name in COUNTS:
+    if name in ("ts", "latency_ms", *COUNTS):
+        with suppress(msgspec.ValidationError):
             return msgspec.convert(cell, _TYPES[name], strict=False)
-    except msgspec.ValidationError:
-        pass
     return cell

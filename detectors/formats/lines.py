@@ -13,10 +13,11 @@ import msgspec
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import MalformedJSONError, NestedTooDeeplyError
 from detectors.formats.batches import can_hold_control_characters
-from detectors.formats.columns import COLUMNS, Columns, find_unclean_rows, join, select
+from detectors.formats.columns import COLUMNS, Columns, find_unclean_rows
 from detectors.formats.dialects import Dialect, Layout
 from detectors.formats.documents import decode_document
 from detectors.formats.fields import LOG_RECORD, read_record
+from detectors.formats.parts import Parts, take_clean
 from detectors.formats.problems import describe
 from detectors.formats.shapes import examine
 
@@ -67,46 +68,33 @@ def _parse_quickly(texts: Sequence[bytes], has_escapes: bool, dialect: Dialect) 
     return None
 
 
-@dataclass
-class _Sorted:
-    """The parts that lines are sorted into, each with the numbers of its lines."""
-
-    parts: list[tuple[list[int], Columns]] = field(default_factory=list)
-    invalid: list[InvalidRow] = field(default_factory=list)
-    strangers: list[tuple[int, str]] = field(default_factory=list)
-
-    def add(self, numbers: list[int], rows: list[Any], layout: Layout, dialect: Dialect) -> None:
-        """Take decoded rows: the clean ones as a part, the others as invalid with reasons."""
-        if not rows:
-            return
-        columns = layout.to_columns(rows)
-        unclean = find_unclean_rows(columns, may_hold_control_characters=True)
-        for row in sorted(unclean):
-            self.invalid.append(InvalidRow(numbers[row], _reason(columns, row, dialect)))
-        if unclean:
-            clean = [row for row in range(len(rows)) if row not in unclean]
-            numbers, columns = [numbers[row] for row in clean], select(columns, clean)
-        self.parts.append((numbers, columns))
-
-    def parsed(self) -> Parsed:
-        """All parts as one, in the order of the lines."""
-        self.invalid.sort(key=lambda row: row.line)
-        if len(self.parts) == 1:
-            return Parsed(self.parts[0][1], self.invalid, self.strangers)
-        numbers = [number for part, _ in self.parts for number in part]
-        columns = join([columns for _, columns in self.parts])
-        order = sorted(range(len(numbers)), key=numbers.__getitem__)
-        return Parsed(select(columns, order), self.invalid, self.strangers)
-
-
 def _parse_each(lines: list[Line], dialect: Dialect) -> Parsed:
-    found = _Sorted()
+    parts, strangers = Parts(), list[tuple[int, str]]()
     for layout in (dialect.flat, dialect.wrapped):
         numbers, rows, lines = _decode_each(lines, layout)
-        found.add(numbers, rows, layout, dialect)
-    for layout, numbers, rows in _examine_each(lines, dialect, found):
-        found.add(numbers, rows, layout, dialect)
-    return found.parsed()
+        _add(parts, numbers, layout.to_columns(rows), dialect)
+    taken: dict[str, tuple[list[int], list[Any]]] = {"flat": ([], []), "wrapped": ([], [])}
+    for number, text in lines:
+        outcome = _examine_line(text, dialect)
+        if isinstance(outcome, str):
+            parts.refuse(number, outcome)
+        elif isinstance(outcome, list):
+            strangers += [(number, name) for name in outcome]
+        else:
+            taken_numbers, rows = taken["flat" if outcome[0] is dialect.flat else "wrapped"]
+            taken_numbers.append(number)
+            rows.append(outcome[1])
+    _add(parts, taken["flat"][0], dialect.flat.to_columns(taken["flat"][1]), dialect)
+    _add(parts, taken["wrapped"][0], dialect.wrapped.to_columns(taken["wrapped"][1]), dialect)
+    return Parsed(parts.columns(), parts.ordered_invalid(), strangers)
+
+
+def _add(parts: Parts, numbers: list[int], columns: Columns, dialect: Dialect) -> None:
+    """Take the clean rows of the columns, and refuse the others with a reason."""
+    unclean = find_unclean_rows(columns, may_hold_control_characters=True)
+    for row in unclean:
+        parts.refuse(numbers[row], _reason(columns, row, dialect))
+    parts.add(*take_clean(numbers, columns, unclean))
 
 
 def _decode_each(lines: list[Line], layout: Layout) -> tuple[list[int], list[Any], list[Line]]:
@@ -125,27 +113,8 @@ def _decode_each(lines: list[Line], layout: Layout) -> tuple[list[int], list[Any
     return numbers, rows, refused
 
 
-def _examine_each(
-    lines: list[Line], dialect: Dialect, found: _Sorted
-) -> list[tuple[Layout, list[int], list[Any]]]:
-    """Say of each refused line what is wrong, or take it after all, by its layout."""
-    taken: dict[int, tuple[Layout, list[int], list[Any]]] = {}
-    for number, text in lines:
-        outcome = _examine_line(text, dialect)
-        if isinstance(outcome, str):
-            found.invalid.append(InvalidRow(number, outcome))
-        elif isinstance(outcome, list):
-            found.strangers += [(number, name) for name in outcome]
-        else:
-            layout, row = outcome
-            _, numbers, rows = taken.setdefault(id(layout), (layout, [], []))
-            numbers.append(number)
-            rows.append(row)
-    return list(taken.values())
-
-
 def _examine_line(text: bytes, dialect: Dialect) -> str | list[str] | tuple[Layout, Any]:
-    """The reason why the row is invalid, the names of its unknown fields, or the row."""
+    """The reason why the row is invalid, or the names of its unknown fields, or the row."""
     try:
         document = decode_document(text)
     except NestedTooDeeplyError:

@@ -19,7 +19,6 @@ from detectors.formats.splitting import MAX_LINE_BYTES, split_array, split_lines
 
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
 HEAD_BYTES: Final = 1 << 18
-_ARRAY_CHUNK_ITEMS: Final = 20_000
 
 
 def read_chunks(
@@ -93,7 +92,7 @@ def _parse_lines(blocks: Iterator[bytes], dialect: Dialect, chunk_bytes: int) ->
 
 def _parse_array(blocks: Iterator[bytes], dialect: Dialect) -> Iterator[Parsed]:
     first = 1
-    for items in split_array(blocks, _ARRAY_CHUNK_ITEMS):
+    for items in split_array(blocks):
         yield parse_items(items, first, dialect)
         first += len(items)
 

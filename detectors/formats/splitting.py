@@ -14,6 +14,21 @@ _WHITESPACE: Final = b" \t\r\n"
 # A string is passed over whole; a quote that opens none is the start of one cut off.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
 
+_ATOM: Final = rb'[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"'
+_DEPTH: Final = 6  # of the deepest allowed object, and a little more
+
+
+def _balanced(depth: int) -> bytes:
+    """A pattern for what brackets of this depth may hold; possessive, so it takes linear time."""
+    if not depth:
+        return _ATOM
+    inner = _balanced(depth - 1)
+    return rb"%s|\{(?:%s)*+\}|\[(?:%s)*+\]" % (_ATOM, inner, inner)
+
+
+# A whole element at once, where it is an ordinary object and its end is in sight.
+_ELEMENT: Final = re.compile(rb"\s*+\{(?:%s)*+\}\s*+," % _balanced(_DEPTH - 1), re.DOTALL)
+
 
 def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
     """The text in pieces of about `chunk_bytes` that end at line breaks (the last may not)."""
@@ -47,21 +62,15 @@ def find_line_start(blocks: Iterator[bytes]) -> int:
     return seen
 
 
-def split_array(blocks: Iterator[bytes], chunk_items: int) -> Iterator[list[bytes]]:
-    """The elements of the JSON array that the text is, as texts, some at a time.
+def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """The elements of the JSON array that the text is, as texts, those of a block at a time.
 
     Raises `UnreadableLogError` where the array breaks off or something follows it.
     """
     splitter = _ArraySplitter()
-    items: list[bytes] = []
     for block in blocks:
-        items += splitter.feed(block)
-        if len(items) >= chunk_items:
-            yield items
-            items = []
+        yield splitter.feed(block)
     splitter.close()
-    if items:
-        yield items
 
 
 def split_array_start(text: bytes) -> list[bytes]:
@@ -97,24 +106,35 @@ class _ArraySplitter:
         return items
 
     def _split(self) -> list[bytes]:
+        """All complete elements; what follows the last comma is kept."""
         items: list[bytes] = []
-        depth = start = 0
-        for match in _TOKEN.finditer(self._text):
+        start = 0
+        while True:
+            element = _ELEMENT.match(self._text, start)
+            end = element.end() - 1 if element else self._find_end(start)
+            if end < 0:
+                self._text = self._text[start:]
+                return items
+            items.append(self._text[start:end])
+            start = end + 1
+            if self._text[end:start] == b"]":
+                return self._closed(items, start)
+            self._is_empty = False
+
+    def _find_end(self, start: int) -> int:
+        """Where the comma or bracket after the element is; -1 where that is not yet there."""
+        depth = 0
+        for match in _TOKEN.finditer(self._text, start):
             token = match[0]
             if token in b"{[":
                 depth += 1
             elif depth and token in b"}]":
                 depth -= 1
             elif token == b'"':
-                break
+                return -1
             elif not depth and token in b",]":
-                items.append(self._text[start : match.start()])
-                start = match.end()
-                if token == b"]":
-                    return self._closed(items, start)
-                self._is_empty = False
-        self._text = self._text[start:]
-        return items
+                return match.start()
+        return -1
 
     def _closed(self, items: list[bytes], end: int) -> list[bytes]:
         self._is_closed = True

@@ -1,0 +1,55 @@
+"""Rows that took different ways through a reader, put back into the order of the log."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from detectors.contract import InvalidRow
+from detectors.formats.columns import COLUMNS, Columns
+
+
+@dataclass
+class Parts:
+    """Columns with the numbers of their rows, and the rows that are invalid."""
+
+    invalid: list[InvalidRow] = field(default_factory=list)
+    _numbers: list[int] = field(default_factory=list)
+    _columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    _is_ordered: bool = True
+
+    def add(self, numbers: list[int], columns: Columns) -> None:
+        """Take rows whose numbers rise."""
+        if not numbers:
+            return
+        if self._numbers and self._numbers[-1] > numbers[0]:
+            self._is_ordered = False
+        self._numbers += numbers
+        for name, column in columns.items():
+            self._columns[name] += column
+
+    def refuse(self, number: int, reason: str) -> None:
+        self.invalid.append(InvalidRow(number, reason))
+
+    def columns(self) -> Columns:
+        """The columns of all valid rows, by their numbers."""
+        if self._is_ordered:
+            return self._columns
+        order = sorted(range(len(self._numbers)), key=self._numbers.__getitem__)
+        return {name: _pick(column, order) for name, column in self._columns.items()}
+
+    def ordered_invalid(self) -> list[InvalidRow]:
+        return sorted(self.invalid, key=lambda row: row.line)
+
+
+def take_clean(
+    numbers: list[int], columns: Columns, unclean: set[int]
+) -> tuple[list[int], Columns]:
+    """The rows that are not unclean, with their numbers."""
+    if not unclean:
+        return numbers, columns
+    clean = [row for row in range(len(numbers)) if row not in unclean]
+    picked = {name: _pick(column, clean) for name, column in columns.items()}
+    return _pick(numbers, clean), picked
+
+
+def _pick(column: list[Any], rows: list[int]) -> list[Any]:
+    return [column[row] for row in rows]
