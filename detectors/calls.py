@@ -61,12 +61,13 @@ _TIME_ORDER: Final = (
 
 
 def price_records(records: Any, book: PriceBook) -> Calls:
-    """Records of `frames.CALLS`' schema with their prices, unpriced ones marked."""
+    """Records of the calls' schema with their prices, unpriced ones marked."""
     calls: Calls = nw.from_native(records).lazy()
     if "at_us" not in calls.collect_schema().names():
         calls = calls.with_columns(nw.col("ts").dt.timestamp("us").alias("at_us"))
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
-    return price_calls(calls.with_columns(tagged.alias("route_label")), book)
+    calls = calls.with_columns(tagged.alias("route_label"))
+    return price_calls(calls.select(*LABELS, "at_us", "request_id", "prefix_hash", *COUNTS), book)
 
 
 def number_groups(priced: Calls) -> Calls:
@@ -86,13 +87,13 @@ def arrange(priced: Calls, groups: Calls) -> Calls:
         calls.join(groups, on=list(LABELS), how="inner")
         .join(prefixes, on="prefix_hash", how="inner")
         .with_columns(
-            prefix.cast(nw.Int64).alias("prefix"),
+            prefix.cast(nw.Int32).alias("prefix"),
             (nw.col("route_label") != "").cast(nw.Int8).alias("has_route"),
         )
     )
-    return keep(number_rows(labelled, "number", _TIME_ORDER).select(*CALL_COLUMNS))
+    return keep(number_rows(labelled, "number", _TIME_ORDER, CALL_COLUMNS[1:]))
 
 
 def _numbered(calls: Calls, name: str, labels: Sequence[str]) -> Calls:
     distinct = calls.select(*labels).unique().with_row_index(name, order_by=list(labels))
-    return distinct.with_columns(nw.col(name).cast(nw.Int64))
+    return distinct.with_columns(nw.col(name).cast(nw.Int32))

@@ -33,16 +33,38 @@ def place_beside(calls: Calls, rows: pl.DataFrame) -> Calls:
     raise UnknownEngineError(calls.implementation.name)
 
 
-def number_rows(calls: Calls, name: str, order: Sequence[str]) -> Calls:
-    """The calls with their place in this order, from 0.
+def number_rows(calls: Calls, name: str, order: Sequence[str], kept: Sequence[str]) -> Calls:
+    """The calls, of their columns only those kept, with their place in this order from 0.
 
     Polars windows run faster over rows that lie in their order, so there the rows are sorted;
     elsewhere a frame has no order to speak of and only the number is given.
     """
     if calls.implementation.is_polars():
-        numbered: Calls = nw.from_native(calls.to_native().sort(order).with_row_index(name))
+        frame = calls.to_native().select(list(dict.fromkeys([*order, *kept]))).collect()
+        numbered: Calls = nw.from_native(
+            _sorted(frame, order).select(kept).with_row_index(name).lazy()
+        )
         return numbered
-    return calls.with_row_index(name, order_by=order)
+    return calls.with_row_index(name, order_by=order).select(name, *kept)
+
+
+def _sorted(frame: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:
+    """Sort by the first two columns, and by the others only the rows that are still tied.
+
+    Two integers sort several times faster than a row of integers and texts, and ties are few.
+    """
+    leading = list(order[:2])
+    keys = frame.lazy().select(leading).with_row_index("row").sort(leading)
+    same = pl.all_horizontal(pl.col(key) == pl.col(key).shift(1) for key in leading)
+    same_as_last = same.fill_null(value=False).alias("same")
+    rows = keys.select("row", same_as_last).collect()
+    tied = rows.select(pl.col("same") | pl.col("same").shift(-1, fill_value=False)).to_series()
+    places = tied.arg_true()
+    at = rows["row"]
+    if not places.is_empty():
+        ties = frame.select(order).with_row_index("row")[at.gather(places)]
+        at = at.scatter(places, ties.sort(order)["row"])
+    return frame[at]
 
 
 def keep(calls: Calls) -> Calls:

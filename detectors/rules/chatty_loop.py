@@ -42,103 +42,101 @@ from detectors.rules.detector import (
     flag,
 )
 
-PROVEN, UNPROVEN = range(2)
+_PROVEN, _UNPROVEN = range(2)
 _SECOND_US = 1_000_000
-_SESSION = ["group", "session"]
+_SESSION = ("group", "session")
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    spaced = _split(calls.filter(nw.col("has_route") == 1), thresholds)
-    loops = _count_loops(spaced, thresholds)
-    looping = spaced.join(loops, on=_SESSION, how="inner")
-    proven = _find_proven(looping, thresholds)
-    # A group has one finding: with dollars where any of its sessions shares a prefix.
-    groups = proven.select("group").unique()
+    sessions = _split(calls.filter(nw.col("has_route") == 1), thresholds)
+    loops = _prove(_filter_loops(sessions, thresholds), thresholds)
     place = (nw.col("number") - nw.col("first")) % thresholds.d6_calls_per_request
     # Those that could have shared the request of the call before them.
-    followers = looping.filter(place != 0)
-    priced = followers.join(groups, on="group", how="semi")
-    saving = nw.col("prompt_tokens") * nw.col("input_usd_per_token") * thresholds.d6_saving_share
-    nothing = nw.lit(0.0)
-    kinds = [
-        flag(priced.join(proven, on=_SESSION, how="semi"), PROVEN, saving),
-        flag(priced.join(proven, on=_SESSION, how="anti"), PROVEN, nothing),
-        flag(followers.join(groups, on="group", how="anti"), UNPROVEN, nothing),
-    ]
-    return nw.concat(kinds, how="vertical")
+    followers = loops.filter(place != 0)
+    repeated = nw.col("prompt_tokens") * nw.col("input_usd_per_token")
+    saving = repeated * thresholds.d6_saving_share * nw.col("is_proven")
+    # A group has one finding: with dollars where any of its sessions shares a prefix.
+    kind = nw.when(nw.col("has_proof") == 1).then(_PROVEN).otherwise(_UNPROVEN)
+    return flag(followers, kind, saving)
 
 
 def _split(calls: Calls, thresholds: Thresholds) -> Calls:
     """Number each group's sessions; `pause_us` is null for a session's first call."""
     before = nw.col("at_us").shift(1).over("group", order_by="number")
     is_new = nw.col("pause_us") > thresholds.d6_session_gap_seconds * _SECOND_US
+    session = nw.col("is_new").cum_sum().over("group", order_by="number")
     within = nw.when(nw.col("is_new") == 0).then(nw.col("pause_us"))
     return (
         calls.with_columns((nw.col("at_us") - before).alias("pause_us"))
         .with_columns(is_new.fill_null(value=False).cast(nw.Int32).alias("is_new"))
-        .with_columns(
-            nw.col("is_new")
-            .cum_sum()
-            .over("group", order_by="number")
-            .cast(nw.Int64)
-            .alias("session"),
-            within.alias("pause_us"),
-        )
+        .with_columns(session.cast(nw.Int64).alias("session"), within.alias("pause_us"))
     )
-
-
-def _count_loops(spaced: Calls, thresholds: Thresholds) -> Calls:
-    """The sessions that look like a loop, with the number of their first call."""
-    pause, at = nw.col("pause_us"), nw.col("at_us")
-    short = nw.col("completion_tokens") <= thresholds.d6_short_completion_tokens
-    overlaps = (pause < thresholds.d6_overlap_gap_seconds * _SECOND_US).fill_null(value=False)
-    sessions = (
-        spaced.with_columns(
-            short.cast(nw.Int64).alias("short"),
-            overlaps.cast(nw.Int64).alias("overlaps"),
-            (at % _SECOND_US != 0).cast(nw.Int64).alias("fraction"),
-        )
-        .group_by(*_SESSION)
-        .agg(
-            nw.len().alias("calls"),
-            nw.col("number").min().alias("first"),
-            at.min().alias("began"),
-            at.max().alias("ended"),
-            nw.col("short").sum().alias("short"),
-            pause.median().alias("median_pause"),
-            nw.col("overlaps").sum().alias("overlaps"),
-            nw.col("fraction").max().alias("fraction"),
-        )
-    )
-    return _filter_loops(sessions, thresholds).select(*_SESSION, "first")
 
 
 def _filter_loops(sessions: Calls, thresholds: Thresholds) -> Calls:
+    """The calls of sessions that look like a loop, with the number of the session's first call."""
+    pause, at = nw.col("pause_us"), nw.col("at_us")
+    overlaps = pause < thresholds.d6_overlap_gap_seconds * _SECOND_US
+    longest_pause = thresholds.d6_max_median_gap_seconds * _SECOND_US
+    return (
+        _filter_short(sessions, thresholds)
+        .with_columns(
+            overlaps.fill_null(value=False).cast(nw.Int64).alias("overlaps"),
+            (at % _SECOND_US != 0).cast(nw.Int64).alias("fraction"),
+        )
+        .with_columns(
+            nw.col("number").min().over(*_SESSION).alias("first"),
+            at.min().over(*_SESSION).alias("began"),
+            at.max().over(*_SESSION).alias("ended"),
+            nw.col("overlaps").sum().over(*_SESSION).cast(nw.Int64).alias("overlaps"),
+            nw.col("fraction").max().over(*_SESSION).alias("fraction"),
+            pause.median().over(*_SESSION).alias("median_pause"),
+        )
+        .filter(
+            nw.col("ended") - nw.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
+            nw.col("overlaps") <= _most_overlaps(thresholds) + MARGIN,
+            nw.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
+        )
+    )
+
+
+def _filter_short(sessions: Calls, thresholds: Thresholds) -> Calls:
+    """The calls of sessions of enough calls with short answers: most are ruled out here."""
+    short = nw.col("completion_tokens") <= thresholds.d6_short_completion_tokens
+    return (
+        sessions.with_columns(short.cast(nw.Int64).alias("short"))
+        .with_columns(
+            nw.len().over(*_SESSION).cast(nw.Int64).alias("calls"),
+            nw.col("short").sum().over(*_SESSION).cast(nw.Int64).alias("short"),
+        )
+        .filter(
+            nw.col("calls") >= thresholds.d6_min_calls,
+            nw.col("short") >= nw.col("calls") * thresholds.d6_min_short_share - MARGIN,
+        )
+    )
+
+
+def _most_overlaps(thresholds: Thresholds) -> nw.Expr:
+    """Between times in whole seconds a pause under a quarter of a second is a pause of zero."""
     pauses = nw.col("calls") - 1
-    # Between times in whole seconds a pause under a quarter of a second is a pause of zero.
-    allowed = (
+    return (
         nw.when(nw.col("fraction") == 0)
         .then(pauses * thresholds.d6_max_zero_gap_share)
         .otherwise(pauses * thresholds.d6_max_overlap_share)
     )
-    longest_pause = thresholds.d6_max_median_gap_seconds * _SECOND_US
-    return sessions.filter(
-        nw.col("calls") >= thresholds.d6_min_calls,
-        nw.col("ended") - nw.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
-        nw.col("short") >= nw.col("calls") * thresholds.d6_min_short_share - MARGIN,
-        nw.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
-        nw.col("overlaps") <= allowed + MARGIN,
-    )
 
 
-def _find_proven(calls: Calls, thresholds: Thresholds) -> Calls:
-    """The sessions of which one prefix hash covers enough."""
-    sizes = calls.group_by(*_SESSION).agg(nw.len().alias("calls"))
-    hashed = calls.filter(nw.col("prefix") > 0)
-    prefixes = hashed.group_by(*_SESSION, "prefix").agg(nw.len().alias("alike"))
-    largest = prefixes.group_by(*_SESSION).agg(nw.col("alike").max().alias("alike"))
-    return largest.join(sizes, on=_SESSION, how="inner").filter(
-        nw.col("alike") >= nw.col("calls") * thresholds.d6_min_hash_share - MARGIN
+def _prove(loops: Calls, thresholds: Thresholds) -> Calls:
+    """Mark the sessions of which one prefix hash covers enough, and the groups that have one."""
+    covered = nw.when(nw.col("prefix") > 0).then(nw.col("alike")).otherwise(0)
+    enough = nw.col("calls") * thresholds.d6_min_hash_share - MARGIN
+    is_proven = (nw.col("most_alike") > 0) & (nw.col("most_alike") >= enough)
+    return (
+        loops.with_columns(nw.len().over(*_SESSION, "prefix").cast(nw.Int64).alias("alike"))
+        .with_columns(covered.alias("alike"))
+        .with_columns(nw.col("alike").max().over(*_SESSION).alias("most_alike"))
+        .with_columns(is_proven.cast(nw.Int8).alias("is_proven"))
+        .with_columns(nw.col("is_proven").max().over("group").alias("has_proof"))
     )
 
 

@@ -66,12 +66,12 @@ class Detector:
     advise: Callable[[Facts], str]
 
 
-def flag(calls: Calls, kind: int, saving_usd: nw.Expr) -> Calls:
-    """What every rule returns for a kind: which calls, of which group, saving how much each."""
+def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr) -> Calls:
+    """What every rule returns: which calls, of which group and kind, saving how much each."""
     return calls.select(
         "number",
         "group",
-        nw.lit(kind, nw.Int8).alias("kind"),
+        (nw.lit(kind) if isinstance(kind, int) else kind).cast(nw.Int8).alias("kind"),
         "cost_usd",
         saving_usd.cast(nw.Float64).alias("saving_usd"),
     )

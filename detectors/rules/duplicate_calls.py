@@ -34,82 +34,68 @@ from detectors.contract import Thresholds
 from detectors.engines import Calls
 from detectors.rules.detector import ESTIMATED, MARGIN, VERIFIED, Detector, Facts, Kind, flag
 
-SAME_PROMPT, SAME_SHAPE = range(2)
-_IDENTITY = ["group", "prefix", "prompt_tokens", "shape"]
+_SAME_PROMPT, _SAME_SHAPE = range(2)
+_HASH = ("group", "prefix")
+_PROMPT = (*_HASH, "prompt_tokens")
+_IDENTITY = (*_PROMPT, "shape")
+_BURST = (*_IDENTITY, "burst")
 _SECOND_US = 1_000_000
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    bursts = _split(_identify(calls, thresholds), thresholds)
-    place = [*_IDENTITY, "burst"]
-    counted = (
-        bursts.group_by(*place)
-        .agg(
-            nw.len().alias("calls"),
-            nw.col("number").min().alias("first"),
-            nw.col("number").max().alias("last"),
-        )
-        .filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
+    bursts = _split(_identify(calls, thresholds), thresholds).with_columns(
+        nw.len().over(*_BURST).cast(nw.Int64).alias("calls"),
+        nw.col("number").min().over(*_BURST).cast(nw.Int64).alias("first"),
+        nw.col("number").max().over(*_BURST).cast(nw.Int64).alias("last"),
     )
     # Numbers have no gaps within a group, so their distance counts the group's calls in between.
     span = nw.col("last") - nw.col("first") + 1
-    share = thresholds.d4_same_shape_min_share
-    is_dense = nw.col("calls") >= span * share - MARGIN
-    counted = counted.filter((nw.col("shape") < 0) | is_dense).select(*place, "first")
-    repeats = bursts.join(counted, on=place, how="inner").filter(nw.col("number") > nw.col("first"))
-    kinds = [
-        flag(repeats.filter(nw.col("shape") < 0), SAME_PROMPT, nw.col("cost_usd")),
-        flag(repeats.filter(nw.col("shape") >= 0), SAME_SHAPE, nw.col("cost_usd")),
-    ]
-    return nw.concat(kinds, how="vertical")
+    is_dense = nw.col("calls") >= span * thresholds.d4_same_shape_min_share - MARGIN
+    repeats = bursts.filter(
+        nw.col("calls") >= thresholds.d4_min_burst_calls,
+        (nw.col("shape") < 0) | is_dense,
+        nw.col("number") > nw.col("first"),
+    )
+    kind = nw.when(nw.col("shape") < 0).then(_SAME_PROMPT).otherwise(_SAME_SHAPE)
+    return flag(repeats, kind, nw.col("cost_usd"))
 
 
 def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
-    """Calls that share their identity with enough others; `shape` is -1 where the prompt is whole.
+    """Calls whose identity comes back often enough; `shape` is -1 where the hash covers the prompt.
 
     Otherwise the shape is the length of the answer.
     """
-    hashed = calls.filter(nw.col("prefix") > 0)
-    keys = ["group", "prefix", "prompt_tokens"]
-    same_length = hashed.group_by(*keys).agg(nw.len().alias("alike"))
-    same_hash = hashed.group_by("group", "prefix").agg(nw.len().alias("hashed"))
-    enough = nw.col("hashed") * thresholds.d4_same_prompt_share - MARGIN
-    whole = (
-        same_length.filter(nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens)
-        .join(same_hash, on=["group", "prefix"], how="inner")
-        .filter(nw.col("alike") >= enough)
-        .with_columns(nw.lit(1, nw.Int8).alias("is_whole"))
-        .select(*keys, "is_whole")
+    is_whole = (
+        (nw.col("prefix") > 0)
+        & (nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens)
+        & (nw.col("alike") >= nw.col("hashed") * thresholds.d4_same_prompt_share - MARGIN)
     )
-    shape = nw.when(nw.col("is_whole") == 1).then(-1).otherwise(nw.col("completion_tokens"))
-    shaped = (
-        calls.join(whole, on=keys, how="left")
-        .with_columns(shape.cast(nw.Int64).alias("shape"))
-        .filter(
-            (nw.col("shape") < 0)
-            | (nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens)
+    shape = nw.when(is_whole).then(-1).otherwise(nw.col("completion_tokens"))
+    has_shape = nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens
+    return (
+        calls.select(*_PROMPT, "completion_tokens", "number", "at_us", "cost_usd")
+        .with_columns(
+            nw.len().over(*_PROMPT).cast(nw.Int64).alias("alike"),
+            nw.len().over(*_HASH).cast(nw.Int64).alias("hashed"),
         )
-        .select(*_IDENTITY, "number", "at_us", "cost_usd")
+        # Calls of a burst are alike in hash and prompt length, whatever else its identity is.
+        .filter(nw.col("alike") >= thresholds.d4_min_burst_calls)
+        .with_columns(shape.cast(nw.Int64).alias("shape"))
+        .filter((nw.col("shape") < 0) | has_shape)
+        .with_columns(nw.len().over(*_IDENTITY).alias("calls"))
+        .filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
     )
-    frequent = shaped.group_by(*_IDENTITY).agg(nw.len().alias("calls"))
-    frequent = frequent.filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
-    return shaped.join(frequent, on=_IDENTITY, how="semi")
 
 
 def _split(calls: Calls, thresholds: Thresholds) -> Calls:
     """Number the bursts of each identity."""
     before = nw.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
-    starts = nw.col("pause") > thresholds.d4_gap_seconds * _SECOND_US
+    starts = nw.col("pause_us") > thresholds.d4_gap_seconds * _SECOND_US
+    burst = nw.col("starts").cum_sum().over(*_IDENTITY, order_by="number")
     return (
-        calls.with_columns((nw.col("at_us") - before).fill_null(0).alias("pause"))
+        calls.with_columns((nw.col("at_us") - before).fill_null(0).alias("pause_us"))
         .with_columns(starts.cast(nw.Int32).alias("starts"))
-        .with_columns(
-            nw.col("starts")
-            .cum_sum()
-            .over(*_IDENTITY, order_by="number")
-            .cast(nw.Int64)
-            .alias("burst")
-        )
+        .with_columns(burst.cast(nw.Int64).alias("burst"))
     )
 
 

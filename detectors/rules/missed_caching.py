@@ -30,6 +30,8 @@ Sources
 The vendors' caching pages, as cited in `detectors/prices/cache_minimums.toml`.
 """
 
+from collections.abc import Sequence
+
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
@@ -45,38 +47,41 @@ from detectors.rules.detector import (
     flag,
 )
 
-UNCACHED, UNHASHED, UNREAD = range(3)
+_UNCACHED, _UNHASHED, _UNREAD = range(3)
+_HASH = ("group", "prefix")
 _SECOND_US = 1_000_000
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    cacheable = calls.filter(
-        nw.col("cached_tokens") == 0,
-        nw.col("cache_write_tokens") == 0,
-        nw.col("has_cache_read") == 1,
-        nw.col("prompt_tokens") >= nw.col("cache_minimum"),
-    ).with_columns((nw.col("at_us") // _SECOND_US).alias("second"))
     kinds = [
-        _find_uncached(cacheable, thresholds),
-        _find_unhashed(cacheable, thresholds),
+        _find_uncached(_cacheable(calls), thresholds),
+        _find_unhashed(_cacheable(calls), thresholds),
         _find_unread(calls),
     ]
     return nw.concat(kinds, how="vertical")
 
 
+def _cacheable(calls: Calls) -> Calls:
+    """Calls that could use the cache and do not."""
+    return calls.filter(
+        nw.col("cached_tokens") == 0,
+        nw.col("cache_write_tokens") == 0,
+        nw.col("has_cache_read") == 1,
+        nw.col("prompt_tokens") >= nw.col("cache_minimum"),
+    )
+
+
 def _find_uncached(cacheable: Calls, thresholds: Thresholds) -> Calls:
-    keys = ["group", "prefix"]
-    hashed = cacheable.filter(
-        nw.col("prefix") > 0, nw.col("cache_minimum") <= thresholds.d2_prefix_tokens
+    hashed = (
+        cacheable.filter(
+            nw.col("prefix") > 0, nw.col("cache_minimum") <= thresholds.d2_prefix_tokens
+        )
+        .with_columns(nw.len().over(*_HASH).cast(nw.Int64).alias("calls"))
+        .filter(nw.col("calls") >= thresholds.d2_min_hash_calls)
     )
     prefix_tokens = nw.col("prompt_tokens").clip(upper_bound=thresholds.d2_prefix_tokens)
-    saved = _with_saving(hashed, keys, prefix_tokens, thresholds)
-    worthwhile = (
-        saved.group_by(*keys)
-        .agg(nw.len().alias("calls"), nw.col("saving_usd").sum().alias("total"))
-        .filter(nw.col("calls") >= thresholds.d2_min_hash_calls, nw.col("total") > MARGIN)
-    )
-    return flag(saved.join(worthwhile, on=keys, how="semi"), UNCACHED, nw.col("saving_usd"))
+    saving = _filter_saving(hashed, _HASH, prefix_tokens, thresholds)
+    return flag(saving, _UNCACHED, nw.col("saving_usd"))
 
 
 def _find_unhashed(cacheable: Calls, thresholds: Thresholds) -> Calls:
@@ -85,64 +90,62 @@ def _find_unhashed(cacheable: Calls, thresholds: Thresholds) -> Calls:
         nw.col("has_route") == 1,
         (nw.col("prefix") == 0) | (nw.col("cache_minimum") > thresholds.d2_prefix_tokens),
     )
+    short_prompt = nw.col("prompt_tokens").quantile(thresholds.d2_unhashed_quantile, "linear")
+    shared = nw.col("short_prompt") * thresholds.d2_unhashed_prompt_share
     groups = (
         unhashed.group_by("group")
-        .agg(
-            nw.len().alias("calls"),
-            nw.col("cache_minimum").max().alias("minimum"),
-            nw.col("prompt_tokens")
-            .quantile(thresholds.d2_unhashed_quantile, "linear")
-            .alias("short_prompt"),
-        )
-        .with_columns(
-            (nw.col("short_prompt") * thresholds.d2_unhashed_prompt_share).alias("prefix_tokens")
-        )
-        .filter(
-            nw.col("calls") >= thresholds.d2_unhashed_min_calls,
-            nw.col("prefix_tokens") >= nw.col("minimum") - QUANTILE_MARGIN,
-        )
-        .select("group", "prefix_tokens")
+        .agg(nw.len().alias("calls"), short_prompt.alias("short_prompt"))
+        .filter(nw.col("calls") >= thresholds.d2_unhashed_min_calls)
+        .select("group", shared.alias("shared_tokens"))
     )
-    alike = unhashed.join(groups, on="group", how="inner")
-    prefix_tokens = nw.min_horizontal("prefix_tokens", nw.col("prompt_tokens").cast(nw.Float64))
-    saved = _with_saving(alike, ["group"], prefix_tokens, thresholds)
-    totals = saved.group_by("group").agg(nw.col("saving_usd").sum().alias("total"))
-    worthwhile = totals.filter(nw.col("total") > MARGIN)
-    return flag(saved.join(worthwhile, on="group", how="semi"), UNHASHED, nw.col("saving_usd"))
+    alike = unhashed.join(groups, on="group", how="inner").filter(
+        nw.col("shared_tokens") >= nw.col("cache_minimum") - QUANTILE_MARGIN
+    )
+    prefix_tokens = nw.min_horizontal("shared_tokens", nw.col("prompt_tokens").cast(nw.Float64))
+    saving = _filter_saving(alike, ("group",), prefix_tokens, thresholds)
+    return flag(saving, _UNHASHED, nw.col("saving_usd"))
 
 
-def _with_saving(
-    calls: Calls, keys: list[str], prefix_tokens: nw.Expr, thresholds: Thresholds
+def _filter_saving(
+    calls: Calls, keys: Sequence[str], prefix_tokens: nw.Expr, thresholds: Thresholds
 ) -> Calls:
-    """What caching the prefix would have saved each call; less than nothing where it writes."""
-    seconds = calls.select(*keys, "second").unique()
-    before = nw.col("second").shift(1).over(*keys, order_by="second")
-    seconds = seconds.with_columns((nw.col("second") - before).alias("pause"))
-    reads = nw.col("pause") <= thresholds.d2_cache_seconds  # null for the first second: a write
+    """The calls with what caching would have saved each, where that is more than nothing in all.
+
+    A call reads what was written in an earlier second, never in its own.
+    """
+    before = nw.col("second").shift(1).over(*keys, order_by="number")
+    pause = nw.when(nw.col("before") < nw.col("second")).then(nw.col("second") - nw.col("before"))
+    # Of the calls of one second only the first in order sees the earlier one; all share its pause.
+    shared_pause = nw.col("pause").max().over(*keys, "second")
     saving = (
-        nw.when(reads)
+        nw.when(nw.col("pause") <= thresholds.d2_cache_seconds)
         .then(prefix_tokens * nw.col("read_discount_usd"))
         .otherwise(prefix_tokens * nw.col("write_premium_usd") * -1.0)
     )
-    joined = calls.join(seconds, on=[*keys, "second"], how="inner")
-    return joined.with_columns(saving.alias("saving_usd"))
+    return (
+        calls.with_columns((nw.col("at_us") // _SECOND_US).alias("second"))
+        .with_columns(before.alias("before"))
+        .with_columns(pause.alias("pause"))
+        .with_columns(shared_pause.alias("pause"))
+        .with_columns(saving.alias("saving_usd"))
+        .with_columns(nw.col("saving_usd").sum().over(*keys).alias("total_usd"))
+        .filter(nw.col("total_usd") > MARGIN)
+    )
 
 
 def _find_unread(calls: Calls) -> Calls:
-    surcharge = nw.col("cache_write_tokens") * nw.col("write_premium_usd")
-    discount = nw.col("cached_tokens") * nw.col("read_discount_usd")
-    caching = calls.filter(
-        (nw.col("cache_write_tokens") > 0) | (nw.col("cached_tokens") > 0)
-    ).with_columns((surcharge - discount).alias("saving_usd"))
+    written, read = nw.col("cache_write_tokens"), nw.col("cached_tokens")
+    loss = written * nw.col("write_premium_usd") - read * nw.col("read_discount_usd")
     losing = (
-        caching.group_by("group")
-        .agg(
-            nw.col("cache_write_tokens").sum().alias("written"),
-            nw.col("saving_usd").sum().alias("total"),
+        calls.filter((written > 0) | (read > 0))
+        .with_columns(loss.alias("loss_usd"))
+        .with_columns(
+            written.max().over("group").alias("most_written"),
+            nw.col("loss_usd").sum().over("group").alias("total_usd"),
         )
-        .filter(nw.col("written") > 0, nw.col("total") > MARGIN)
+        .filter(nw.col("most_written") > 0, nw.col("total_usd") > MARGIN)
     )
-    return flag(caching.join(losing, on="group", how="semi"), UNREAD, nw.col("saving_usd"))
+    return flag(losing, _UNREAD, nw.col("loss_usd"))
 
 
 def advise(facts: Facts) -> str:
