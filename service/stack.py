@@ -13,7 +13,7 @@ from service import run_state
 from service.config import Config
 from service.db import migrate
 from service.embedded import EmbeddedServers, ServersError, ServerStartError
-from service.processes import Program
+from service.processes import Program, Supervisor
 
 USUAL_PORT = 8000
 READY_SECONDS = 60.0
@@ -59,6 +59,11 @@ class Stack:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Runs the programs, by the names of their log files."""
+        return self._servers.supervisor
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -1,0 +1,219 @@
+"""The three ingest bars of the design, on the whole service as `tallystick up` runs it.
+
+    python benchmarks/ingest.py [--batches N] [--requests N] [--audits N]
+
+Everything runs on this machine: embedded servers, gunicorn with 2 processes, 2 workers, the
+sweeper, and the clients, which take their share of the processor too. The limits per key and
+address are raised, since they would be hit. A batch counts once its 201 is back, which means that
+its blob and its row are on disk. Throughput and latency are measured twice: with the workers
+auditing what comes in all the while, and with the workers stopped.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.orm import Session
+
+from service.commands.account import create_account, mint_ingest_key
+from service.stack import Stack
+
+SETTINGS: Final = {
+    "PATH": os.environ["PATH"],
+    "INGEST_KEY_LIMIT_PER_MINUTE": "1000000",
+    "INGEST_IP_LIMIT_PER_MINUTE": "1000000",
+    "LOG_LEVEL": "WARNING",
+}
+BIG_BATCH, SMALL_BATCH = 5_000, 500
+CLIENTS: Final = 6
+WARM_UP: Final = 10
+AUDIT_SECONDS: Final = 60.0
+MODELS: Final = ("gpt-5.4", "gpt-5-mini", "gpt-4o", "gpt-4.1-mini")
+START: Final = datetime(2026, 10, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Measured:
+    what: str
+    beside: str
+    value: str
+    bar: str
+    is_met: bool
+
+
+class Client:
+    """One connection that is kept open, as a collector would keep it."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+
+    def post(self, body: bytes) -> str:
+        """Send a batch; returns its audit's id."""
+        self._connection.request("POST", "/api/v1/ingest", body, self._headers)
+        response = self._connection.getresponse()
+        answer = response.read()
+        if response.status != http.client.CREATED:
+            raise SystemExit(f"a batch was answered with {response.status}: {answer.decode()}")
+        return str(json.loads(answer)["audit_id"])
+
+
+def make_batch(records: int, seed: int) -> bytes:
+    """Calls over two weeks, with most of the optional fields, about 250 bytes each."""
+    randomness = random.Random(seed)
+    calls = []
+    for number in range(records):
+        prompt = randomness.randint(200, 9_000)
+        calls.append(
+            {
+                "ts": (START + timedelta(seconds=randomness.random() * 1_209_600)).isoformat(),
+                "provider": "openai",
+                "model": randomness.choice(MODELS),
+                "prompt_tokens": prompt,
+                "completion_tokens": randomness.randint(5, 900),
+                "cached_tokens": randomness.choice((0, 0, prompt // 2)),
+                "latency_ms": randomness.randint(200, 9_000),
+                "request_id": f"{seed:04d}-{number:06d}",
+                "tag": f"team-{randomness.randint(0, 20)}",
+                "declared_max_tokens": 1_024,
+            }
+        )
+    return json.dumps({"records": calls}).encode()
+
+
+def measure_throughput(port: int, key: str, batches: int) -> float:
+    """Batches a second that several clients get accepted together."""
+    bodies = [make_batch(BIG_BATCH, seed) for seed in range(8)]
+    numbers = iter(range(batches))
+
+    def send_some(client: Client) -> None:
+        for number in numbers:  # the clients share them
+            client.post(bodies[number % len(bodies)])
+
+    clients = [Client(port, key) for _ in range(CLIENTS)]
+    for client in clients:
+        client.post(bodies[0])
+    began = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(send_some, clients))
+    return batches / (time.perf_counter() - began)
+
+
+def measure_latency(port: int, key: str, requests: int) -> float:
+    """The median milliseconds until one client's small batch is accepted."""
+    client, body = Client(port, key), make_batch(SMALL_BATCH, 1)
+    durations = []
+    for _ in range(requests + WARM_UP):
+        began = time.perf_counter()
+        client.post(body)
+        durations.append((time.perf_counter() - began) * 1_000)
+    return statistics.median(durations[WARM_UP:])
+
+
+def measure_audits(port: int, key: str, engine: Engine, audits: int) -> float:
+    """The median seconds from a batch's 201 to its report, one batch at a time."""
+    client, durations = Client(port, key), []
+    for seed in range(audits):
+        body = make_batch(BIG_BATCH, seed)
+        audit_id = client.post(body)
+        began = time.perf_counter()
+        wait_for_report(engine, audit_id)
+        durations.append(time.perf_counter() - began)
+    return statistics.median(durations)
+
+
+def wait_for_report(engine: Engine, audit_id: str) -> None:
+    query = text("SELECT status FROM audits WHERE id = :id")
+    ends_at = time.monotonic() + AUDIT_SECONDS
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        while (status := connection.scalar(query, {"id": audit_id})) != "done":
+            if status == "failed" or time.monotonic() > ends_at:
+                raise SystemExit(f"an audit is {status} and not done")
+            time.sleep(0.005)
+
+
+def measure(stack: Stack, arguments: argparse.Namespace) -> list[Measured]:
+    engine = create_engine(stack.config.database_url)
+    key, port = new_key(engine), stack.port
+    seconds = measure_audits(port, key, engine, arguments.audits)
+    accepted = f"batch of {BIG_BATCH:,}: accepted to report, p50"
+    results = [Measured(accepted, "idle workers", f"{seconds:.2f} s", "<= 1 s", seconds <= 1)]
+    for beside in ("workers auditing", "workers stopped"):
+        if beside == "workers stopped":
+            stop_workers(stack)
+        milliseconds = measure_latency(port, key, arguments.requests)
+        rate = measure_throughput(port, key, arguments.batches)
+        results += [
+            Measured(
+                f"batch of {SMALL_BATCH}, 1 client: p50 of the request",
+                beside,
+                f"{milliseconds:.1f} ms",
+                "<= 10 ms",
+                milliseconds <= 10,
+            ),
+            Measured(
+                f"batches of {BIG_BATCH:,}, {CLIENTS} clients: accepted",
+                beside,
+                f"{rate:.1f}/s ({rate * BIG_BATCH:,.0f} records/s)",
+                ">= 40/s",
+                rate >= 40,
+            ),
+        ]
+    engine.dispose()
+    return results
+
+
+def stop_workers(stack: Stack) -> None:
+    for number in range(1, stack.config.worker_processes + 1):
+        stack.supervisor.stop(f"worker-{number}")
+
+
+def new_key(engine: Engine) -> str:
+    with Session(engine) as session:
+        account = create_account(session, "benchmark@example.com", "team")
+        session.flush()
+        key = mint_ingest_key(session, account)
+        session.commit()
+    return key
+
+
+def print_table(results: list[Measured]) -> None:
+    table = Table(title="Ingest, durable before the 201")
+    for heading in ("what", "beside it", "measured", "bar", "met"):
+        table.add_column(heading)
+    for one in results:
+        table.add_row(one.what, one.beside, one.value, one.bar, "yes" if one.is_met else "no")
+    Console(width=120).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--batches", type=int, default=200, help="big batches to send")
+    parser.add_argument("--requests", type=int, default=200, help="small batches to send")
+    parser.add_argument("--audits", type=int, default=15, help="audits to wait for")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-ingest-"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
+    try:
+        with Stack(folder / "var", None, SETTINGS) as stack:
+            print_table(measure(stack, arguments))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
