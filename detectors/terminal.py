@@ -15,7 +15,6 @@ from rich.text import Text
 from detectors.contract import Finding, Report
 
 PLAIN_WIDTH = 160  # where the output is no terminal that could tell
-WIDE = 140  # from here on the fixes stand in the table, else below it
 SHOWN_MODELS = 5
 
 _SEVERITY_STYLES = {"high": "bold red", "medium": "yellow"}
@@ -50,10 +49,9 @@ def print_report(report: Report, console: Console, top: int) -> None:
     if not findings:
         console.print(Text("\nNothing to save was found."))
         return
-    is_wide = console.width >= WIDE
-    console.print(_table(findings, has_fixes=is_wide))
-    if not is_wide:
-        console.print(_fixes(findings))
+    console.print(_table(findings))
+    console.print(_fixes(findings))
+    console.print()
     for line in _footnotes(report, top):
         console.print(line)
 
@@ -104,19 +102,17 @@ def _warnings(report: Report) -> Iterator[Text]:
         yield Text(f"Without a known price, and in no figure: {', '.join(named)}.", style="yellow")
 
 
-def _table(findings: tuple[Finding, ...], *, has_fixes: bool) -> Table:
+def _table(findings: tuple[Finding, ...]) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right", no_wrap=True)
-    for heading in ("Detector", "Route", "Model"):
+    table.add_column("Detector", overflow="fold")
+    for heading in ("Route", "Model"):
         table.add_column(heading, overflow="fold", max_width=30)
     table.add_column("Severity", no_wrap=True)
     table.add_column("Confidence", no_wrap=True)
     table.add_column("Monthly", justify="right", no_wrap=True)
-    if has_fixes:
-        table.add_column("Fix", overflow="fold", ratio=1)
     for rank, finding in enumerate(findings, start=1):
-        cells = _cells(rank, finding)
-        table.add_row(*cells, Text(inert(finding.fix))) if has_fixes else table.add_row(*cells)
+        table.add_row(*_cells(rank, finding))
     return table
 
 
@@ -134,6 +130,7 @@ def _cells(rank: int, finding: Finding) -> list[Text]:
 
 
 def _fixes(findings: tuple[Finding, ...]) -> Table:
+    """Under the table, by rank: each is a sentence or two, too long for a column."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -127,16 +127,15 @@ def test_it_prints_the_headline_and_a_ranked_table(log: Path, found: Arrange) ->
     )
     assert "genai-prices 1.2.3" in lines[1]
     rows = [line for line in lines if "support-bot" in line]
-    for cell in ("1", "d1_model_overkill", "gpt-5.4", "high", "estimated", "$1,234.50", "Try"):
+    for cell in ("1", "d1_model_overkill", "gpt-5.4", "high", "estimated", "$1,234.50"):
         assert cell in rows[0]
     assert "uncached_prefix" in result.stdout
     assert "$7.00" in rows[1]
+    assert "1. Try gpt-5.4-mini on this route." in [line.rstrip() for line in lines]
     assert result.stderr == ""
 
 
-def test_it_prints_the_fixes_below_the_table_where_the_terminal_is_narrow(
-    log: Path, found: Arrange
-) -> None:
+def test_it_stays_within_a_narrow_terminal(log: Path, found: Arrange) -> None:
     found(_report(_finding(1)))
     lines = _run("audit", log, COLUMNS="100").stdout.splitlines()
     assert all(len(line) <= 100 for line in lines)
