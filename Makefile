@@ -4,7 +4,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := service dev
-PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 
 # Python 3.11 or later; the first that fits, unless PYTHON names one.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
