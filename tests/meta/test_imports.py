@@ -1,0 +1,43 @@
+"""The web loads no dataframe library, and of `detectors` only what crosses the border."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DATAFRAMES = {"polars", "narwhals", "pandas", "duckdb", "pyspark", "pyarrow", "numpy"}
+BORDER = {"detectors", "detectors.contract", "detectors.errors"}
+EVERY_MODULE = """
+import json, pkgutil, sys, importlib, service
+for found in pkgutil.walk_packages(service.__path__, "service."):
+    importlib.import_module(found.name)
+print(json.dumps(sorted(sys.modules)))
+"""
+SERVING = "import json, sys, service.app; print(json.dumps(sorted(sys.modules)))"
+
+
+def _loaded(program: str) -> set[str]:
+    finished = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True, timeout=120
+    )
+    return set(json.loads(finished.stdout))
+
+
+@pytest.mark.parametrize("program", [EVERY_MODULE, SERVING], ids=["every module", "the web"])
+def test_importing_the_service_loads_no_dataframe_library(program: str) -> None:
+    assert not {name.partition(".")[0] for name in _loaded(program)} & DATAFRAMES
+
+
+def test_the_web_loads_only_the_border_of_the_detectors() -> None:
+    ours = {name for name in _loaded(SERVING) if name.partition(".")[0] == "detectors"}
+    assert {name for name in ours if not name.startswith("detectors.formats")} == BORDER
+
+
+def test_importing_the_web_opens_no_connection_and_reads_no_setting() -> None:
+    program = f"import os; os.environ.clear(); {SERVING}"
+    loaded = _loaded(program)
+    assert "obstore" not in loaded
+    assert "worker" not in loaded

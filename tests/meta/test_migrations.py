@@ -1,0 +1,88 @@
+"""The migrations: from nothing to head and back, safe to start twice, equal to the models."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, inspect, make_url, text
+
+from service.db import downgrade, migrate
+from service.models import Base
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def empty_database(database_url: str) -> Iterator[str]:
+    name = f"migrations_{uuid4().hex}"
+    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+        yield make_url(database_url).set(database=name).render_as_string(hide_password=False)
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+def _tables(url: str) -> set[str]:
+    engine = create_engine(url)
+    tables = set(inspect(engine).get_table_names())
+    engine.dispose()
+    return tables - {"alembic_version"}
+
+
+def test_upgrade_from_an_empty_database_and_back_to_one(empty_database: str) -> None:
+    for _ in range(2):
+        migrate(empty_database)
+        assert _tables(empty_database) == set(Base.metadata.tables)
+        downgrade(empty_database, "base")
+        assert _tables(empty_database) == set()
+
+
+def test_each_step_goes_down_and_up_again(empty_database: str) -> None:
+    scripts = ScriptDirectory(str(ROOT / "migrations"))
+    for step in reversed(list(scripts.walk_revisions())):
+        migrate(empty_database, step.revision)
+        downgrade(empty_database, step.down_revision or "base")
+        migrate(empty_database, step.revision)
+
+
+def test_models_and_migrations_agree(empty_database: str) -> None:
+    migrate(empty_database)
+    engine = create_engine(empty_database)
+    with engine.connect() as connection:
+        options = {"compare_type": True, "compare_server_default": True}
+        context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, Base.metadata) == []
+        assert _constraints(connection.engine.url.render_as_string(False)) >= {
+            "ck_audits_status",
+            "ck_audits_source",
+            "ck_subscriptions_plan",
+        }
+    engine.dispose()
+
+
+def _constraints(url: str) -> set[str]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        names = set(connection.scalars(text("SELECT conname FROM pg_constraint")).all())
+    engine.dispose()
+    return names
+
+
+def test_migrations_started_at_once_do_not_collide(empty_database: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: migrate(empty_database), range(4)))
+    assert _tables(empty_database) == set(Base.metadata.tables)
+
+
+def test_migrations_are_numbered_without_a_gap_or_a_branch() -> None:
+    files = sorted(path.name for path in (ROOT / "migrations" / "versions").glob("*.py"))
+    assert [name[:4] for name in files] == [f"{number:04d}" for number in range(1, len(files) + 1)]
+    scripts = ScriptDirectory(str(ROOT / "migrations"))
+    assert len(scripts.get_heads()) == 1
+    assert scripts.get_current_head() == files[-1][:4]

@@ -1,0 +1,67 @@
+"""Every route has an authentication decision, written down here and true in the application."""
+
+import pytest
+from flask import Flask
+
+from service.app import create_app
+from service.config import Config
+
+KEY, TOKEN, SIGNED, OPEN = "ingest key", "read token", "signed link", "open"
+
+DECISIONS = {
+    ("POST", "/api/v1/ingest"): KEY,
+    ("GET", "/api/v1/audits"): TOKEN,
+    ("GET", "/api/v1/audits/<audit_id>/findings"): TOKEN,
+    ("GET", "/r/<token>"): SIGNED,
+    ("GET", "/"): OPEN,
+    ("GET", "/healthz"): OPEN,
+    ("GET", "/readyz"): OPEN,
+    ("GET", "/openapi.json"): OPEN,
+    ("GET", "/static/<path:filename>"): OPEN,
+}
+# What a stranger without any credential is told.
+STRANGER = {KEY: {401}, TOKEN: {401}, SIGNED: {404}, OPEN: {200, 404, 503}}
+
+
+@pytest.fixture(scope="module")
+def app() -> Flask:
+    """An application on servers that do not exist: deciding about a stranger needs none."""
+    return create_app(
+        Config(
+            secret_key="a secret key for tests, 32 or longer",
+            database_url="postgresql://nobody@/none?host=/nowhere",
+            redis_url="unix:///nowhere/valkey.sock",
+            storage_url="file:///proc/nowhere",
+        )
+    )
+
+
+def _routes(app: Flask) -> set[tuple[str, str]]:
+    return {
+        (method, rule.rule)
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+
+
+def test_every_route_is_decided_and_every_decision_has_a_route(app: Flask) -> None:
+    assert _routes(app) == set(DECISIONS)
+
+
+@pytest.mark.parametrize("decided", DECISIONS)
+def test_a_stranger_is_told_what_was_decided(app: Flask, decided: tuple[str, str]) -> None:
+    method, rule = decided
+    path = rule.replace("<audit_id>", "x").replace("<token>", "x")
+    path = path.replace("<path:filename>", "tallystick.css")
+    for tried in (method, "HEAD") if method == "GET" else (method,):
+        with app.test_client().open(path, method=tried) as response:
+            assert response.status_code in STRANGER[DECISIONS[decided]]
+
+
+@pytest.mark.parametrize("decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN)])
+def test_options_tells_a_stranger_the_methods_and_nothing_else(
+    app: Flask, decided: tuple[str, str]
+) -> None:
+    response = app.test_client().options(decided[1].replace("<audit_id>", "x"))
+    assert response.status_code == 200
+    assert response.data == b""
