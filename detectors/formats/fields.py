@@ -116,11 +116,14 @@ class Field(NamedTuple):
 
     read: Callable[[object], object]
     expected: str
+    is_text: bool = False
 
 
 COUNT: Final = Field(read_count, f"an integer from 0 to {MAX_COUNT}")
 LABEL: Final = Field(
-    read_label, f"a string of at most {MAX_LABEL_LENGTH} characters, none of them a control one"
+    read_label,
+    f"a string of at most {MAX_LABEL_LENGTH} characters, none of them a control one",
+    is_text=True,
 )
 INSTANT: Final = Field(read_instant, "an ISO 8601 time from 2000 to 2100")
 MOMENT: Final = Field(
@@ -130,11 +133,14 @@ MOMENT: Final = Field(
 RECORD: Final[Mapping[str, Field]] = {
     "ts": INSTANT,
     "provider": Field(
-        read_provider, "a lowercase label of at most 64 letters, digits, dots, dashes, underscores"
+        read_provider,
+        "a lowercase label of at most 64 letters, digits, dots, dashes, underscores",
+        is_text=True,
     ),
     "model": Field(
         read_model,
         f"a string of 1 to {MAX_LABEL_LENGTH} characters, none of them a control one",
+        is_text=True,
     ),
     "prompt_tokens": COUNT,
     "completion_tokens": COUNT,
@@ -145,7 +151,7 @@ RECORD: Final[Mapping[str, Field]] = {
     "request_id": LABEL,
     "tag": LABEL,
     "declared_max_tokens": COUNT,
-    "prefix_hash": Field(read_prefix_hash, "64 hexadecimal digits"),
+    "prefix_hash": Field(read_prefix_hash, "64 hexadecimal digits", is_text=True),
 }
 LOG_RECORD: Final[Mapping[str, Field]] = {**RECORD, "ts": MOMENT}
 

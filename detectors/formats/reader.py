@@ -61,8 +61,8 @@ def read_head(blocks: Iterator[bytes]) -> tuple[bytes, bool]:
     """The beginning that decides the format, at least one line of it, and whether it is all."""
     head = b""
     while len(head) < HEAD_BYTES or (b"\n" not in head.lstrip() and len(head) <= MAX_LINE_BYTES):
-        block = next(blocks, b"")
-        if not block:
+        block = next(blocks, None)
+        if block is None:
             return head, True
         head += block
     return head, False

@@ -80,15 +80,19 @@ def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examin
         member = shape.members.get(key)
         if member is None:
             found.strangers.append(_shown(key, path))
-        elif value is not None:
+        elif not _is_absent(value, member, key in shape.required):
             _examine_member(found, key, value, member, path)
-    found.problems += [missing(path + name) for name in shape.required if name not in document]
     found.problems += [
-        missing(path + name)
-        for name in shape.required
-        if name in document and document[name] is None
+        missing(path + name) for name in shape.required if document.get(name) is None
     ]
     return found
+
+
+def _is_absent(value: object, member: "Field | Shape | Listed", is_required: bool) -> bool:
+    """Null always is, and so is an empty text where none is needed."""
+    if value == "" and not is_required:
+        return isinstance(member, Field) and member.is_text
+    return value is None
 
 
 def _examine_member(
