@@ -36,7 +36,6 @@ CALL_COLUMNS: Final = (
     "prefix",
     "at_us",
     *COUNTS,
-    "is_equivalent",
     "cost_usd",
     "input_usd_per_token",
     "read_discount_usd",

@@ -166,7 +166,7 @@ class _Audit:
             projected_spend_usd=rounded(total * months),
             savings_pct=round(float(saved / total * 100), _PCT_DECIMALS) if total else 0.0,
             projected_savings_usd=rounded(saved * months),
-            equiv_spend=1 in self.calls["is_equivalent"],
+            equiv_spend=spend.is_equivalent(self.priced),
             below_floor=below_floor,
             overfull_records=records.overfull,
         )

@@ -78,6 +78,12 @@ def _date(day: int) -> str:
     return (EPOCH + timedelta(days=day)).date().isoformat()
 
 
+def is_equivalent(priced: pl.DataFrame) -> bool:
+    """Whether the dollars of any call are the vendor's list price for what was not billed so."""
+    calls = priced.filter(pl.col("is_priced") == 1)
+    return 1 in calls["is_equivalent"]
+
+
 def count_unpriced(priced: pl.DataFrame) -> tuple[UnpricedModel, ...]:
     """Models without a known rate, those with most calls first, ties by name."""
     counts = (
