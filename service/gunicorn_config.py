@@ -5,7 +5,8 @@ database. Nothing is preloaded, since a library that starts threads does not sur
 """
 
 wsgi_app = "service.app:create_app()"
-worker_class = "gthread"
+worker_class = "service.web_process.WebWorker"
+logger_class = "service.web_process.WebLogger"
 workers = 2
 threads = 12  # a process's pool of 10 connections, and two that only say so (503, health)
 keepalive = 15

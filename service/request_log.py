@@ -21,6 +21,7 @@ def follow_requests(app: Flask) -> None:
     # First of all hooks: whatever fails later names the id.
     app.before_request(_begin)
     app.after_request(_finish)
+    app.teardown_request(_forget)
 
 
 def _begin() -> None:
@@ -44,3 +45,8 @@ def _finish(response: Response) -> Response:
         account_id=g.caller.account_id if "caller" in g else None,
     )
     return response
+
+
+def _forget(_error: BaseException | None) -> None:
+    # The thread goes on to other requests, and some of those never get as far as an id.
+    structlog.contextvars.clear_contextvars()

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
 from flask import request
+from werkzeug.exceptions import HTTPException
 
 from detectors.contract import UsageRecord
 from detectors.formats import decode_batch
@@ -26,11 +27,21 @@ def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
         max_bytes = current_config().max_body_bytes
         # One byte more, since a body without a length is cut at the limit without a word.
         request.max_content_length = max_bytes + 1
-        if len(request.get_data(cache=True)) > max_bytes:
+        if len(_read_body()) > max_bytes:
             raise PayloadTooLargeError
         return view(*args, **kwargs)
 
     return read
+
+
+def _read_body() -> bytes:
+    try:
+        return request.get_data(cache=True)
+    except HTTPException:
+        raise
+    except Exception as error:
+        # Each server has exceptions of its own for a body that breaks off or is badly chunked.
+        raise BadRequestError("The body could not be read to its end.") from error
 
 
 def decode_body() -> list[UsageRecord]:

@@ -47,7 +47,7 @@ def test_each_step_goes_down_and_up_again(empty_database: str) -> None:
     scripts = ScriptDirectory(str(ROOT / "migrations"))
     for step in reversed(list(scripts.walk_revisions())):
         migrate(empty_database, step.revision)
-        downgrade(empty_database, step.down_revision or "base")
+        downgrade(empty_database, str(step.down_revision or "base"))
         migrate(empty_database, step.revision)
 
 

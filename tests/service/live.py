@@ -65,12 +65,11 @@ def start_live_service(
 def _start_gunicorn(
     port: int, environment: dict[str, str], log_file: Path
 ) -> "subprocess.Popen[bytes]":
-    options = ["--worker-class", "gthread", "--workers", "2", "--threads", "8"]
-    options += ["--no-control-socket"]
-    command = [sys.executable, "-m", "gunicorn", *options, "--bind", f"127.0.0.1:{port}"]
+    options = ["--config", "python:service.gunicorn_config", "--bind", f"127.0.0.1:{port}"]
+    command = [sys.executable, "-m", "gunicorn", *options]
     with log_file.open("wb") as log:
         return subprocess.Popen(
-            [*command, "service.app:create_app()"],
+            command,
             cwd=_ROOT,
             env=environment,
             stdout=log,

@@ -2,8 +2,9 @@
 
 import gzip
 import json
-from pathlib import Path
-from urllib.parse import quote
+import socket
+from contextlib import suppress
+from urllib.parse import quote, urlsplit
 
 import pytest
 import requests
@@ -139,6 +140,51 @@ def test_a_canary_in_a_header_an_address_or_a_token_is_kept_nowhere(
         assert CANARY not in response.text + str(response.headers), path
 
 
-def test_nothing_of_all_that_was_kept(live: LiveService, redis_url: str, tmp_path: Path) -> None:
+MALFORMED = (
+    f"GET /r/{CANARY} HTTP/9\r\n\r\n",
+    f"{CANARY}\r\n\r\n",
+    f"GET / HTTP/1.1\r\nHost: x\r\n{CANARY} bad\r\n\r\n",
+    f"GET / HTTP/1.1\r\nHost: x\r\nX: \0{CANARY}\r\n\r\n",
+    f"GET / HTTP/1.1\r\nHost: x\r\nExpect: {CANARY}\r\n\r\n",
+    f"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: {CANARY}\r\n\r\n",
+    f"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {CANARY}\r\n\r\n",
+    f"GET /{CANARY * 2000} HTTP/1.1\r\nHost: x\r\n\r\n",
+    f"GET / HTTP/1.1\r\nHost: x\r\nX: {CANARY * 2000}\r\n\r\n",
+    f"POST {INGEST} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{CANARY}\r\n\r\n",
+    f"POST {INGEST} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx{CANARY} more\r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("index", range(len(MALFORMED)))
+def test_a_canary_in_what_is_no_proper_http_is_not_repeated(live: LiveService, index: int) -> None:
+    answer = _send_raw(live, MALFORMED[index].encode("latin-1"))
+    assert answer.startswith(b"HTTP/1.1 4") or answer.startswith(b"HTTP/1.1 501")
+    assert CANARY.encode() not in answer
+
+
+def test_a_badly_chunked_body_of_a_known_key_is_a_bad_request(
+    live: LiveService, tenant: Tenant
+) -> None:
+    head = f"POST {INGEST} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
+    rest = f"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n{CANARY}\r\n"
+    answer = _send_raw(live, (head + rest).encode())
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b'"bad_request"' in answer
+    assert CANARY.encode() not in answer
+
+
+def _send_raw(live: LiveService, request: bytes) -> bytes:
+    """All that comes back until the server closes or falls silent."""
+    parts = urlsplit(live.url)
+    answer = b""
+    with socket.create_connection((str(parts.hostname), parts.port), timeout=1) as connection:
+        connection.sendall(request)
+        with suppress(TimeoutError, ConnectionResetError):
+            while received := connection.recv(65536):
+                answer += received
+    return answer
+
+
+def test_nothing_of_all_that_was_kept(live: LiveService, redis_url: str) -> None:
     # Last in this file on purpose: it looks at what every request above left behind.
     assert _traces(live, redis_url) == []

@@ -19,7 +19,7 @@ def _breaking_app(make_app: Callable[..., Flask], error: Exception) -> Flask:
     """An application with two routes that fail like this, one of the API and one page."""
     app = make_app()
 
-    def fail() -> None:
+    def fail() -> str:
         raise error
 
     app.add_url_rule("/api/v1/fail", view_func=fail)

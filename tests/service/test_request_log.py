@@ -68,7 +68,7 @@ def test_no_key_no_record_and_no_query_is_logged(
 
 
 def test_an_unexpected_error_is_told_by_type_and_place_only(app: Flask, log: io.StringIO) -> None:
-    def fail() -> None:
+    def fail() -> str:
         raise ValueError("CANARY in an exception")
 
     app.add_url_rule("/fail", view_func=fail)
