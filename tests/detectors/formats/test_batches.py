@@ -1,0 +1,208 @@
+"""The ingest body: what is taken, what is refused, and in which words."""
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from detectors.contract import UsageRecord
+from detectors.errors import ContractError, MalformedJSONError, TooManyRecordsError
+from detectors.formats import decode_batch, decode_records, encode_records
+
+GOOD: dict[str, Any] = {
+    "ts": "2026-01-01T00:00:00Z",
+    "provider": "openai",
+    "model": "gpt-5.4",
+    "prompt_tokens": 10,
+    "completion_tokens": 2,
+}
+FULL: dict[str, Any] = GOOD | {
+    "cached_tokens": 5,
+    "cache_write_tokens": 3,
+    "latency_ms": 12.5,
+    "endpoint": "/v1/chat/completions",
+    "request_id": "req_1",
+    "tag": "support",
+    "declared_max_tokens": 256,
+    "prefix_hash": "0aF" * 21 + "0",
+}
+CANARY = "CANARY the customer said"
+
+
+def body(*records: Any, **others: Any) -> bytes:
+    return json.dumps({"records": list(records)} | others).encode()
+
+
+def refusal(raw: bytes) -> str:
+    with pytest.raises(ContractError) as caught:
+        decode_batch(raw)
+    assert "CANARY" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_full_record_comes_through_field_by_field() -> None:
+    (record,) = decode_batch(body(FULL))
+    assert record == UsageRecord(**FULL | {"ts": datetime(2026, 1, 1, tzinfo=UTC)})
+
+
+def test_null_is_absent() -> None:
+    assert decode_batch(body(GOOD | dict.fromkeys(FULL.keys() - GOOD.keys()))) == decode_batch(
+        body(GOOD)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("2026-01-02T03:04:05+02:00", datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)),
+        ("2026-01-02T03:04:05.5-0130", datetime(2026, 1, 2, 4, 34, 5, 500_000, tzinfo=UTC)),
+        ("2026-01-02 03:04", datetime(2026, 1, 2, 3, 4, tzinfo=UTC)),
+        ("2026-01-02", datetime(2026, 1, 2, tzinfo=UTC)),
+        ("20260102T030405Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("2026-W01-5", datetime(2026, 1, 2, tzinfo=UTC)),
+        ("2000-01-01T00:00:00Z", datetime(2000, 1, 1, tzinfo=UTC)),
+        ("2099-12-31T23:59:59.999999Z", datetime(2099, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
+    ],
+)
+def test_iso_8601_times_are_taken_as_utc(text: str, expected: datetime) -> None:
+    (record,) = decode_batch(body(GOOD | {"ts": text}))
+    assert record.ts == expected
+    assert record.ts.tzinfo is UTC
+
+
+def test_nanoseconds_mean_the_same_on_the_fast_and_the_slow_way() -> None:
+    nanoseconds = GOOD | {"ts": "2026-01-02T03:04:05.123456789Z"}
+    assert (
+        decode_batch(body(nanoseconds))[0]
+        == decode_batch(body(nanoseconds, GOOD | {"ts": "2026-01-02"}))[0]
+    )
+
+
+WRONG: list[tuple[str, list[Any]]] = [
+    ("ts", [5, None, "", "today", "1999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "1767225600"]),
+    ("ts", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", True, []]),
+    ("provider", ["", "OpenAI", "-a", "a" * 65, "a b", "a\n", 5, None, "ünï"]),
+    ("model", ["", "a" * 201, "a\tb", "a\x7f", "a\x85", "a\x9f", 5, None]),
+    ("prompt_tokens", [-1, 10**12 + 1, True, 1.0, "5", None, 2**63, 2**70, [], {}]),
+    ("completion_tokens", [-1, 10**12 + 1, False, 1.5, "", None]),
+    ("cached_tokens", [-1, 10**12 + 1, True, 1.0, "5"]),
+    ("cache_write_tokens", [-1, 10**12 + 1, True, 1.0, "5"]),
+    ("declared_max_tokens", [-1, 10**12 + 1, True, 1.0, "5"]),
+    ("latency_ms", [-0.5, 1e9 + 1, True, "5", 2**70, []]),
+    ("endpoint", ["a" * 201, "a\x00", 5, {}]),
+    ("request_id", ["a" * 201, "a\r", 5]),
+    ("tag", ["a" * 201, "a\x1b[0m", 5, ["x"]]),
+    ("prefix_hash", ["", "a" * 63, "a" * 65, "g" * 64, "a" * 63 + " ", " " + "a" * 63, 5]),
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in WRONG for value in values], ids=repr
+)
+def test_a_wrong_value_names_index_field_and_what_was_expected(field: str, value: Any) -> None:
+    message = refusal(body(FULL, FULL | {field: value}))
+    assert message.startswith(f"record 1: {field} must be ")
+
+
+@pytest.mark.parametrize("field", sorted(GOOD))
+def test_a_missing_field_is_named(field: str) -> None:
+    record = {key: value for key, value in GOOD.items() if key != field}
+    assert refusal(body(record)) == f"record 0: missing field {field}"
+
+
+def test_every_limit_itself_is_within() -> None:
+    limits = {
+        "prompt_tokens": 10**12,
+        "completion_tokens": 0,
+        "latency_ms": 10**9,
+        "model": "é" * 200,
+        "tag": "",
+        "provider": "0" + "a._-" * 15 + "abc",
+    }
+    assert decode_batch(body(GOOD | limits))[0].prompt_tokens == 10**12
+
+
+def test_unknown_fields_are_named_and_content_is_never_accepted() -> None:
+    record = GOOD | {"messages": [CANARY], "content": CANARY}
+    expected = "record 3: unknown fields messages, content; content is never accepted"
+    assert refusal(body(GOOD, GOOD, GOOD, record)) == expected
+
+
+@pytest.mark.parametrize("key", [CANARY, "", "0abc", "a" * 65, "ключ", "a\n", "a b", "$.x"])
+def test_a_key_that_looks_like_no_name_is_not_repeated(key: str) -> None:
+    expected = "record 0: unknown field a key that is no field name; content is never accepted"
+    assert refusal(body(GOOD | {key: CANARY})) == expected
+
+
+def test_everything_wrong_with_a_record_is_told_at_once() -> None:
+    message = refusal(body({"model": "m", "prompt_tokens": -1, "prompt": CANARY, "ts": CANARY}))
+    assert message == (
+        "record 0: unknown field prompt; missing fields provider, completion_tokens; "
+        "ts must be an ISO 8601 time from 2000 to 2100; "
+        "prompt_tokens must be an integer from 0 to 1000000000000; content is never accepted"
+    )
+
+
+def test_at_most_ten_offenders_are_named() -> None:
+    with pytest.raises(ContractError) as caught:
+        decode_batch(body(*[GOOD | {"prompt_tokens": -1}] * 14))
+    assert len(caught.value.offenders) == 10
+    assert str(caught.value).count("prompt_tokens") == 10
+    assert str(caught.value).endswith("; and 4 more")
+
+
+@pytest.mark.parametrize("record", [None, 5, CANARY, [], [CANARY], True])
+def test_a_record_that_is_no_object(record: Any) -> None:
+    assert refusal(body(GOOD, record)) == "record 1: it must be an object"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [[], [GOOD], 5, None, CANARY, {}, {"records": None}, {"records": []}, {"records": {}},
+     {"records": CANARY}, {"Records": [GOOD]}, GOOD],
+    ids=repr,
+)  # fmt: skip
+def test_a_body_that_is_no_batch(document: Any) -> None:
+    assert "non-empty array" in refusal(json.dumps(document).encode())
+
+
+def test_other_keys_beside_records_are_named_where_they_look_like_names() -> None:
+    message = refusal(body(GOOD, metadata=CANARY, **{CANARY: 1}))
+    assert message.startswith("body: unknown fields metadata, a key that is no field name;")
+
+
+def test_the_count_decides_before_the_records_do() -> None:
+    with pytest.raises(TooManyRecordsError) as caught:
+        decode_batch(body(*[GOOD] * 5_001))
+    assert caught.value.count == 5_001
+    for records in ([CANARY] * 5_001, [GOOD | {"content": CANARY}] * 5_001):
+        with pytest.raises(TooManyRecordsError, match="^5,001 records"):
+            decode_batch(body(*records, extra=1))
+    assert len(decode_batch(body(*[GOOD] * 5_000))) == 5_000
+
+
+def test_syntax_decides_before_the_count_does() -> None:
+    with pytest.raises(MalformedJSONError):
+        decode_batch(body(*[GOOD] * 5_001) + b"}")
+
+
+def test_of_duplicate_keys_the_last_counts_and_no_other_is_kept() -> None:
+    raw = body(GOOD).replace(b'"model": "gpt-5.4"', b'"model": "CANARY", "model": "gpt-5.4"')
+    assert b"CANARY" not in encode_records(decode_batch(raw))
+    raw = b'{"records": "CANARY", "records": [{"tag": 1}], ' + body(FULL)[1:]
+    assert encode_records(decode_batch(raw)) == encode_records(decode_batch(body(FULL)))
+
+
+def test_a_full_batch_is_decoded_and_encoded_within_fifteen_milliseconds() -> None:
+    raw = body(*[FULL | {"request_id": f"req_{n}"} for n in range(5_000)])
+    best = 1.0
+    for _ in range(20):
+        start = time.process_time()
+        blob = encode_records(decode_batch(raw))
+        best = min(best, time.process_time() - start)
+    assert len(decode_records(blob)) == 5_000
+    assert best <= 0.015
