@@ -1,5 +1,6 @@
 """Prices of single calls, asked of `genai_prices.calc_price` one by one."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -16,10 +17,12 @@ from tests.detectors.reference.facts import flat_rate_labels
 class Price:
     """What one call costs, in US dollars, and the rates per token that led to it.
 
-    `vendor` is the provider that genai_prices found. `base_` rates are those of the lowest tier.
+    `vendor` is the provider that genai_prices found, `model` the name it goes by there. `base_`
+    rates are those of the lowest tier.
     """
 
     vendor: str
+    model: str
     cost: float
     input_cost: float
     input: float
@@ -46,6 +49,7 @@ def price(record: UsageRecord, model: str | None = None) -> Price | None:
         cost, input_cost = _overfull_cost(record, book)
     return Price(
         vendor=answer.provider.id,
+        model=_name_at_vendor(record.provider, model or record.model),
         cost=cost,
         input_cost=input_cost,
         input=input_rate,
@@ -57,16 +61,29 @@ def price(record: UsageRecord, model: str | None = None) -> Price | None:
     )
 
 
+@cache
 def is_list_price(label: str) -> bool:
     """Whether calls under this provider label are priced by their model alone."""
-    return _provider_id(label) is None
+    is_known = find_provider_by_id(get_snapshot().providers, label) is not None
+    return label in flat_rate_labels() or not is_known
 
 
 @cache
-def _provider_id(label: str) -> str | None:
-    if label in flat_rate_labels() or find_provider_by_id(get_snapshot().providers, label) is None:
-        return None
-    return label
+def _provider_ids(label: str, model: str) -> tuple[str | None, ...]:
+    """What to ask genai_prices for, in turn: the label's own provider, or whose model it is."""
+    if label in flat_rate_labels():
+        return (None, label)
+    if _name_at_vendor(label, model) != model:
+        return (label,)
+    return (None,) if is_list_price(label) else (label,)
+
+
+def _name_at_vendor(label: str, model: str) -> str:
+    """The model's own name: one gateway writes the provider in front of it."""
+    provider, slash, name = model.partition("/")
+    if label == "litellm" and slash and find_provider_by_id(get_snapshot().providers, provider):
+        return name
+    return model
 
 
 def _answer(record: UsageRecord, model: str) -> tuple[PriceCalculation, bool]:
@@ -84,12 +101,17 @@ def _answer(record: UsageRecord, model: str) -> tuple[PriceCalculation, bool]:
 
 
 def _ask(record: UsageRecord, model: str, usage: Usage) -> PriceCalculation:
-    return calc_price(
-        usage,
-        model,
-        provider_id=_provider_id(record.provider),
-        genai_request_timestamp=record.ts,
-    )
+    *others, last = _provider_ids(record.provider, model)
+    for provider in others:
+        with suppress(LookupError):
+            return _calculate(record, model, usage, provider)
+    return _calculate(record, model, usage, last)
+
+
+def _calculate(
+    record: UsageRecord, model: str, usage: Usage, provider: str | None
+) -> PriceCalculation:
+    return calc_price(usage, model, provider_id=provider, genai_request_timestamp=record.ts)
 
 
 def _overfull_cost(record: UsageRecord, book: ModelPrice) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from tests.detectors.reference.wastes import (
 
 def model_overkill(calls: Sequence[Call], limits: Thresholds) -> Iterator[Waste]:
     for group, members in groups(calls):
-        sibling = facts.sibling(members[0].price.vendor, members[0].record.model)
+        sibling = facts.sibling(members[0].price.vendor, members[0].price.model)
         answers = [call.completion for call in members]
         if sibling is None or len(members) < limits.d1_min_calls:
             continue
@@ -57,7 +57,7 @@ def missed_caching(calls: Sequence[Call], limits: Thresholds) -> Iterator[Waste]
 
 
 def _uncached_prefix(members: Sequence[Call], limits: Thresholds) -> Iterator[Waste]:
-    minimum = facts.minimum_cacheable(members[0].record.model)
+    minimum = facts.minimum_cacheable(members[0].price.model)
     if minimum > limits.d2_prefix_tokens:
         return
     by_hash: dict[str, list[Call]] = defaultdict(list)
@@ -74,7 +74,7 @@ def _uncached_prefix(members: Sequence[Call], limits: Thresholds) -> Iterator[Wa
 
 
 def _unhashed_prefix(members: Sequence[Call], limits: Thresholds) -> Iterator[Waste]:
-    model = members[0].record.model
+    model = members[0].price.model
     minimum = facts.minimum_cacheable(model)
     if not members[0].route or not facts.asks_for_caching(model):
         return

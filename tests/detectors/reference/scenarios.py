@@ -24,6 +24,7 @@ FLAGSHIPS = (
     ("google", "gemini-2.5-pro"),
     ("claude-code", "claude-opus-4-8"),
     ("house-gateway", "gpt-4.1"),
+    ("litellm", "openai/gpt-5"),
 )
 CLAUDES = (
     ("anthropic", "claude-sonnet-4-5"),
@@ -41,6 +42,7 @@ CHANGING_PRICES = (
     ("openai", "gpt-5.6-luna"),
     ("google", "gemini-4-argon"),
     ("copilot", "deepseek-reasoner"),
+    ("cursor", "grok-4.5-fast"),
 )
 SMALL = (
     ("openai", "gpt-5-nano"),
@@ -411,6 +413,6 @@ SHY = (
     repeated_prompt,
     repeated_prompt,
     oversized_caps,
-    oversized_caps,
+    unhashed_prefix,
     unhashed_prefix,
 )

@@ -18,7 +18,7 @@ RUNS = 20
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Several thousand calls, so that the engine shares the work out among its threads."""
     file = tmp_path_factory.mktemp("logs") / "calls.csv"
-    records = [record for seed in range(40) for record in draw_log(seed)]
+    records = [record for seed in range(16) for record in draw_log(seed)]
     file.write_bytes(logs.as_csv(records))
     return file
 
