@@ -59,38 +59,41 @@ _TIME_ORDER: Final = (
 )
 
 
-def price_records(records: Any, book: PriceBook) -> Calls:
-    """Records of the calls' schema with their prices, unpriced ones marked."""
+def read_labels(records: Any) -> Calls:
+    """Records of the calls' schema, their tag or endpoint as `route_label`, their time as a number.
+
+    Columns that no rule looks at are left out.
+    """
     calls: Calls = nw.from_native(records).lazy()
     if "at_us" not in calls.collect_schema().names():
         calls = calls.with_columns(nw.col("ts").dt.timestamp("us").alias("at_us"))
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
-    return price_calls(calls.select(*LABELS, "at_us", "request_id", "prefix_hash", *COUNTS), book)
+    return calls.select(*LABELS, "at_us", "request_id", "prefix_hash", *COUNTS)
 
 
-def number_groups(priced: Calls) -> Calls:
-    """The (route, provider, model) of the priced calls with their numbers, in order of label."""
-    groups = _numbered(priced.filter(nw.col("is_priced") == 1), "group", LABELS)
+def number_groups(labelled: Calls) -> Calls:
+    """Every (route, provider, model) with its number and that of its route, in order of label."""
+    groups = _numbered(labelled, "group", LABELS)
     routes = _numbered(groups, "route", LABELS[:1])
     return keep(groups.join(routes, on="route_label", how="inner"))
 
 
-def arrange(priced: Calls, groups: Calls) -> Calls:
+def arrange(labelled: Calls, groups: Calls, book: PriceBook) -> Calls:
     """The priced calls as the rules read them."""
-    calls = priced.filter(nw.col("is_priced") == 1)
-    prefixes = _numbered(calls, "rank", ["prefix_hash"])
+    prefixes = _numbered(labelled, "rank", ["prefix_hash"])
     # Hashes are numbered in their own order, so that the number can stand for it in time order.
     prefix = nw.when(nw.col("prefix_hash") != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
-    labelled = (
-        calls.join(groups, on=list(LABELS), how="inner")
+    calls = (
+        price_calls(labelled, book)
+        .join(groups, on=list(LABELS), how="inner")
         .join(prefixes, on="prefix_hash", how="inner")
         .with_columns(
             prefix.cast(nw.Int32).alias("prefix"),
             (nw.col("route_label") != "").cast(nw.Int8).alias("has_route"),
         )
     )
-    return keep(number_rows(labelled, "number", _TIME_ORDER, CALL_COLUMNS[1:]))
+    return keep(number_rows(calls, "number", _TIME_ORDER, CALL_COLUMNS[1:]))
 
 
 def _numbered(calls: Calls, name: str, labels: Sequence[str]) -> Calls:

@@ -82,7 +82,8 @@ def _pack(frame: pl.DataFrame, major: str, minor: str) -> pl.Expr | None:
     span = high - low + 1
     if (highest + 1) * span > _LARGEST:
         return None
-    return pl.col(major).cast(pl.Int64) * span + (pl.col(minor) - low)
+    packed: pl.Expr = pl.col(major).cast(pl.Int64) * span + (pl.col(minor) - low)
+    return packed
 
 
 def keep(calls: Calls) -> Calls:

@@ -1,35 +1,42 @@
 """The audit from end to end: a log in, the report document out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from typing import IO, Any, Self
+from typing import Self
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors import spend
-from detectors.calls import arrange, number_groups, price_records
+from detectors.calls import arrange, number_groups, read_labels
 from detectors.compose import clip_savings, compose_savings
-from detectors.contract import AuditSummary, PriceSource, Report, Thresholds, UsageRecord
-from detectors.engines import Calls, keep
+from detectors.contract import (
+    AuditSummary,
+    InvalidRows,
+    PriceSource,
+    Report,
+    Thresholds,
+    UnpricedModel,
+)
+from detectors.engines import Calls
 from detectors.errors import TooFewValidRowsError
 from detectors.evidence import iso_time
 from detectors.findings import write_findings
-from detectors.frames import UsageLog, drop_echoes, read
+from detectors.frames import Source, UsageLog, drop_echoes, read
 from detectors.impacts import Group, is_below_floor, measure
 from detectors.money import rounded, units, usd
 from detectors.prices.book import PriceBook
 from detectors.rules import DETECTORS
 
-Source = UsageLog | str | Path | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | pl.DataFrame
-
 _PCT_DECIMALS = 9
 
 
 def audit(
-    source: Source, *, prices: PriceBook | None = None, thresholds: Thresholds | None = None
+    source: Source | UsageLog,
+    *,
+    prices: PriceBook | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Report:
     """Audit a usage log: what it cost, where it was wasteful, and what to do about it.
 
@@ -54,7 +61,10 @@ def audit(
     log = source if isinstance(source, UsageLog) else read(source)
     if log.rows and log.valid_pct < thresholds.min_valid_pct:
         raise TooFewValidRowsError(log.valid_pct, thresholds.min_valid_pct)
-    return _Audit.of(log, prices or PriceBook(), thresholds).report()
+    frame, echoes = drop_echoes(log.frame)
+    records = _Records.of(frame, echoes, log.valid_pct, log.invalid)
+    del log  # A frame of a million calls is large, and only the one without echoes is needed.
+    return _Audit.of(frame, records, prices or PriceBook(), thresholds).report()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +74,13 @@ class _Records:
     count: int
     echoes: int
     valid_pct: float
+    invalid: InvalidRows
     overfull: int
     first_us: int | None
     last_us: int | None
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, echoes: int, valid_pct: float) -> Self:
+    def of(cls, frame: pl.DataFrame, echoes: int, valid_pct: float, invalid: InvalidRows) -> Self:
         cached = pl.col("cached_tokens") + pl.col("cache_write_tokens")
         first, last, overfull = frame.select(
             pl.col("ts").min().dt.timestamp("us").alias("first"),
@@ -80,6 +91,7 @@ class _Records:
             count=frame.height,
             echoes=echoes,
             valid_pct=valid_pct,
+            invalid=invalid,
             overfull=overfull,
             first_us=first,
             last_us=last,
@@ -97,26 +109,26 @@ class _Records:
 class _Audit:
     """A log whose calls are priced and in order."""
 
-    log: UsageLog
     records: _Records
-    priced: pl.DataFrame
     calls: pl.DataFrame
     groups: dict[int, Group]
+    unpriced: tuple[UnpricedModel, ...]
     book: PriceBook
     thresholds: Thresholds
 
     @classmethod
-    def of(cls, log: UsageLog, book: PriceBook, thresholds: Thresholds) -> Self:
-        frame, echoes = drop_echoes(log.frame)
-        priced = keep(price_records(frame, book))
-        labels = number_groups(priced)
-        calls = _polars(arrange(priced, labels))
+    def of(
+        cls, frame: pl.DataFrame, records: _Records, book: PriceBook, thresholds: Thresholds
+    ) -> Self:
+        labelled = read_labels(frame)
+        labels = number_groups(labelled)
+        calls = _polars(arrange(labelled, labels, book))
+        groups = spend.find_groups(calls, _polars(labels))
         return cls(
-            log=log,
-            records=_Records.of(frame, echoes, log.valid_pct),
-            priced=_polars(priced),
+            records=records,
             calls=calls,
-            groups=spend.find_groups(calls, _polars(labels)),
+            groups=groups,
+            unpriced=spend.count_unpriced(frame, groups.values()),
             book=book,
             thresholds=thresholds,
         )
@@ -135,8 +147,8 @@ class _Audit:
             spend_by_model=spend.by_model(groups),
             spend_by_route=spend.by_route(groups),
             spend_by_day=spend.by_day(self.calls),
-            unpriced=spend.count_unpriced(self.priced),
-            invalid_rows=self.log.invalid,
+            unpriced=self.unpriced,
+            invalid_rows=self.records.invalid,
             prices=PriceSource(source=self.book.source, version=self.book.version),
             thresholds=self.thresholds,
         )
@@ -166,10 +178,15 @@ class _Audit:
             projected_spend_usd=rounded(total * months),
             savings_pct=round(float(saved / total * 100), _PCT_DECIMALS) if total else 0.0,
             projected_savings_usd=rounded(saved * months),
-            equiv_spend=spend.is_equivalent(self.priced),
+            equiv_spend=any(self._is_equivalent(group) for group in self.groups.values()),
             below_floor=below_floor,
             overfull_records=records.overfull,
         )
+
+    def _is_equivalent(self, group: Group) -> bool:
+        """Whether the group's dollars are a list price for what was not billed so."""
+        listing = self.book.find_listing(group.provider, group.model)
+        return listing is not None and listing.is_equivalent
 
 
 def _sum_savings(found: Sequence[pl.DataFrame]) -> Decimal:

@@ -78,18 +78,15 @@ def _date(day: int) -> str:
     return (EPOCH + timedelta(days=day)).date().isoformat()
 
 
-def is_equivalent(priced: pl.DataFrame) -> bool:
-    """Whether the dollars of any call are the vendor's list price for what was not billed so."""
-    calls = priced.filter(pl.col("is_priced") == 1)
-    return 1 in calls["is_equivalent"]
-
-
-def count_unpriced(priced: pl.DataFrame) -> tuple[UnpricedModel, ...]:
-    """Models without a known rate, those with most calls first, ties by name."""
-    counts = (
-        priced.filter(pl.col("is_priced") == 0)
-        .group_by("provider", "model")
-        .agg(pl.len().alias("calls"))
-    )
-    lines = [UnpricedModel(**row) for row in counts.iter_rows(named=True)]
-    return tuple(sorted(lines, key=lambda line: (-line.calls, line.provider, line.model)))
+def count_unpriced(frame: pl.DataFrame, groups: Iterable[Group]) -> tuple[UnpricedModel, ...]:
+    """Models with calls of unknown rates, those with most such calls first, ties by name."""
+    priced = {name: calls for name, calls, _ in _sum(groups, lambda g: (g.provider, g.model))}
+    counts = frame.group_by("provider", "model").agg(pl.len().alias("calls"))
+    lines = [
+        UnpricedModel(
+            provider=provider, model=model, calls=calls - priced.get((provider, model), 0)
+        )
+        for provider, model, calls in counts.iter_rows()
+    ]
+    unpriced = (line for line in lines if line.calls)
+    return tuple(sorted(unpriced, key=lambda line: (-line.calls, line.provider, line.model)))

@@ -39,8 +39,6 @@ _CELL_SCHEMA = {
     "period": pl.Int32,
     "daytime": pl.Int32,
     "length": pl.Int32,
-    "is_priced": pl.Int8,
-    "is_equivalent": pl.Int8,
     "cache_minimum": pl.Int64,
     "asks_for_caching": pl.Int8,
     "has_sibling": pl.Int8,
@@ -53,12 +51,12 @@ _NO_RATES = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write
 def price_calls(calls: Calls, book: PriceBook) -> Calls:
     """The calls with what they cost and what their rates mean to the detectors.
 
-    Added are `is_priced` (0 where the rates are unknown, and then every dollar column is
-    meaningless), `is_equivalent`, `cost_usd`, `input_usd_per_token` (the input part of the cost
-    over the prompt tokens, 0 without any), `read_discount_usd` and `write_premium_usd` (what a
-    token read from the cache saves, or written to it adds), `has_cache_read`, `cache_minimum`,
-    `asks_for_caching` and `sibling_saving_usd` (cost less the cost at the rates of the sibling in
-    the ladder, 0 where there is none or it is not the cheaper one).
+    Calls whose rates are unknown are left out: an unknown rate is no price, and never zero. Added
+    are `cost_usd`, `input_usd_per_token` (the input part of the cost over the prompt tokens, 0
+    without any), `read_discount_usd` and `write_premium_usd` (what a token read from the cache
+    saves, or written to it adds), `has_cache_read`, `cache_minimum`, `asks_for_caching` and
+    `sibling_saving_usd` (cost less the cost at the rates of the sibling in the ladder, 0 where
+    there is none or it is not the cheaper one).
     """
     pairs = _rows(
         calls.group_by(*_LABELS).agg(
@@ -72,7 +70,8 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
     cells = pairs if grid.is_plain else _rows(numbered.select(*_CELL).unique())
     firsts = {(pair["provider"], pair["model"]): _moment(pair["first"]) for pair in pairs}
     priced = [_price_cell(cell, book, grid, firsts) for cell in cells]
-    table = place_beside(calls, pl.DataFrame(priced, schema=_CELL_SCHEMA))
+    known = [cell for cell in priced if cell is not None]
+    table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA))
     return _spend(numbered.join(table, on=_CELL, how="inner")).drop(
         "period",
         "daytime",
@@ -149,23 +148,23 @@ def _count(conditions: Iterable[nw.Expr]) -> nw.Expr:
 
 def _price_cell(
     cell: dict[str, Any], book: PriceBook, grid: _Grid, firsts: dict[tuple[str, str], datetime]
-) -> dict[str, Any]:
-    """The row of the join table for one cell."""
+) -> dict[str, Any] | None:
+    """The row of the join table for one cell; none where the rates are unknown."""
     provider, model = cell["provider"], cell["model"]
     key = {name: cell.get(name, 0) for name in _CELL}
     at = grid.moment(key["period"], key["daytime"], firsts[provider, model])
     tokens = grid.tokens(key["length"])
     listing = book.find_listing(provider, model)
     rates = None if listing is None else listing.find_rates(at, tokens)
-    sibling = None if listing is None else _find_sibling_rates(listing, at, tokens)
+    if listing is None or rates is None:
+        return None
+    sibling = _find_sibling_rates(listing, at, tokens)
     return {
         **key,
-        "is_priced": int(rates is not None),
-        "is_equivalent": int(listing is not None and listing.is_equivalent),
         "cache_minimum": cache_minimum(model),
         "asks_for_caching": int(asks_for_caching(model)),
         "has_sibling": int(sibling is not None),
-        **_columns("", rates or _NO_RATES),
+        **_columns("", rates),
         **_columns(_SIBLING, sibling or _NO_RATES),
     }
 
