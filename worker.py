@@ -94,7 +94,8 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
         with engine.begin() as connection:
             fail_audit(connection, claim, str(error))
     except Exception:
-        _give_back(engine, claim, config.max_starts)
+        if _give_back(engine, claim, config.max_starts):
+            _delete_frames(blobs, [claim.frame_key])
         raise
     else:
         log.info("audit_done", records=outcome.report.audit.records)
@@ -107,7 +108,8 @@ def _audit(engine: Engine, claim: Claim, lease: HeldLease, blob: bytes) -> Outco
 
     log = from_records(decode_records(blob))
     with engine.begin() as connection:
-        note_valid_pct(connection, claim, log.valid_pct)
+        if not note_valid_pct(connection, claim, log.valid_pct):
+            raise LeaseLostError
     report = detectors.audit(log)
     lease.check()
     frame = io.BytesIO()
@@ -158,17 +160,20 @@ def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:
     return own | {name: getattr(finding, name) for name in columns if name not in own}
 
 
-def _give_back(engine: Engine, claim: Claim, max_starts: int) -> None:
-    """Let another start follow, or end the audit after the last one."""
+def _give_back(engine: Engine, claim: Claim, max_starts: int) -> bool:
+    """Let another start follow, or end the audit after the last one.
+
+    False where the audit is no longer this claim's, or perhaps even published.
+    """
     try:
         with engine.begin() as connection:
             if claim.start < max_starts:
-                give_back(connection, claim)
-            else:
-                fail_audit(connection, claim, gave_up_message(max_starts))
+                return give_back(connection, claim)
+            return fail_audit(connection, claim, gave_up_message(max_starts))
     except SQLAlchemyError as error:
         # The lease runs out instead.
         _log.warning("audit_not_given_back", error_type=type(error).__name__)
+        return False
 
 
 def _delete_frames(blobs: BlobStore, keys: list[str]) -> None:

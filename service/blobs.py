@@ -5,13 +5,11 @@ Keys are made by the service alone, from ids of its own; nothing a caller sends 
 
 import os
 import re
-import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -152,13 +150,15 @@ class S3Blobs(BlobStore):
             self._store.put(_checked(key), data)
 
     def open(self, key: str) -> BinaryIO:
-        # Handed to the caller, who closes it; big ones spill to a file without a name.
-        file = cast(BinaryIO, SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115
-        with _as_blob_errors(key):
-            for chunk in self._store.get(_checked(key)):
-                shutil.copyfileobj(BytesIO(chunk), file)
-        file.seek(0)
-        return file
+        with ExitStack() as stack, _as_blob_errors(key):
+            chunks = self._store.get(_checked(key))
+            # Big ones spill to a file without a name.
+            file = stack.enter_context(SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))
+            for chunk in chunks:
+                file.write(memoryview(chunk))
+            file.seek(0)
+            stack.pop_all()  # the caller closes it
+        return cast(BinaryIO, file)
 
     def delete(self, key: str) -> None:
         try:

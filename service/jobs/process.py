@@ -5,6 +5,7 @@ never even imports, Polars or obstore.
 """
 
 import logging
+import os
 import signal
 import time
 from contextlib import suppress
@@ -27,6 +28,8 @@ from service.logs import configure_logging, get_logger
 _WORKER_TTL_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 2.0
 _RECONNECT_SECONDS: Final = 1.0
+# Audits wait in a queue anyway; beside them, the web and the database come first.
+_NICENESS: Final = 10
 
 _log = get_logger(__name__)
 
@@ -91,6 +94,7 @@ def run_worker(config: Config) -> None:
     """
     configure_logging(config.log_level)
     logging.getLogger("rq.worker").setLevel(logging.WARNING)
+    os.nice(_NICENESS)
     # Every fork inherits what is imported by now, and need not import it again.
     import_module("worker").prepare()
     _log.info("worker_started")

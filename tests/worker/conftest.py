@@ -1,12 +1,16 @@
 """One running service for the tests of this folder, mended after each, and the stress table."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.worker.promises import Note
-from tests.worker.system import System, new_folder, remove_folder
+from tests.worker.system import System
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
 SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}
@@ -14,14 +18,29 @@ SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}
 _results: list[tuple[str, int, int]] = []
 
 
-@pytest.fixture(scope="session")
-def running_system() -> Iterator[System]:
-    folder = new_folder()
+@contextmanager
+def started_system(**options: Any) -> Iterator[System]:
+    # A short path that PostgreSQL's user may pass through, unlike pytest's own folders.
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-system-"))
+    folder.chmod(0o711)
     try:
-        with System(folder, **SHORT) as system:
+        with System(folder, **options) as system:
             yield system
     finally:
-        remove_folder(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def running_system() -> Iterator[System]:
+    with started_system(**SHORT) as system:
+        yield system
+
+
+@pytest.fixture
+def default_system() -> Iterator[System]:
+    """The default lease, and a worker for each of three ways to die and one to spare."""
+    with started_system(workers=4) as system:
+        yield system
 
 
 @pytest.fixture

@@ -1,32 +1,31 @@
 """The whole service as processes of their own, each of which a test can kill."""
 
-import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import psutil
 import requests
 from redis import Redis
-from sqlalchemy import Row, create_engine, text
+from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from service.commands.account import create_account, mint_ingest_key
 from service.db import migrate
 from service.embedded import EmbeddedServers
+from tests.worker.records import Records
+from tests.worker.traffic import batch
+from tests.worker.waiting import kill, wait_until
 
 ROOT: Final = Path(__file__).parents[2]
 UNLIMITED: Final = "1000000"
@@ -44,7 +43,7 @@ class RunningJob:
     pid: int
 
 
-class System:
+class System(Records):
     """Servers of its own, the web, workers and a sweeper, under one folder.
 
     `settings` are the service's, by their environment names; limits that tests would hit are off.
@@ -85,7 +84,7 @@ class System:
         self.key = self.new_key("first@example.com")
         for name in self.process_names():
             self.start_process(name)
-        self.wait_until(self.is_ready, 30)
+        wait_until(self.is_ready, 30)
 
     def stop(self) -> None:
         for process in self.processes.values():
@@ -204,7 +203,7 @@ class System:
         for name, process in self.processes.items():
             if process.poll() is not None:
                 self.start_process(name)
-        self.wait_until(self.is_ready, 30)
+        wait_until(self.is_ready, 30)
 
     # Audits that run
 
@@ -227,7 +226,7 @@ class System:
             jobs = self.running_jobs()
             return next((job for job in jobs if audit_id in (None, job.audit_id)), None)
 
-        found: RunningJob = self.wait_until(find, seconds)
+        found: RunningJob = wait_until(find, seconds)
         return found
 
     def worker_of(self, job: RunningJob) -> str | None:
@@ -274,43 +273,6 @@ class System:
             results = pool.map(lambda _: self.ingest(1, records), range(count))
             return [audit_id for audit_ids in results for audit_id in audit_ids]
 
-    # State
-
-    def rows(self, query: str, **values: Any) -> Sequence[Row[*tuple[Any, ...]]]:
-        with self.engine.connect() as connection:
-            return connection.execute(text(query), values).all()
-
-    def execute(self, statement: str, **values: Any) -> None:
-        with self.engine.begin() as connection:
-            connection.execute(text(statement), values)
-
-    def audit(self, audit_id: str) -> Row[*tuple[Any, ...]]:
-        return self.rows("SELECT * FROM audits WHERE id = :id", id=audit_id)[0]
-
-    def statuses(self) -> dict[str, int]:
-        return dict(self.rows("SELECT status, count(*) FROM audits GROUP BY 1"))
-
-    def wait_done(self, audit_ids: Iterable[str], seconds: float) -> None:
-        """Until every audit is done; raises with the statuses of those that are not."""
-        ids = list(audit_ids)
-        query = "SELECT id, status, starts FROM audits WHERE id = ANY(:ids) AND status <> 'done'"
-        deadline = time.monotonic() + seconds
-        while left := self.rows(query, ids=ids):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not done after {seconds} s: {left[:5]} of {len(left)}")
-            time.sleep(0.05)
-
-    def wait_until(self, condition: Callable[[], Any], seconds: float) -> Any:
-        return wait_until(condition, seconds)
-
-    def reports_of(self, audit_ids: Iterable[str]) -> dict[str, int]:
-        """How many reports each audit has."""
-        query = (
-            "SELECT audits.id, count(reports.audit_id) FROM audits LEFT JOIN reports"
-            " ON reports.audit_id = audits.id WHERE audits.id = ANY(:ids) GROUP BY 1"
-        )
-        return dict(self.rows(query, ids=list(audit_ids)))
-
     def _pids_of_ours(self) -> list[int]:
         """What is left of our processes: jobs whose worker was killed."""
         left = []
@@ -323,52 +285,7 @@ class System:
         return left
 
 
-def batch(records: int, seed: int = 0) -> bytes:
-    """An ingest body of calls that are alike but for their times and ids."""
-    calls = [
-        {
-            "ts": f"2026-10-{1 + number % 14:02d}T12:{number // 60 % 60:02d}:{number % 60:02d}Z",
-            "provider": "openai",
-            "model": "gpt-4o",
-            "prompt_tokens": 900 + number % 50,
-            "completion_tokens": 60 + number % 20,
-            "request_id": f"{seed}-{number}",
-            "tag": f"route-{number % 3}",
-        }
-        for number in range(records)
-    ]
-    return json.dumps({"records": calls}).encode()
-
-
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
-
-def kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def wait_until(condition: Callable[[], Any], seconds: float) -> Any:
-    """What the condition returns once it is true; raises after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"still not so after {seconds} s")
-        time.sleep(0.02)
-    return found
-
-
-def new_folder() -> Path:
-    """A folder with a short path that PostgreSQL's user may pass through."""
-    folder = Path(tempfile.mkdtemp(prefix="tallystick-system-"))
-    folder.chmod(0o711)
-    return folder
-
-
-def remove_folder(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

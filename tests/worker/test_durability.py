@@ -11,7 +11,8 @@ import requests
 
 from detectors.formats import decode_records
 from tests.worker.promises import Note, at_both_scales, scaled
-from tests.worker.system import System, batch
+from tests.worker.system import System
+from tests.worker.traffic import batch
 
 RECORDS = 10
 RECOVERY_SECONDS = 10.0

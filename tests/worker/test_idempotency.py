@@ -3,7 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.worker.promises import Note
-from tests.worker.system import System, batch
+from tests.worker.system import System
+from tests.worker.traffic import batch
 
 CONCURRENT = 100
 

@@ -4,26 +4,12 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
-
-import psutil
-import pytest
 
 from tests.worker.promises import Note, at_both_scales, scaled
-from tests.worker.system import RunningJob, System, kill, new_folder, remove_folder, wait_until
+from tests.worker.system import RunningJob, System
+from tests.worker.waiting import kill, wait_until, wait_until_ended
 
 DETECTION_SECONDS = 60.0
-
-
-@pytest.fixture
-def default_system() -> Iterator[System]:
-    """The service with its default lease, and a worker for each way to die and one to spare."""
-    folder = new_folder()
-    try:
-        with System(folder, workers=4) as system:
-            yield system
-    finally:
-        remove_folder(folder)
 
 
 def test_a_dead_worker_is_noticed_within_60_seconds_by_default(default_system: System) -> None:
@@ -124,18 +110,6 @@ def kill_parts(system: System, job: RunningJob, parts: tuple[str, ...]) -> None:
         kill(job.pid)
     if "worker" in parts and worker is not None:
         system.start_process(worker)
-
-
-def wait_until_ended(pid: int) -> None:
-    """Until the process runs no more; a zombie that nobody waits for does not run."""
-
-    def has_ended() -> bool:
-        try:
-            return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-        except psutil.NoSuchProcess:
-            return True
-
-    wait_until(has_ended, 20)
 
 
 def _breakages(share: float) -> list[tuple[str, ...] | str]:

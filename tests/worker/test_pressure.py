@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import requests
 
 from tests.worker.promises import Note, at_both_scales, scaled
-from tests.worker.system import System, batch
+from tests.worker.system import System
+from tests.worker.traffic import batch
 
 LONGEST_SECONDS = 10.0
 EXPECTED = {201, 429, 503}

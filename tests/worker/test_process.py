@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.system import System, wait_until
+from tests.worker.system import System
+from tests.worker.waiting import wait_until
 
 
 def test_its_parent_has_one_thread_and_no_dataframe_library(system: System) -> None:

@@ -10,7 +10,9 @@ from rq import Callback, Queue
 from rq.serializers import DefaultSerializer, JSONSerializer
 
 from tests.worker.promises import Note, at_both_scales, scaled
-from tests.worker.system import System, batch, wait_until
+from tests.worker.system import System
+from tests.worker.traffic import batch
+from tests.worker.waiting import wait_until
 
 
 @at_both_scales

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.worker.promises import Note, at_both_scales
-from tests.worker.system import System, wait_until
+from tests.worker.system import System
+from tests.worker.waiting import wait_until
 
 INGEST_QUEUE = "rq:queue:ingest"
 
