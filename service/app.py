@@ -31,6 +31,7 @@ def create_app(config: Config | None = None) -> Flask:
     configure_logging(config.log_level)
     app = Flask("service", template_folder=str(_TEMPLATES))
     app.url_map.merge_slashes = False  # it would redirect to whatever the Host header names
+    app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]

@@ -58,8 +58,6 @@ def init_extensions(app: Flask, config: Config) -> None:
         RATELIMIT_STORAGE_OPTIONS=_redis_options(config),
     )
     limiter.init_app(app)
-    # A limiter that was bound before starts anew with this application's storage.
-    limiter._storage_dead = False
 
 
 def current_config() -> Config:

@@ -35,4 +35,7 @@ def _secure(response: Response) -> Response:
     response.headers.update(_HEADERS)
     if is_api_path(request.path):
         response.headers["Cache-Control"] = "no-store"
+    elif request.path.startswith("/r/"):
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["X-Robots-Tag"] = "noindex, nofollow"
     return response

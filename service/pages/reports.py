@@ -27,7 +27,4 @@ def report(token: str) -> Response:
         raise NotFoundError
     row = session.get(ReportRow, audit_id)
     page = print_waiting(audit) if row is None else print_report(audit, row.document)
-    response = Response(page, mimetype="text/html")
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Robots-Tag"] = "noindex, nofollow"
-    return response
+    return Response(page, mimetype="text/html")

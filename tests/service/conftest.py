@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.app import create_app
 from service.config import Config
 from service.db import make_engine
+from service.extensions import limiter
 from tests.service.live import LiveService, start_live_service, stop_live_service
 from tests.service.scenes import Tenant, add_tenant
 
@@ -68,6 +69,7 @@ def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[...,
     def make(**settings: object) -> Flask:
         app = create_app(replace(config, **settings))  # type: ignore[arg-type]
         app.extensions["sessions"] = sessions
+        limiter._storage_dead = False  # what an earlier test's application may have found
         return app
 
     return make

@@ -72,6 +72,7 @@ def test_another_encoding_is_not_supported(
         gzip.compress(PLAIN)[:-8] + bytes(8),
         zlib.compress(PLAIN),
     ],
+    ids=["empty", "plain", "cut", "short", "tail", "twice", "checksum", "zlib"],
 )
 def test_broken_gzip_is_a_bad_request(client: FlaskClient, tenant: Tenant, body: bytes) -> None:
     error_of(_post(client, tenant, body, "gzip"), 400, "bad_request")

@@ -91,3 +91,15 @@ def test_a_key_is_remembered_as_long_as_its_audit(
     db_session.execute(delete(Audit).where(Audit.id == audit_id))
     db_session.commit()
     assert _post(client, tenant, "k").status_code == 201
+
+
+def test_a_key_that_is_taken_between_the_look_and_the_claim_is_a_replay(
+    client: FlaskClient, tenant: Tenant, blobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _post(client, tenant, "k")
+    # As if the first request had committed just after the second looked.
+    monkeypatch.setattr("service.api.idempotency.find_replay", lambda *_: None)
+    second = _post(client, tenant, "k")
+    assert second.status_code == 200
+    assert second.get_json() == {"audit_id": first.get_json()["audit_id"], "replayed": True}
+    assert len(list(blobs.rglob("*.jsonl"))) == 1

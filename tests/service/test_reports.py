@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import msgspec
 import pytest
 import time_machine
 from flask import Flask
@@ -16,82 +15,20 @@ from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from detectors.contract import (
-    AuditSummary,
-    Finding,
-    InvalidRow,
     InvalidRows,
-    PriceSource,
     Report,
     SpendByModel,
-    Thresholds,
     UnpricedModel,
 )
 from service.config import Config
 from service.models import Audit, ReportRow
 from service.reports.html import percent, usd, whole_usd
 from service.tokens import sign_report
+from tests.service.documents import make_finding, make_report, make_summary
 from tests.service.scenes import Tenant
 
 SIGNED_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MARKUP = "<script>alert(1)</script>"
-
-
-def _finding(rank: int, **fields: object) -> Finding:
-    values: dict[str, object] = {
-        "id": f"d1-{rank:03d}",
-        "detector": "d1_model_overkill",
-        "kind": "",
-        "route": "support-bot",
-        "provider": "openai",
-        "model": "gpt-4o",
-        "calls": 1200,
-        "severity": "high",
-        "confidence": "ESTIMATED",
-        "monthly_cost_impact_usd": Decimal("812.5"),
-        "observed_cost_impact_usd": Decimal("380"),
-        "fix": "Try gpt-4o-mini on this route.",
-        **fields,
-    }
-    return msgspec.convert(values, Finding)
-
-
-def _summary(**fields: object) -> AuditSummary:
-    values: dict[str, object] = {
-        "records": 4800,
-        "valid_pct": 99.5,
-        "echoes_dropped": 12,
-        "observed_days": 14,
-        "first_call": "2026-02-01T00:00:03Z",
-        "last_call": "2026-02-14T23:59:01Z",
-        "total_spend_usd": Decimal("1234.56"),
-        "projected_spend_usd": Decimal("2645.49"),
-        "savings_pct": 31.25,
-        "projected_savings_usd": Decimal("826.72"),
-        "equiv_spend": False,
-        "below_floor": 3,
-        **fields,
-    }
-    return msgspec.convert(values, AuditSummary)
-
-
-def _report(**fields: object) -> Report:
-    reasons = {"prompt_tokens must be a whole number": 24}
-    first = (InvalidRow(line=7, reason="prompt_tokens must be a whole number"),)
-    models = (SpendByModel(provider="openai", model="gpt-4o", calls=1200, spend_usd=Decimal(900)),)
-    unpriced = (UnpricedModel(provider="acme", model="house-model", calls=40),)
-    values: dict[str, object] = {
-        "audit": _summary(),
-        "findings": (_finding(1),),
-        "spend_by_model": models,
-        "spend_by_route": (),
-        "spend_by_day": (),
-        "unpriced": unpriced,
-        "invalid_rows": InvalidRows(count=24, reasons=reasons, first=first),
-        "prices": PriceSource(source="genai-prices", version="0.2.3"),
-        "thresholds": Thresholds(),
-        **fields,
-    }
-    return Report(**values)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -131,7 +68,7 @@ def _text(response: TestResponse) -> str:
 def test_the_page_prints_the_report(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    response = _get(client, config, add_report(_report()))
+    response = _get(client, config, add_report(make_report()))
     assert response.status_code == 200
     assert response.mimetype == "text/html"
     page = _text(response)
@@ -157,28 +94,30 @@ def test_the_page_prints_the_report(
 def test_a_report_that_lacks_valid_rows_says_so_at_its_top(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    page = _text(_get(client, config, add_report(_report(audit=_summary(valid_pct=94.9)))))
+    page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=94.9)))))
     assert "Only 94.9 % of the rows could be read" in page
-    page = _text(_get(client, config, add_report(_report(audit=_summary(valid_pct=95.0)))))
+    page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=95.0)))))
     assert "of the rows could be read. The numbers" not in page
 
 
 def test_equivalent_spend_is_told_from_a_bill(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    page = _text(_get(client, config, add_report(_report(audit=_summary(equiv_spend=True)))))
+    page = _text(
+        _get(client, config, add_report(make_report(audit=make_summary(equiv_spend=True))))
+    )
     assert "not a bill" in page
 
 
 def test_an_empty_report_still_reads_well(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    nothing = _summary(
+    nothing = make_summary(
         records=0, first_call=None, last_call=None, observed_days=1, below_floor=0,
         total_spend_usd=Decimal(0), projected_spend_usd=Decimal(0), savings_pct=0.0,
         projected_savings_usd=Decimal(0), echoes_dropped=0, valid_pct=100.0,
     )  # fmt: skip
-    empty = _report(
+    empty = make_report(
         audit=nothing,
         findings=(),
         spend_by_model=(),
@@ -194,16 +133,16 @@ def test_an_empty_report_still_reads_well(
 def test_a_finding_without_dollars_claims_none(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    silent = _finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
-    page = _text(_get(client, config, add_report(_report(findings=(silent,)))))
+    silent = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
+    page = _text(_get(client, config, add_report(make_report(findings=(silent,)))))
     assert "informational" in page
 
 
 def test_a_page_of_thousands_of_findings_stays_one_page(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    many = tuple(_finding(rank) for rank in range(1, 3001))
-    response = _get(client, config, add_report(_report(findings=many)))
+    many = tuple(make_finding(rank) for rank in range(1, 3001))
+    response = _get(client, config, add_report(make_report(findings=many)))
     assert "These are the 100 largest of 3,000" in _text(response)
     assert len(response.data) < 200_000
 
@@ -211,10 +150,10 @@ def test_a_page_of_thousands_of_findings_stays_one_page(
 def test_markup_in_labels_stays_text(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    finding = _finding(1, route=MARKUP, model=MARKUP, fix=MARKUP, severity=MARKUP)
+    finding = make_finding(1, route=MARKUP, model=MARKUP, fix=MARKUP, severity=MARKUP)
     models = (SpendByModel(provider=MARKUP, model=MARKUP, calls=1, spend_usd=Decimal(1)),)
     unpriced = (UnpricedModel(provider=MARKUP, model=MARKUP, calls=1),)
-    report = _report(findings=(finding,), spend_by_model=models, unpriced=unpriced)
+    report = make_report(findings=(finding,), spend_by_model=models, unpriced=unpriced)
     assert b"<script" not in _get(client, config, add_report(report)).data
 
 
@@ -237,10 +176,10 @@ def test_a_failed_audit_says_why(
 def test_the_page_leaks_nothing_through_its_headers(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    headers = _get(client, config, add_report(_report())).headers
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["Referrer-Policy"] == "no-referrer"
-    assert "noindex" in headers["X-Robots-Tag"]
+    for response in (_get(client, config, add_report(make_report())), client.get("/r/nothing")):
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+        assert "noindex" in response.headers["X-Robots-Tag"]
 
 
 def test_a_token_of_a_deleted_audit_is_not_found(client: FlaskClient, config: Config) -> None:
@@ -251,7 +190,7 @@ def test_a_token_of_a_deleted_audit_is_not_found(client: FlaskClient, config: Co
 def test_a_link_lives_thirty_days_to_the_second(
     client: FlaskClient, config: Config, add_report: AddReport, seconds: int, status: int
 ) -> None:
-    audit_id = add_report(_report())
+    audit_id = add_report(make_report())
     with time_machine.travel(SIGNED_AT, tick=False):
         token = sign_report(config.secret_key, audit_id)
     with time_machine.travel(SIGNED_AT + timedelta(days=30, seconds=seconds), tick=False):
@@ -262,14 +201,14 @@ def test_a_link_from_the_future_is_not_found(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
     with time_machine.travel(datetime.now(UTC) + timedelta(days=1), tick=False):
-        token = sign_report(config.secret_key, add_report(_report()))
+        token = sign_report(config.secret_key, add_report(make_report()))
     assert client.get(f"/r/{token}").status_code == 404
 
 
 def test_a_thousand_mutations_of_a_token_are_not_found(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
-    token = sign_report(config.secret_key, add_report(_report()))
+    token = sign_report(config.secret_key, add_report(make_report()))
     assert client.get(f"/r/{token}").status_code == 200
     mutations = _mutations(token, 1000)
     pages = {_without_id(client.get(f"/r/{one}")) for one in mutations}
@@ -297,7 +236,7 @@ def _without_id(response: TestResponse) -> tuple[int, bytes]:
 
 
 def test_a_token_of_another_secret_is_not_found(client: FlaskClient, add_report: AddReport) -> None:
-    token = sign_report("another secret of 32 characters or so", add_report(_report()))
+    token = sign_report("another secret of 32 characters or so", add_report(make_report()))
     assert client.get(f"/r/{token}").status_code == 404
 
 
@@ -306,7 +245,7 @@ def test_the_links_days_are_a_setting(
 ) -> None:
     client = make_app(report_link_days=1).test_client()
     with time_machine.travel(datetime.now(UTC) - timedelta(days=2), tick=False):
-        token = sign_report(config.secret_key, add_report(_report()))
+        token = sign_report(config.secret_key, add_report(make_report()))
     assert client.get(f"/r/{token}").status_code == 404
 
 

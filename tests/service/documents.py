@@ -1,0 +1,75 @@
+"""Report documents to print: a full one, with any part changed."""
+
+from decimal import Decimal
+
+import msgspec
+
+from detectors.contract import (
+    AuditSummary,
+    Finding,
+    InvalidRow,
+    InvalidRows,
+    PriceSource,
+    Report,
+    SpendByModel,
+    Thresholds,
+    UnpricedModel,
+)
+
+
+def make_finding(rank: int, **fields: object) -> Finding:
+    values: dict[str, object] = {
+        "id": f"d1-{rank:03d}",
+        "detector": "d1_model_overkill",
+        "kind": "",
+        "route": "support-bot",
+        "provider": "openai",
+        "model": "gpt-4o",
+        "calls": 1200,
+        "severity": "high",
+        "confidence": "ESTIMATED",
+        "monthly_cost_impact_usd": Decimal("812.5"),
+        "observed_cost_impact_usd": Decimal("380"),
+        "fix": "Try gpt-4o-mini on this route.",
+        **fields,
+    }
+    return msgspec.convert(values, Finding)
+
+
+def make_summary(**fields: object) -> AuditSummary:
+    values: dict[str, object] = {
+        "records": 4800,
+        "valid_pct": 99.5,
+        "echoes_dropped": 12,
+        "observed_days": 14,
+        "first_call": "2026-02-01T00:00:03Z",
+        "last_call": "2026-02-14T23:59:01Z",
+        "total_spend_usd": Decimal("1234.56"),
+        "projected_spend_usd": Decimal("2645.49"),
+        "savings_pct": 31.25,
+        "projected_savings_usd": Decimal("826.72"),
+        "equiv_spend": False,
+        "below_floor": 3,
+        **fields,
+    }
+    return msgspec.convert(values, AuditSummary)
+
+
+def make_report(**fields: object) -> Report:
+    reasons = {"prompt_tokens must be a whole number": 24}
+    first = (InvalidRow(line=7, reason="prompt_tokens must be a whole number"),)
+    models = (SpendByModel(provider="openai", model="gpt-4o", calls=1200, spend_usd=Decimal(900)),)
+    unpriced = (UnpricedModel(provider="acme", model="house-model", calls=40),)
+    values: dict[str, object] = {
+        "audit": make_summary(),
+        "findings": (make_finding(1),),
+        "spend_by_model": models,
+        "spend_by_route": (),
+        "spend_by_day": (),
+        "unpriced": unpriced,
+        "invalid_rows": InvalidRows(count=24, reasons=reasons, first=first),
+        "prices": PriceSource(source="genai-prices", version="0.2.3"),
+        "thresholds": Thresholds(),
+        **fields,
+    }
+    return Report(**values)  # type: ignore[arg-type]
