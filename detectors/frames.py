@@ -19,7 +19,7 @@ from detectors.formats.items import read_items
 from detectors.formats.problems import MAX_OFFENDERS, Offender, contract_error, unknown
 from detectors.formats.reader import detect_head, read_head
 from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, read_blocks
-from detectors.ranges import RangeResult, Ranges, read_ranges
+from detectors.ranges import RANGE_BYTES, RangeResult, Ranges, read_ranges
 from detectors.schema import CALLS, from_columns
 from detectors.tables import find_frame, read_table
 
@@ -116,7 +116,7 @@ def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
     if form.container != "lines" or form.dialect is None:
         return None
     text_start = len(UTF8_BOM) if start == UTF8_BOM else 0
-    return Ranges(file.fileno(), text_start, size, form.dialect)
+    return Ranges(file.fileno(), text_start, size, form.dialect, RANGE_BYTES)
 
 
 def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:

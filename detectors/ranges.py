@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import IO, Final, NamedTuple, Self
@@ -35,10 +35,10 @@ from detectors.schema import CALLS, from_columns
 
 RANGE_BYTES: Final = 8 << 20
 _MAX_TICKETS: Final = 4_000  # a pipe holds all of them at once
-_PATIENCE_SECONDS: Final = 30.0
+PATIENCE_SECONDS: Final = 30.0
 _TICKET: Final = struct.Struct("=I")
 _LENGTHS: Final = struct.Struct("=QQ")
-_BOOT: Final = (
+BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
     "from detectors.ranges import help_out; help_out(**task)"
 )
@@ -112,7 +112,7 @@ def read_ranges(
     ranges: Ranges, processes: int, advance: Callable[[int], None]
 ) -> Iterator[RangeResult]:
     """The results of all ranges, in their order; `advance` hears how far in the file it got."""
-    with _Helpers(ranges, processes - 1) as helpers:
+    with Helpers(ranges, processes - 1) as helpers:
         results = {}
         for result in _draw_and_read(ranges, helpers.tickets):
             results[result.notes.index] = result
@@ -134,7 +134,7 @@ def _draw_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
                     pass  # the log is refused at this range at the latest
 
 
-class _Helpers:
+class Helpers:
     """The other processes, what they are given and what they hand back."""
 
     def __init__(self, ranges: Ranges, count: int) -> None:
@@ -161,14 +161,16 @@ class _Helpers:
             "range_bytes": self._ranges.range_bytes,
             "tickets": self.tickets,
         }
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
-        process = subprocess.Popen(  # noqa: S603 - this very interpreter, with our own words
-            [sys.executable, "-c", _BOOT, json.dumps(task)],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(self._ranges.descriptor, self.tickets),
-        )
+        with ExitStack() as opened:
+            file = opened.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(  # noqa: S603 - this very interpreter, our own words
+                [sys.executable, "-c", BOOT, json.dumps(task)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(self._ranges.descriptor, self.tickets),
+            )
+            opened.pop_all()  # from here on, the file is closed in __exit__
         self._started.append((process, file))
 
     def results(self) -> dict[int, RangeResult]:
@@ -176,7 +178,7 @@ class _Helpers:
         results = {}
         for process, file in self._started:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(_PATIENCE_SECONDS)
+                process.wait(PATIENCE_SECONDS)
             file.seek(0)
             for result in _load(file):
                 results[result.notes.index] = result

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from detectors.contract import MAX_LATENCY_MS, Count, Label
+from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, Count, Label
 from detectors.formats.columns import Columns
 from detectors.formats.fields import EPOCH, MICROSECOND
 from detectors.formats.shapes import Shape, shape_of
@@ -111,7 +111,10 @@ def to_microseconds(moments: list[Moment]) -> list[int | None]:
 
 
 def _microseconds_of(moment: Moment) -> int | None:
+    if moment is None:
+        return None
     if isinstance(moment, datetime):
         aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         return (aware - EPOCH) // MICROSECOND
-    return None if moment is None else round(moment * 1_000_000)
+    # Clipped, since a float may overflow here; far outside of the years it stays in any case.
+    return round(max(-MAX_COUNT, min(moment, MAX_COUNT)) * 1_000_000)

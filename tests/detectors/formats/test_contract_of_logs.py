@@ -1,0 +1,178 @@
+"""The counts-only contract in log files: at every depth, named, never repeated."""
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from detectors.errors import ContractError
+from detectors.formats import encode_records, read_chunks, records_of
+
+CANARY = "CANARY the customer said"
+
+CHAT: dict[str, Any] = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1_767_225_600,
+    "model": "gpt-5.4",
+    "usage": {
+        "prompt_tokens": 10,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 1, "cache_write_tokens_details": {}},
+        "completion_tokens_details": {"reasoning_tokens": 1},
+        "input_tokens_details": {"cached_tokens": 1},
+        "output_tokens_details": {"reasoning_tokens": 1},
+    },
+}
+WRAPPED_CHAT: dict[str, Any] = {"request": {"max_tokens": 5}, "response": CHAT}
+MESSAGE: dict[str, Any] = {
+    "id": "msg_1",
+    "type": "message",
+    "ts": "2026-01-01T00:00:00Z",
+    "model": "claude-opus-4-8",
+    "usage": {
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "cache_creation": {"ephemeral_5m_input_tokens": 1},
+        "server_tool_use": {"web_search_requests": 1},
+        "output_tokens_details": {"thinking_tokens": 1},
+        "iterations": [{"type": "message", "cache_creation": {"ephemeral_1h_input_tokens": 1}}],
+        "fallback_credit": {"status": {"type": "redeemed"}},
+    },
+}
+WRAPPED_MESSAGE: dict[str, Any] = {
+    "request": {"max_tokens": 5},
+    "response": {key: value for key, value in MESSAGE.items() if key != "ts"},
+    "ts": "2026-01-01T00:00:00Z",
+}
+LINES = [CHAT, WRAPPED_CHAT, MESSAGE, WRAPPED_MESSAGE]
+
+
+def log_of(*documents: Any) -> bytes:
+    return "\n".join(json.dumps(document) for document in documents).encode()
+
+
+def refusal(log: bytes, **options: Any) -> ContractError:
+    stored: list[bytes] = []
+    chunks = read_chunks(BytesIO(log), **options)
+    with pytest.raises(ContractError) as caught:
+        stored.extend(encode_records(records_of(chunk.columns)) for chunk in chunks)
+    assert "CANARY" not in str(caught.value)
+    assert b"CANARY" not in b"".join(stored)
+    return caught.value
+
+
+def places(document: Any, path: str = "") -> list[str]:
+    """The paths of all objects in the document."""
+    found = [path]
+    for key, value in document.items():
+        inner = value[0] if isinstance(value, list) else value
+        if isinstance(inner, dict):
+            found += places(inner, f"{path}{key}.")
+    return found
+
+
+def planted(document: Any, path: str, key: str, value: Any) -> Any:
+    """A copy of the document with one more member in the object at the path."""
+    copy = json.loads(json.dumps(document))
+    target = copy
+    for name in path.split(".")[:-1]:
+        target = target[name][0] if isinstance(target[name], list) else target[name]
+    target[key] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [(document, path) for document in LINES for path in places(document)],
+    ids=lambda value: value if isinstance(value, str) else value.get("type", "line"),
+)
+@pytest.mark.parametrize("value", [CANARY, {"CANARY": 1}, [CANARY], 5, None], ids=repr)
+def test_an_unknown_key_is_found_at_every_depth(document: Any, path: str, value: Any) -> None:
+    error = refusal(log_of(document, planted(document, path, "content", value)))
+    assert str(error) == f"line 2: unknown field {path}content; content is never accepted"
+
+
+@pytest.mark.parametrize("document", LINES, ids=["chat", "wrapped", "message", "wrapped message"])
+@pytest.mark.parametrize(
+    "key",
+    ["messages", "choices", "content", "prompt", "team", "Model", "usage ", "created_at", "input"],
+)
+def test_keys_outside_the_allowlist_break_the_contract(document: Any, key: str) -> None:
+    refusal(log_of(document, document | {key: CANARY}))
+
+
+@pytest.mark.parametrize("document", LINES, ids=["chat", "wrapped", "message", "wrapped message"])
+def test_an_object_where_a_plain_value_belongs_breaks_the_contract(document: Any) -> None:
+    error = refusal(log_of(document, document | {"tag": {"note": CANARY, "x": [{"y": CANARY}]}}))
+    assert "unknown fields tag.note, tag.x, tag.y;" in str(error)
+
+
+def test_an_array_where_an_object_belongs_breaks_the_contract_by_its_keys() -> None:
+    error = refusal(log_of(CHAT, CHAT | {"usage": [{"note": CANARY}]}))
+    assert "line 2: unknown field usage.note;" in str(error)
+    iterations = MESSAGE["usage"] | {"iterations": [["x", {"note": CANARY}]]}
+    error = refusal(log_of(MESSAGE, MESSAGE | {"usage": iterations}))
+    assert "line 2: unknown field usage.iterations.note;" in str(error)
+
+
+def test_a_key_that_looks_like_no_name_is_not_repeated() -> None:
+    error = refusal(log_of(CHAT, planted(CHAT, "usage.", CANARY, 1) | {CANARY: 1}))
+    assert "unknown fields a key that is no field name in usage, a key that is no" in str(error)
+
+
+def test_the_other_vendors_line_is_judged_by_the_files_format() -> None:
+    error = refusal(log_of(CHAT, MESSAGE))
+    assert "line 2: unknown fields type, usage.cache_creation, usage.server_tool_use" in str(error)
+    error = refusal(log_of(MESSAGE, CHAT))
+    assert "line 2: unknown fields object, usage.prompt_tokens" in str(error)
+
+
+def test_flat_and_wrapped_keys_do_not_mix() -> None:
+    error = refusal(log_of(CHAT, WRAPPED_CHAT | {"usage": {}, "id": CANARY}))
+    assert "line 2: unknown fields usage, id;" in str(error)
+
+
+def test_the_contract_comes_before_the_values() -> None:
+    error = refusal(log_of(CHAT, {"content": CANARY, "usage": CANARY, "created": CANARY}))
+    assert str(error).startswith("line 2: unknown field content;")
+
+
+def test_a_line_nested_too_deeply_breaks_the_contract() -> None:
+    error = refusal(log_of(CHAT) + b'\n{"model":' + b'{"a":' * 100_000)
+    assert str(error).startswith("line 2: unknown field a key nested too deeply;")
+
+
+def test_the_first_ten_fields_are_named_with_their_lines() -> None:
+    lines = [CHAT, CHAT | {"a": 1, "b": 2}, *[CHAT | {"content": CANARY}] * 20]
+    error = refusal(log_of(*lines))
+    assert str(error).startswith("line 2: unknown fields a, b; line 3: unknown field content;")
+    assert str(error).endswith(
+        "line 10: unknown field content; and more; content is never accepted"
+    )
+    assert len(error.offenders) == 9
+
+
+def test_the_same_fields_are_named_wherever_the_log_is_cut() -> None:
+    log = log_of(*[CHAT if row % 3 else CHAT | {"content": CANARY} for row in range(40)])
+    message = str(refusal(log))
+    for chunk_bytes in range(1, 2_000, 37):
+        assert str(refusal(log, chunk_bytes=chunk_bytes)) == message
+
+
+def test_an_array_counts_by_object() -> None:
+    log = json.dumps([CHAT, CHAT, CHAT | {"content": CANARY}], indent=2).encode()
+    assert str(refusal(log)).startswith("object 3: unknown field content;")
+
+
+@pytest.mark.parametrize("key", ["id", "object", "service_tier", "system_fingerprint"])
+def test_text_in_an_allowed_key_is_not_kept(key: str) -> None:
+    stored = b""
+    invalid = []
+    for chunk in read_chunks(BytesIO(log_of(CHAT, CHAT | {key: f"{CANARY} " * 20}))):
+        stored += encode_records(records_of(chunk.columns))
+        invalid += chunk.invalid
+    assert b"CANARY" not in stored
+    assert [row.line for row in invalid] == [2]
+    assert "CANARY" not in invalid[0].reason

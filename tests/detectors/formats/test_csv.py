@@ -1,0 +1,197 @@
+"""Generic CSV: headers, cells, and text that only pretends to be a table."""
+
+from io import BytesIO
+
+import pytest
+
+from detectors.contract import InvalidRow, UsageRecord
+from detectors.errors import ContractError, DetectorError, UnreadableLogError
+from detectors.formats import encode_records, read_chunks, records_of
+
+HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
+ROW = "2026-01-01T00:00:00Z,openai,gpt-5.4,10,2"
+COUNT = "an integer from 0 to 1000000000000"
+
+
+def read_csv(text: str | bytes) -> tuple[list[UsageRecord], list[InvalidRow]]:
+    raw = text.encode() if isinstance(text, str) else text
+    chunks = list(read_chunks(BytesIO(raw)))
+    return (
+        [record for chunk in chunks for record in records_of(chunk.columns)],
+        [row for chunk in chunks for row in chunk.invalid],
+    )
+
+
+def with_tag(cell: str) -> str:
+    return f"{HEADER},tag\n{ROW},{cell}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HEADER}\n{ROW}",
+        f"{HEADER}\r\n{ROW}\r\n",
+        f"\ufeff{HEADER}\n\n{ROW}\n\n",
+        f"\n\r\n{HEADER}\n{ROW}",
+        f"{HEADER.upper()}\n{ROW}",
+        f"{HEADER.replace(',', ' , ')}\n{ROW}",
+        "model,TS,Completion_Tokens,prompt_tokens,provider\n"
+        "gpt-5.4,2026-01-01T00:00:00Z,2,10,openai",
+        f'"{HEADER.replace(",", chr(34) + "," + chr(34))}"\n{ROW}',
+        f"{HEADER}\n1767225600,openai,gpt-5.4,10,2",
+        f"{HEADER}\n1767225600.0,openai,gpt-5.4,10.0,2e0",
+        f"{HEADER}\n2026-01-01 00:00,openai,gpt-5.4,10,2",
+        f"{HEADER}\n20260101T010000+0100,openai,gpt-5.4,10,2",
+        f"{HEADER},tag,latency_ms,cached_tokens,prefix_hash\n{ROW},,,,",
+    ],
+    ids=repr,
+)
+def test_the_same_table_written_differently(text: str) -> None:
+    assert read_csv(text) == read_csv(f"{HEADER}\n{ROW}\n")
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (",openai,gpt-5.4,10,2", "missing field ts"),
+        ("CANARY,openai,gpt-5.4,10,2", "ts must be"),
+        ("1999-12-31,openai,gpt-5.4,10,2", "ts must be"),
+        ("5,openai,gpt-5.4,10,2", "ts must be"),
+        ("2026-01-01,OpenAI,gpt-5.4,10,2", "provider must be"),
+        ("2026-01-01,openai,,10,2", "missing field model"),
+        ("2026-01-01,openai,gpt-5.4,1.5,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,-1,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,true,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,٣,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,1_0,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,nan,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,inf,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,1e400,2", f"prompt_tokens must be {COUNT}"),
+        (f"2026-01-01,openai,gpt-5.4,{'9' * 5000},2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,1000000000001,2", f"prompt_tokens must be {COUNT}"),
+        ("2026-01-01,openai,gpt-5.4,,2", "missing field prompt_tokens"),
+        ("2026-01-01,openai,gpt-5.4,null,2", "prompt_tokens must be"),
+        ("2026-01-01,openai,gpt-5.4", "expected 5 cells"),
+        ("CANARY", "expected 5 cells"),
+        ("2026-01-01,openai,gpt-5.4,10,2,CANARY the customer said", "expected 5 cells"),
+        ('"2026-01-01,openai,gpt-5.4,10,2', "expected 5 cells"),
+    ],
+)
+def test_a_bad_row_is_invalid_with_its_reason(row: str, reason: str) -> None:
+    records, (invalid,) = read_csv(f"{HEADER}\n{ROW}\n{row}\n")
+    assert len(records) == 1
+    assert invalid.line == 3
+    assert invalid.reason.startswith(reason)
+    assert "CANARY" not in invalid.reason
+
+
+@pytest.mark.parametrize("cell", ["a" * 201, "a\x00b", "a\x7fb", "a\x85b", '"a\nb"', '"a\rb"'])
+def test_a_label_of_control_characters_is_invalid(cell: str) -> None:
+    records, invalid = read_csv(with_tag(cell))
+    assert not records
+    assert [row.line for row in invalid] == [2]
+
+
+def test_a_cell_that_is_not_utf_8_is_invalid() -> None:
+    records, (invalid,) = read_csv(with_tag("x").encode().replace(b",x", b",\xff"))
+    assert not records
+    assert invalid.reason.startswith("tag must be")
+
+
+@pytest.mark.parametrize(
+    "cell", ["=1+1", "'; DROP", "<b>", '"a,b"', '"a""b"', "null", "é" * 200, " x "]
+)
+def test_any_other_label_is_kept_as_it_is(cell: str) -> None:
+    ((record,), _) = read_csv(with_tag(cell))
+    assert record.tag == cell.strip('"').replace('""', '"')
+
+
+def test_a_quote_that_never_closes_is_one_invalid_row() -> None:
+    records, invalid = read_csv(f'{HEADER}\n{ROW}\n"{ROW}\n' + f"{ROW}\n" * 2_000)
+    assert len(records) == 1
+    assert [row.line for row in invalid] == [3]
+
+
+def test_a_cell_beyond_all_measure_is_not_csv_and_reading_goes_on() -> None:
+    huge = "x" * 200_000
+    records, invalid = read_csv(f"{HEADER},tag\n{ROW},{huge}\n{ROW},a\n")
+    assert [record.tag for record in records] == ["a"]
+    assert invalid == [InvalidRow(2, "not CSV")]
+
+
+def test_rows_keep_their_places() -> None:
+    times = ["2026-01-01T00:00:00Z", "2026-01-01 00:00", "CANARY"]
+    rows = [f"{times[n % 3]},openai,m,{n},2" for n in range(12_000)]
+    records, invalid = read_csv("\n".join([HEADER, *rows]))
+    assert [record.prompt_tokens for record in records] == [n for n in range(12_000) if n % 3 < 2]
+    assert [row.line for row in invalid] == [n + 2 for n in range(12_000) if n % 3 == 2]
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        ("content", "header: unknown field content"),
+        ("messages,TEAM", "header: unknown fields messages, team"),
+        ("created", "header: unknown field created"),
+        ("CANARY the customer said", "header: unknown field column 6"),
+        (",", "header: unknown fields column 6, column 7"),
+        ("tag,ключ", "header: unknown field column 7"),
+    ],
+)
+def test_an_unknown_column_breaks_the_contract(extra: str, named: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        read_csv(f"{HEADER},{extra}\n{ROW},CANARY\n")
+    assert str(caught.value) == f"{named}; content is never accepted"
+
+
+def test_the_contract_comes_before_missing_columns() -> None:
+    with pytest.raises(ContractError, match="unknown field prompt;"):
+        read_csv("ts,model,prompt\n1,2,3\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ts,provider,model\n1,2,3", "the columns prompt_tokens, completion_tokens too"),
+        (f"{HEADER},Model\n{ROW},x", "names each column once"),
+        (HEADER, "holds no row"),
+        (f"{HEADER}\n\n\n", "holds no row"),
+    ],
+)
+def test_an_incomplete_table_is_unreadable(text: str, expected: str) -> None:
+    with pytest.raises(UnreadableLogError, match=expected):
+        read_csv(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROW,
+        f"{ROW}\n{ROW}",
+        "CANARY,the customer said,no",
+        "question,answer\nCANARY,CANARY",
+        f"{ROW},CANARY\n{HEADER}\n{ROW}",
+        f"model\n{ROW}",
+        HEADER.replace(",", ";") + "\n" + ROW.replace(",", ";"),
+        HEADER.replace(",", "\t") + "\n" + ROW.replace(",", "\t"),
+    ],
+)
+def test_text_without_a_header_is_refused_without_an_echo(text: str) -> None:
+    with pytest.raises(UnreadableLogError) as caught:
+        read_csv(text)
+    assert "CANARY" not in str(caught.value)
+
+
+def test_nothing_of_a_refused_cell_is_kept() -> None:
+    text = f"{HEADER},tag\n{ROW},ok\n{ROW},CANARY,CANARY\nCANARY\n{ROW}\n"
+    records, _ = read_csv(text)
+    assert b"CANARY" not in encode_records(records)
+
+
+def test_a_table_cut_off_anywhere_never_raises_anything_else() -> None:
+    text = with_tag('"a, ""b"""')
+    for end in range(len(text)):
+        try:
+            read_csv(text[:end])
+        except DetectorError:
+            continue

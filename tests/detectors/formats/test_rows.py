@@ -1,0 +1,197 @@
+"""Rows of JSON logs: which values make them invalid, and which unusual ones are taken."""
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from detectors.contract import InvalidRow, UsageRecord
+from detectors.formats import read_chunks, records_of
+
+CHAT: dict[str, Any] = {
+    "created": 1_767_225_600,
+    "model": "gpt-5.4",
+    "usage": {"prompt_tokens": 10, "completion_tokens": 2},
+}
+MESSAGE: dict[str, Any] = {
+    "ts": 1_767_225_600,
+    "type": "message",
+    "model": "claude-opus-4-8",
+    "usage": {"input_tokens": 10, "output_tokens": 2},
+}
+CANARY = "CANARY"
+COUNT = "an integer from 0 to 1000000000000"
+LABEL = "a string of at most 200 characters, none of them a control one"
+MODEL = "a string of 1 to 200 characters, none of them a control one"
+MOMENT = "an ISO 8601 time, or seconds since 1970 as a number, from 2000 to 2100"
+
+
+def read_log(*lines: Any) -> tuple[list[UsageRecord], list[InvalidRow]]:
+    log = b"\n".join(
+        line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines
+    )
+    chunks = list(read_chunks(BytesIO(log)))
+    return (
+        [record for chunk in chunks for record in records_of(chunk.columns)],
+        [row for chunk in chunks for row in chunk.invalid],
+    )
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"created": None}, "missing field created or ts"),
+        ({"created": -1}, f"created or ts must be {MOMENT}"),
+        ({"created": 10**11}, f"created or ts must be {MOMENT}"),
+        ({"created": 10**25}, f"created or ts must be {MOMENT}"),
+        ({"created": 1e305}, f"created or ts must be {MOMENT}"),
+        ({"ts": -1e305}, f"created or ts must be {MOMENT}"),
+        ({"created": "soon"}, f"created must be {MOMENT}"),
+        ({"ts": "soon"}, f"ts must be {MOMENT}"),
+        ({"ts": True}, f"ts must be {MOMENT}"),
+        ({"ts": []}, f"ts must be {MOMENT}"),
+        ({"ts": "2100-01-01T00:00:00Z"}, f"created or ts must be {MOMENT}"),
+        ({"model": None}, "missing field model"),
+        ({"model": 5}, f"model must be {MODEL}"),
+        ({"model": ""}, f"model must be {MODEL}"),
+        ({"usage": None}, "missing field usage"),
+        ({"usage": CANARY}, "usage must be an object"),
+        ({"usage": []}, "usage must be an object"),
+        ({"usage": {}}, "missing fields usage.prompt_tokens or usage.input_tokens, "
+                        "usage.completion_tokens or usage.output_tokens"),
+        ({"usage": {"prompt_tokens": 1, "completion_tokens": -1}},
+         f"usage.completion_tokens must be {COUNT}"),
+        ({"usage": {"prompt_tokens": 1, "completion_tokens": True}},
+         f"usage.completion_tokens must be {COUNT}"),
+        ({"usage": {"prompt_tokens": 1.0, "completion_tokens": "5"}},
+         f"usage.prompt_tokens must be {COUNT}; usage.completion_tokens must be {COUNT}"),
+        ({"usage": {"prompt_tokens": 10**12 + 1, "completion_tokens": 1}},
+         f"usage.prompt_tokens must be {COUNT}"),
+        ({"usage": {"prompt_tokens": 5, "total_tokens": 9}},
+         "missing field usage.completion_tokens or usage.output_tokens"),
+        ({"id": "a" * 201}, f"id must be {LABEL}"),
+        ({"id": "a\n"}, f"id or request_id must be {LABEL}"),
+        ({"request_id": "a\x7f"}, f"id or request_id must be {LABEL}"),
+        ({"tag": "a\x85"}, f"tag must be {LABEL}"),
+        ({"tag": ["x"]}, f"tag must be {LABEL}"),
+        ({"endpoint": 5}, f"endpoint must be {LABEL}"),
+        ({"service_tier": 5}, f"service_tier must be {LABEL}"),
+        ({"provider": "OpenAI"},
+         "provider must be a lowercase label of at most 64 letters, digits, dots, dashes, "
+         "underscores"),
+        ({"prefix_hash": "g" * 64}, "prefix_hash must be 64 hexadecimal digits"),
+        ({"prefix_hash": "a" * 63}, "prefix_hash must be 64 hexadecimal digits"),
+        ({"latency_ms": -1}, "latency_ms must be a number from 0 to 1000000000"),
+        ({"declared_max_tokens": 1.5}, f"declared_max_tokens must be {COUNT}"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_bad_value_makes_the_row_invalid_with_its_reason(
+    members: dict[str, Any], reason: str
+) -> None:
+    records, invalid = read_log(CHAT, CHAT | members, CHAT)
+    assert invalid == [InvalidRow(2, reason)]
+    assert len(records) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{", "not JSON"),
+        (b'{"model":"gpt', "not JSON"),
+        (b"CANARY", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"NaN", "not JSON"),
+        (json.dumps(CHAT).encode() * 2, "not JSON"),
+        (b'"CANARY"', "not a JSON object"),
+        (b"[1]", "not a JSON object"),
+        (b"5", "not a JSON object"),
+        (b"null", "not a JSON object"),
+        (b"1e999", "not a JSON object"),
+        (b"9" * 5_000, "not a JSON object"),
+    ],
+    ids=repr,
+)
+def test_a_line_that_is_no_object_is_an_invalid_row(line: bytes, reason: str) -> None:
+    records, invalid = read_log(CHAT, line, CHAT)
+    assert invalid == [InvalidRow(2, reason)]
+    assert len(records) == 2
+
+
+def test_one_object_on_two_lines_is_two_invalid_rows() -> None:
+    first, second = json.dumps(CHAT).split(", ", 1)
+    records, invalid = read_log(CHAT, f"{first},\n{second}".encode(), CHAT)
+    assert [row.line for row in invalid] == [2, 3]
+    assert len(records) == 2
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"ts": "2026-01-01 00:00"},
+        {"ts": "20260101T000000Z"},
+        {"ts": "2026-01-01T00:00:00+00:00"},
+        {"ts": "2026-01-01T01:00:00+01:00", "created": 5},
+        {"ts": 1_767_225_600, "created": None},
+        {"ts": 1_767_225_600.0},
+        {"created": "2026-01-01T00:00:00"},
+        {"tag": "", "provider": "", "prefix_hash": "", "endpoint": None},
+        {"id": None, "usage": CHAT["usage"] | {"prompt_tokens_details": None}},
+        {"usage": CHAT["usage"] | {"prompt_tokens_details": {"cached_tokens": None}}},
+        {"usage": CHAT["usage"] | {"input_tokens": 99, "output_tokens": 99}},
+    ],
+    ids=repr,
+)
+def test_the_same_call_written_differently(members: dict[str, Any]) -> None:
+    records, invalid = read_log(CHAT, CHAT | members)
+    assert not invalid
+    assert records[0] == records[1]
+
+
+def test_taken_after_all_rows_keep_their_place() -> None:
+    lines = [CHAT | {"tag": str(n), "ts": "20260101" if n % 3 else None} for n in range(20)]
+    lines[7] = {"request": None, "response": CHAT, "tag": "7"}
+    lines[8] = {"response": CHAT, "tag": "8", "ts": "20260101"}
+    records, _ = read_log(*lines)
+    assert [record.tag for record in records] == [str(n) for n in range(20)]
+
+
+def test_blank_lines_are_no_rows_but_count_as_lines() -> None:
+    records, invalid = read_log(b"", CHAT, b"  ", b"\r", CHAT, b"x", b"", b"")
+    assert len(records) == 2
+    assert invalid == [InvalidRow(6, "not JSON")]
+
+
+def test_anthropic_counts_add_up() -> None:
+    usage = {
+        "input_tokens": 3,
+        "output_tokens": 1,
+        "cache_read_input_tokens": 5,
+        "cache_creation_input_tokens": 7,
+        "cache_creation": {"ephemeral_5m_input_tokens": 100},
+    }
+    ((record,), _) = read_log(MESSAGE | {"usage": usage})
+    assert (record.prompt_tokens, record.cached_tokens, record.cache_write_tokens) == (15, 5, 7)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": 10**12, "output_tokens": 1, "cache_read_input_tokens": 1},
+        {"input_tokens": 0, "output_tokens": 1,
+         "cache_creation": {"ephemeral_5m_input_tokens": 10**12, "ephemeral_1h_input_tokens": 1}},
+    ],
+)  # fmt: skip
+def test_a_sum_beyond_what_a_count_may_be_is_invalid(usage: dict[str, Any]) -> None:
+    records, (row,) = read_log(MESSAGE, MESSAGE | {"usage": usage})
+    assert len(records) == 1
+    assert row.line == 2
+    assert "the sum of usage" in row.reason
+
+
+def test_every_other_row_may_be_wrong() -> None:
+    lines = [CHAT | {"tag": str(n)} if n % 2 else {"model": CANARY} for n in range(1_000)]
+    records, invalid = read_log(*lines)
+    assert [row.line for row in invalid] == list(range(1, 1_001, 2))
+    assert [record.tag for record in records] == [str(n) for n in range(1, 1_000, 2)]

@@ -1,0 +1,191 @@
+"""Logs into frames of calls: every kind of source, echoes, and the Parquet that is kept."""
+
+import gzip
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from detectors import UsageRecord
+from detectors.errors import ContractError, UnreadableLogError
+from detectors.formats import decode_batch, encode_records, read_chunks
+from detectors.frames import CALLS, drop_echoes, from_chunks, read, read_frame, write_frame
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+CALL: dict[str, Any] = {
+    "ts": FIRST,
+    "provider": "openai",
+    "model": "gpt-5.4",
+    "prompt_tokens": 10,
+    "completion_tokens": 2,
+}
+CSV = b"ts,provider,model,prompt_tokens,completion_tokens\n2026-01-01,openai,gpt-5.4,10,2\n"
+
+
+def calls(count: int, **members: Any) -> list[UsageRecord]:
+    return [
+        UsageRecord(**CALL | {"ts": FIRST + timedelta(seconds=n)} | members) for n in range(count)
+    ]
+
+
+def test_the_schema_is_the_one_agreed() -> None:
+    frame = read(calls(3)).frame
+    assert frame.schema == CALLS
+    assert frame.drop("latency_ms").null_count().sum_horizontal().item() == 0
+
+
+def test_a_path_a_file_and_an_iterable_give_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_bytes(CSV)
+    expected = read([CALL])
+    assert read(path).frame.equals(expected.frame)
+    assert read(str(path)).frame.equals(expected.frame)
+    assert read(BytesIO(CSV)).frame.equals(expected.frame)
+    assert read(BytesIO(gzip.compress(CSV))).frame.equals(expected.frame)
+    assert read(iter([UsageRecord(**CALL)])).frame.equals(expected.frame)
+
+
+def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_bytes(CSV)
+    heard: list[tuple[int, int]] = []
+    read(path, progress=lambda done, size: heard.append((done, size)))
+    assert heard[-1] == (len(CSV), len(CSV))
+
+
+def test_absent_null_empty_and_zero_are_the_same() -> None:
+    empty = {"tag": "", "cached_tokens": 0, "prefix_hash": None, "latency_ms": None}
+    assert read([CALL]).frame.equals(read([CALL | empty]).frame)
+
+
+def test_dicts_may_hold_what_python_holds() -> None:
+    same = [
+        CALL | {"ts": "2026-01-01"},
+        CALL | {"ts": FIRST.timestamp()},
+        CALL | {"ts": datetime(2026, 1, 1)},  # noqa: DTZ001
+        CALL | {"latency_ms": float("nan")},
+    ]
+    for item in same:
+        assert read([item, CALL | {"ts": "20260101"}]).frame[0].equals(read([CALL]).frame)
+        assert read([item]).frame.equals(read([CALL]).frame)
+
+
+class Unhelpful:
+    def __repr__(self) -> str:
+        raise ValueError("CANARY")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"prompt_tokens": -1},
+        {"prompt_tokens": 10**30},
+        {"prompt_tokens": "10"},
+        {"prompt_tokens": None},
+        {"ts": datetime(1999, 1, 1, tzinfo=UTC)},
+        {"ts": Unhelpful()},
+        {"tag": "a\nb"},
+        {"tag": "\ud800"},
+        {"tag": b"CANARY"},
+        {"latency_ms": float("inf")},
+        {"provider": "OpenAI"},
+    ],
+    ids=lambda members: next(iter(members)),
+)
+def test_bad_items_are_invalid_rows_and_the_others_stay(members: dict[str, Any]) -> None:
+    good = CALL | {"prompt_tokens": 3}
+    for item in (CALL | members, UsageRecord(**CALL | members)):
+        log = read([good, item, good])
+        assert (log.rows, log.invalid.count, log.frame.height) == (3, 1, 2)
+        assert [row.line for row in log.invalid.first] == [2]
+        assert "CANARY" not in log.invalid.first[0].reason
+
+
+def test_an_unknown_key_of_a_dict_breaks_the_contract() -> None:
+    with pytest.raises(ContractError, match="^row 2: unknown fields content, a key that is no"):
+        read([CALL, CALL | {"content": "CANARY", "CANARY the customer": 1}])
+
+
+@pytest.mark.parametrize("items", [["CANARY"], [5], [None], ["text", "text"]])
+def test_other_items_are_unreadable(items: list[Any]) -> None:
+    with pytest.raises(UnreadableLogError, match="expected an iterable of UsageRecord"):
+        read(items)
+
+
+def test_many_items_are_read_in_their_order() -> None:
+    records = calls(120_000)
+    log = read(records)
+    assert log.rows == 120_000
+    assert log.frame["ts"].is_sorted()
+
+
+def test_nothing_is_a_log_of_no_rows() -> None:
+    log = read([])
+    assert (log.rows, log.valid_pct, log.frame.schema) == (0, 0.0, CALLS)
+
+
+def test_invalid_rows_are_counted_by_reason_and_the_first_hundred_listed() -> None:
+    bad = [CALL | {"prompt_tokens": -1}] * 150 + [CALL | {"model": ""}] * 50
+    log = read([CALL, *bad])
+    assert log.valid_pct == pytest.approx(100 / 201)
+    assert list(log.invalid.reasons.values()) == [150, 50]
+    assert [row.line for row in log.invalid.first] == list(range(2, 102))
+
+
+def test_batches_make_the_same_frame_as_their_file() -> None:
+    records = calls(5, tag="a")
+    assert read(decode_batch(b'{"records":[%s]}' % encode_records(records).replace(b"}\n{", b"},{"))
+                ).frame.equals(read(records).frame)  # fmt: skip
+    assert from_chunks(read_chunks(BytesIO(CSV))).frame.equals(read([CALL]).frame)
+
+
+def test_echoes_are_dropped_and_counted() -> None:
+    call, other = CALL | {"request_id": "req_1"}, CALL | {"request_id": "req_2"}
+    frame = read([call, other, call, CALL, call, other]).frame
+    kept, dropped = drop_echoes(frame)
+    assert dropped == 3
+    assert kept["request_id"].to_list() == ["req_1", "req_2", ""]
+
+
+def test_calls_that_differ_in_anything_are_no_echoes() -> None:
+    call = CALL | {"request_id": "req_1"}
+    others: list[dict[str, Any]] = [
+        {"latency_ms": 1.0}, {"tag": "a"}, {"endpoint": "a"}, {"prompt_tokens": 11},
+        {"declared_max_tokens": 1}, {"ts": FIRST + timedelta(microseconds=1)},
+        {"prefix_hash": "a" * 64}, {"provider": "azure"}, {"cached_tokens": 1},
+    ]  # fmt: skip
+    frame = read([call, *[call | other for other in others]]).frame
+    assert drop_echoes(frame)[1] == 0
+
+
+def test_calls_without_a_request_id_are_no_echoes() -> None:
+    frame = read([CALL, CALL, CALL | {"request_id": ""}]).frame
+    assert drop_echoes(frame)[1] == 0
+
+
+def test_echoes_written_differently_are_still_echoes() -> None:
+    call = CALL | {"request_id": "req_1"}
+    assert drop_echoes(read([call, call | {"tag": "", "cached_tokens": 0}]).frame)[1] == 1
+
+
+def test_parquet_comes_back_and_is_the_same_bytes_every_time(tmp_path: Path) -> None:
+    frame = read(calls(1_000, tag="a", latency_ms=1.5)).frame
+    first, second = BytesIO(), BytesIO()
+    write_frame(frame, first)
+    write_frame(pl.concat([frame[:300], frame[300:]]), second)
+    assert first.getvalue() == second.getvalue()
+    path = tmp_path / "calls.parquet"
+    write_frame(frame, path)
+    assert read_frame(path).equals(frame)
+    assert read_frame(BytesIO(path.read_bytes())).equals(frame)
+
+
+def test_other_files_are_no_frames_of_calls(tmp_path: Path) -> None:
+    path = tmp_path / "other.parquet"
+    pl.DataFrame({"content": ["CANARY"]}).write_parquet(path)
+    for source in (path, tmp_path / "missing.parquet", BytesIO(b"CANARY"), BytesIO(b"")):
+        with pytest.raises(UnreadableLogError):
+            read_frame(source)

@@ -1,0 +1,140 @@
+"""Callers' own dataframes of every engine, checked like any other source."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pytest
+
+from detectors.errors import ContractError, UnreadableLogError
+from detectors.frames import CALLS, read
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+ROWS: list[dict[str, Any]] = [
+    {
+        "ts": FIRST + timedelta(hours=n),
+        "provider": "openai",
+        "model": "gpt-5.4",
+        "prompt_tokens": n,
+        "completion_tokens": 2,
+        "cached_tokens": None if n % 2 else 3,
+        "latency_ms": None if n % 3 else 1.5,
+        "tag": None if n % 2 else "support",
+        "prefix_hash": "aB" * 32 if n % 2 else None,
+    }
+    for n in range(10)
+]
+FRAME = pl.DataFrame(ROWS)
+
+
+def on_duckdb(frame: pl.DataFrame) -> Any:
+    return duckdb.from_arrow(frame.to_arrow())
+
+
+ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "polars": lambda frame: frame,
+    "polars lazy": lambda frame: frame.lazy(),
+    "pandas": lambda frame: pd.DataFrame(frame.to_dicts()),
+    "pandas on arrow": lambda frame: frame.to_pandas(use_pyarrow_extension_array=True),
+    "arrow": lambda frame: frame.to_arrow(),
+    "duckdb": on_duckdb,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_frame_of_any_engine_is_the_same_log(engine: str) -> None:
+    log = read(ENGINES[engine](FRAME))
+    assert log.frame.equals(read(ROWS).frame)
+    assert log.frame.schema == CALLS
+    assert (log.rows, log.invalid.count) == (10, 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_unknown_columns_break_the_contract(engine: str) -> None:
+    frame = FRAME.with_columns(content=pl.lit("CANARY")).rename({"tag": "CANARY the customer"})
+    with pytest.raises(ContractError) as caught:
+        read(ENGINES[engine](frame))
+    message = "frame: unknown fields column 8, content; content is never accepted"
+    assert str(caught.value) == message
+
+
+def test_missing_columns_are_named() -> None:
+    with pytest.raises(UnreadableLogError, match="the columns provider, model too"):
+        read(FRAME.drop("provider", "model"))
+    with pytest.raises(UnreadableLogError, match="names each column once"):
+        read(FRAME.with_columns(Model=pl.lit("m")))
+
+
+def test_columns_may_stand_in_any_order_and_case() -> None:
+    frame = FRAME.select(reversed(FRAME.columns)).rename(str.upper)
+    assert read(frame).frame.equals(read(FRAME).frame)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.col("ts").dt.replace_time_zone(None),
+        pl.col("ts").dt.cast_time_unit("ns"),
+        pl.col("ts").dt.convert_time_zone("Asia/Tokyo"),
+        pl.col("ts").dt.epoch("s").alias("ts"),
+        pl.col("ts").dt.epoch("s").cast(pl.Float64).alias("ts"),
+        pl.col("ts").dt.to_string("%Y-%m-%d %H:%M").alias("ts"),
+        pl.col("provider").cast(pl.Categorical),
+        pl.col("tag").cast(pl.Enum(["support"])),
+        pl.col("prompt_tokens").cast(pl.Float64),
+        pl.col("prompt_tokens").cast(pl.UInt8),
+        pl.col("prompt_tokens").cast(pl.Decimal(10, 2)),
+        pl.col("cached_tokens").cast(pl.Float64).fill_null(float("nan")),
+        pl.col("latency_ms").cast(pl.Float64).fill_null(float("nan")),
+        pl.lit(None).alias("endpoint"),
+        pl.lit(None, pl.Int64).alias("request_id"),
+        pl.lit(None, pl.String).alias("declared_max_tokens"),
+    ],
+    ids=str,
+)
+def test_columns_of_other_types_mean_the_same(column: pl.Expr) -> None:
+    assert read(FRAME.with_columns(column)).frame.equals(read(FRAME).frame)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ts", None), ("ts", "soon"), ("ts", "1999-01-01"), ("ts", datetime(1999, 1, 1)),  # noqa: DTZ001
+        ("ts", date(2026, 1, 1)), ("ts", True), ("ts", float("inf")),
+        ("provider", None), ("provider", "OpenAI"), ("provider", 5), ("provider", "openai\n"),
+        ("model", None), ("model", ""), ("model", "a" * 201), ("model", 5), ("model", "a\x85"),
+        ("prompt_tokens", None), ("prompt_tokens", -1), ("prompt_tokens", 10**12 + 1),
+        ("prompt_tokens", 1.5), ("prompt_tokens", "5"), ("prompt_tokens", True),
+        ("prompt_tokens", float("inf")), ("prompt_tokens", float("nan")),
+        ("prompt_tokens", Decimal("1.5")), ("cached_tokens", 1.5), ("cached_tokens", "x"),
+        ("tag", "a" * 201), ("tag", "a\x00"), ("tag", 5), ("prefix_hash", "g" * 64),
+        ("prefix_hash", "a" * 64 + "\n"), ("latency_ms", -1.0), ("latency_ms", 2e9),
+        ("latency_ms", "5"), ("latency_ms", float("inf")),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_bad_value_makes_the_row_invalid(name: str, value: Any) -> None:
+    bad = FRAME[1:2].with_columns(pl.Series(name, [value]))
+    good = FRAME[:1].with_columns(pl.Series(name, [None], bad.schema[name]))
+    log = read(bad)
+    assert (log.rows, log.invalid.count, log.frame.height) == (1, 1, 0)
+    (row,) = log.invalid.first
+    assert row.line == 1
+    assert name in row.reason
+    optional = name not in ("ts", "provider", "model", "prompt_tokens")
+    both = read(pl.concat([good, bad]))
+    assert (both.invalid.count, both.frame.height) == ((1, 1) if optional else (2, 0))
+
+
+def test_bad_rows_are_told_by_their_numbers_and_the_others_stay() -> None:
+    frame = FRAME.with_columns(
+        prompt_tokens=pl.when(pl.col("prompt_tokens") % 4 == 1).then(-1).otherwise(7)
+    )
+    log = read(frame)
+    assert [row.line for row in log.invalid.first] == [2, 6, 10]
+    assert log.frame.height == 7
+    assert list(log.invalid.reasons.values()) == [3]
