@@ -8,6 +8,7 @@ from flask import Flask, current_app, g, request
 from flask_limiter import Limiter, RequestLimit
 from flask_smorest import Api as SmorestApi
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 from werkzeug.exceptions import HTTPException
 
@@ -73,9 +74,9 @@ def current_queues() -> AuditQueues:
 
 
 def _redis_options(config: Config) -> dict[str, object]:
-    """Short timeouts and one retry: a request must not wait for a Redis that is down."""
+    """Short timeouts, and one retry for a connection that was cut, none for a Redis that hangs."""
     return {
         "socket_timeout": config.redis_timeout_seconds,
         "socket_connect_timeout": config.redis_timeout_seconds,
-        "retry": Retry(NoBackoff(), 1),
+        "retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
     }
