@@ -103,7 +103,7 @@ def _warnings(report: Report) -> Iterator[Text]:
 
 
 def _table(findings: tuple[Finding, ...]) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("Detector", overflow="fold")
     for heading in ("Route", "Model"):

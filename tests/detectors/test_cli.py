@@ -1,5 +1,6 @@
 """The console command: what it prints, what it writes and how it refuses."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -312,6 +313,36 @@ def test_it_shows_no_progress_where_nobody_watches(
     monkeypatch.setattr(cli, "LONG_FILE_BYTES", 0)
     assert _run("audit", log).stderr == ""
     assert sources == [(log, False)]
+
+
+HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
+GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "expected OpenAI-style JSON lines"),
+        ("Dear diary,\nthe canary sang.\n", "expected OpenAI-style JSON lines"),
+        (f"{HEADER},messages\n{GOOD},canary\n", "messages; content is never accepted"),
+        ("\n".join([HEADER, GOOD, BAD, BAD]), "only 33.3 % of the rows are valid"),
+    ],
+)
+def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expected: str) -> None:
+    file = tmp_path / "log"
+    file.write_text(content)
+    result = _run("audit", file)
+    _assert_one_line(result, expected)
+    assert "canary" not in result.stderr
+
+
+def test_it_audits_a_real_packed_file_from_a_shell(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv.gz"
+    file.write_bytes(gzip.compress("\n".join([HEADER, *[GOOD] * 99, BAD]).encode()))
+    command = [sys.executable, "-m", "detectors", "audit", str(file)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "99 calls · 99.0 % of the rows valid" in run.stdout
+    assert run.stderr == ""
 
 
 def register(group: click.Group) -> None:
