@@ -23,34 +23,14 @@ MONDAY = int(datetime(2026, 10, 5, tzinfo=UTC).timestamp())
 DAYS = 14
 HOUR, DAY = 3_600, 86_400
 
+
+def _hours(weights: str) -> tuple[int, ...]:
+    return tuple(int(weight) for weight in weights.split())
+
+
 # How busy each hour of a day is, UTC: people at work in Europe, then in America.
-OFFICE = (1, 1, 1, 1, 1, 2, 6, 14, 22, 26, 26, 22, 20, 25, 28, 26, 22, 18, 14, 10, 7, 4, 3, 2)
-ROUND_THE_CLOCK = (
-    8,
-    7,
-    6,
-    6,
-    6,
-    7,
-    9,
-    11,
-    13,
-    14,
-    14,
-    13,
-    13,
-    14,
-    14,
-    14,
-    13,
-    12,
-    11,
-    11,
-    10,
-    10,
-    9,
-    9,
-)
+OFFICE = _hours("1 1 1 1 1 2 6 14 22 26 26 22 20 25 28 26 22 18 14 10 7 4 3 2")
+ROUND_THE_CLOCK = _hours("8 7 6 6 6 7 9 11 13 14 14 13 13 14 14 14 13 12 11 11 10 10 9 9")
 WEEKEND = 0.25  # of a weekday's calls, on routes that people use
 
 Call = dict[str, Any]

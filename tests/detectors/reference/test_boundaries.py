@@ -6,7 +6,8 @@ from msgspec.structs import replace
 import detectors
 from detectors.contract import Thresholds, UsageRecord
 from tests.detectors.reference.audit import Outcome, audit
-from tests.detectors.reference.boundaries import BOUNDARIES, Boundary, capped, loop
+from tests.detectors.reference.boundaries import BOUNDARIES, Boundary
+from tests.detectors.reference.builders import capped, loop
 from tests.detectors.reference.compare import assert_agrees, assert_evidence
 
 SIDES = (-1, 0, 1)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 import detectors
 from detectors.contract import Report, UsageRecord
 from tests.detectors.reference.audit import observed_days
-from tests.detectors.reference.boundaries import (
+from tests.detectors.reference.builders import (
     HASH,
     answers,
     bloat,

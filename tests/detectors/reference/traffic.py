@@ -6,7 +6,56 @@ from random import Random
 from msgspec.structs import replace
 
 from detectors.contract import UsageRecord
-from tests.detectors.reference.scenarios import SCENARIOS, SHY
+from tests.detectors.reference.pricing_scenarios import (
+    bloated_context,
+    hashed_prefix,
+    long_context,
+    overfull,
+    short_answers,
+    spree,
+    unhashed_prefix,
+    unread_writes,
+)
+from tests.detectors.reference.timing_scenarios import (
+    capped_answers,
+    clean,
+    crowd,
+    loop,
+    oversized_caps,
+    repeated_prompt,
+    repeated_shape,
+    unpriced,
+)
+
+SCENARIOS = (
+    short_answers,
+    spree,
+    hashed_prefix,
+    unhashed_prefix,
+    unread_writes,
+    bloated_context,
+    repeated_prompt,
+    repeated_shape,
+    capped_answers,
+    oversized_caps,
+    loop,
+    overfull,
+    long_context,
+    clean,
+    unpriced,
+    crowd,
+)
+# Kinds that rarely come out whole: whole logs hold them more often.
+SHY = (
+    loop,
+    loop,
+    repeated_prompt,
+    repeated_prompt,
+    oversized_caps,
+    unhashed_prefix,
+    unhashed_prefix,
+)
+
 
 # Days around which some price of the book changes, and a quiet one.
 STARTS = (
