@@ -1,0 +1,89 @@
+"""The group that other packages extend: their commands come late, and may fail to come."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from detectors import cli
+
+Extend = Callable[..., cli.ExtensibleGroup]
+
+
+def register(group: click.Group) -> None:
+    """What an entry point of these tests names."""
+    group.add_command(click.Command("up", callback=lambda: click.echo("running")))
+
+
+@pytest.fixture
+def extended(monkeypatch: pytest.MonkeyPatch) -> Extend:
+    """A fresh group whose entry points lie in the named modules."""
+
+    def build(*values: str) -> cli.ExtensibleGroup:
+        points = [
+            EntryPoint(f"part{n}", value, cli.ENTRY_POINT_GROUP) for n, value in enumerate(values)
+        ]
+        monkeypatch.setattr(cli, "entry_points", lambda *, group: points)
+        group = cli.ExtensibleGroup("tallystick")
+        group.add_command(cli.audit)
+        return group
+
+    return build
+
+
+def test_commands_of_other_packages_are_loaded_when_asked_for(extended: Extend) -> None:
+    group = extended(f"{__name__}:register")
+    assert CliRunner().invoke(group, ["up"]).stdout == "running\n"
+    assert "up" in CliRunner().invoke(group, ["--help"]).stdout
+
+
+def test_an_audit_loads_no_other_package(extended: Extend) -> None:
+    group = extended("nowhere.at.all:register")
+    assert CliRunner().invoke(group, ["audit", "no-such-file"]).exit_code == 2
+    assert not group.is_loaded
+
+
+def test_a_package_whose_libraries_are_missing_is_left_out_and_named(extended: Extend) -> None:
+    group = extended("nowhere.at.all:register", f"{__name__}:register")
+    help_page = CliRunner().invoke(group, ["--help"])
+    assert help_page.exit_code == 0
+    assert "audit" in help_page.stdout
+    assert "the commands of part0" in help_page.stdout
+    assert CliRunner().invoke(group, ["up"]).exit_code == 0
+    unknown = CliRunner().invoke(group, ["down"])
+    assert unknown.exit_code == 2
+    assert "the commands of part0" in unknown.stderr
+
+
+def test_an_unknown_command_is_refused(extended: Extend) -> None:
+    result = CliRunner().invoke(extended(), ["down"])
+    assert result.exit_code == 2
+    assert "No such command" in result.stderr
+
+
+def test_the_module_offers_the_library_commands_alone() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "detectors", "--help"], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.startswith("Usage: python -m detectors [OPTIONS] COMMAND")
+    assert "audit" in run.stdout
+    assert set(cli.library.commands) <= set(cli.main.commands)
+    assert " up " not in run.stdout
+
+
+def test_the_console_command_starts_without_the_service_or_a_dataframe_library() -> None:
+    code = (
+        "import sys, detectors.cli as cli\n"
+        "cli.main(['audit', '/no/such/file'], standalone_mode=False)"
+    )
+    names = "{'flask', 'sqlalchemy', 'redis', 'rq', 'service', 'polars', 'narwhals'}"
+    check = (
+        f"import atexit, sys; atexit.register(lambda: print(sorted({names} & set(sys.modules))))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", check + code], capture_output=True, text=True)
+    assert run.stdout == "[]\n"
+    assert "cannot read" in run.stderr

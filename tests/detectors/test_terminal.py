@@ -1,0 +1,94 @@
+"""A report on a terminal: what stands there, how wide, and that hostile labels stay inert."""
+
+from decimal import Decimal
+from io import StringIO
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console
+
+from detectors import terminal
+from detectors.contract import InvalidRows, Report, UnpricedModel
+from tests.detectors.reports import make_finding, make_report
+
+HOSTILE = "[red]bold[/red] :boom: \x1b[31mred\r\n\u202egnirts\u2028\u200b"
+
+
+def _printed(report: Report, *, width: int = 160, top: int = 20) -> str:
+    file = StringIO()
+    terminal.print_report(report, Console(file=file, width=width, markup=False), top)
+    return file.getvalue()
+
+
+def test_it_prints_the_headline_and_a_ranked_table() -> None:
+    second = make_finding(
+        2, kind="uncached_prefix", severity="low", monthly_cost_impact_usd=Decimal(7)
+    )
+    lines = _printed(make_report(make_finding(1), second)).splitlines()
+    assert lines[0] == "$10,000.00 a month, of which $3,140.00 (31.4 %) can be avoided"
+    assert (
+        "14 days (2026-10-01 to 2026-10-14) · 4,210 calls · 100.0 % of the rows valid" in lines[1]
+    )
+    assert "genai-prices 1.2.3" in lines[1]
+    rows = [line for line in lines if "support-bot" in line]
+    for cell in ("1", "d1_model_overkill", "gpt-5.4", "high", "estimated", "$1,234.50"):
+        assert cell in rows[0]
+    assert "uncached_prefix" in rows[1]
+    assert "$7.00" in rows[1]
+    assert "1. Try gpt-5.4-mini on this route." in [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_it_stays_within_the_terminal(width: int) -> None:
+    report = make_report(make_finding(1, fix="Try another model. " * 20, route="x" * 200))
+    assert all(len(line) <= width for line in _printed(report, width=width).splitlines())
+
+
+def test_it_prints_only_the_top_findings_and_says_so() -> None:
+    report = make_report(*(make_finding(rank) for rank in range(1, 5)))
+    assert "3 more findings: raise --top" in _printed(report, top=1)
+    assert "1 more finding:" in _printed(report, top=3)
+    assert "more finding" not in _printed(report, top=4)
+
+
+def test_it_says_where_nothing_was_found() -> None:
+    text = _printed(make_report(records=0, first_call=None, last_call=None))
+    assert "Nothing to save was found." in text
+    assert "14 days · 0 calls" in text
+
+
+def test_it_warns_of_everything_that_qualifies_the_figures() -> None:
+    report = make_report(make_finding(1), valid_pct=94.9, equiv_spend=True, below_floor=2)
+    models = tuple(
+        UnpricedModel(provider="lab", model=f"model-{number}", calls=number)
+        for number in range(1, 8)
+    )
+    invalid = InvalidRows(count=12, reasons={}, first=())
+    text = " ".join(_printed(replace(report, unpriced=models, invalid_rows=invalid)).split())
+    assert "Warning: 12 rows could not be used; under 95 % valid the figures may mislead." in text
+    assert "not a bill" in text
+    assert "model-1 (lab, 1 call)" in text
+    assert "2 more." in text
+    assert "2 findings under $0.01 a month left out." in text
+
+
+def test_it_does_not_warn_from_the_limit_on() -> None:
+    assert "Warning" not in _printed(make_report(valid_pct=95.0))
+
+
+def test_it_shows_a_negative_figure_with_its_sign() -> None:
+    report = make_report(make_finding(1, monthly_cost_impact_usd=Decimal("-3")))
+    assert "-$3.00" in _printed(report)
+
+
+@pytest.mark.parametrize("width", [60, 160, 400])
+def test_it_prints_hostile_labels_inert(width: int) -> None:
+    report = make_report(make_finding(1, route=HOSTILE, model=HOSTILE, fix=HOSTILE))
+    unpriced = (UnpricedModel(provider="lab", model=HOSTILE, calls=1),)
+    text = _printed(replace(report, unpriced=unpriced), width=width)
+    assert not set(text) & set("\x1b\r\u202e\u2028\u200b")
+    assert "[red]bold[/red]:boom:" in "".join(text.split())
+
+
+def test_it_escapes_what_could_move_hide_or_reorder_others() -> None:
+    assert terminal.inert("\x1b\u202e\ud800\t é") == r"\x1b\u202e\ud800\t é"
