@@ -1,0 +1,294 @@
+"""The report document: totals, composition, order, evidence and words, worked out by hand.
+
+gpt-5.4 costs $2.50 in and $15 out per million tokens, its sibling gpt-5.4-mini $0.75 and $4.50;
+claude-opus-4-8 $5 and $25 (a cache read $0.50, a write $6.25), claude-sonnet-5 $2 and $10.
+"""
+
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+import detectors
+from detectors.contract import Finding, InvalidRow, InvalidRows, Report
+from tests.detectors.rules.case import START
+
+HASH = "a" * 64
+MILLIONTH = Decimal("0.000001")
+
+
+def calls(times: int, *, at: float = 0, every: float = 1, **fields: Any) -> list[dict[str, Any]]:
+    """Calls of one route: 500 tokens in, 100 out, so each costs 1,250 + 1,500 millionths."""
+    defaults = {
+        "provider": "openai",
+        "model": "gpt-5.4",
+        "tag": "labels",
+        "prompt_tokens": 500,
+        "completion_tokens": 100,
+    }
+    moments = (START + timedelta(seconds=at + place * every) for place in range(times))
+    return [defaults | fields | {"ts": ts.isoformat()} for ts in moments]
+
+
+def find(report: Report, detector: str, kind: str = "") -> Finding:
+    return next(
+        finding
+        for finding in report.findings
+        if finding.detector.startswith(detector) and finding.kind == kind
+    )
+
+
+def test_totals_are_the_sums_and_a_month_has_thirty_days() -> None:
+    log = calls(2, every=86_400 * 2) + calls(1, tag="", endpoint="/v1/chat", model="gpt-5.4-mini")
+    report = detectors.audit(log)
+    # 2 x 2,750 + (500 x 0.75 + 100 x 4.50) = 5,500 + 825 millionths in three days.
+    assert report.audit.total_spend_usd == 6_325 * MILLIONTH
+    assert report.audit.observed_days == 3
+    assert report.audit.projected_spend_usd == 63_250 * MILLIONTH
+    assert (report.audit.first_call, report.audit.last_call) == (
+        "2026-11-02T00:00:00Z",
+        "2026-11-04T00:00:00Z",
+    )
+    assert [(line.provider, line.model, line.calls) for line in report.spend_by_model] == [
+        ("openai", "gpt-5.4", 2),
+        ("openai", "gpt-5.4-mini", 1),
+    ]
+    assert [(line.route, line.spend_usd) for line in report.spend_by_route] == [
+        ("labels", 5_500 * MILLIONTH),
+        ("/v1/chat", 825 * MILLIONTH),
+    ]
+    assert [(line.day, line.calls) for line in report.spend_by_day] == [
+        ("2026-11-02", 2),
+        ("2026-11-04", 1),
+    ]
+
+
+def test_a_finding_states_its_observed_and_its_monthly_dollars() -> None:
+    # Five calls save 500 x 1.75 + 100 x 10.50 = 1,925 millionths each: 9,625 in one day.
+    report = detectors.audit(calls(5, every=3_600))
+    (finding,) = report.findings
+    assert finding.id == "d1-001"
+    assert finding.observed_cost_impact_usd == 9_625 * MILLIONTH
+    assert finding.monthly_cost_impact_usd == 288_750 * MILLIONTH
+    assert (finding.severity, finding.confidence) == ("low", "ESTIMATED")
+    assert finding.suggested_model == "gpt-5.4-mini"
+    assert report.audit.savings_pct == 70.0
+
+
+@pytest.mark.parametrize(
+    ("high", "medium", "severity"),
+    [(0.28875, 0.1, "high"), (0.28876, 0.28875, "medium"), (0.5, 0.28876, "low")],
+)
+def test_severity_is_reached_at_its_limit(high: float, medium: float, severity: str) -> None:
+    thresholds = detectors.Thresholds(high_severity_usd=high, medium_severity_usd=medium)
+    report = detectors.audit(calls(5, every=3_600), thresholds=thresholds)
+    assert report.findings[0].severity == severity
+
+
+def test_overlapping_savings_are_composed_not_added() -> None:
+    report = detectors.audit(calls(5, every=10))
+    # The model finding saves 1,925 millionths on each call, the duplicate finding all 2,750 of the
+    # last four. Together that is 1,925 + 4 x 2,750 = 12,925 of 13,750: 94 %, not 150 %.
+    assert find(report, "d1").observed_cost_impact_usd == 9_625 * MILLIONTH
+    assert find(report, "d4", "same_shape").observed_cost_impact_usd == 11_000 * MILLIONTH
+    assert report.audit.savings_pct == 94.0
+    assert report.audit.projected_savings_usd == 12_925 * 30 * MILLIONTH
+
+
+def test_savings_that_do_not_overlap_add_up() -> None:
+    long: dict[str, Any] = {"tag": "reports", "completion_tokens": 500, "declared_max_tokens": 500}
+    report = detectors.audit(calls(5, every=3_600) + calls(5, every=3_600, **long))
+    plain = sum(finding.monthly_cost_impact_usd for finding in report.findings)
+    assert len(report.findings) == 2
+    assert report.audit.projected_savings_usd == plain
+
+
+def test_a_fix_that_makes_a_call_dearer_counts_against_the_others() -> None:
+    log = calls(
+        5,
+        every=60,
+        provider="anthropic",
+        model="claude-opus-4-8",
+        prompt_tokens=2_000,
+        completion_tokens=50,
+        prefix_hash=HASH,
+    )
+    report = detectors.audit(log)
+    # In millionths: a call costs 11,250 and 4,500 at the sibling, so 0.4 of it is left. Caching
+    # makes the first call 1,280 dearer and the others 4,608 cheaper. Left are
+    # 0.4 x 12,530 + 4 x 0.4 x 6,642 = 5,012 + 10,627.2 of 56,250.
+    assert find(report, "d2", "uncached_prefix").observed_cost_impact_usd == 17_152 * MILLIONTH
+    assert report.audit.savings_pct == pytest.approx(100 * (56_250 - 15_639.2) / 56_250, abs=1e-9)
+
+
+def test_small_findings_are_left_out_but_counted_and_still_composed() -> None:
+    thresholds = detectors.Thresholds(floor_usd=0.288751)
+    report = detectors.audit(calls(5, every=3_600), thresholds=thresholds)
+    assert report.findings == ()
+    assert (report.audit.below_floor, report.audit.savings_pct) == (1, 70.0)
+    on_the_floor = detectors.Thresholds(floor_usd=0.28875)
+    assert len(detectors.audit(calls(5, every=3_600), thresholds=on_the_floor).findings) == 1
+
+
+def test_a_finding_without_dollars_is_no_matter_of_the_floor() -> None:
+    report = detectors.audit(
+        calls(20, every=3_600, completion_tokens=600, declared_max_tokens=9_000)
+    )
+    (finding,) = report.findings
+    assert (finding.kind, finding.confidence) == ("oversized_cap", "INFORMATIONAL")
+    assert finding.monthly_cost_impact_usd == 0
+
+
+def test_a_model_that_costs_nothing_has_no_priced_findings() -> None:
+    free = calls(30, every=1, provider="openrouter", model="openrouter/free")
+    report = detectors.audit(free)
+    assert report.audit.total_spend_usd == 0
+    assert (report.findings, report.audit.below_floor, report.audit.savings_pct) == ((), 0, 0.0)
+
+
+def _many() -> list[dict[str, Any]]:
+    """Routes of equal and of unequal impact."""
+    return [
+        call
+        for place, tag in enumerate(["d", "b", "c", "a"])
+        for call in calls(5 + place // 2, every=3_600, tag=tag)
+    ]
+
+
+def test_findings_are_ranked_by_monthly_dollars_and_numbered_per_detector() -> None:
+    report = detectors.audit(_many() + calls(20, every=10, tag="e"))
+    assert [(f.id, f.route) for f in report.findings if f.detector.startswith("d1")] == [
+        ("d1-001", "e"),
+        ("d1-002", "a"),
+        ("d1-003", "c"),
+        ("d1-004", "b"),
+        ("d1-005", "d"),
+    ]
+    impacts = [(-finding.monthly_cost_impact_usd, finding.id) for finding in report.findings]
+    assert impacts == sorted(impacts)
+    assert report.findings[0].id == "d4-001"
+
+
+def test_ids_of_a_thousand_findings_sort_as_they_count() -> None:
+    log = [call for place in range(1_000) for call in calls(5, every=3_600, tag=f"{place:04}")]
+    ids = [finding.id for finding in detectors.audit(log).findings]
+    assert ids == [f"d1-{number:04}" for number in range(1, 1_001)]
+
+
+def test_evidence_is_the_dearest_calls_first_and_no_more_than_twenty() -> None:
+    log = calls(30, every=3_600) + calls(1, at=7, completion_tokens=140, cached_tokens=100)
+    evidence = detectors.audit(log).findings[0].evidence
+    assert len(evidence) == 20
+    # 400 x 2.50 + 100 x 0.25 + 140 x 15 = 3,125 millionths, of which 2,187.5 saved.
+    assert msgspec.to_builtins(evidence[0]) == {
+        "ts": "2026-11-02T00:00:07Z",
+        "model": "gpt-5.4",
+        "prompt_tokens": 500,
+        "completion_tokens": 140,
+        "cached_tokens": 100,
+        "cache_write_tokens": 0,
+        "declared_max_tokens": 0,
+        "cost_usd": "0.003125000",
+        "saving_usd": "0.002187500",
+    }
+    assert [call.ts for call in evidence[1:]] == sorted(call.ts for call in evidence[1:])
+
+
+def test_evidence_can_be_left_out() -> None:
+    report = detectors.audit(_many(), thresholds=detectors.Thresholds(evidence_calls=0))
+    assert {finding.evidence for finding in report.findings} == {()}
+
+
+def test_the_same_log_gives_the_same_bytes_in_any_order() -> None:
+    log = _mixed()
+    bytes_of = {detectors.audit(_shuffled(log, seed)).to_json() for seed in range(20)}
+    assert len(bytes_of) == 1
+
+
+def _mixed() -> list[dict[str, Any]]:
+    """All kinds of call, with ties in time and amounts that no float holds exactly."""
+    chooser = random.Random(7)
+    return [
+        call
+        for _ in range(40)
+        for call in calls(
+            chooser.choice([3, 12, 25]),
+            at=chooser.randrange(0, 86_400, 60),
+            every=chooser.choice([0, 0.3, 7, 60]),
+            tag=chooser.choice(["", "a", "b"]),
+            model=chooser.choice(["gpt-5.4", "gpt-5.4-mini", "o3"]),
+            prompt_tokens=chooser.choice([333, 2_077, 77_777]),
+            completion_tokens=chooser.choice([7, 91, 777]),
+            declared_max_tokens=chooser.choice([0, 91, 9_999]),
+            prefix_hash=chooser.choice(["", HASH, "b" * 64]),
+        )
+    ]
+
+
+def _shuffled(log: Iterable[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+    shuffled = list(log)
+    random.Random(seed).shuffle(shuffled)
+    return shuffled
+
+
+def test_the_document_reads_back_as_it_was_written() -> None:
+    report = detectors.audit(_mixed())
+    assert Report.from_json(report.to_json()).to_json() == report.to_json()
+
+
+def test_unpriced_models_are_listed_and_take_part_in_nothing_else() -> None:
+    log = calls(2) + calls(3, at=86_400, model="unheard-of") + calls(4, provider="me", model="x")
+    report = detectors.audit(log)
+    assert [(line.provider, line.model, line.calls) for line in report.unpriced] == [
+        ("me", "x", 4),
+        ("openai", "unheard-of", 3),
+    ]
+    assert (report.audit.records, report.audit.observed_days) == (9, 2)
+    assert report.audit.total_spend_usd == 5_500 * MILLIONTH
+    assert report.audit.equiv_spend is False
+
+
+def test_a_log_without_any_price_has_an_empty_report() -> None:
+    report = detectors.audit(calls(30, model="unheard-of"))
+    assert (report.findings, report.spend_by_day, report.audit.savings_pct) == ((), (), 0.0)
+    assert report.audit.records == 30
+
+
+def test_no_calls_at_all() -> None:
+    report = detectors.audit([])
+    assert (report.audit.records, report.audit.observed_days) == (0, 1)
+    assert (report.audit.first_call, report.audit.last_call) == (None, None)
+
+
+def test_list_prices_of_a_plan_are_said_to_be_no_bill() -> None:
+    report = detectors.audit(calls(3) + calls(1, provider="codex"))
+    assert report.audit.equiv_spend is True
+
+
+def test_records_with_more_cache_than_prompt_are_counted() -> None:
+    report = detectors.audit(calls(2, cached_tokens=400, cache_write_tokens=101) + calls(3))
+    assert report.audit.overfull_records == 2
+
+
+def test_a_log_of_which_too_little_is_valid_is_not_audited() -> None:
+    log = detectors.read(calls(3))
+    invalid = InvalidRows(count=4, reasons={"ts": 4}, first=(InvalidRow(line=1, reason="ts"),))
+    spoilt = type(log)(log.frame, 7, invalid)
+    with pytest.raises(detectors.TooFewValidRowsError, match=r"42\.9 %"):
+        detectors.audit(spoilt)
+
+
+def test_the_report_says_what_it_rests_on() -> None:
+    thresholds = detectors.Thresholds(d1_min_calls=7)
+    report = detectors.audit(calls(3), thresholds=thresholds, prices=detectors.PriceBook())
+    assert report.thresholds.d1_min_calls == 7
+    assert report.prices.source == "genai-prices"
+
+
+def test_a_name_that_the_library_does_not_have() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'audits'"):
+        _ = detectors.audits

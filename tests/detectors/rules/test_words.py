@@ -1,0 +1,126 @@
+"""What the detectors say: fixes with their numbers, and the sections of docstrings and pages."""
+
+from pathlib import Path
+from sys import modules
+from typing import Any
+
+import pytest
+
+import detectors
+from detectors.contract import Thresholds
+from detectors.rules import DETECTORS
+from detectors.rules.detector import Detector
+from tests.detectors.rules.test_report import HASH, calls, find
+
+DOCS = Path(__file__).parents[3] / "docs" / "detectors"
+HEADINGS = ["Costs you", "Fires on", "Stays quiet on", "Do instead", "Sources"]
+CLAUDE: dict[str, Any] = {
+    "provider": "anthropic",
+    "model": "claude-opus-4-8",
+    "prompt_tokens": 4_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("log", "detector", "kind", "words"),
+    [
+        (
+            calls(6, every=3_600),
+            "d1",
+            "",
+            ["Try gpt-5.4-mini instead of gpt-5.4", "6 of its 6", "$2.50", "$0.75", "evaluation"],
+        ),
+        (
+            calls(3, every=60, prompt_tokens=2_000, prefix_hash=HASH),
+            "d2",
+            "uncached_prefix",
+            ["3 calls", "4,096 characters", "$2.50", "$0.250"],
+        ),
+        (
+            calls(20, every=60, **CLAUDE),
+            "d2",
+            "unhashed_prefix",
+            ["cache_control", "20 calls", "4,000 tokens", "$5.00", "$0.500"],
+        ),
+        (
+            calls(4, every=3_600, cache_write_tokens=3_000, **CLAUDE),
+            "d2",
+            "unread_writes",
+            ["12,000 tokens were written", "$6.250", "only 0 were read back"],
+        ),
+        (
+            calls(30, tag="usual", every=60) + calls(10, every=60, prompt_tokens=9_000),
+            "d3",
+            "",
+            ["Shorten the prompts of labels", "10 of its 10", "9,000 tokens"],
+        ),
+        (
+            calls(3, prefix_hash=HASH),
+            "d4",
+            "same_prompt",
+            ["2 of its 3", "very same prompt", "500 tokens in"],
+        ),
+        (calls(3), "d4", "same_shape", ["2 of its 3", "equal prompt and answer length"]),
+        (
+            calls(5, every=60, declared_max_tokens=100),
+            "d5",
+            "truncated",
+            ["Raise max_tokens on labels", "5 of its 5", "100 tokens"],
+        ),
+        (
+            calls(20, every=60, declared_max_tokens=8_000),
+            "d5",
+            "oversized_cap",
+            ["Lower max_tokens", "8,000", "longest 100"],
+        ),
+        (
+            calls(10, every=5, prefix_hash=HASH),
+            "d6",
+            "",
+            ["several items", "8 of its 10", "Five items in one request"],
+        ),
+        (calls(10, every=5), "d6", "", ["8 of its 10", "no dollars are claimed"]),
+    ],
+)
+def test_a_fix_says_what_to_change_where_and_by_which_numbers(
+    log: list[dict[str, Any]], detector: str, kind: str, words: list[str]
+) -> None:
+    fix = find(detectors.audit(log), detector, kind).fix
+    for part in ["labels", *words]:
+        assert part in fix
+
+
+def test_a_route_without_label_is_spoken_of_by_its_model() -> None:
+    finding = detectors.audit(calls(5, every=3_600, tag="")).findings[0]
+    assert finding.route == "gpt-5.4"
+    assert "on gpt-5.4" in finding.fix
+
+
+def _module(detector: Detector) -> Any:
+    return modules[detector.find.__module__]
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.id)
+def test_every_detector_says_when_it_fires_and_when_not(detector: Detector) -> None:
+    lines = _module(detector).__doc__.splitlines()
+    underlined = [
+        above for above, below in zip(lines, lines[1:], strict=False) if set(below) == {"-"}
+    ]
+    assert underlined == HEADINGS
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.id)
+def test_every_detector_has_a_page_that_names_its_thresholds(detector: Detector) -> None:
+    slug = _module(detector).__name__.rpartition(".")[2]
+    assert detector.id.partition("_")[2] == slug
+    page = (DOCS / f"{slug}.md").read_text("utf-8")
+    prefix = detector.id.partition("_")[0] + "_"
+    names = [name for name in Thresholds.__struct_fields__ if name.startswith(prefix)]
+    assert names
+    assert [name for name in names if f"`{name}`" not in page] == []
+    for heading in HEADINGS:
+        assert f"## {heading}" in page
+
+
+def test_there_are_six() -> None:
+    assert [detector.id[:2] for detector in DETECTORS] == ["d1", "d2", "d3", "d4", "d5", "d6"]
