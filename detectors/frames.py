@@ -16,8 +16,7 @@ from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, InvalidTally, read_chunks
 from detectors.formats.detection import EXPECTED
 from detectors.formats.items import read_items
-from detectors.formats.problems import MAX_OFFENDERS, Offender, contract_error, unknown
-from detectors.formats.reader import detect_head, read_head
+from detectors.formats.reader import ContractCheck, detect_format
 from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, read_blocks
 from detectors.ranges import RANGE_BYTES, RangeResult, Ranges, read_ranges
 from detectors.schema import CALLS, from_columns
@@ -110,9 +109,8 @@ def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
     file.seek(0)
     if start.startswith(GZIP_MAGIC):
         return None
-    head, is_whole = read_head(read_blocks(file))
+    form, _ = detect_format(read_blocks(file))
     file.seek(0)
-    form = detect_head(head, is_whole=is_whole)
     if form.container != "lines" or form.dialect is None:
         return None
     text_start = len(UTF8_BOM) if start == UTF8_BOM else 0
@@ -136,18 +134,16 @@ def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
 
 def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
     """The same of a file's ranges, whose lines count from 1 each."""
-    frames, tally, offenders, before = [CALLS.to_frame()], InvalidTally(), list[Offender](), 0
+    frames, tally, check, before = [CALLS.to_frame()], InvalidTally(), ContractCheck("line"), 0
     for notes, frame in results:
-        offenders += [
-            Offender(f"line {before + line}", unknown(name)) for line, name in notes.strangers
-        ]
-        if len(offenders) > MAX_OFFENDERS:
-            break
+        check.add(notes.strangers, before)
         tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
         frames.append(frame)
         before += notes.lines
-    if offenders:
-        raise contract_error(offenders[: MAX_OFFENDERS + 1], more="and more")
+        if notes.error:
+            check.close()
+            raise UnreadableLogError(notes.error)
+    check.close()
     calls, invalid = pl.concat(frames, rechunk=True), tally.summary()
     if not calls.height + invalid.count:
         raise UnreadableLogError(f"the log holds no row: {EXPECTED}")

@@ -23,7 +23,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import InvalidRow
-from detectors.errors import DetectorError
+from detectors.errors import UnreadableLogError
 from detectors.formats.anthropic import ANTHROPIC
 from detectors.formats.dialects import Dialect
 from detectors.formats.lines import parse_text
@@ -46,12 +46,21 @@ _DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC)}
 
 
 class RangeNotes(msgspec.Struct):
-    """What a range held besides its calls. Lines count from 1 within the range."""
+    """What a range held besides its calls. Lines count from 1 within the range.
+
+    `error` says why the rest of the range, and so of the file, could not be read.
+    """
 
     index: int
-    lines: int
-    invalid: list[InvalidRow]
-    strangers: list[tuple[int, str]]
+    lines: int = 0
+    invalid: list[InvalidRow] = []
+    strangers: list[tuple[int, str]] = []
+    error: str = ""
+
+    @property
+    def ends_reading(self) -> bool:
+        """Whether the file is refused at this range at the latest."""
+        return bool(self.error) or len(self.strangers) > MAX_OFFENDERS
 
 
 class RangeResult(NamedTuple):
@@ -84,20 +93,27 @@ class Ranges:
         """The calls of the lines that start within the range."""
         first = max(self.start, self._line_start(index * self.width))
         end = self._line_start(min(self.size, (index + 1) * self.width))
-        notes, frames = RangeNotes(index, 0, [], []), [CALLS.to_frame()]
-        for text in split_lines(self._blocks(first, end), CHUNK_BYTES):
-            parsed = parse_text(text, notes.lines + 1, self.dialect)
-            frames.append(from_columns(parsed.columns))
-            notes.invalid += parsed.invalid
-            notes.strangers += parsed.strangers
-            notes.lines += text.count(b"\n")
+        notes, frames = RangeNotes(index), [CALLS.to_frame()]
+        try:
+            for text in split_lines(self._blocks(first, end), CHUNK_BYTES):
+                parsed = parse_text(text, notes.lines + 1, self.dialect)
+                frames.append(from_columns(parsed.columns))
+                notes.invalid += parsed.invalid
+                notes.strangers += parsed.strangers
+                notes.lines += text.count(b"\n")
+        except UnreadableLogError as error:
+            notes.error = str(error)
         return RangeResult(notes, pl.concat(frames))
 
     def _line_start(self, position: int) -> int:
-        """Where the first line begins that begins at this position or after it."""
+        """Where the first line begins that begins at this position or after it.
+
+        Within a line too long to read that is the end: the range where it begins meets it.
+        """
         if position in (0, self.size):
             return position
-        return position - 1 + find_line_start(self._blocks(position - 1, self.size))
+        distance = find_line_start(self._blocks(position - 1, self.size))
+        return self.size if distance is None else position - 1 + distance
 
     def _blocks(self, position: int, end: int) -> Iterator[bytes]:
         # Positioned reads: the processes share the open file, and with it one offset.
@@ -125,13 +141,11 @@ def read_ranges(
 
 def _draw_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
     while ticket := os.read(tickets, _TICKET.size):
-        # A range that cannot be read is left out: it fails again in its turn, if that comes.
-        with suppress(DetectorError):
-            result = ranges.read(*_TICKET.unpack(ticket))
-            yield result
-            if len(result.notes.strangers) > MAX_OFFENDERS:
-                while os.read(tickets, 1 << 16):
-                    pass  # the log is refused at this range at the latest
+        result = ranges.read(*_TICKET.unpack(ticket))
+        yield result
+        if result.notes.ends_reading:
+            while os.read(tickets, 1 << 16):
+                pass  # nobody needs to read any further
 
 
 class Helpers:

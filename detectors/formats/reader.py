@@ -47,32 +47,38 @@ def read_chunks(
     blocks = read_blocks(
         file, block_bytes=min(chunk_bytes, BLOCK_BYTES), max_bytes=max_bytes, advance=advance
     )
-    head, is_whole = read_head(blocks)
-    form = detect_head(head, is_whole=is_whole)
+    form, head = detect_format(blocks)
     rows = 0
-    for chunk in _read_format(form, chain([head], blocks), chunk_bytes):
+    for chunk in _read_format(form, chain(head, blocks), chunk_bytes):
         rows += chunk.rows
         yield chunk
     if not rows:
         raise UnreadableLogError(f"the log holds no row: {EXPECTED}")
 
 
-def read_head(blocks: Iterator[bytes]) -> tuple[bytes, bool]:
-    """The beginning that decides the format, at least one line of it, and whether it is all."""
-    head = b""
-    while len(head) < HEAD_BYTES or (b"\n" not in head.lstrip() and len(head) <= MAX_LINE_BYTES):
+def detect_format(blocks: Iterator[bytes]) -> tuple[Format, list[bytes]]:
+    """The format, and the blocks that were taken to tell it.
+
+    It is judged by the same first bytes however large the blocks are: at least one whole line.
+    """
+    taken: list[bytes] = []
+    size = first_line = 0
+    is_whole = False
+    while size < HEAD_BYTES or (not first_line and size <= MAX_LINE_BYTES):
         block = next(blocks, None)
         if block is None:
-            return head, True
-        head += block
-    return head, False
+            is_whole = True
+            break
+        taken.append(block)
+        size += len(block)
+        first_line = first_line or _find_first_line_end(b"".join(taken))
+    head = b"".join(taken)[: max(HEAD_BYTES, first_line)]
+    return detect(head, is_whole=is_whole and len(head) == size), taken
 
 
-def detect_head(head: bytes, *, is_whole: bool) -> Format:
-    """The format, judged by the same first bytes however large the blocks were."""
-    start = len(head) - len(head.lstrip())
-    size = max(HEAD_BYTES, head.find(b"\n", start) + 1)
-    return detect(head[:size], is_whole=is_whole and size >= len(head))
+def _find_first_line_end(text: bytes) -> int:
+    """Where the first line ends that is not blank; 0 where that is not yet to be seen."""
+    return text.find(b"\n", len(text) - len(text.lstrip())) + 1
 
 
 def _read_format(form: Format, blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[Chunk]:
@@ -98,18 +104,42 @@ def _parse_array(blocks: Iterator[bytes], dialect: Dialect) -> Iterator[Parsed]:
 
 
 def raise_contract(runs: Iterable[Parsed], where: str) -> Iterator[Chunk]:
-    """The runs as chunks until a field breaks the contract; then the error, once complete.
+    """The runs as chunks until a field breaks the contract; then the error, once complete."""
+    check = ContractCheck(where)
+    try:
+        for parsed in runs:
+            check.add(parsed.strangers)
+            if check.is_clean:
+                yield Chunk(parsed.columns, parsed.invalid)
+    except UnreadableLogError:
+        check.close()  # what came before the unreadable place is told first
+        raise
+    check.close()
 
-    It names the first ten fields of the log and whether there are more, however it was cut.
+
+class ContractCheck:
+    """Collects fields outside the contract; the error names the log's first ten of them.
+
+    It says the same of a log however that was cut, since it counts no further than eleven.
     """
-    offenders: list[Offender] = []
-    for parsed in runs:
-        offenders += [
-            Offender(f"{where} {number}", unknown(name)) for number, name in parsed.strangers
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._offenders: list[Offender] = []
+
+    @property
+    def is_clean(self) -> bool:
+        return not self._offenders
+
+    def add(self, strangers: Iterable[tuple[int, str]], before: int = 0) -> None:
+        """Take the fields by their lines, and the lines that came before these."""
+        self._offenders += [
+            Offender(f"{self._where} {before + line}", unknown(name)) for line, name in strangers
         ]
-        if len(offenders) > MAX_OFFENDERS:
-            break
-        if not offenders:
-            yield Chunk(parsed.columns, parsed.invalid)
-    if offenders:
-        raise contract_error(offenders[: MAX_OFFENDERS + 1], more="and more")
+        if len(self._offenders) > MAX_OFFENDERS:
+            self.close()
+
+    def close(self) -> None:
+        """Raise the error if there is anything to tell."""
+        if self._offenders:
+            raise contract_error(self._offenders[: MAX_OFFENDERS + 1], more="and more")

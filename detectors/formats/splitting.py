@@ -31,26 +31,45 @@ _ELEMENT: Final = re.compile(rb"\s*+\{(?:%s)*+\}\s*+," % _balanced(_DEPTH - 1), 
 
 
 def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
-    """The text in pieces of about `chunk_bytes` that end at line breaks (the last may not)."""
+    """The text in pieces of about `chunk_bytes` that end at line breaks (the last may not).
+
+    Where the text turns unreadable, the whole lines before that place still come first.
+    """
     kept: list[bytes] = []
-    size = unbroken = 0
+    size = 0
+    error: UnreadableLogError | None = None
+    try:
+        for block in _check_lines(blocks):
+            size += len(block)
+            kept.append(block)
+            end = block.rfind(b"\n") + 1
+            if end and size >= chunk_bytes:
+                kept[-1] = block[:end]
+                yield b"".join(kept)
+                kept, size = [block[end:]], len(block) - end
+    except UnreadableLogError as caught:
+        error = caught
+    rest = b"".join(kept)
+    if error:
+        rest = rest[: rest.rfind(b"\n") + 1]
+    if rest:
+        yield rest
+    if error:
+        raise error
+
+
+def _check_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    unbroken = 0
     for block in blocks:
         end = block.rfind(b"\n") + 1
         if unbroken + (block.find(b"\n") if end else len(block)) > MAX_LINE_BYTES:
             raise _too_long("line")
         unbroken = len(block) - end + (0 if end else unbroken)
-        size += len(block)
-        if not end or size < chunk_bytes:
-            kept.append(block)
-            continue
-        yield b"".join([*kept, block[:end]])
-        kept, size = [block[end:]], len(block) - end
-    if size:
-        yield b"".join(kept)
+        yield block
 
 
-def find_line_start(blocks: Iterator[bytes]) -> int:
-    """How many bytes it is to the first line that begins in the text, or to the text's end."""
+def find_line_start(blocks: Iterator[bytes]) -> int | None:
+    """How many bytes it is to the next line, or to the text's end; none within a line too long."""
     seen = 0
     for block in blocks:
         end = block.find(b"\n") + 1
@@ -58,7 +77,7 @@ def find_line_start(blocks: Iterator[bytes]) -> int:
             return seen + end
         seen += len(block)
         if seen > MAX_LINE_BYTES:
-            raise _too_long("line")
+            return None
     return seen
 
 

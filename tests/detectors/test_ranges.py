@@ -109,7 +109,7 @@ def test_a_broken_contract_is_told_alike(tmp_path: Path, bad: int) -> None:
 
 
 @pytest.mark.usefixtures("small_ranges")
-@pytest.mark.parametrize("before", [0, 11])
+@pytest.mark.parametrize("before", [0, 1, 11])
 def test_a_line_beyond_all_measure_is_told_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
