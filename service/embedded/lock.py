@@ -14,6 +14,8 @@ LOCK_NAME = "lock"
 # A killed owner's supervisor holds the lock until its servers are down.
 WINDING_DOWN_SECONDS = 30.0
 _POLL_SECONDS = 0.05
+# A start time moves when the machine's clock is set; numbers are not reused this soon.
+_SAME_START_SECONDS = 60.0
 
 
 class FolderLock:
@@ -41,6 +43,7 @@ class FolderLock:
 
     def release(self) -> None:
         """Give the lock back, also on behalf of forked copies of this process."""
+        os.ftruncate(self._descriptor, 0)
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
 
@@ -71,7 +74,7 @@ def _read_owner(descriptor: int) -> int | None:
         return None
     with contextlib.suppress(psutil.Error, ValueError):
         process = psutil.Process(int(words[0]))
-        same = abs(process.create_time() - float(words[1])) < 0.1
+        same = abs(process.create_time() - float(words[1])) < _SAME_START_SECONDS
         if same and process.status() != psutil.STATUS_ZOMBIE:
             return process.pid
     return None

@@ -36,8 +36,12 @@ class ServerUser:
 
 @dataclass(frozen=True)
 class Placement:
-    """`notices` are lines to show: whatever lies where nobody would look for it."""
+    """`owner` is the name of who runs this, `user` as whom the servers run if not as he.
 
+    `notices` are lines to show: whatever lies where nobody would look for it.
+    """
+
+    owner: str
     folder: Path
     sockets: Path
     binaries: Binaries
@@ -51,6 +55,7 @@ class Placement:
 
 def place(data_dir: Path, binaries: Binaries) -> Placement:
     """Choose user, folders and programs for the servers of a data folder."""
+    owner = _user_name()
     user = _find_server_user(data_dir) if os.geteuid() == 0 else None
     notices: tuple[str, ...] = ()
     if user is None:
@@ -60,6 +65,7 @@ def place(data_dir: Path, binaries: Binaries) -> Placement:
         if not all(_can_run(user, program) for program in binaries.all):
             binaries = copy_binaries(binaries, folder)
     return Placement(
+        owner=owner,
         folder=folder,
         sockets=_place_sockets(folder, user),
         binaries=binaries,
@@ -90,19 +96,22 @@ def _find_server_user(data_dir: Path) -> ServerUser:
 
 
 def _place_for(user: ServerUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]:
-    recorded = _recorded_folder(data_dir)
+    recorded, notices = _recorded_folder(data_dir), list[str]()
     if recorded is None:
         folder = _make_passable(data_dir / "servers", user)
         if _can_enter(user, folder):
             return folder, ()
         folder.rmdir()
+        record = data_dir / ELSEWHERE_NAME
+        if record.exists():
+            notices.append(f"{record.read_text().strip()} is gone, and the database with it")
         recorded = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
-        (data_dir / ELSEWHERE_NAME).write_text(f"{recorded}\n")
-    notice = (
+        record.write_text(f"{recorded}\n")
+    notices.append(
         f"the servers run as {user.name}, who cannot enter {data_dir}: "
         f"the database is kept in {recorded}"
     )
-    return _make_passable(recorded, user), (notice,)
+    return _make_passable(recorded, user), tuple(notices)
 
 
 def _recorded_folder(data_dir: Path) -> Path | None:
@@ -153,6 +162,10 @@ def _place_sockets(folder: Path, user: ServerUser | None) -> Path:
     return make_private(Path(tempfile.mkdtemp(prefix="tallystick-", dir=SHORT_SOCKETS)), user)
 
 
-def user_name() -> str:
-    """The name of the user who runs this process."""
-    return pwd.getpwuid(os.geteuid()).pw_name
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise ServersError(
+            f"PostgreSQL needs a user with a name; {os.geteuid()} has none"
+        ) from None

@@ -12,7 +12,7 @@ from sqlalchemy import URL
 
 from service.embedded.errors import ServerStartError
 from service.embedded.leftovers import stop_leftovers
-from service.embedded.placement import Placement, user_name
+from service.embedded.placement import Placement
 from service.processes import Program
 
 NAME = "postgres"
@@ -40,7 +40,10 @@ def prepare(placement: Placement) -> Path:
     owner = placement.user.user if placement.user else os.geteuid()
     stop_leftovers(frozenset({NAME}), folder, owner, signal.SIGINT)
     if not folder.exists():
-        _initialise(placement, folder)
+        unfinished = folder.with_suffix(".unfinished")
+        stop_leftovers(frozenset({"initdb"}), unfinished, owner, signal.SIGTERM)
+        _initialise(placement, unfinished)
+        unfinished.rename(folder)
     _write_user_map(placement, folder)
     return folder
 
@@ -96,14 +99,14 @@ def answers(placement: Placement) -> bool:
 
 
 def _initialise(placement: Placement, folder: Path) -> None:
-    """Make the folder aside and move it into place, so that a kill leaves no half of one."""
-    unfinished = folder.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    placement.make_private(unfinished.name)
+    """Make the folder, aside from its final place, so that a kill leaves no half of one there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    placement.make_private(folder.name)
     made = subprocess.run(  # noqa: S603 - our own program
         [
             placement.binaries.postgres / "bin/initdb",
-            f"--pgdata={unfinished}",
+            "--pgdata",
+            folder,
             f"--username={ROLE}",
             "--encoding=UTF8",
             # The same order of texts on every machine, whatever locales it has.
@@ -126,13 +129,12 @@ def _initialise(placement: Placement, folder: Path) -> None:
         log_file = placement.folder / "initdb.log"
         log_file.write_text(made.stdout + made.stderr)
         raise ServerStartError("PostgreSQL", log_file)
-    _write(placement, unfinished / "pg_hba.conf", f"local all {ROLE} peer map=tallystick\n")
-    unfinished.rename(folder)
+    _write(placement, folder / "pg_hba.conf", f"local all {ROLE} peer map=tallystick\n")
 
 
 def _write_user_map(placement: Placement, folder: Path) -> None:
     """Let in whoever runs the service, by what the kernel says about him, and nobody else."""
-    _write(placement, folder / "pg_ident.conf", f'tallystick "{user_name()}" {ROLE}\n')
+    _write(placement, folder / "pg_ident.conf", f'tallystick "{placement.owner}" {ROLE}\n')
 
 
 def _write(placement: Placement, path: Path, text: str) -> None:

@@ -79,11 +79,11 @@ class EmbeddedServers:
         """
         try:
             self._take_folder()
-        except PermissionError as error:
-            raise ServersError(f"no permission to use {error.filename}") from error
-        try:
             if self._with_postgres or self._with_redis:
                 self._start_servers()
+        except OSError as error:
+            self.stop()
+            raise ServersError(f"cannot use {error.filename}: {error.strerror}") from error
         except BaseException:
             self.stop()
             raise
@@ -126,7 +126,10 @@ class EmbeddedServers:
         return self._placement
 
     def _take_folder(self) -> None:
-        self.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if not self.data_dir.exists():
+            self.data_dir.mkdir(parents=True)
+            # The servers' user may have to pass, whatever the umask; what is private is closed.
+            self.data_dir.chmod(0o711)
         (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
         lock = FolderLock(self.data_dir)
         lock.acquire()

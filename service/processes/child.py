@@ -18,6 +18,9 @@ LONGEST_BACKOFF_SECONDS = 5.0
 # Who ran this long is taken to be healthy: the next crash starts the backoff anew.
 HEALTHY_SECONDS = 30.0
 
+# What keeps a program from starting: its files, the system's limits, the change of user.
+START_ERRORS = (OSError, subprocess.SubprocessError)
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -52,10 +55,12 @@ class Child:
             self._process = None
             if self.program.orphans:
                 kill_orphans(self.program.orphans)
-            delay = self._plan_restart()
-            return f"{self.program.name} ended with code {code}; starting again in {delay:.1f} s"
+            return f"{self.program.name} ended with code {code}; {self._plan_restart()}"
         if self._restart_at is not None and time.monotonic() >= self._restart_at:
-            self.start()
+            try:
+                self.start()
+            except START_ERRORS as error:  # Too many processes, say; a later try may succeed.
+                return f"{self.program.name} did not start: {error}; {self._plan_restart()}"
         return None
 
     def signal_stop(self, stop_signal: int | None = None) -> None:
@@ -78,14 +83,14 @@ class Child:
             self._process.wait()
         self._process = None
 
-    def _plan_restart(self) -> float:
+    def _plan_restart(self) -> str:
         self.crashes += 1
         if time.monotonic() - self._started_at > HEALTHY_SECONDS:
             self._failures = 0
         delay = min(FIRST_BACKOFF_SECONDS * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
         self._failures = min(self._failures + 1, 10)
         self._restart_at = time.monotonic() + delay
-        return delay
+        return f"starting again in {delay:.1f} s"
 
 
 def _disown(pid_file: Path) -> None:
@@ -93,9 +98,16 @@ def _disown(pid_file: Path) -> None:
 
     The other lines stay, by which it finds out whether a session of its predecessor still runs.
     """
-    with contextlib.suppress(FileNotFoundError):
-        _, *others = pid_file.read_text().splitlines(keepends=True)
-        pid_file.write_text("".join([f"{os.getpid()}\n", *others]))
+    try:
+        # The folder is another user's, who must not lead us to a file elsewhere.
+        descriptor = os.open(pid_file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "r+") as file:
+        lines = file.read().splitlines(keepends=True)
+        file.seek(0)
+        file.truncate()
+        file.write("".join([f"{os.getpid()}\n", *lines[1:]]))
 
 
 def _spawn(program: Program) -> subprocess.Popen[bytes]:

@@ -24,19 +24,19 @@ def adopt_orphans() -> None:
 
 def kill_orphans(name: str | None = None, spared: frozenset[int] = frozenset()) -> None:
     """Kill the orphans of one name, which no running program may have, or all but the spared."""
-    orphans = [
-        child
-        for child in psutil.Process().children()
-        if child.pid not in spared and name in (None, child.name())
-    ]
-    for orphan in orphans:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            orphan.kill()
+    orphans = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # It just ended.
+            if child.pid not in spared and name in (None, child.name()):
+                child.kill()
+                orphans.append(child)
     psutil.wait_procs(orphans, timeout=END_SECONDS)
 
 
 def reap_orphans(own: frozenset[int]) -> None:
     """Bury orphans that ended; the ends of our `own` children are left for their keepers."""
+    if sys.platform != "linux":
+        return
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid in own:

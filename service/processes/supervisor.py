@@ -14,7 +14,7 @@ from types import FrameType
 
 import msgspec
 
-from service.processes.child import Child
+from service.processes.child import START_ERRORS, Child
 from service.processes.orphans import adopt_orphans, kill_orphans, reap_orphans
 from service.processes.program import Answer, Ask, Order, Start, Stop
 
@@ -74,7 +74,7 @@ class SupervisingProcess:
                     return Answer(error=f"there is no program named {name}")
                 case Ask():
                     self._look_after_children()
-        except OSError as error:
+        except START_ERRORS as error:
             return Answer(error=str(error))
         return Answer(programs={name: child.status for name, child in self._children.items()})
 

@@ -69,6 +69,16 @@ def test_unreachable_programs_are_copied(
         assert read_version(servers.database_url)
 
 
+def test_a_vanished_folder_is_said_to_be_gone(closed_home: Path) -> None:
+    with EmbeddedServers(closed_home / "var"):
+        pass
+    gone = (closed_home / "var" / placement.ELSEWHERE_NAME).read_text().strip()
+    shutil.rmtree(gone)
+    with EmbeddedServers(closed_home / "var") as servers:
+        assert servers.notices[0] == f"{gone} is gone, and the database with it"
+        assert read_version(servers.database_url)
+
+
 def test_a_folder_of_somebody_else_is_not_trusted(closed_home: Path) -> None:
     (closed_home / "var").mkdir()
     planted = closed_home / "planted"

@@ -1,5 +1,6 @@
 """Starting, stopping and restarting the servers that this process owns."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 import redis
 from sqlalchemy import create_engine, make_url, text
 
-from service.embedded import AlreadyRunningError, EmbeddedServers
+from service.embedded import AlreadyRunningError, EmbeddedServers, ServersError
+from service.processes import SupervisorError
 from tests.embedded.processes import wait_until
 
 
@@ -142,6 +144,41 @@ def test_an_interrupted_first_start_is_begun_anew(servers_folder: Path) -> None:
     folder.chmod(0o711)
     with EmbeddedServers(folder) as servers:
         assert read_version(servers.database_url)
+
+
+def test_a_strict_umask_does_not_lock_the_servers_out(servers_folder: Path) -> None:
+    previous = os.umask(0o077)
+    try:
+        with EmbeddedServers(servers_folder / "umask") as servers:
+            assert read_version(servers.database_url)
+            assert servers.notices == ()
+    finally:
+        os.umask(previous)
+
+
+def test_an_empty_pid_file_does_not_matter(private_servers: EmbeddedServers) -> None:
+    private_servers.stop()
+    (private_servers.data_dir / "servers/postgres/postmaster.pid").touch()
+    private_servers.start()
+    assert read_version(private_servers.database_url)
+
+
+def test_a_link_in_place_of_a_pid_file_is_not_followed(
+    private_servers: EmbeddedServers, tmp_path: Path
+) -> None:
+    private_servers.stop()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("untouched")
+    (private_servers.data_dir / "servers/postgres/postmaster.pid").symlink_to(elsewhere)
+    with pytest.raises(SupervisorError):
+        private_servers.start()
+    assert elsewhere.read_text() == "untouched"
+
+
+def test_a_folder_that_cannot_be_used_is_named_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ServersError, match=r"^cannot use .*file/var: Not a directory$"):
+        EmbeddedServers(tmp_path / "file" / "var").start()
 
 
 def test_stop_may_be_called_twice(private_servers: EmbeddedServers) -> None:
