@@ -49,9 +49,9 @@ def write_findings(
 
 
 def _severity(monthly_usd: Decimal, thresholds: Thresholds) -> str:
-    if monthly_usd >= Decimal(thresholds.high_severity_usd):
+    if float(monthly_usd) >= thresholds.high_severity_usd:
         return "high"
-    return "medium" if monthly_usd >= Decimal(thresholds.medium_severity_usd) else "low"
+    return "medium" if float(monthly_usd) >= thresholds.medium_severity_usd else "low"
 
 
 def _suggested_model(impact: Impact, book: PriceBook) -> str | None:

@@ -224,7 +224,7 @@ def _mixed() -> list[dict[str, Any]]:
             prompt_tokens=chooser.choice([333, 2_077, 77_777]),
             completion_tokens=chooser.choice([7, 91, 777]),
             declared_max_tokens=chooser.choice([0, 91, 9_999]),
-            prefix_hash=chooser.choice(["", HASH, "b" * 64]),
+            prefix_hash=chooser.choice([None, HASH, "b" * 64]),
         )
     ]
 
