@@ -22,6 +22,7 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
 from service.jobs.lease import HeldLease, LeaseLostError
+from service.jobs.transactions import transact
 from service.logs import get_logger
 from service.models.audits import FindingRow, ReportRow
 from service.models.leases import (
@@ -31,6 +32,7 @@ from service.models.leases import (
     finish_audit,
     gave_up_message,
     give_back,
+    is_finished,
     note_valid_pct,
 )
 
@@ -63,13 +65,15 @@ def run_audit(audit_id: str) -> None:
     config = Config.load()
     engine = make_engine(config)
     try:
-        with engine.begin() as connection:
-            claim = claim_audit(
+        claim = transact(
+            engine,
+            lambda connection: claim_audit(
                 connection,
                 audit_id,
                 lease_seconds=config.lease_seconds,
                 max_starts=config.max_starts,
-            )
+            ),
+        )
         if claim is None:
             _log.info("audit_not_claimed", audit_id=audit_id)
             return
@@ -85,14 +89,14 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
         with HeldLease(engine, claim, config.lease_seconds) as lease:
             outcome = _audit(engine, claim, lease, blobs.get(claim.blob_key))
             blobs.put(claim.frame_key, outcome.frame)
-            _publish(engine, claim, outcome.report)
+            transact(engine, lambda connection: _publish(connection, claim, outcome.report))
     except LeaseLostError:
         log.warning("lease_lost")
         blobs.delete(claim.frame_key)
     except DetectorError as error:
         log.info("audit_refused", error_type=type(error).__name__)
-        with engine.begin() as connection:
-            fail_audit(connection, claim, str(error))
+        message = str(error)
+        transact(engine, lambda connection: fail_audit(connection, claim, message))
     except Exception:
         if _give_back(engine, claim, config.max_starts):
             _delete_frames(blobs, [claim.frame_key])
@@ -107,9 +111,8 @@ def _audit(engine: Engine, claim: Claim, lease: HeldLease, blob: bytes) -> Outco
     from detectors.frames import from_records, write_frame
 
     log = from_records(decode_records(blob))
-    with engine.begin() as connection:
-        if not note_valid_pct(connection, claim, log.valid_pct):
-            raise LeaseLostError
+    if not transact(engine, lambda connection: note_valid_pct(connection, claim, log.valid_pct)):
+        raise LeaseLostError
     report = detectors.audit(log)
     lease.check()
     frame = io.BytesIO()
@@ -117,16 +120,12 @@ def _audit(engine: Engine, claim: Claim, lease: HeldLease, blob: bytes) -> Outco
     return Outcome(report, frame.getvalue())
 
 
-def _publish(engine: Engine, claim: Claim, report: Report) -> None:
-    """Write everything that the audit found in one transaction, or nothing.
-
-    Where the database goes away during the commit, nobody knows here whether it happened. So only
-    a claim that is surely lost lets the caller take the frame away again.
-    """
-    with engine.begin() as connection:
-        if not finish_audit(connection, claim, _totals(claim, report)):
-            raise LeaseLostError
+def _publish(connection: Connection, claim: Claim, report: Report) -> None:
+    """Write everything that the audit found, or raise `LeaseLostError` and write nothing."""
+    if finish_audit(connection, claim, _totals(claim, report)):
         _replace_report(connection, claim.audit_id, report)
+    elif not is_finished(connection, claim.audit_id, claim.frame_key):
+        raise LeaseLostError
 
 
 def _totals(claim: Claim, report: Report) -> dict[str, Any]:
@@ -165,11 +164,14 @@ def _give_back(engine: Engine, claim: Claim, max_starts: int) -> bool:
 
     False where the audit is no longer this claim's, or perhaps even published.
     """
+
+    def end(connection: Connection) -> bool:
+        if claim.start < max_starts:
+            return give_back(connection, claim)
+        return fail_audit(connection, claim, gave_up_message(max_starts))
+
     try:
-        with engine.begin() as connection:
-            if claim.start < max_starts:
-                return give_back(connection, claim)
-            return fail_audit(connection, claim, gave_up_message(max_starts))
+        return transact(engine, end)
     except SQLAlchemyError as error:
         # The lease runs out instead.
         _log.warning("audit_not_given_back", error_type=type(error).__name__)

@@ -90,6 +90,12 @@ def finish_audit(connection: Connection, claim: Claim, totals: Mapping[str, Any]
     return _update(connection, _held(claim).values({**totals, **done}))
 
 
+def is_finished(connection: Connection, audit_id: str, frame_key: str) -> bool:
+    """Whether the audit is done with this very frame: an end whose answer was lost."""
+    query = select(Audit.id).where(Audit.id == audit_id, Audit.status == DONE)
+    return connection.scalar(query.where(Audit.frame_key == frame_key)) is not None
+
+
 def fail_audit(connection: Connection, claim: Claim, error: str) -> bool:
     return _update(connection, _held(claim).values(_failed(error)))
 

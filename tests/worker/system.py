@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import psutil
 import requests
+from redis import ConnectionError as RedisConnectionError
 from redis import Redis
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
@@ -31,6 +32,7 @@ ROOT: Final = Path(__file__).parents[2]
 UNLIMITED: Final = "1000000"
 WEB: Final = ("-m", "gunicorn", "--config=python:service.gunicorn_config")
 WORKER: Final = ("-m", "tests.worker.held_worker")
+ENDED_BY_TESTS: Final = (0, -signal.SIGTERM, -signal.SIGKILL)
 SWEEPER: Final = ("-m", "service", "sweeper")
 
 
@@ -176,6 +178,17 @@ class System(Records):
         if pid is not None:
             kill(pid)
 
+    def flush_redis(self) -> None:
+        """FLUSHALL, as soon as a Redis that was just killed is back."""
+
+        def flush() -> bool:
+            try:
+                return bool(self.redis.flushall())
+            except RedisConnectionError:
+                return False
+
+        wait_until(flush, 10)
+
     def log_of(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
@@ -199,9 +212,11 @@ class System(Records):
             mark.unlink()
         for blob in self.blobs.glob("*/*"):
             blob.unlink(missing_ok=True)
-        self.redis.flushall()
+        self.flush_redis()
         for name, process in self.processes.items():
             if process.poll() is not None:
+                # Killed or stopped by a test, that is; nothing here may end by itself.
+                assert process.returncode in ENDED_BY_TESTS, self.log_of(name)[-2_000:]
                 self.start_process(name)
         wait_until(self.is_ready, 30)
 

@@ -127,7 +127,7 @@ def _breakages(share: float) -> list[tuple[str, ...] | str]:
 
 def _break(system: System, breakage: tuple[str, ...] | str) -> None:
     if breakage == "flush":
-        system.redis.flushall()
+        system.flush_redis()
     elif breakage == "redis":
         system.kill_redis()
     else:

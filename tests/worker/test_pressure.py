@@ -11,6 +11,7 @@ from tests.worker.system import System
 from tests.worker.traffic import batch
 
 LONGEST_SECONDS = 10.0
+WAITING_CLIENTS = 8
 EXPECTED = {201, 429, 503}
 
 
@@ -44,12 +45,12 @@ def test_it_answers_every_client_in_time(web_only: System, note: Note, share: fl
 
 
 def test_a_busy_database_is_503_with_retry_after(web_only: System) -> None:
-    """Every ingest waits for a lock: first for it, then for a connection, and never for long."""
+    """Every ingest waits for a lock that is not given, and not for ever."""
     with web_only.engine.connect() as connection, connection.begin():
         connection.exec_driver_sql("LOCK TABLE audits IN ACCESS EXCLUSIVE MODE")
-        with ThreadPoolExecutor(20) as pool:
+        with ThreadPoolExecutor(WAITING_CLIENTS) as pool:
             began = time.monotonic()
-            responses = list(pool.map(lambda _: web_only.post(batch(1)), range(20)))
+            responses = list(pool.map(lambda _: web_only.post(batch(1)), range(WAITING_CLIENTS)))
     assert {response.status_code for response in responses} == {503}
     assert all("Retry-After" in response.headers for response in responses)
-    assert time.monotonic() - began < LONGEST_SECONDS + 5
+    assert time.monotonic() - began < LONGEST_SECONDS

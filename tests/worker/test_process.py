@@ -57,7 +57,7 @@ def test_the_queues_are_served_in_turn(system: System) -> None:
     with system.without_workers():
         audit_ids = system.ingest(12)
         system.execute("UPDATE audits SET source = 'upload' WHERE id = :id", id=audit_ids[-1])
-        system.redis.flushall()
+        system.flush_redis()
         system.execute("UPDATE audits SET enqueued_at = NULL")
         wait_until(lambda: system.redis.llen("rq:queue:uploads") == 1, 10)
         wait_until(lambda: system.redis.llen("rq:queue:ingest") == 11, 10)

@@ -23,7 +23,7 @@ def test_audits_outlive_their_job_hashes(system: System, note: Note, share: floa
     hashes = sorted(system.redis.keys("rq:job:audit-*"))
     system.redis.delete(*hashes[: scaled(10, share)])
     wait_until(lambda: system.statuses().get("done", 0) > 1, 30)
-    system.redis.flushall()
+    system.flush_redis()
     system.wait_done(audit_ids, 60)
 
     losses = sum(count != 1 for count in system.reports_of(audit_ids).values())

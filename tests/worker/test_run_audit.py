@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, delete, select, update
+from sqlalchemy import Connection, Engine, delete, select, update
 from sqlalchemy.orm import Session
 
 import detectors
@@ -20,7 +20,7 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
 from service.models import Account, Audit, FindingRow, ReportRow
-from service.models.leases import claim_audit
+from service.models.leases import Claim, claim_audit
 from tests.worker.traffic import batch
 from worker import run_audit
 
@@ -275,6 +275,31 @@ def test_of_many_claims_one_succeeds(engine: Engine, new_audit: Callable[[], str
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(claim, range(40))) == 1
     assert load(engine, audit_id).starts == 1
+
+
+def test_a_commit_whose_answer_was_lost_is_not_taken_for_a_lost_lease(
+    engine: Engine,
+    blobs: BlobStore,
+    new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every step is committed, and then done once more as if nobody had heard of it."""
+
+    def transact_twice(engine: Engine, step: Callable[[Connection], Any]) -> Any:
+        with engine.begin() as connection:
+            first = step(connection)
+        if not isinstance(first, Claim):
+            with engine.begin() as connection:
+                step(connection)
+        return first
+
+    monkeypatch.setattr("worker.transact", transact_twice)
+    audit_id = new_audit()
+    run_audit(audit_id)
+    audit = load(engine, audit_id)
+    assert audit.status == "done"
+    assert audit.frame_key is not None
+    assert blobs.exists(audit.frame_key)
 
 
 def test_a_rerun_replaces_the_report(engine: Engine, new_audit: Callable[[], str]) -> None:

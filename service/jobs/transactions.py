@@ -1,0 +1,40 @@
+"""Transactions that wait for a database that is away for a moment."""
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from service.logs import get_logger
+
+# A restart takes seconds. Within a lease there is room for it and for the audit.
+_PATIENCE_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.2
+
+Result = TypeVar("Result")
+
+_log = get_logger(__name__)
+
+
+def transact(engine: Engine, step: Callable[[Connection], Result]) -> Result:
+    """Run the step in a transaction; again from its beginning where the database went away.
+
+    The step must bear that it was committed before, since a commit whose answer is lost may have
+    happened.
+    """
+    gives_up_at = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            with engine.begin() as connection:
+                return step(connection)
+        except DBAPIError as error:
+            if not _is_away(error) or time.monotonic() > gives_up_at:
+                raise
+            _log.warning("database_unavailable", error_type=type(error).__name__)
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _is_away(error: DBAPIError) -> bool:
+    return error.connection_invalidated or isinstance(error, OperationalError)
