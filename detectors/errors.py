@@ -21,6 +21,13 @@ class MalformedJSONError(DetectorError):
     """A body that is not JSON: wrong syntax, wrong encoding, or nested beyond reason."""
 
 
+class NestedTooDeeplyError(MalformedJSONError):
+    """JSON, perhaps, but nested beyond anything that could be read."""
+
+    def __init__(self) -> None:
+        super().__init__("not JSON as expected: nested too deeply")
+
+
 class TooManyRecordsError(DetectorError):
     """A batch of more records than one request may carry."""
 
