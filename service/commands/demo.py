@@ -46,9 +46,9 @@ _POLL_SECONDS = 0.25  # well within the limit of reads a minute
 @one_line_errors
 def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
     """Run the service and audit the sample log through it."""
-    is_shown = False
+    records, is_shown = read_sample(), False
     with running_stack(port, data_dir) as stack:
-        show(stack)
+        show(stack, records)
         is_shown = True
         if not once:
             click.echo(f"Serving at {stack.config.base_url} until Ctrl-C.")
@@ -58,9 +58,8 @@ def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def show(stack: Stack) -> None:
-    """Send the sample log, wait for its audits and print what they found."""
-    records = read_sample()
+def show(stack: Stack, records: Sequence[UsageRecord]) -> None:
+    """Send the records, wait for their audits and print what was found."""
     with session_of(stack.config) as session:
         key, token = _mint_credentials(session)
     click.echo(f"Sending {len(records):,} calls of {SAMPLE.name} to {stack.config.base_url}")

@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 SHOWN_PORT = "8000"
+DETECTORS = re.findall(r"^\| `(d\d_\w+)` \|", README, re.MULTILINE)
 
 # What stands between a command that serves and the next one: wait until it says that it is ready.
 UP = """
@@ -93,6 +94,12 @@ def test_every_command_works(clone: Path) -> None:
     for said in ('"replayed":false', '"audits":[', '"findings":[', '"openapi": "3.1.0"'):
         assert said in run.stdout
     assert "Report: http://localhost:" in run.stdout
+    for detector in DETECTORS:
+        assert detector in run.stdout
+
+
+def test_six_detectors_are_listed() -> None:
+    assert len(DETECTORS) == 6
 
 
 def test_every_library_example_works(clone: Path) -> None:
