@@ -2,15 +2,23 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from sqlalchemy import Engine, delete
+from sqlalchemy.orm import Session
 
+from detectors.formats import decode_batch, encode_records
+from service.blobs import BlobStore
+from service.config import Config
+from service.db import make_engine
+from service.models import Account, Audit
 from tests.worker.promises import Note
 from tests.worker.system import System
+from tests.worker.traffic import RECORDS, batch
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
 SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}
@@ -55,6 +63,58 @@ def web_only(system: System) -> Iterator[System]:
     """The same without workers, where audits would only take the processor's time."""
     with system.without_workers():
         yield system
+
+
+@pytest.fixture
+def config(
+    database_url: str, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Config:
+    settings = {
+        "SECRET_KEY": "a secret key for tests, 32 or longer",
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
+        "STORAGE_URL": (tmp_path / "blobs").as_uri(),
+        "LEASE_SECONDS": "0.6",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    return Config.load()
+
+
+@pytest.fixture
+def engine(config: Config) -> Iterator[Engine]:
+    engine = make_engine(config)
+    yield engine
+    with engine.begin() as connection:
+        connection.execute(delete(Account).where(Account.email == "worker@example.com"))
+    engine.dispose()
+
+
+@pytest.fixture
+def blobs(config: Config) -> BlobStore:
+    return BlobStore.from_url(config.storage_url)
+
+
+@pytest.fixture
+def new_audit(engine: Engine, blobs: BlobStore) -> Callable[[], str]:
+    """Queues an audit of one fixed batch; returns its id."""
+    with Session(engine) as session:
+        account = Account(email="worker@example.com")
+        session.add(account)
+        session.commit()
+        account_id = account.id
+
+    def make() -> str:
+        with Session(engine) as session:
+            audit = Audit(account_id=account_id, source="ingest", blob_key="", records=RECORDS)
+            session.add(audit)
+            session.flush()
+            audit.blob_key = f"raw/{audit.id}.jsonl"
+            blobs.put(audit.blob_key, encode_records(decode_batch(batch(RECORDS))))
+            session.commit()
+            return audit.id
+
+    return make
 
 
 @pytest.fixture

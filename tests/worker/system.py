@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -24,6 +23,7 @@ from sqlalchemy.pool import NullPool
 from service.commands.account import create_account, mint_ingest_key
 from service.db import migrate
 from service.embedded import EmbeddedServers
+from tests.worker.jobs import Jobs, RunningJob
 from tests.worker.records import Records
 from tests.worker.traffic import batch
 from tests.worker.waiting import kill, wait_until
@@ -36,16 +36,7 @@ ENDED_BY_TESTS: Final = (0, -signal.SIGTERM, -signal.SIGKILL)
 SWEEPER: Final = ("-m", "service", "sweeper")
 
 
-@dataclass(frozen=True)
-class RunningJob:
-    """One audit that a job process is at, as `held_worker` marks it."""
-
-    audit_id: str
-    start: int
-    pid: int
-
-
-class System(Records):
+class System(Records, Jobs):
     """Servers of its own, the web, workers and a sweeper, under one folder.
 
     `settings` are the service's, by their environment names; limits that tests would hit are off.
@@ -219,30 +210,6 @@ class System(Records):
                 assert process.returncode in ENDED_BY_TESTS, self.log_of(name)[-2_000:]
                 self.start_process(name)
         wait_until(self.is_ready, 30)
-
-    # Audits that run
-
-    def delay_audits(self, seconds: float) -> None:
-        (self.control / "delay").write_text(str(seconds))
-
-    def running_jobs(self) -> list[RunningJob]:
-        jobs = []
-        for mark in sorted(self.control.glob("audit-*")):
-            job_id, _, pid = mark.name.partition(".")
-            _, audit_id, start = job_id.split("-")
-            if psutil.pid_exists(int(pid)):
-                jobs.append(RunningJob(audit_id, int(start), int(pid)))
-        return jobs
-
-    def wait_for_job(self, audit_id: str | None = None, seconds: float = 20) -> RunningJob:
-        """The first running job, or the first of an audit."""
-
-        def find() -> RunningJob | None:
-            jobs = self.running_jobs()
-            return next((job for job in jobs if audit_id in (None, job.audit_id)), None)
-
-        found: RunningJob = wait_until(find, seconds)
-        return found
 
     def worker_of(self, job: RunningJob) -> str | None:
         """The name of the worker process that forked the job."""

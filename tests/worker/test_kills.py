@@ -5,8 +5,9 @@ import random
 import signal
 import time
 
+from tests.worker.jobs import RunningJob
 from tests.worker.promises import Note, at_both_scales, scaled
-from tests.worker.system import RunningJob, System
+from tests.worker.system import System
 from tests.worker.waiting import kill, wait_until, wait_until_ended
 
 DETECTION_SECONDS = 60.0

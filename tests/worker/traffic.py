@@ -2,8 +2,10 @@
 
 import json
 
+RECORDS = 60
 
-def batch(records: int, seed: int = 0) -> bytes:
+
+def batch(records: int = RECORDS, seed: int = 0) -> bytes:
     """An ingest body of calls that are alike but for their times and ids."""
     calls = [
         {
