@@ -14,7 +14,6 @@ import polars as pl
 from detectors.contract import InvalidRow, InvalidRows, UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, InvalidTally, read_chunks
-from detectors.formats.detection import EXPECTED
 from detectors.formats.items import read_items
 from detectors.formats.reader import ContractCheck, detect_format
 from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, read_blocks
@@ -145,8 +144,6 @@ def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
             raise UnreadableLogError(notes.error)
     check.close()
     calls, invalid = pl.concat(frames, rechunk=True), tally.summary()
-    if not calls.height + invalid.count:
-        raise UnreadableLogError(f"the log holds no row: {EXPECTED}")
     return UsageLog(calls, calls.height + invalid.count, invalid)
 
 

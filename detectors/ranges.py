@@ -194,7 +194,7 @@ class Helpers:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE_SECONDS)
             file.seek(0)
-            for result in _load(file):
+            for result in load(file):
                 results[result.notes.index] = result
         return results
 
@@ -212,10 +212,10 @@ def help_out(
     """A helper's whole life: draw, read, and write the results to standard output."""
     ranges = Ranges(descriptor, start, size, _DIALECTS[dialect], range_bytes)
     for result in _draw_and_read(ranges, tickets):
-        _dump(result, sys.stdout.buffer)
+        dump(result, sys.stdout.buffer)
 
 
-def _dump(result: RangeResult, file: IO[bytes]) -> None:
+def dump(result: RangeResult, file: IO[bytes]) -> None:
     frame = BytesIO()
     result.frame.write_ipc_stream(frame)
     notes = msgspec.msgpack.encode(result.notes)
@@ -225,7 +225,7 @@ def _dump(result: RangeResult, file: IO[bytes]) -> None:
     file.flush()
 
 
-def _load(file: IO[bytes]) -> Iterator[RangeResult]:
+def load(file: IO[bytes]) -> Iterator[RangeResult]:
     """The results in a helper's output; one that it did not finish writing is left out."""
     while len(lengths := file.read(_LENGTHS.size)) == _LENGTHS.size:
         notes_length, frame_length = _LENGTHS.unpack(lengths)

@@ -89,15 +89,13 @@ def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
     splitter = _ArraySplitter()
     for block in blocks:
         yield splitter.feed(block)
+        splitter.check()
     splitter.close()
 
 
 def split_array_start(text: bytes) -> list[bytes]:
     """The complete elements at the beginning of an array that may be cut off or broken."""
-    try:
-        return _ArraySplitter().feed(text)
-    except UnreadableLogError:
-        return []
+    return _ArraySplitter().feed(text)
 
 
 class _ArraySplitter:
@@ -111,34 +109,38 @@ class _ArraySplitter:
 
     def feed(self, block: bytes) -> list[bytes]:
         self._text += block
-        if self._is_closed:
-            return self._after_end(0)
         if not self._is_open:
             self._text = self._text.lstrip(_WHITESPACE)
-            if not self._text:
-                return []
-            self._text = self._text[1:]  # the caller has seen the bracket
-            self._is_open = True
-        items = self._split()
+            self._is_open = bool(self._text)
+            self._text = self._text[1:]  # the caller has seen that it is a bracket
+        return [] if self._is_closed else self._split()
+
+    def check(self) -> None:
+        """Raise where the text after the elements so far cannot be right."""
+        if self._is_closed:
+            self._text = self._text.strip(_WHITESPACE)
+            if self._text:
+                raise UnreadableLogError("something follows the end of the JSON array")
         if len(self._text) > MAX_LINE_BYTES:
             raise _too_long("object of the array")
-        return items
 
     def _split(self) -> list[bytes]:
         """All complete elements; what follows the last comma is kept."""
         items: list[bytes] = []
         start = 0
-        while True:
+        while not self._is_closed:
             element = _ELEMENT.match(self._text, start)
             end = element.end() - 1 if element else self._find_end(start)
             if end < 0:
-                self._text = self._text[start:]
-                return items
-            items.append(self._text[start:end])
+                break
+            item = self._text[start:end]
             start = end + 1
-            if self._text[end:start] == b"]":
-                return self._closed(items, start)
+            self._is_closed = self._text[end:start] == b"]"
+            if not (self._is_closed and self._is_empty and not item.strip(_WHITESPACE)):
+                items.append(item)
             self._is_empty = False
+        self._text = self._text[start:]
+        return items
 
     def _find_end(self, start: int) -> int:
         """Where the comma or bracket after the element is; -1 where that is not yet there."""
@@ -154,18 +156,6 @@ class _ArraySplitter:
             elif not depth and token in b",]":
                 return match.start()
         return -1
-
-    def _closed(self, items: list[bytes], end: int) -> list[bytes]:
-        self._is_closed = True
-        if self._is_empty and not items[0].strip(_WHITESPACE):
-            items = []
-        return items + self._after_end(end)
-
-    def _after_end(self, end: int) -> list[bytes]:
-        if self._text[end:].strip(_WHITESPACE):
-            raise UnreadableLogError("something follows the end of the JSON array")
-        self._text = b""
-        return []
 
     def close(self) -> None:
         if not self._is_closed:

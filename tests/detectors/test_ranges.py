@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_a_line_beyond_all_measure_is_told_alike(
     monkeypatch.setattr(frames, "RANGE_BYTES", 1 << 20)
     lines = numbered(500)
     lines[100 : 100 + before] = [LINE | {"content": "CANARY"}] * before
-    lines[400] = b" " * (MAX_LINE_BYTES + 1)
+    lines[400] = b" " * (MAX_LINE_BYTES + (3 << 20))
     path = write(tmp_path / "log.jsonl", lines)
     for processes in (1, 2):
         with pytest.raises(ContractError if before else UnreadableLogError):
@@ -209,3 +210,22 @@ def test_a_forked_process_reads_in_parallel_too(tmp_path: Path) -> None:
     )
     root = Path(ranges.__file__).parents[1]
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=root)
+
+
+def test_a_helper_writes_its_results_to_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "log.jsonl", numbered(300))
+    output = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(output))
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        cut = ranges.Ranges(file.fileno(), 0, size, OPENAI, RANGE_BYTES)
+        with ranges.Helpers(cut, 0) as helpers:
+            ranges.help_out(file.fileno(), 0, size, "openai", RANGE_BYTES, helpers.tickets)
+        expected = [cut.read(index) for index in range(cut.count)]
+    whole = list(ranges.load(BytesIO(output.getvalue())))
+    assert [result.notes for result in whole] == [result.notes for result in expected]
+    assert pl.concat(result.frame for result in whole).equals(read(path).frame)
+    # A result that the helper did not finish writing is left out.
+    assert len(list(ranges.load(BytesIO(output.getvalue()[:-1])))) == cut.count - 1

@@ -138,3 +138,12 @@ def test_bad_rows_are_told_by_their_numbers_and_the_others_stay() -> None:
     assert [row.line for row in log.invalid.first] == [2, 6, 10]
     assert log.frame.height == 7
     assert list(log.invalid.reasons.values()) == [3]
+
+
+def test_a_row_is_judged_by_all_its_columns() -> None:
+    frame = FRAME.select(pl.exclude("latency_ms")).with_columns(
+        prompt_tokens=pl.lit(7.0), completion_tokens=pl.lit(-1)
+    )
+    log = read(frame)
+    reason = "completion_tokens must be an integer from 0 to 1000000000000"
+    assert log.invalid.reasons == {reason: 10}

@@ -51,6 +51,8 @@ MALFORMED: Final = [
     with_member(b"tag", b'"\xf4\x90\x80\x80"'), with_member(b"tag", b'"\\ud800"'),
     with_member(b"tag", b'"\\ud800x"'), with_member(b"tag", b'"\\udc00"'),
     with_member(b"tag", b'"\\x41"'), with_member(b"tag", b'"\\u12"'),
+    with_member(b"x", b"9" * 5_000 + b"x"), with_member(b"x", b"9" * 5_000 + b',"y":NaN'),
+    with_member(b"x", b"9" * 5_000 + b',"y":' + b"[" * DEEP),
     with_member(b"tag", b'"\x00"'), with_member(b"tag", b'"a\nb"'), with_member(b"\xff", b"1"),
 ]  # fmt: skip
 

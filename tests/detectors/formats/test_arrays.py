@@ -1,0 +1,87 @@
+"""One JSON array as a log: its elements, whatever is in them, and where it may not end."""
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detectors.errors import UnreadableLogError
+from detectors.formats import Chunk, read_chunks, records_of
+from detectors.formats.splitting import MAX_LINE_BYTES, split_array
+
+LINE: dict[str, Any] = {
+    "created": 1_767_225_600,
+    "model": "gpt-5.4",
+    "usage": {"prompt_tokens": 10, "completion_tokens": 2},
+}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+def split(text: bytes, width: int) -> list[bytes]:
+    blocks = (text[start : start + width] for start in range(0, len(text), width))
+    return [item for items in split_array(blocks) for item in items]
+
+
+@given(st.lists(VALUES, max_size=5), st.integers(1, 50), st.sampled_from([None, 1]))
+def test_any_array_falls_into_its_elements(
+    values: list[Any], width: int, indent: int | None
+) -> None:
+    text = f" \n{json.dumps(values, indent=indent)}\r\n ".encode()
+    assert [json.loads(item) for item in split(text, width)] == values
+
+
+@given(st.text('{}[],"\\x '), st.integers(1, 5))
+def test_any_text_is_cut_alike(text: str, width: int) -> None:
+    def outcome(width: int) -> list[bytes] | str:
+        try:
+            return split(b"[" + text.encode(), width)
+        except UnreadableLogError as error:
+            return str(error)
+
+    assert outcome(width) == outcome(10_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("[%s,]", ["not JSON"]),
+        ("[,%s]", ["not JSON"]),
+        ("[%s,,%s]", ["not JSON"]),
+        ("[%s %s,%s]", ["not JSON"]),
+        ('[%s,"CANARY",null,[{"content":1}]]', ["not a JSON object"] * 3),
+        ('[%s,{"model":]]', ["not JSON"]),
+    ],
+)
+def test_elements_that_are_no_objects_are_invalid_rows(text: str, reasons: list[str]) -> None:
+    log = text.replace("%s", json.dumps(LINE)).encode()
+    invalid = [row for chunk in read_chunks(BytesIO(log)) for row in chunk.invalid]
+    assert [row.reason for row in invalid] == reasons
+
+
+@pytest.mark.parametrize("end", ["", ",", "]]", "] x", "]\n[]", "]}"])
+def test_an_array_must_end_and_nothing_may_follow(end: str) -> None:
+    chunks = read_chunks(BytesIO(f"[{json.dumps(LINE)}{end}".encode()))
+    with pytest.raises(UnreadableLogError, match="JSON array"):
+        list(chunks)
+
+
+def test_an_element_beyond_all_measure_ends_the_reading() -> None:
+    text = json.dumps([LINE, LINE | {"tag": "x" * (MAX_LINE_BYTES + (2 << 20))}]).encode()
+    chunks: list[Chunk] = []
+    with pytest.raises(UnreadableLogError, match="object of the array is longer than"):
+        chunks.extend(read_chunks(BytesIO(text)))
+    assert sum(chunk.rows for chunk in chunks) == 1
+
+
+def test_order_is_kept_over_many_blocks() -> None:
+    log = json.dumps([LINE | {"id": f"req_{n}"} for n in range(5_000)]).encode()
+    chunks = list(read_chunks(BytesIO(log), chunk_bytes=10_000))
+    assert len(chunks) > 10
+    records = [record for chunk in chunks for record in records_of(chunk.columns)]
+    assert [record.request_id for record in records] == [f"req_{n}" for n in range(5_000)]

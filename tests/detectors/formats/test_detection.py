@@ -1,0 +1,71 @@
+"""Whose log a file is, told by its beginning."""
+
+import json
+from typing import Any
+
+import pytest
+
+from detectors.formats.anthropic import ANTHROPIC
+from detectors.formats.detection import Format, detect
+from detectors.formats.openai import OPENAI
+
+COUNTS = {"input_tokens": 1, "output_tokens": 2}
+
+
+def detect_lines(*documents: Any) -> Format:
+    return detect("\n".join(map(json.dumps, documents)).encode(), is_whole=True)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"usage": {"prompt_tokens": 1}},
+        {"usage": COUNTS | {"total_tokens": 3}, "model": "claude-opus-4-8"},
+        {"usage": COUNTS | {"input_tokens_details": None}},
+        {"response": {"usage": {"completion_tokens": 1}}},
+        {"usage": COUNTS, "object": "response"},
+        {"usage": COUNTS, "system_fingerprint": None},
+        {"usage": COUNTS, "model": "gpt-5.4"},
+        {"usage": COUNTS},
+        {"model": "gpt-5.4"},
+        {"usage": "text", "response": 5},
+    ],
+    ids=repr,
+)
+def test_openai_style_is_told_by_its_counts_then_its_keys(document: Any) -> None:
+    assert detect_lines(document) == Format("lines", OPENAI)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"usage": COUNTS | {"cache_read_input_tokens": 0}, "model": "gpt-5.4"},
+        {"usage": COUNTS | {"iterations": None}},
+        {"usage": COUNTS | {"service_tier": "standard"}, "type": "message"},
+        {"response": {"usage": COUNTS | {"cache_creation": {}}}},
+        {"usage": COUNTS, "id": "msg_1"},
+        {"usage": COUNTS, "model": "claude-opus-4-8", "created": 5},
+        {"response": {"usage": COUNTS}, "provider": "anthropic"},
+    ],
+    ids=repr,
+)
+def test_anthropic_style_is_told_by_its_counts_then_its_keys(document: Any) -> None:
+    assert detect_lines(document) == Format("lines", ANTHROPIC)
+    assert detect(json.dumps([document]).encode(), is_whole=True) == Format("array", ANTHROPIC)
+
+
+def test_the_first_line_that_tells_decides() -> None:
+    silent = {"usage": COUNTS}
+    assert detect_lines(silent, silent, {"usage": {"inference_geo": "us"}}, {"object": "x"}) == (
+        Format("lines", ANTHROPIC)
+    )
+
+
+def test_broken_lines_and_a_line_cut_off_are_passed_over() -> None:
+    text = b'junk\n{"usage":\n5\n{"usage":{"prompt_tokens":1}}\n{"usage":{"speed":"fast"}}'
+    assert detect(text, is_whole=False) == Format("lines", OPENAI)
+
+
+def test_a_header_is_csv_whatever_its_case() -> None:
+    assert detect(b"\n TS , Model,x\n", is_whole=True) == Format("csv")
+    assert detect(b'"ts","model"', is_whole=False) == Format("csv")
