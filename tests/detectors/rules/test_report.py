@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from genai_prices.data_snapshot import DataSnapshot
+from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider
 
 import detectors
 from detectors.contract import Finding, InvalidRow, InvalidRows, Report
@@ -144,10 +146,14 @@ def test_a_finding_without_dollars_is_no_matter_of_the_floor() -> None:
 
 
 def test_a_model_that_costs_nothing_has_no_priced_findings() -> None:
-    free = calls(30, every=1, provider="openrouter", model="openrouter/free")
-    report = detectors.audit(free)
-    assert report.audit.total_spend_usd == 0
-    assert (report.findings, report.audit.below_floor, report.audit.savings_pct) == ((), 0, 0.0)
+    free = ModelPrice(input_mtok=Decimal(0), output_mtok=Decimal(0))
+    model = ModelInfo(id="gpt-5.4", match=ClauseEquals("gpt-5.4"), prices=free)
+    provider = Provider(id="openai", name="OpenAI", api_pattern="openai", models=[model])
+    book = detectors.PriceBook(DataSnapshot(providers=[provider], from_auto_update=False))
+    report = detectors.audit(calls(30, declared_max_tokens=9_000), prices=book)
+    assert [finding.kind for finding in report.findings] == ["oversized_cap"]
+    assert (report.audit.total_spend_usd, report.audit.savings_pct) == (0, 0.0)
+    assert (report.audit.below_floor, report.unpriced) == (0, ())
 
 
 def _many() -> list[dict[str, Any]]:

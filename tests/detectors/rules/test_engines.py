@@ -1,0 +1,49 @@
+"""What differs between engines: order, and which of them there are."""
+
+import narwhals.stable.v2 as nw
+import polars as pl
+import pytest
+
+from detectors.engines import UnknownEngineError, number_rows, place_beside
+from detectors.money import rounded, usd
+
+ORDER = ["group", "at_us", "request_id", "prompt_tokens"]
+
+
+def _numbered(rows: pl.DataFrame) -> list[tuple[int, ...]]:
+    calls = number_rows(nw.from_native(rows.lazy()), "number", ORDER, ["place"])
+    return calls.collect("polars").rows()
+
+
+def _rows(*rows: tuple[int, int, str, int]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=ORDER, orient="row").with_row_index("place")
+
+
+def test_ties_in_time_are_broken_by_the_other_columns_empty_first() -> None:
+    rows = _rows((1, 5, "b", 1), (0, 9, "", 2), (1, 5, "", 7), (1, 5, "b", 0), (1, 4, "z", 3))
+    assert _numbered(rows) == [(0, 1), (1, 4), (2, 2), (3, 3), (4, 0)]
+
+
+def test_without_ties_the_first_two_columns_decide() -> None:
+    assert _numbered(_rows((1, 5, "a", 1), (0, 9, "b", 2))) == [(0, 1), (1, 0)]
+
+
+def test_numbers_too_large_to_be_packed_are_sorted_one_by_one() -> None:
+    huge = 2**62
+    rows = _rows((7, huge, "", 1), (7, -huge, "", 2), (3, 0, "b", 3), (3, 0, "a", 4))
+    assert _numbered(rows) == [(0, 3), (1, 2), (2, 1), (3, 0)]
+
+
+def test_nothing_has_no_order() -> None:
+    assert _numbered(_rows().cast({"group": pl.Int64, "at_us": pl.Int64})) == []
+
+
+def test_an_engine_that_audits_do_not_run_on_is_named() -> None:
+    calls = nw.from_dict({"group": [1]}, backend="pyarrow").lazy()
+    with pytest.raises(UnknownEngineError, match="not on PYARROW"):
+        place_beside(calls, pl.DataFrame({"group": [1]}))
+
+
+def test_dollars_are_rounded_to_nine_decimals_without_a_negative_zero() -> None:
+    assert str(rounded(usd(-1))) == "0E-9"
+    assert str(rounded(usd(1_234_567_890_500_000_000))) == "1.234567890"
