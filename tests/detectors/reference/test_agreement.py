@@ -5,15 +5,18 @@ from functools import cache
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 import detectors
 from detectors.contract import Report, UsageRecord
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.compare import assert_agrees, assert_evidence, assert_ranked
+from tests.detectors.reference.limits import draw_thresholds
 from tests.detectors.reference.traffic import draw_log
 
 SEEDS = range(120)
 SHUFFLED_SEEDS = range(0, 120, 4)
+SEEDS_OF_LIMITS = range(200, 225)
 
 KINDS = {
     ("d1_model_overkill", ""),
@@ -50,6 +53,28 @@ def test_the_rules_agree_with_the_reference(seed: int) -> None:
     assert_agrees(report, _outcome(seed))
     assert_ranked(report)
     assert_evidence(report)
+
+
+@pytest.mark.parametrize("seed", SEEDS_OF_LIMITS)
+def test_they_agree_under_other_thresholds(seed: int) -> None:
+    limits = draw_thresholds(Random(seed))
+    report = detectors.audit(_log(seed), thresholds=limits)
+    assert_agrees(report, audit(_log(seed), limits))
+    assert_evidence(report)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [record for record in draw_log(9) if record.model.startswith("my-own")],
+        [replace(record, prompt_tokens=0, completion_tokens=0) for record in draw_log(9)],
+        draw_log(9)[:1],
+    ],
+    ids=["no call", "no priced call", "calls without tokens", "one call"],
+)
+def test_they_agree_on_a_log_with_next_to_nothing_in_it(records: list[UsageRecord]) -> None:
+    assert_agrees(detectors.audit(records), audit(records))
 
 
 @pytest.mark.parametrize("seed", SHUFFLED_SEEDS)
