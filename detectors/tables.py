@@ -5,6 +5,7 @@ why, by the same definition of a record as everywhere else.
 """
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -20,7 +21,6 @@ from detectors.contract import (
     RECORD_FIELDS,
     REQUIRED_FIELDS,
     InvalidRow,
-    UsageRecord,
 )
 from detectors.errors import UnreadableLogError
 from detectors.formats.columns import COLUMNS, COUNTS
@@ -154,17 +154,20 @@ def _label(name: str, kind: pl.DataType | None) -> tuple[pl.Expr, pl.Expr]:
 
 def _reason(values: Mapping[str, Any]) -> str:
     given = {
-        name: int(value)
-        if name in COUNTS and isinstance(value, float) and value % 1 == 0
-        else value
+        name: _plain(name, value)
         for name, value in values.items()
         if value is not None and name in RECORD_FIELDS
     }
     problems = read_record(given, LOG_RECORD)
-    if isinstance(problems, UsageRecord):  # pragma: no cover
-        raise AssertionError("a row was refused that the record's definition accepts")
-    return describe(problems)
+    return describe(problems) if isinstance(problems, list) else "no valid call"
 
 
-def _whole(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _plain(name: str, value: Any) -> Any:
+    """The value as the definition of a record knows it: whole numbers as integers."""
+    if isinstance(value, Decimal):
+        value = float(value)
+    return int(value) if name in COUNTS and value == _floor(value) else value
+
+
+def _floor(value: Any) -> Any:
+    return value // 1 if isinstance(value, float) else None

@@ -142,7 +142,9 @@ def test_bad_rows_are_told_by_their_numbers_and_the_others_stay() -> None:
 
 def test_a_row_is_judged_by_all_its_columns() -> None:
     frame = FRAME.select(pl.exclude("latency_ms")).with_columns(
-        prompt_tokens=pl.lit(7.0), completion_tokens=pl.lit(-1)
+        prompt_tokens=pl.lit(7.0),
+        cached_tokens=pl.lit(Decimal("7.00")),
+        completion_tokens=pl.lit(-1),
     )
     log = read(frame)
     reason = "completion_tokens must be an integer from 0 to 1000000000000"
