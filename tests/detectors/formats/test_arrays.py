@@ -5,7 +5,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.errors import UnreadableLogError
@@ -28,6 +28,7 @@ def split(text: bytes, width: int) -> list[bytes]:
     return [item for items in split_array(blocks) for item in items]
 
 
+@settings(deadline=None)
 @given(st.lists(VALUES, max_size=5), st.integers(1, 50), st.sampled_from([None, 1]))
 def test_any_array_falls_into_its_elements(
     values: list[Any], width: int, indent: int | None
@@ -36,6 +37,7 @@ def test_any_array_falls_into_its_elements(
     assert [json.loads(item) for item in split(text, width)] == values
 
 
+@settings(deadline=None)
 @given(st.text('{}[],"\\x '), st.integers(1, 5))
 def test_any_text_is_cut_alike(text: str, width: int) -> None:
     def outcome(width: int) -> list[bytes] | str:

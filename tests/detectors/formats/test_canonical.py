@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, UsageRecord
@@ -35,17 +35,20 @@ RECORDS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=5))
 def test_records_come_back_as_they_were(records: list[UsageRecord]) -> None:
     assert decode_records(encode_records(records)) == records
 
 
+@settings(deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=5))
 def test_a_batch_of_canonical_records_is_the_same_records(records: list[UsageRecord]) -> None:
     lines = encode_records(records).splitlines()
     assert decode_batch(b'{"records":[' + b",".join(lines) + b"]}") == records
 
 
+@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=5))
 def test_columns_hold_all_but_what_is_empty(records: list[UsageRecord]) -> None:
     columns = columns_of(records)
