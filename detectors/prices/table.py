@@ -67,18 +67,15 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
     )
     grid = _Grid.over(book, pairs)
     numbered = grid.number(calls)
-    cells = pairs if grid.is_plain else _rows(numbered.select(*_CELL).unique())
+    keys = [*_LABELS, *grid.changing]
+    cells = _rows(numbered.select(*keys).unique()) if grid.changing else pairs
     firsts = {(pair["provider"], pair["model"]): _moment(pair["first"]) for pair in pairs}
     priced = [_price_cell(cell, book, grid, firsts) for cell in cells]
     known = [cell for cell in priced if cell is not None]
-    table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA))
-    return _spend(numbered.join(table, on=_CELL, how="inner")).drop(
-        "period",
-        "daytime",
-        "length",
-        "has_sibling",
-        *_used_up("", "has_cache_read"),
-        *_used_up(_SIBLING),
+    unused = [name for name in _CELL if name not in keys]
+    table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA).drop(unused))
+    return _spend(numbered.join(table, on=keys, how="inner")).drop(
+        *grid.changing, "has_sibling", *_used_up("", "has_cache_read"), *_used_up(_SIBLING)
     )
 
 
@@ -110,19 +107,26 @@ class _Grid:
         )
 
     @property
-    def is_plain(self) -> bool:
-        """Whether no price changes, so that each pair is one cell."""
-        return not (self.moments or self.day_seconds or self.prompt_tokens)
+    def changing(self) -> list[str]:
+        """The columns of a cell's place that differ between calls; most logs have none."""
+        changes = {
+            "period": self.moments,
+            "daytime": self.day_seconds,
+            "length": self.prompt_tokens,
+        }
+        return [name for name, values in changes.items() if values]
 
     def number(self, calls: Calls) -> Calls:
-        """Number each call's period, time of day and prompt length among the changes."""
+        """Number each call's period, time of day and prompt length among the changes, if any."""
         second = nw.col("at_us") // _MICROSECONDS % _DAY_SECONDS
         moments = (nw.col("at_us") >= _microseconds(moment) for moment in self.moments)
-        return calls.with_columns(
-            _count(moments).alias("period"),
-            _count(second >= start for start in self.day_seconds).alias("daytime"),
-            _count(nw.col("prompt_tokens") > start for start in self.prompt_tokens).alias("length"),
-        )
+        places = {
+            "period": _count(moments),
+            "daytime": _count(second >= start for start in self.day_seconds),
+            "length": _count(nw.col("prompt_tokens") > start for start in self.prompt_tokens),
+        }
+        expressions = [places[name].alias(name) for name in self.changing]
+        return calls.with_columns(*expressions) if expressions else calls
 
     def moment(self, period: int, daytime: int, first: datetime) -> datetime:
         """A moment of the cell, never before the day of the pair's first call.
