@@ -129,7 +129,8 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class InvalidRow(Struct, frozen=True):
     """A row of a log that names only allowed fields but holds a bad value.
 
-    `line` counts from 1 as an editor does; `reason` names the field and what was expected.
+    `line` counts from 1 as an editor does (in a JSON array, a frame or an iterable it counts the
+    objects or rows); `reason` names the field and what was expected.
     """
 
     line: int

@@ -7,9 +7,10 @@ from detectors.formats.batches import decode_batch
 from detectors.formats.canonical import decode_records, encode_records
 from detectors.formats.chunks import Chunk, InvalidTally
 from detectors.formats.columns import records_of
-from detectors.formats.reader import read_chunks
+from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
 
 __all__ = [
+    "MAX_UPLOAD_BYTES",
     "Chunk",
     "InvalidTally",
     "decode_batch",

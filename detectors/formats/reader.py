@@ -18,6 +18,8 @@ from detectors.formats.sources import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.splitting import MAX_LINE_BYTES, split_array, split_lines
 
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
+# What an upload may hold, packed or unpacked; the library itself reads any size.
+MAX_UPLOAD_BYTES: Final = 200 << 20
 HEAD_BYTES: Final = 1 << 18
 
 

@@ -47,6 +47,8 @@ def _read_raw(
 ) -> Iterator[bytes]:
     total = 0
     while block := file.read(block_bytes):
+        if not isinstance(block, bytes):
+            raise UnreadableLogError("expected a file that is open in binary mode")
         total += len(block)
         if max_bytes is not None and total > max_bytes:
             raise LogTooLargeError(max_bytes)

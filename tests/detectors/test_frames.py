@@ -73,6 +73,13 @@ def test_dicts_may_hold_what_python_holds() -> None:
         assert read([item]).frame.equals(read([CALL]).frame)
 
 
+def test_a_file_open_as_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_bytes(CSV)
+    with path.open() as file, pytest.raises(UnreadableLogError, match="binary mode"):
+        read(file)
+
+
 class Unhelpful:
     def __repr__(self) -> str:
         raise ValueError("CANARY")
