@@ -80,7 +80,7 @@ def _period(report: Report) -> str:
 
 def _warnings(report: Report) -> Iterator[Text]:
     audit, minimum = report.audit, report.thresholds.warn_valid_pct
-    if audit.valid_pct < minimum:
+    if report.invalid_rows.count and audit.valid_pct < minimum:
         yield Text(
             f"Warning: {_count(report.invalid_rows.count, 'row')} could not be used; under "
             f"{minimum:g} % valid the figures may mislead.",

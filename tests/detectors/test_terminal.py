@@ -73,7 +73,14 @@ def test_it_warns_of_everything_that_qualifies_the_figures() -> None:
 
 
 def test_it_does_not_warn_from_the_limit_on() -> None:
-    assert "Warning" not in _printed(make_report(valid_pct=95.0))
+    report = replace(
+        make_report(valid_pct=95.0), invalid_rows=InvalidRows(count=5, reasons={}, first=())
+    )
+    assert "Warning" not in _printed(report)
+
+
+def test_it_does_not_warn_of_a_log_without_rows() -> None:
+    assert "Warning" not in _printed(make_report(valid_pct=0.0, records=0))
 
 
 def test_it_shows_a_negative_figure_with_its_sign() -> None:
