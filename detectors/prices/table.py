@@ -4,25 +4,20 @@ A cell is a (provider, model) between two changes of any price that matters to t
 date, a time of day, a prompt length. A log of a million calls has some dozens of cells.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines import Calls, place_beside
-from detectors.prices.book import Boundaries, Listing, PriceBook
+from detectors.prices.book import Listing, PriceBook
+from detectors.prices.grid import PLACE, Grid, to_moment
 from detectors.prices.rates import Rates
 from detectors.prices.vendors import asks_for_caching, cache_minimum
 
-_MICROSECONDS = 1_000_000
-_DAY_SECONDS = 86_400
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 _LABELS = ["provider", "model"]
-_CELL = [*_LABELS, "period", "daytime", "length"]
+_CELL = [*_LABELS, *PLACE]
 _RATES = {
     "input": pl.Float64,
     "cache_read": pl.Float64,
@@ -65,11 +60,11 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
             nw.col("prompt_tokens").max().alias("longest"),
         )
     )
-    grid = _Grid.over(book, pairs)
+    grid = Grid.over(book, pairs)
     numbered = grid.number(calls)
     keys = [*_LABELS, *grid.changing]
     cells = _rows(numbered.select(*keys).unique()) if grid.changing else pairs
-    firsts = {(pair["provider"], pair["model"]): _moment(pair["first"]) for pair in pairs}
+    firsts = {(pair["provider"], pair["model"]): to_moment(pair["first"]) for pair in pairs}
     priced = [_price_cell(cell, book, grid, firsts) for cell in cells]
     known = [cell for cell in priced if cell is not None]
     unused = [name for name in _CELL if name not in keys]
@@ -83,75 +78,8 @@ def _rows(frame: Calls) -> list[dict[str, Any]]:
     return frame.collect("polars").rows(named=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Every change of price that matters to one log, in order."""
-
-    moments: Sequence[datetime]
-    day_seconds: Sequence[int]
-    prompt_tokens: Sequence[int]
-
-    @classmethod
-    def over(cls, book: PriceBook, pairs: Sequence[dict[str, Any]]) -> "_Grid":
-        """The changes between the first and the last call of a pair, up to its longest prompt."""
-        changes = Boundaries()
-        for pair in pairs:
-            listing = book.find_listing(pair["provider"], pair["model"])
-            if listing is not None:
-                first, last = _moment(pair["first"]), _moment(pair["last"])
-                changes |= listing.boundaries.within(first, last, pair["longest"])
-        return cls(
-            sorted(changes.moments),
-            sorted(changes.day_seconds),
-            sorted(changes.prompt_tokens),
-        )
-
-    @property
-    def changing(self) -> list[str]:
-        """The columns of a cell's place that differ between calls; most logs have none."""
-        changes = {
-            "period": self.moments,
-            "daytime": self.day_seconds,
-            "length": self.prompt_tokens,
-        }
-        return [name for name, values in changes.items() if values]
-
-    def number(self, calls: Calls) -> Calls:
-        """Number each call's period, time of day and prompt length among the changes, if any."""
-        second = nw.col("at_us") // _MICROSECONDS % _DAY_SECONDS
-        moments = (nw.col("at_us") >= _microseconds(moment) for moment in self.moments)
-        places = {
-            "period": _count(moments),
-            "daytime": _count(second >= start for start in self.day_seconds),
-            "length": _count(nw.col("prompt_tokens") > start for start in self.prompt_tokens),
-        }
-        expressions = [places[name].alias(name) for name in self.changing]
-        return calls.with_columns(*expressions) if expressions else calls
-
-    def moment(self, period: int, daytime: int, first: datetime) -> datetime:
-        """A moment of the cell, never before the day of the pair's first call.
-
-        All moments of a cell have the same prices. Prices start at midnight UTC, so that the first
-        day of a period is whole, and changes before the pair's first call have made no period.
-        """
-        day = max(self.moments[period - 1], first) if period else first
-        midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
-        return midnight + timedelta(seconds=self.day_seconds[daytime - 1] if daytime else 0)
-
-    def tokens(self, length: int) -> int:
-        """A prompt length of the cell."""
-        return self.prompt_tokens[length - 1] + 1 if length else 0
-
-
-def _count(conditions: Iterable[nw.Expr]) -> nw.Expr:
-    total = nw.lit(0, nw.Int32)
-    for condition in conditions:
-        total = total + condition.cast(nw.Int32)
-    return total
-
-
 def _price_cell(
-    cell: dict[str, Any], book: PriceBook, grid: _Grid, firsts: dict[tuple[str, str], datetime]
+    cell: dict[str, Any], book: PriceBook, grid: Grid, firsts: dict[tuple[str, str], datetime]
 ) -> dict[str, Any] | None:
     """The row of the join table for one cell; none where the rates are unknown."""
     provider, model = cell["provider"], cell["model"]
@@ -249,11 +177,3 @@ def _input_usd(prefix: str) -> nw.Expr:
 
 def _rest_usd(prefix: str) -> nw.Expr:
     return nw.col("completion_tokens") * nw.col(prefix + "output") + nw.col(prefix + "request")
-
-
-def _moment(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
