@@ -59,7 +59,7 @@ def start_owner(folder: Path) -> Owner:
     return Owner(process=process, **told)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
     """Whether the condition came true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -88,7 +88,7 @@ def test_postgres_comes_back_when_a_session_of_the_killed_one_is_still_at_work(
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: private_servers.supervisor.programs()["postgres"].crashes > 0)
-    assert wait_until(lambda: can_connect(url), seconds=30)
+    assert wait_until(lambda: can_connect(url))
     busy.join()
     assert read_rows(url) == ["a"]
 

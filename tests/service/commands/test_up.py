@@ -17,8 +17,6 @@ import requests
 
 from tests.embedded.processes import is_gone, wait_until
 
-READY_SECONDS = 60
-
 
 class Up:
     """A running `tallystick up` and the processes under it."""
@@ -46,7 +44,7 @@ class Up:
     def stop(self, stop_signal: signal.Signals) -> tuple[int, str]:
         """Its exit status and what it said on standard error."""
         self.process.send_signal(stop_signal)
-        _, said = self.process.communicate(timeout=30)
+        _, said = self.process.communicate(timeout=60)
         return self.process.returncode, said
 
 
@@ -150,7 +148,7 @@ def test_a_minted_key_sends_and_a_minted_token_reads(up: Up) -> None:
         timeout=10,
     )
     assert sent.status_code == 201
-    assert wait_until(lambda: list_statuses(up, token["read_token"]) == ["done"], seconds=30)
+    assert wait_until(lambda: list_statuses(up, token["read_token"]) == ["done"])
 
 
 def list_statuses(up: Up, token: str) -> list[str]:
@@ -175,8 +173,8 @@ def test_the_tables_of_a_running_service_can_be_migrated_again(up: Up) -> None:
 def test_a_crashed_part_is_started_again(up: Up, part: str) -> None:
     crashed = up.find(part)[0]
     crashed.kill()
-    assert wait_until(lambda: is_replaced(up, part, crashed), seconds=20)
-    assert wait_until(lambda: is_ready(up), seconds=20)
+    assert wait_until(lambda: is_replaced(up, part, crashed))
+    assert wait_until(lambda: is_ready(up))
 
 
 def is_replaced(up: Up, part: str, old: psutil.Process) -> bool:
@@ -199,7 +197,7 @@ def test_a_signal_stops_everything_within_seconds(
     assert len(everyone) > 8
     started = time.monotonic()
     status, said = up.stop(stop_signal)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 15
     assert (status, said) == (0, "Stopping.\n")
     assert all(is_gone(process.pid) for process in everyone)
     assert not (up.folder / "state.json").exists()
@@ -211,7 +209,7 @@ def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(servers_folder:
     everyone, secret = up.processes(), (folder / "secret_key").read_text()
     up.stop(signal.SIGKILL)
     assert tallystick("migrate", folder=folder).returncode == 2
-    assert wait_until(lambda: all(is_gone(process.pid) for process in everyone), seconds=20)
+    assert wait_until(lambda: all(is_gone(process.pid) for process in everyone))
     again = Up(folder)
     assert (folder / "secret_key").read_text() == secret
     assert again.stop(signal.SIGTERM)[0] == 0
