@@ -38,20 +38,23 @@ _PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
 
 
 def read_instant(value: object) -> datetime:
-    """An ISO 8601 text as an instant in UTC; `ValueError` for anything else or outside the years.
-
-    As wide as `datetime.fromisoformat`, but RFC 3339 first, so that a text that the fast decoders
-    take means the same instant here.
-    """
+    """An ISO 8601 text as an instant in UTC; `ValueError` for anything else, or other years."""
     if isinstance(value, datetime):  # only ever from Python; JSON has none
         return to_utc(value)
+    return to_utc(_parse_instant(value))
+
+
+def _parse_instant(value: object) -> datetime:
+    """As wide as `datetime.fromisoformat`, but RFC 3339 first.
+
+    So a text that the fast decoders take means the same instant here.
+    """
     if not isinstance(value, str):
         raise ValueError
     try:
-        instant = msgspec.convert(value, datetime)
+        return msgspec.convert(value, datetime)
     except msgspec.ValidationError:
-        instant = datetime.fromisoformat(value)
-    return to_utc(instant)
+        return datetime.fromisoformat(value)
 
 
 def to_utc(instant: datetime) -> datetime:
@@ -69,6 +72,13 @@ def read_moment(value: object) -> datetime:
     if not math.isfinite(value) or abs(value) > MAX_COUNT:
         raise ValueError
     return to_utc(EPOCH + timedelta(microseconds=round(value * 1_000_000)))
+
+
+def read_any_moment(value: object) -> datetime | int | float:
+    """The same before its range is known to matter: another field may tell the time instead."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _parse_instant(value)
+    return value
 
 
 def read_count(value: object) -> int:
@@ -129,6 +139,7 @@ INSTANT: Final = Field(read_instant, "an ISO 8601 time from 2000 to 2100")
 MOMENT: Final = Field(
     read_moment, "an ISO 8601 time, or seconds since 1970 as a number, from 2000 to 2100"
 )
+ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 
 RECORD: Final[Mapping[str, Field]] = {
     "ts": INSTANT,

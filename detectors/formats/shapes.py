@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from detectors.contract import FIELD_NAME
-from detectors.formats.fields import COUNT, LABEL, LOG_RECORD, MOMENT, Field
+from detectors.formats.fields import ANY_MOMENT, COUNT, LABEL, LOG_RECORD, Field
 from detectors.formats.problems import Problem, bad, missing
 
 _MAX_STRANGERS: Final = 11  # one more than any message names
@@ -60,10 +60,10 @@ def _member_of(name: str, annotation: Any) -> Field | Shape | Listed:
         return Listed(shape_of(get_args(first)[0]))
     if isinstance(first, type) and issubclass(first, Struct):
         return shape_of(first)
+    if len(kinds) > 1:
+        return ANY_MOMENT
     if name in LOG_RECORD:
         return LOG_RECORD[name]
-    if len(kinds) > 1:
-        return MOMENT
     return COUNT if get_args(first)[0] is int else LABEL
 
 

@@ -134,6 +134,8 @@ def test_one_object_on_two_lines_is_two_invalid_rows() -> None:
         {"ts": "2026-01-01T00:00:00+00:00"},
         {"ts": "2026-01-01T01:00:00+01:00", "created": 5},
         {"ts": 1_767_225_600, "created": None},
+        {"ts": 1_767_225_600, "created": -5},
+        {"ts": "20260101", "created": 10**30},
         {"ts": 1_767_225_600.0},
         {"created": "2026-01-01T00:00:00"},
         {"tag": "", "provider": "", "prefix_hash": "", "endpoint": None},

@@ -1,0 +1,133 @@
+"""The fast way and the slow one: whatever the first takes, the second reads the same."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.contract import RECORD_FIELDS
+from detectors.errors import ContractError
+from detectors.formats import decode_batch, encode_records
+from detectors.formats.anthropic import ANTHROPIC
+from detectors.formats.columns import Columns, find_unclean_rows
+from detectors.formats.dialects import Dialect, Layout
+from detectors.formats.lines import parse_text
+from detectors.formats.openai import OPENAI
+from detectors.formats.shapes import Listed, Shape
+
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        None, True, 0, 1, 7, -1, 10**12, 10**12 + 1, 2**70, 1.0, 1.5, "", "a", "5", "a" * 201,
+        "a\n", "\u0085", "ab" * 32, "zz" * 32, "2026-01-01T00:00:00Z", "2026-01-01", 1_767_225_600,
+        1_767_225_600.5, "list", [], {}, [{}], {"a": 1}, ["a"],
+    ]
+)  # fmt: skip
+
+
+def documents(shape: Shape) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects of the shape's keys, now and then another, holding this and that."""
+    members: dict[str, st.SearchStrategy[Any]] = {"content": VALUES}
+    for name, member in shape.members.items():
+        if isinstance(member, Shape):
+            members[name] = documents(member) | VALUES
+        elif isinstance(member, Listed):
+            members[name] = st.lists(documents(member.shape), max_size=2) | VALUES
+        else:
+            members[name] = VALUES
+    required = {name: members.pop(name) for name in shape.required}
+    return st.fixed_dictionaries(required, optional=members)
+
+
+def nearly(shape: Shape, right: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A right object with a member or two changed, at any depth."""
+    inner = {
+        name: nearly(member, right.get(name, {})) if isinstance(member, Shape) else VALUES
+        for name, member in shape.members.items()
+    }
+    changes = st.lists(st.sampled_from(sorted(inner)), max_size=2, unique=True).flatmap(
+        lambda names: st.fixed_dictionaries({name: inner[name] for name in names})
+    )
+    return changes.map(lambda changed: right | changed)
+
+
+OPENAI_USAGE = {"prompt_tokens": 10, "completion_tokens": 2}
+ANTHROPIC_USAGE = {"input_tokens": 10, "output_tokens": 2}
+WRAPPED_CHAT = {
+    "ts": "2026-01-01T00:00:00Z",
+    "request": {"model": "m"},
+    "response": {"usage": OPENAI_USAGE},
+}
+WRAPPED_MESSAGE = {
+    "created": 1_767_225_600.5,
+    "request": {"model": "m"},
+    "response": {"usage": ANTHROPIC_USAGE},
+}
+CASES: list[tuple[Dialect, Layout, dict[str, Any]]] = [
+    (OPENAI, OPENAI.flat, {"created": 1_767_225_600, "model": "m", "usage": OPENAI_USAGE}),
+    (OPENAI, OPENAI.wrapped, WRAPPED_CHAT),
+    (ANTHROPIC, ANTHROPIC.flat, {"ts": 1_767_225_600, "model": "m", "usage": ANTHROPIC_USAGE}),
+    (ANTHROPIC, ANTHROPIC.wrapped, WRAPPED_MESSAGE),
+]
+
+
+def take_quickly(layout: Layout, text: bytes) -> Columns | None:
+    try:
+        columns = layout.to_columns([layout.decoder.decode(text)])
+    except msgspec.ValidationError:
+        return None
+    unclean = find_unclean_rows(columns, may_hold_control_characters=True)
+    return None if unclean else columns
+
+
+@pytest.mark.parametrize(("dialect", "layout", "members"), CASES)
+def test_both_ways_read_the_same(
+    dialect: Dialect, layout: Layout, members: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Any] = []
+
+    @settings(deadline=None, max_examples=300)
+    @given(documents(layout.shape) | nearly(layout.shape, members))
+    def check(document: dict[str, Any]) -> None:
+        text = json.dumps(document).encode()
+        quick = take_quickly(layout, text)
+        with monkeypatch.context() as patch:
+            patch.setattr("detectors.formats.lines._decode_each", lambda lines, _: ([], [], lines))
+            patch.setattr("detectors.formats.lines._parse_quickly", lambda *_: None)
+            slow = parse_text(text, 1, dialect)
+        whole = parse_text(text, 1, dialect)
+        assert (whole.columns, whole.invalid, whole.strangers) == (
+            slow.columns, slow.invalid, slow.strangers
+        ) or (quick is None and whole.invalid and slow.invalid)  # fmt: skip
+        if quick is not None:
+            assert slow.columns == quick
+            taken.append(document)
+
+    check()
+    assert len(taken) > 10
+
+
+RECORD = {
+    "ts": "2026-01-01T00:00:00Z",
+    "provider": "openai",
+    "model": "m",
+    "prompt_tokens": 1,
+    "completion_tokens": 2,
+}
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.dictionaries(st.sampled_from([*RECORD_FIELDS, "content"]), VALUES, max_size=2))
+def test_a_batch_is_judged_alike_both_ways(changes: dict[str, Any]) -> None:
+    body = json.dumps({"records": [RECORD | changes]}).encode()
+    wide = json.dumps({"records": [RECORD | changes, RECORD | {"ts": "20260101"}]}).encode()
+
+    def outcome(text: bytes) -> bytes | str:
+        try:
+            return encode_records(decode_batch(text)[:1])
+        except ContractError as error:
+            return str(error)
+
+    assert outcome(body) == outcome(wide)
