@@ -55,6 +55,7 @@ def private_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
     folder.chmod(0o711)
     with EmbeddedServers(folder / "var") as servers:
         yield servers
+    shutil.rmtree(folder)
 
 
 @pytest.hookimpl(tryfirst=True)

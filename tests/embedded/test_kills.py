@@ -1,11 +1,13 @@
 """What is left after SIGKILL: of the owner, of its supervisor, of the servers, of all of them."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -19,11 +21,12 @@ from tests.embedded.test_servers import read_rows, read_version, write_row
 
 
 @pytest.fixture
-def folder(servers_folder: Path) -> Path:
+def folder(servers_folder: Path) -> Iterator[Path]:
     """A data folder that nobody uses yet."""
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o711)
-    return folder
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_the_servers_end_with_a_killed_owner(folder: Path) -> None:
