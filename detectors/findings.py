@@ -39,7 +39,7 @@ def write_findings(
             confidence=impact.kind.confidence,
             monthly_cost_impact_usd=impact.monthly_usd,
             observed_cost_impact_usd=impact.observed_usd,
-            fix=write_fix(impact, summaries[name], book),
+            fix=write_fix(impact, summaries[name], book, thresholds),
             suggested_model=_suggested_model(impact, book),
             evidence=evidence.get(name, ()),
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from detectors.contract import Thresholds
 from detectors.evidence import EPOCH
 from detectors.impacts import Impact
 from detectors.prices.book import Listing, PriceBook
@@ -19,7 +20,9 @@ def find_sibling(impact: Impact, book: PriceBook) -> str | None:
     return listing.sibling.model if listing and listing.sibling else None
 
 
-def write_fix(impact: Impact, summary: Mapping[str, Any], book: PriceBook) -> str:
+def write_fix(
+    impact: Impact, summary: Mapping[str, Any], book: PriceBook, thresholds: Thresholds
+) -> str:
     """What to change and where; `summary` is what `evidence.summarise` says of the calls."""
     group = impact.group
     listing = book.find_listing(group.provider, group.model)
@@ -29,10 +32,11 @@ def write_fix(impact: Impact, summary: Mapping[str, Any], book: PriceBook) -> st
         Facts(
             kind=impact.kind.name,
             confidence=impact.kind.confidence,
-            route=group.shown_route,
+            route=f'"{group.route}"' if group.route else "unlabelled traffic",
             provider=group.provider,
             model=group.model,
             sibling=find_sibling(impact, book),
+            thresholds=thresholds,
             calls=impact.calls,
             group_calls=group.calls,
             input_usd_per_mtok=own.input_usd * TOKENS_PER_MTOK,

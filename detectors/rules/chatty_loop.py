@@ -152,9 +152,11 @@ def advise(facts: Facts) -> str:
             "Without prefix hashes it cannot be told whether they repeat the same instructions, so "
             "no dollars are claimed; send prefix_hash to find out."
         )
+    items = facts.thresholds.d6_calls_per_request
     return loop + (
-        "Five items in one request send the instructions once; half of the prompt of every call "
-        "but the first of five is taken to be such repetition."
+        f"{items} items in one request send the instructions once; "
+        f"{facts.thresholds.d6_saving_share:.0%} of the prompt of every call but the first of "
+        f"{items} is taken to be such repetition."
     )
 
 

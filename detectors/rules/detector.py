@@ -30,8 +30,9 @@ class Kind:
 class Facts:
     """The numbers that a finding's advice is made of.
 
-    Medians are over the flagged calls; `group_calls` counts all priced calls of the group. Rates
-    are US dollars per million tokens for a short prompt at the time of the group's last call.
+    `route` is the quoted label, or says that there is none. Medians are over the flagged calls;
+    `group_calls` counts all priced calls of the group. Rates are US dollars per million tokens for
+    a short prompt at the time of the group's last call.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Facts:
     provider: str
     model: str
     sibling: str | None
+    thresholds: Thresholds
     calls: int
     group_calls: int
     median_prompt_tokens: float

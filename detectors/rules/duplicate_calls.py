@@ -106,8 +106,9 @@ def advise(facts: Facts) -> str:
         else "of equal prompt and answer length, with nothing or little else in between"
     )
     return (
-        f"Stop {facts.route} from sending the same call again within 30 seconds: {facts.calls:,} "
-        f"of its {facts.group_calls:,} calls to {facts.model} repeated an earlier one {proof}, "
+        f"Stop {facts.route} from sending the same call again within "
+        f"{facts.thresholds.d4_gap_seconds:g} seconds: {facts.calls:,} of its "
+        f"{facts.group_calls:,} calls to {facts.model} repeated an earlier one {proof}, "
         f"{facts.median_prompt_tokens:,.0f} tokens in and "
         f"{facts.median_completion_tokens:,.0f} out (medians). Look for retries without a pause, "
         "double submits and two workers on one queue; reuse the first answer."

@@ -163,7 +163,8 @@ def advise(facts: Facts) -> str:
             f"Ask for prompt caching on {facts.route} (mark the end of the fixed instructions with "
             f"cache_control): {facts.calls:,} calls to {facts.model} sent prompts of "
             f"{facts.median_prompt_tokens:,.0f} tokens (median) and cached none. A cached token "
-            f"costs {read} a million instead of {full}. Half of a usual short prompt is taken to "
+            f"costs {read} a million instead of {full}. "
+            f"{facts.thresholds.d2_unhashed_prompt_share:.0%} of a usual short prompt is taken to "
             "be the same each time; check that it is."
         )
     return (

@@ -52,20 +52,20 @@ CLAUDE: dict[str, Any] = {
             calls(30, tag="usual", every=60) + calls(10, every=60, prompt_tokens=9_000),
             "d3",
             "",
-            ["Shorten the prompts of labels", "10 of its 10", "9,000 tokens"],
+            ['Shorten the prompts of "labels"', "10 of its 10", "9,000 tokens"],
         ),
         (
             calls(3, prefix_hash=HASH),
             "d4",
             "same_prompt",
-            ["2 of its 3", "very same prompt", "500 tokens in"],
+            ["2 of its 3", "within 30 seconds", "very same prompt", "500 tokens in"],
         ),
         (calls(3), "d4", "same_shape", ["2 of its 3", "equal prompt and answer length"]),
         (
             calls(5, every=60, declared_max_tokens=100),
             "d5",
             "truncated",
-            ["Raise max_tokens on labels", "5 of its 5", "100 tokens"],
+            ['Raise max_tokens on "labels"', "5 of its 5", "100 tokens"],
         ),
         (
             calls(20, every=60, declared_max_tokens=8_000),
@@ -77,7 +77,7 @@ CLAUDE: dict[str, Any] = {
             calls(10, every=5, prefix_hash=HASH),
             "d6",
             "",
-            ["several items", "8 of its 10", "Five items in one request"],
+            ["several items", "8 of its 10", "5 items in one request"],
         ),
         (calls(10, every=5), "d6", "", ["8 of its 10", "no dollars are claimed"]),
     ],
@@ -86,14 +86,14 @@ def test_a_fix_says_what_to_change_where_and_by_which_numbers(
     log: list[dict[str, Any]], detector: str, kind: str, words: list[str]
 ) -> None:
     fix = find(detectors.audit(log), detector, kind).fix
-    for part in ["labels", *words]:
+    for part in ['"labels"', *words]:
         assert part in fix
 
 
-def test_a_route_without_label_is_spoken_of_by_its_model() -> None:
+def test_a_route_without_label_is_shown_by_its_model() -> None:
     finding = detectors.audit(calls(5, every=3_600, tag="")).findings[0]
     assert finding.route == "gpt-5.4"
-    assert "on gpt-5.4" in finding.fix
+    assert "instead of gpt-5.4 on unlabelled traffic" in finding.fix
 
 
 def _module(detector: Detector) -> Any:
