@@ -18,6 +18,15 @@ at_both_scales: Final = pytest.mark.parametrize(
     ],
 )
 
+# What costs little is tried in full in every run, and has its line in the stress table too.
+always_in_full: Final = pytest.mark.parametrize(
+    "occasion",
+    [
+        pytest.param("every run", id="in_full"),
+        pytest.param("stress", id="in_full_under_stress", marks=pytest.mark.stress),
+    ],
+)
+
 
 def scaled(count: int, share: float) -> int:
     return math.ceil(count * share)

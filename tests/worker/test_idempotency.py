@@ -2,14 +2,17 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.worker.promises import Note
+from tests.worker.promises import Note, always_in_full
 from tests.worker.system import System
 from tests.worker.traffic import batch
 
 CONCURRENT = 100
 
 
-def test_100_concurrent_requests_with_one_key_make_one_audit(web_only: System, note: Note) -> None:
+@always_in_full
+def test_100_concurrent_requests_with_one_key_make_one_audit(
+    web_only: System, note: Note, occasion: str
+) -> None:
     with ThreadPoolExecutor(CONCURRENT) as pool:
         responses = list(
             pool.map(lambda _: web_only.post(batch(5), idempotency_key="same"), range(CONCURRENT))
