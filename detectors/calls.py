@@ -79,21 +79,32 @@ def number_groups(labelled: Calls) -> Calls:
     return keep(groups.join(routes, on="route_label", how="inner"))
 
 
-def arrange(labelled: Calls, groups: Calls, book: PriceBook) -> Calls:
-    """The priced calls as the rules read them."""
+def price_labelled(labelled: Calls, groups: Calls, book: PriceBook) -> Calls:
+    """The priced calls with their numbers for labels, in no order yet.
+
+    They are computed here, so that the records they come from can be let go before they are sorted.
+    """
     prefixes = _numbered(labelled, "rank", ["prefix_hash"])
     # Hashes are numbered in their own order, so that the number can stand for it in time order.
     prefix = nw.when(nw.col("prefix_hash") != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
-    calls = (
-        price_calls(labelled, book)
-        .join(groups, on=list(LABELS), how="inner")
+    numbered = (
+        labelled.join(groups, on=list(LABELS), how="inner")
         .join(prefixes, on="prefix_hash", how="inner")
         .with_columns(
             prefix.cast(nw.Int32).alias("prefix"),
             (nw.col("route_label") != "").cast(nw.Int8).alias("has_route"),
         )
+        .drop("route_label", "prefix_hash", "rank")
     )
-    return keep(number_rows(calls, "number", _TIME_ORDER, CALL_COLUMNS[1:]))
+    # Priced last: the columns of rates are many, and texts beside them would double the memory.
+    calls = price_calls(numbered, book, seen=labelled)
+    calls = calls.with_columns(nw.col("has_cache_read").cast(nw.Int8))
+    return keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:]])))
+
+
+def arrange(priced: Calls) -> Calls:
+    """The calls in order and numbered, as the rules read them."""
+    return keep(number_rows(priced, "number", _TIME_ORDER, CALL_COLUMNS[1:]))
 
 
 def _numbered(calls: Calls, name: str, labels: Sequence[str]) -> Calls:

@@ -42,7 +42,7 @@ def number_rows(calls: Calls, name: str, order: Sequence[str], kept: Sequence[st
     elsewhere a frame has no order to speak of and only the number is given.
     """
     if calls.implementation.is_polars():
-        frame = calls.to_native().select(list(dict.fromkeys([*order, *kept]))).collect()
+        frame = calls.to_native().collect()
         rows = pl.all().gather(_argsort(frame, order))
         numbered: Calls = nw.from_native(
             frame.lazy().select(kept).select(rows).with_row_index(name)

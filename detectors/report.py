@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors import spend
-from detectors.calls import arrange, number_groups, read_labels
+from detectors.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.compose import clip_savings, compose_savings
 from detectors.contract import (
     AuditSummary,
@@ -58,13 +58,14 @@ def audit(
         As `read` does.
     """
     thresholds = thresholds or Thresholds()
+    return _Audit.of(_load(source, thresholds), prices or PriceBook(), thresholds).report()
+
+
+def _load(source: Source | UsageLog, thresholds: Thresholds) -> UsageLog:
     log = source if isinstance(source, UsageLog) else read(source)
     if log.rows and log.valid_pct < thresholds.min_valid_pct:
         raise TooFewValidRowsError(log.valid_pct, thresholds.min_valid_pct)
-    frame, echoes = drop_echoes(log.frame)
-    records = _Records.of(frame, echoes, log.valid_pct, log.invalid)
-    del log  # A frame of a million calls is large, and only the one without echoes is needed.
-    return _Audit.of(frame, records, prices or PriceBook(), thresholds).report()
+    return log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,18 +118,22 @@ class _Audit:
     thresholds: Thresholds
 
     @classmethod
-    def of(
-        cls, frame: pl.DataFrame, records: _Records, book: PriceBook, thresholds: Thresholds
-    ) -> Self:
+    def of(cls, log: UsageLog, book: PriceBook, thresholds: Thresholds) -> Self:
+        frame, echoes = drop_echoes(log.frame)
+        records = _Records.of(frame, echoes, log.valid_pct, log.invalid)
         labelled = read_labels(frame)
         labels = number_groups(labelled)
-        calls = _polars(arrange(labelled, labels, book))
+        models = spend.count_models(frame)
+        priced = price_labelled(labelled, labels, book)
+        # A million records are large, and from here on only the priced calls are needed.
+        del log, frame, labelled
+        calls = _polars(arrange(priced))
         groups = spend.find_groups(calls, _polars(labels))
         return cls(
             records=records,
             calls=calls,
             groups=groups,
-            unpriced=spend.count_unpriced(frame, groups.values()),
+            unpriced=spend.count_unpriced(models, groups.values()),
             book=book,
             thresholds=thresholds,
         )

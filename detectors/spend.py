@@ -78,15 +78,19 @@ def _date(day: int) -> str:
     return (EPOCH + timedelta(days=day)).date().isoformat()
 
 
-def count_unpriced(frame: pl.DataFrame, groups: Iterable[Group]) -> tuple[UnpricedModel, ...]:
+def count_models(frame: pl.DataFrame) -> pl.DataFrame:
+    """The calls of each (provider, model), priced or not."""
+    return frame.group_by("provider", "model").agg(pl.len().alias("calls"))
+
+
+def count_unpriced(models: pl.DataFrame, groups: Iterable[Group]) -> tuple[UnpricedModel, ...]:
     """Models with calls of unknown rates, those with most such calls first, ties by name."""
     priced = {name: calls for name, calls, _ in _sum(groups, lambda g: (g.provider, g.model))}
-    counts = frame.group_by("provider", "model").agg(pl.len().alias("calls"))
     lines = [
         UnpricedModel(
             provider=provider, model=model, calls=calls - priced.get((provider, model), 0)
         )
-        for provider, model, calls in counts.iter_rows()
+        for provider, model, calls in models.iter_rows()
     ]
     unpriced = (line for line in lines if line.calls)
     return tuple(sorted(unpriced, key=lambda line: (-line.calls, line.provider, line.model)))

@@ -43,7 +43,7 @@ _CELL_SCHEMA = {
 _NO_RATES = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write=False)
 
 
-def price_calls(calls: Calls, book: PriceBook) -> Calls:
+def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> Calls:
     """The calls with what they cost and what their rates mean to the detectors.
 
     Calls whose rates are unknown are left out: an unknown rate is no price, and never zero. Added
@@ -52,24 +52,26 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
     saves, or written to it adds), `has_cache_read`, `cache_minimum`, `asks_for_caching` and
     `sibling_saving_usd` (cost less the cost at the rates of the sibling in the ladder, 0 where
     there is none or it is not the cheaper one).
+
+    `seen` are the same calls where they are easier to look through, before they were joined.
     """
+    seen = calls if seen is None else seen
     pairs = _rows(
-        calls.group_by(*_LABELS).agg(
+        seen.group_by(*_LABELS).agg(
             nw.col("at_us").min().alias("first"),
             nw.col("at_us").max().alias("last"),
             nw.col("prompt_tokens").max().alias("longest"),
         )
     )
     grid = Grid.over(book, pairs)
-    numbered = grid.number(calls)
     keys = [*_LABELS, *grid.changing]
-    cells = _rows(numbered.select(*keys).unique()) if grid.changing else pairs
+    cells = _rows(grid.number(seen).select(*keys).unique()) if grid.changing else pairs
     firsts = {(pair["provider"], pair["model"]): to_moment(pair["first"]) for pair in pairs}
     priced = [_price_cell(cell, book, grid, firsts) for cell in cells]
     known = [cell for cell in priced if cell is not None]
     unused = [name for name in _CELL if name not in keys]
     table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA).drop(unused))
-    return _spend(numbered.join(table, on=keys, how="inner")).drop(
+    return _spend(grid.number(calls).join(table, on=keys, how="inner")).drop(
         *grid.changing, "has_sibling", *_used_up("", "has_cache_read"), *_used_up(_SIBLING)
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from detectors.calls import arrange, number_groups, read_labels
+from detectors.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.contract import Thresholds
 from detectors.engines import Calls
 from detectors.prices.book import PriceBook
@@ -97,7 +97,7 @@ def flag_calls(
     detector = find_detector(case.slug)
     labelled = read_labels(place(pl.DataFrame(case.records)))
     groups = number_groups(labelled)
-    calls = arrange(labelled, groups, book)
+    calls = arrange(price_labelled(labelled, groups, book))
     flagged = _polars(detector.find(calls, thresholds or Thresholds()))
     labels = _polars(groups).select("group", "route_label")
     found: dict[tuple[str, str], Found] = {}
