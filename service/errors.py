@@ -44,9 +44,11 @@ MESSAGES: Final[Mapping[int, str]] = {
     404: "There is nothing here.",
     405: "This address does not take that method.",
     413: "The request is too large.",
+    414: "The address is too long.",
     415: "This address takes application/json.",
     422: "The request does not match the documented schema.",
     429: "Too many requests; try again after the time in the Retry-After header.",
+    431: "The headers are too large or too many.",
     500: "Something broke on our side. Quote the request id when you report it.",
     503: "The service is busy or restarting; try again shortly.",
 }
@@ -137,15 +139,19 @@ def code_for(status: int) -> str:
     return CODES.get(status) or (CODES[400] if status < 500 else CODES[500])
 
 
-def envelope(status: int, message: str) -> dict[str, dict[str, str]]:
-    error = {"code": code_for(status), "message": message, "request_id": g.request_id}
+def message_for(status: int) -> str:
+    return MESSAGES.get(status) or MESSAGES[400 if status < 500 else 500]
+
+
+def envelope(status: int, message: str, request_id: str) -> dict[str, dict[str, str]]:
+    error = {"code": code_for(status), "message": message, "request_id": request_id}
     return {"error": error}
 
 
 def error_response(status: int, message: str, headers: Mapping[str, str]) -> Response:
     """The envelope under the API's prefix, an HTML page everywhere else."""
     if is_api_path(request.path):
-        response = jsonify(envelope(status, message))
+        response = jsonify(envelope(status, message, g.request_id))
     else:
         title = HTTPStatus(status).phrase
         page = render_template("pages/error.html", status=status, title=title, message=message)
@@ -192,14 +198,14 @@ def _message_of(error: HTTPException, status: int) -> str:
     fields = _offending_fields(getattr(error, "data", None))
     if fields:
         return "; ".join(fields)
-    return MESSAGES.get(status) or MESSAGES[400 if status < 500 else 500]
+    return message_for(status)
 
 
 def _offending_fields(data: Any) -> list[str]:
     """The documented parameters that a schema refused, each with what was expected of it."""
     messages = data.get("messages", {}) if isinstance(data, dict) else {}
     return [
-        f"{name}: {' '.join(texts)}"
+        f"{name} {' '.join(texts)}"
         for fields in messages.values()
         for name, texts in sorted(fields.items())
     ]

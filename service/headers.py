@@ -16,7 +16,7 @@ _POLICY: Final = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-_HEADERS: Final = {
+SECURITY_HEADERS: Final = {
     "Strict-Transport-Security": "max-age=31536000; includeSubDomains",
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -32,7 +32,7 @@ def add_security_headers(app: Flask) -> None:
 
 
 def _secure(response: Response) -> Response:
-    response.headers.update(_HEADERS)
+    response.headers.update(SECURITY_HEADERS)
     if is_api_path(request.path):
         response.headers["Cache-Control"] = "no-store"
     elif request.path.startswith("/r/"):

@@ -1,11 +1,15 @@
 """gunicorn's worker and logger, taught to repeat nothing of a request that is no proper HTTP.
 
 By itself gunicorn quotes the malformed line or chunk in its answer and in its log, and a line may
-be a report link, a chunk part of a record.
+be a report link, a chunk part of a record. It also waits for a silent sender without end.
 """
 
+import json
+import socket
+import struct
 from http import HTTPStatus
 from typing import Any, Final
+from uuid import uuid4
 
 from gunicorn.config import Config as GunicornConfig
 from gunicorn.glogging import Logger
@@ -16,9 +20,11 @@ from gunicorn.http.errors import (
     ParseException,
     UnsupportedTransferCoding,
 )
-from gunicorn.util import write_error
+from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
 
+from service.errors import envelope, message_for
+from service.headers import SECURITY_HEADERS
 from service.logs import configure_logging, get_logger
 
 _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
@@ -30,22 +36,48 @@ _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
     (Exception, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 
+# How long a sender may be silent in the middle of a request before its thread goes to another.
+_SILENCE_SECONDS: Final = 8
+_SILENCE: Final = struct.pack("@ll", _SILENCE_SECONDS, 0)  # a `struct timeval`
+
 _log = get_logger(__name__)
 
 
 class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """The threaded worker, answering what it cannot parse by its kind alone."""
 
+    def handle(self, conn: Any) -> Any:
+        # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SILENCE)
+        return super().handle(conn)
+
     def handle_error(self, _request: Any, client: Any, _address: Any, error: Exception) -> None:
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
+        request_id = uuid4().hex
+        log = _log.bind(request_id=request_id, status=status.value)
         if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-            _log.error("request_failed", exc_info=error)
+            log.error("request_failed", exc_info=error)
         else:
-            _log.info("request_unreadable", error_type=type(error).__name__, status=status.value)
+            log.info("request_unreadable", error_type=type(error).__name__)
         try:
-            write_error(client, status.value, status.phrase, "")
+            write_nonblock(client, _error_answer(status, request_id))
         except OSError:
-            _log.debug("client_gone")
+            log.debug("client_gone")
+
+
+def _error_answer(status: HTTPStatus, request_id: str) -> bytes:
+    """The envelope, whatever was asked for: of an unreadable request no address is known."""
+    body = json.dumps(envelope(status, message_for(status), request_id)).encode()
+    headers = {
+        "Connection": "close",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "X-Request-Id": request_id,
+        **SECURITY_HEADERS,
+    }
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *map(": ".join, headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
 class WebLogger(Logger):  # type: ignore[misc]  # gunicorn has no types

@@ -16,6 +16,7 @@ from service.extensions import current_config
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_BROKEN_OFF: Final = "The body broke off before its end, or is badly chunked."
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # a gzip header, and nothing else
 
 
@@ -24,24 +25,28 @@ def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(view)
     def read(*args: P.args, **kwargs: P.kwargs) -> R:
-        max_bytes = current_config().max_body_bytes
+        max_bytes, announced = current_config().max_body_bytes, request.content_length
         # One byte more, since a body without a length is cut at the limit without a word.
         request.max_content_length = max_bytes + 1
-        if len(_read_body()) > max_bytes:
-            raise PayloadTooLargeError
+        if (announced or 0) > max_bytes or len(_read_body(announced)) > max_bytes:
+            raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
         return view(*args, **kwargs)
 
     return read
 
 
-def _read_body() -> bytes:
+def _read_body(announced: int | None) -> bytes:
     try:
-        return request.get_data(cache=True)
+        body = request.get_data(cache=True)
     except HTTPException:
         raise
     except Exception as error:
         # Each server has exceptions of its own for a body that breaks off or is badly chunked.
-        raise BadRequestError("The body could not be read to its end.") from error
+        raise BadRequestError(_BROKEN_OFF) from error
+    if announced is not None and len(body) < announced:
+        # What arrived may be a whole batch by itself, but not the one that was being sent.
+        raise BadRequestError(_BROKEN_OFF)
+    return body
 
 
 def decode_body() -> list[UsageRecord]:
@@ -68,7 +73,7 @@ def _gunzip(packed: bytes, max_bytes: int) -> bytes:
     except zlib.error as error:
         raise BadRequestError("The body is not valid gzip.") from error
     if len(plain) > max_bytes:
-        raise PayloadTooLargeError("The unpacked body is too large.")
+        raise PayloadTooLargeError(f"The unpacked body must be at most {max_bytes:,} bytes.")
     if not decoder.eof or decoder.unused_data:
         raise BadRequestError("The body is not one whole gzip member.")
     return plain
