@@ -25,6 +25,9 @@ class Api(SmorestApi):  # type: ignore[misc]  # it has no types
     ERROR_SCHEMA = ErrorSchema
     DEFAULT_ERROR_RESPONSE_NAME = None  # every route documents its own errors
 
+    def _register_pagination_header(self) -> None:
+        """Leave out the component that flask-smorest adds: nothing here is paginated."""
+
     def handle_http_exception(self, error: HTTPException) -> Any:
         return on_http_exception(error)
 

@@ -19,6 +19,7 @@ from service.models.audits import STATUSES
 
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
+_LIMIT_EXPECTED: Final = f"must be a whole number from 1 to {MAX_LIMIT}"
 
 
 class ErrorDetailSchema(Schema):
@@ -63,10 +64,11 @@ class UsageRecordSchema(Schema):
     class Meta:
         unknown = RAISE
 
-    ts = fields.AwareDateTime(
+    ts = fields.String(  # no `date-time`, which in JSON Schema demands an offset
         required=True,
-        format="iso",
-        metadata=_described("From 2000 to 2100; UTC is assumed when no offset is given."),
+        metadata=_described(
+            "ISO 8601 time from 2000 to 2100; UTC is assumed when no offset is given."
+        ),
     )
     provider = fields.String(
         required=True,
@@ -131,8 +133,21 @@ class ReplayedSchema(Schema):
     replayed = fields.Boolean(required=True, metadata=_described("Always true here."))
 
 
+class PlainInteger(fields.Integer):
+    """Digits and nothing else, where Python would also take `1_0`, `+1` and ` 1`."""
+
+    def _validated(self, value: Any) -> int:
+        if not (value.isascii() and value.isdigit()):
+            raise self.make_error("invalid")
+        return super()._validated(value)
+
+
 class AuditListQuerySchema(Schema):
-    limit = fields.Integer(load_default=DEFAULT_LIMIT, validate=Range(min=1, max=MAX_LIMIT))
+    limit = PlainInteger(
+        load_default=DEFAULT_LIMIT,
+        validate=Range(min=1, max=MAX_LIMIT, error=_LIMIT_EXPECTED),
+        error_messages={"invalid": _LIMIT_EXPECTED},
+    )
 
 
 class AuditSummarySchema(Schema):

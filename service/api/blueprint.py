@@ -17,7 +17,7 @@ _REQUEST_ID: Final = {
         "schema": {"type": "string"},
     }
 }
-_RETRY_AFTER: Final = {
+RETRY_AFTER: Final = {
     "Retry-After": {
         "description": "Seconds to wait before another try.",
         "schema": {"type": "integer", "minimum": 1},
@@ -33,8 +33,8 @@ _BROKEN: Final = "Something broke on our side; quote the request id."
 _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
     401: _CHALLENGE,
     403: _CHALLENGE,
-    429: _RETRY_AFTER,
-    503: _RETRY_AFTER,
+    429: RETRY_AFTER,
+    503: RETRY_AFTER,
 }
 
 

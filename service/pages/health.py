@@ -13,10 +13,11 @@ from redis.retry import Retry
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.api.blueprint import Blueprint
+from service.api.blueprint import RETRY_AFTER, Blueprint
 from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_probe_engine
+from service.errors import RETRY_SECONDS
 from service.schemas import HealthSchema
 
 OK, DOWN = "ok", "down"
@@ -76,14 +77,20 @@ def healthz() -> dict[str, Any]:
 
 @blueprint.route("/readyz", methods=["GET"])
 @blueprint.documented(media_type="text/html", errors={})
-@blueprint.alt_response(503, schema=HealthSchema, description="Send no traffic here.")
+@blueprint.alt_response(
+    503, schema=HealthSchema, headers=RETRY_AFTER, description="Send no traffic here."
+)
 @blueprint.response(200, HealthSchema, description="Send traffic here.")
 def readyz() -> Any:
     """Tell whether this process should get traffic."""
     states = _health().states()
     is_ready = all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
     document = {"status": OK if is_ready else "degraded", "components": states}
-    return document, 200 if is_ready else 503, {} if is_ready else {"Retry-After": "2"}
+    return (
+        document,
+        200 if is_ready else 503,
+        {} if is_ready else {"Retry-After": str(RETRY_SECONDS)},
+    )
 
 
 def _health() -> Health:

@@ -1,5 +1,7 @@
 """/r/<token>: the report behind a signed link. Whoever holds the link may read the report."""
 
+from typing import Final
+
 from flask import Response
 
 from service.api.blueprint import Blueprint
@@ -10,11 +12,16 @@ from service.models.audits import Audit, ReportRow
 from service.reports.html import print_report, print_waiting
 from service.tokens import verify_report
 
+_ERRORS: Final = {
+    404: "The link is altered or expired.",
+    503: "The service is busy or restarting.",
+}
+
 blueprint = Blueprint("reports", __name__, description="Signed report links.")
 
 
 @blueprint.route("/r/<token>", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors={404: "The link is altered or expired."})
+@blueprint.documented(media_type="text/html", errors=_ERRORS)
 @blueprint.response(
     200, {"type": "string"}, content_type="text/html", description="The report as a page."
 )

@@ -114,6 +114,20 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
             found = found[part]
 
 
+def test_it_describes_nothing_that_no_route_uses(document: dict[str, Any]) -> None:
+    used = {reference.rpartition("/")[2] for reference in _references(document)}
+    assert used == set(document["components"]["schemas"])
+
+
+def test_a_time_without_an_offset_is_within_the_schema(document: dict[str, Any]) -> None:
+    ts = document["components"]["schemas"]["UsageRecord"]["properties"]["ts"]
+    assert "format" not in ts
+
+
+def test_readiness_documents_when_to_come_back(document: dict[str, Any]) -> None:
+    assert "Retry-After" in document["paths"]["/readyz"]["get"]["responses"]["503"]["headers"]
+
+
 def _references(node: Any) -> list[str]:
     if isinstance(node, dict):
         own = [node["$ref"]] if "$ref" in node else []
