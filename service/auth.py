@@ -33,6 +33,10 @@ SCOPES: Final = (READ_AUDITS, READ_FINDINGS)
 # A credential's last use is written at most this often, so that no request pays for a write.
 _TOUCH_INTERVAL: Final = timedelta(minutes=5)
 _REALM: Final = 'Bearer realm="tallystick"'
+_WANTED: Final = {
+    tokens.Kind.INGEST_KEY: "an ingest key",
+    tokens.Kind.READ_TOKEN: "a read token",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +63,10 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        secret_hash = _presented_hash(tokens.Kind.INGEST_KEY)
+        kind = tokens.Kind.INGEST_KEY
+        secret_hash = _presented_hash(kind)
         with _sessions()() as session:
-            known = _checked(find_ingest_key(session, secret_hash), secret_hash)
+            known = _checked(kind, find_ingest_key(session, secret_hash), secret_hash)
             _note_use(session, IngestKey, known.id, known.last_used_at)
         g.caller = Caller(
             account_id=known.account_id,
@@ -93,9 +98,10 @@ def require_scope(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
         @wraps(view)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            secret_hash = _presented_hash(tokens.Kind.READ_TOKEN)
+            kind = tokens.Kind.READ_TOKEN
+            secret_hash = _presented_hash(kind)
             with _sessions()() as session:
-                known = _checked(find_read_token(session, secret_hash), secret_hash)
+                known = _checked(kind, find_read_token(session, secret_hash), secret_hash)
                 _note_use(session, ReadToken, known.id, known.last_used_at)
             if scope not in known.scopes:
                 raise _forbidden(scope)
@@ -122,25 +128,25 @@ def _presented_hash(kind: tokens.Kind) -> bytes:
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise UnauthorizedError(
-            "This address needs a bearer token in the Authorization header.",
+            f"Send {_WANTED[kind]} in the header `Authorization: Bearer {kind}...`.",
             {"WWW-Authenticate": _REALM},
         )
     secret_hash = tokens.find_hash(kind, secret.strip())
     if secret_hash is None:
-        raise _refused()
+        raise _refused(kind)
     return secret_hash
 
 
-def _checked(known: Credential | None, secret_hash: bytes) -> Credential:
+def _checked(kind: tokens.Kind, known: Credential | None, secret_hash: bytes) -> Credential:
     # The index compared already, in its own time; this comparison takes the same time always.
     if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):
-        raise _refused()
+        raise _refused(kind)
     return known
 
 
-def _refused() -> UnauthorizedError:
+def _refused(kind: tokens.Kind) -> UnauthorizedError:
     return UnauthorizedError(
-        "The bearer token is unknown here: mistyped, revoked or of another kind.",
+        f"This is not {_WANTED[kind]} that is known here: mistyped, revoked or of another kind.",
         {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},
     )
 
