@@ -61,14 +61,17 @@ class ExtensibleGroup(click.Group):
             formatter.write_text(self._missing())
 
     def load(self) -> None:
-        """Let every entry point register; one whose libraries are not installed is left out."""
+        """Let every entry point register; one whose libraries are not installed is left out.
+
+        Any other failure is a defect of that package and is not hidden.
+        """
         if self.is_loaded:
             return
         self.is_loaded = True
         for entry_point in entry_points(group=ENTRY_POINT_GROUP):
             try:
                 entry_point.load()(self)
-            except ImportError:
+            except ModuleNotFoundError:
                 self.left_out += (entry_point.name,)
 
     def _missing(self) -> str:

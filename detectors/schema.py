@@ -30,7 +30,9 @@ def from_columns(columns: Columns) -> pl.DataFrame:
     """The frame of checked columns."""
     series = [pl.Series("ts", columns["ts"], pl.Int64).cast(CALLS["ts"])]
     series += [_series(name, columns[name]) for name in COLUMNS if name != "ts"]
-    return pl.DataFrame(series).select(CALLS.names())
+    # A digest is the same in either case, and the rules compare hashes as text.
+    lowered = pl.col("prefix_hash").str.to_lowercase()
+    return pl.DataFrame(series).select(CALLS.names()).with_columns(lowered)
 
 
 def _series(name: str, values: list[Any]) -> pl.Series:

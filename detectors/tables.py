@@ -147,7 +147,7 @@ def _label(name: str, kind: pl.DataType | None) -> tuple[pl.Expr, pl.Expr]:
     if name == "provider":
         return text, ~text.str.contains(_PROVIDER)
     if name == "prefix_hash":
-        return text, (text != "") & ~text.str.contains(_PREFIX_HASH)
+        return text.str.to_lowercase(), (text != "") & ~text.str.contains(_PREFIX_HASH)
     wrong = (text.str.len_chars() > MAX_LABEL_LENGTH) | text.str.contains(_CONTROL)
     return text, wrong | (text == "") if name == "model" else wrong
 

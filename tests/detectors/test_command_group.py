@@ -59,6 +59,11 @@ def test_a_package_whose_libraries_are_missing_is_left_out_and_named(extended: E
     assert "the commands of part0" in unknown.stderr
 
 
+def test_a_package_that_is_broken_is_not_taken_for_one_that_is_missing(extended: Extend) -> None:
+    result = CliRunner().invoke(extended(f"{__name__}:no_such_name"), ["up"])
+    assert isinstance(result.exception, AttributeError)
+
+
 def test_an_unknown_command_is_refused(extended: Extend) -> None:
     result = CliRunner().invoke(extended(), ["down"])
     assert result.exit_code == 2

@@ -61,6 +61,13 @@ def test_absent_null_empty_and_zero_are_the_same() -> None:
     assert read([CALL]).frame.equals(read([CALL | empty]).frame)
 
 
+def test_a_prefix_hash_is_the_same_in_either_case() -> None:
+    records = [*calls(1, prefix_hash="AB" * 32), *calls(1, prefix_hash="ab" * 32)]
+    assert read(records).frame["prefix_hash"].to_list() == ["ab" * 32] * 2
+    table = pl.DataFrame([CALL | {"prefix_hash": "AB" * 32}])
+    assert read(table).frame["prefix_hash"].to_list() == ["ab" * 32]
+
+
 def test_dicts_may_hold_what_python_holds() -> None:
     same = [
         CALL | {"ts": "2026-01-01"},
