@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -64,6 +65,10 @@ class BlobStore(ABC):
     def is_usable(self) -> bool:
         """Whether the storage would take a blob now."""
 
+    @abstractmethod
+    def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
+        """The keys of a folder's blobs that were put at least so long ago, in any order."""
+
     def get(self, key: str) -> bytes:
         """The blob's bytes; raises `BlobNotFoundError` without one."""
         with self.open(key) as file:
@@ -107,6 +112,17 @@ class FileBlobs(BlobStore):
     def is_usable(self) -> bool:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.access(self._folder, os.W_OK | os.X_OK)
+
+    def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
+        oldest = time.time() - older_than_seconds
+        with suppress(FileNotFoundError), os.scandir(self._folder / folder) as entries:
+            for entry in entries:
+                key = f"{folder}/{entry.name}"
+                # A blob may be deleted, and a put may finish, while we look.
+                with suppress(FileNotFoundError):
+                    is_old = entry.stat().st_mtime < oldest
+                    if is_old and _KEY.fullmatch(key):
+                        yield key
 
     def delete_unfinished(self, older_than_seconds: float) -> int:
         oldest, deleted = time.time() - older_than_seconds, 0
@@ -178,6 +194,12 @@ class S3Blobs(BlobStore):
     def is_usable(self) -> bool:
         self.exists("health/probe.txt")
         return True
+
+    def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
+        oldest = datetime.now(UTC) - timedelta(seconds=older_than_seconds)
+        with _as_blob_errors(folder):
+            for page in self._store.list(folder):
+                yield from (one["path"] for one in page if one["last_modified"] < oldest)
 
     @cached_property
     def _store(self) -> "ObjectStore":

@@ -16,6 +16,7 @@ from service.db import make_engine
 from service.jobs.queues import AuditQueues, WakeUp
 from service.logs import configure_logging, get_logger
 from service.models.leases import fail_exhausted, list_queued, note_enqueued, requeue_expired
+from service.stray_blobs import StrayBlobs
 
 # Any number will do, as long as every sweeper of this database takes the same lock.
 _SWEEPER_LOCK: Final = 7_255_019_430_872
@@ -32,10 +33,13 @@ class Sweeper:
     The lock belongs to the connection that also does the work: who loses one loses both.
     """
 
-    def __init__(self, config: Config, engine: Engine, queues: AuditQueues) -> None:
+    def __init__(
+        self, config: Config, engine: Engine, queues: AuditQueues, blobs: BlobStore
+    ) -> None:
         self._config = config
         self._engine = engine
         self._queues = queues
+        self._stray_blobs = StrayBlobs(blobs)
         self._taken_before: set[str] = set()
 
     def run(self, stopping: Event) -> None:
@@ -49,7 +53,7 @@ class Sweeper:
                 stopping.wait(min(1.0, self._config.sweep_seconds))
 
     def sweep(self, connection: Connection) -> None:
-        """One round: what ran out is queued or ended, then what is queued is sent again."""
+        """One round: what ran out is queued or ended, what is queued is sent again, strays go."""
         max_starts = self._config.max_starts
         with connection.begin():
             failed = fail_exhausted(connection, max_starts)
@@ -61,6 +65,7 @@ class Sweeper:
             sent = 0
         if failed or expired or sent:
             _log.info("swept", failed=list(failed), expired=list(expired), enqueued=sent)
+        self._stray_blobs.clear_page(connection)
 
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:
         while not stopping.is_set():
@@ -123,7 +128,8 @@ def run_sweeper(config: Config) -> None:
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopping.set())
-    BlobStore.from_url(config.storage_url).delete_unfinished(_UNFINISHED_BLOB_SECONDS)
+    blobs = BlobStore.from_url(config.storage_url)
+    blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS)
     _log.info("sweeper_started")
-    Sweeper(config, make_engine(config), AuditQueues.from_config(config)).run(stopping)
+    Sweeper(config, make_engine(config), AuditQueues.from_config(config), blobs).run(stopping)
     _log.info("sweeper_stopped")

@@ -22,7 +22,7 @@ from service.extensions import (
     limiter,
 )
 from service.logs import get_logger
-from service.models.audits import INGEST, Audit, KeyTakenError, add_audit
+from service.models.audits import INGEST, RAW_FOLDER, Audit, KeyTakenError, add_audit
 from service.models.base import new_id
 from service.schemas import AcceptedSchema, BatchSchema, ReplayedSchema
 
@@ -102,7 +102,7 @@ def ingest(batch: dict[str, Any]) -> Any:
 
 def _new_audit(account_id: str, records: int) -> Audit:
     audit_id = new_id()
-    blob_key = f"raw/{audit_id}.jsonl"
+    blob_key = f"{RAW_FOLDER}/{audit_id}.jsonl"
     return Audit(
         id=audit_id, account_id=account_id, source=INGEST, blob_key=blob_key, records=records
     )

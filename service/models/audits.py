@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Numeric, select, text
+from sqlalchemy import CheckConstraint, Connection, ForeignKey, Index, Numeric, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger, LargeBinary
@@ -16,6 +16,7 @@ from service.models.base import Base, new_id, utc_now
 
 QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "failed")
 INGEST, UPLOAD = SOURCES = ("ingest", "upload")
+RAW_FOLDER = "raw"  # where the blobs lie that audits name
 
 _USD = Numeric(24, 9)
 
@@ -131,6 +132,11 @@ def list_findings(session: Session, audit_id: str) -> Sequence[FindingRow]:
     """The audit's findings by rank. Only ask for an audit that is the caller's."""
     query = select(FindingRow).where(FindingRow.audit_id == audit_id).order_by(FindingRow.rank)
     return session.scalars(query).all()
+
+
+def list_blob_keys(connection: Connection, audit_ids: Sequence[str]) -> Sequence[str]:
+    """The raw blobs that these audits name; ids of no audit are left out."""
+    return connection.scalars(select(Audit.blob_key).where(Audit.id.in_(audit_ids))).all()
 
 
 class KeyTakenError(Exception):

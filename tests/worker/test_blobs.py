@@ -127,3 +127,11 @@ def test_leftovers_of_a_killed_put_are_removed_when_old(tmp_path: Path) -> None:
         ".put-young",
         "0123456789abcdef.jsonl",
     ]
+
+
+def test_it_lists_the_old_blobs_of_one_folder(blobs: BlobStore) -> None:
+    assert list(blobs.list_old("raw", 0)) == []
+    blobs.put(KEY, b"one")
+    blobs.put("frames/other.parquet", b"two")
+    assert list(blobs.list_old("raw", -60)) == [KEY]
+    assert list(blobs.list_old("raw", 60)) == []
