@@ -18,16 +18,21 @@ Result = TypeVar("Result")
 _log = get_logger(__name__)
 
 
-def transact(engine: Engine, step: Callable[[Connection], Result]) -> Result:
+def transact(
+    engine: Engine, step: Callable[[Connection], Result], *, is_durable: bool = True
+) -> Result:
     """Run the step in a transaction; again from its beginning where the database went away.
 
     The step must bear that it was committed before, since a commit whose answer is lost may have
-    happened.
+    happened. One that need not be durable is not waited for on the disk: a crash of the database
+    within the next moment may undo it.
     """
     gives_up_at = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
             with engine.begin() as connection:
+                if not is_durable:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 return step(connection)
         except DBAPIError as error:
             if not _is_away(error) or time.monotonic() > gives_up_at:

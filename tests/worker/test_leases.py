@@ -97,7 +97,9 @@ def test_a_commit_whose_answer_was_lost_is_not_taken_for_a_lost_lease(
 ) -> None:
     """Every step is committed, and then done once more as if nobody had heard of it."""
 
-    def transact_twice(engine: Engine, step: Callable[[Connection], Any]) -> Any:
+    def transact_twice(
+        engine: Engine, step: Callable[[Connection], Any], *, is_durable: bool = True
+    ) -> Any:
         with engine.begin() as connection:
             first = step(connection)
         if not isinstance(first, Claim):
