@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from detectors.engines import UnknownEngineError, number_rows, place_beside
-from detectors.money import rounded, usd
+from detectors.report.money import rounded, usd
 
 ORDER = ["group", "at_us", "request_id", "prompt_tokens"]
 

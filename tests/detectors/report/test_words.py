@@ -10,7 +10,7 @@ import detectors
 from detectors.contract import Thresholds
 from detectors.rules import DETECTORS
 from detectors.rules.detector import Detector
-from tests.detectors.rules.test_report import HASH, calls, find
+from tests.detectors.report.test_report import HASH, calls, find
 
 DOCS = Path(__file__).parents[3] / "docs" / "detectors"
 HEADINGS = ["Costs you", "Fires on", "Stays quiet on", "Do instead", "Sources"]

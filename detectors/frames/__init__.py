@@ -17,9 +17,9 @@ from detectors.formats import Chunk, InvalidTally, read_chunks
 from detectors.formats.items import read_items
 from detectors.formats.reader import ContractCheck, detect_format
 from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, read_blocks
-from detectors.ranges import RANGE_BYTES, RangeResult, Ranges, read_ranges
-from detectors.schema import CALLS, from_columns
-from detectors.tables import find_frame, read_table
+from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges, read_ranges
+from detectors.frames.schema import CALLS, from_columns
+from detectors.frames.tables import find_frame, read_table
 
 __all__ = [
     "CALLS",

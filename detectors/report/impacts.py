@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.money import rounded, units, usd
+from detectors.report.money import rounded, units, usd
 from detectors.rules import DETECTORS
 from detectors.rules.detector import INFORMATIONAL, MARGIN, Detector, Kind
 

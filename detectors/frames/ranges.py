@@ -31,7 +31,7 @@ from detectors.formats.openai import OPENAI
 from detectors.formats.problems import MAX_OFFENDERS
 from detectors.formats.reader import CHUNK_BYTES
 from detectors.formats.splitting import find_line_start, split_lines
-from detectors.schema import CALLS, from_columns
+from detectors.frames.schema import CALLS, from_columns
 
 RANGE_BYTES: Final = 8 << 20
 _MAX_TICKETS: Final = 4_000  # a pipe holds all of them at once
@@ -40,7 +40,7 @@ _TICKET: Final = struct.Struct("=I")
 _LENGTHS: Final = struct.Struct("=QQ")
 BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
-    "from detectors.ranges import help_out; help_out(**task)"
+    "from detectors.frames.ranges import help_out; help_out(**task)"
 )
 _DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC)}
 

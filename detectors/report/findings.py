@@ -6,10 +6,10 @@ from decimal import Decimal
 import polars as pl
 
 from detectors.contract import Finding, Thresholds
-from detectors.evidence import find_concerned, pick_evidence, summarise
-from detectors.fixes import find_sibling, write_fix
-from detectors.impacts import Impact, number
 from detectors.prices.book import PriceBook
+from detectors.report.evidence import find_concerned, pick_evidence, summarise
+from detectors.report.fixes import find_sibling, write_fix
+from detectors.report.impacts import Impact, number
 from detectors.rules import model_overkill
 
 

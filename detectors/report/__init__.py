@@ -8,7 +8,6 @@ from typing import Self
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors import spend
 from detectors.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.compose import clip_savings, compose_savings
 from detectors.contract import (
@@ -21,12 +20,13 @@ from detectors.contract import (
 )
 from detectors.engines import Calls
 from detectors.errors import TooFewValidRowsError
-from detectors.evidence import iso_time
-from detectors.findings import write_findings
 from detectors.frames import Source, UsageLog, drop_echoes, read
-from detectors.impacts import Group, is_below_floor, measure
-from detectors.money import rounded, units, usd
 from detectors.prices.book import PriceBook
+from detectors.report import spend
+from detectors.report.evidence import iso_time
+from detectors.report.findings import write_findings
+from detectors.report.impacts import Group, is_below_floor, measure
+from detectors.report.money import rounded, units, usd
 from detectors.rules import DETECTORS
 
 _PCT_DECIMALS = 9

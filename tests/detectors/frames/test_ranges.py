@@ -13,11 +13,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from detectors import frames, ranges
+from detectors import frames
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats.openai import OPENAI
 from detectors.formats.splitting import MAX_LINE_BYTES
-from detectors.frames import UsageLog, read
+from detectors.frames import UsageLog, ranges, read
 
 LINE: dict[str, Any] = {
     "created": 1_767_225_600,

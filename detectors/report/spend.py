@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 import polars as pl
 
 from detectors.contract import SpendByDay, SpendByModel, SpendByRoute, UnpricedModel
-from detectors.evidence import EPOCH
-from detectors.impacts import Group
-from detectors.money import rounded, units, usd
+from detectors.report.evidence import EPOCH
+from detectors.report.impacts import Group
+from detectors.report.money import rounded, units, usd
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 

@@ -8,8 +8,8 @@ import polars as pl
 
 from detectors.calls import COUNTS
 from detectors.contract import Evidence
-from detectors.impacts import FINDING, Impact
-from detectors.money import rounded
+from detectors.report.impacts import FINDING, Impact
+from detectors.report.money import rounded
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

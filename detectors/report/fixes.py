@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from detectors.contract import Thresholds
-from detectors.evidence import EPOCH
-from detectors.impacts import Impact
 from detectors.prices.book import Listing, PriceBook
 from detectors.prices.rates import TOKENS_PER_MTOK, Rates
+from detectors.report.evidence import EPOCH
+from detectors.report.impacts import Impact
 from detectors.rules.detector import Facts
 
 _UNKNOWN: Final = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write=False)
