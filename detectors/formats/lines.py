@@ -41,7 +41,7 @@ def parse_text(text: bytes, first: int, dialect: Dialect) -> Parsed:
     lines = text.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    parsed = _parse_quickly(lines, can_hold_control_characters(text), dialect)
+    parsed = None if can_hold_control_characters(text) else _parse_quickly(lines, dialect)
     if parsed:
         return parsed
     numbered = enumerate(lines, first)
@@ -50,19 +50,23 @@ def parse_text(text: bytes, first: int, dialect: Dialect) -> Parsed:
 
 def parse_items(items: Sequence[bytes], first: int, dialect: Dialect) -> Parsed:
     """Parse the objects of an array, the first of them being number `first`."""
-    parsed = _parse_quickly(items, any(map(can_hold_control_characters, items)), dialect)
+    needs_care = any(map(can_hold_control_characters, items))
+    parsed = None if needs_care else _parse_quickly(items, dialect)
     return parsed or _parse_each(list(enumerate(items, first)), dialect)
 
 
-def _parse_quickly(texts: Sequence[bytes], has_escapes: bool, dialect: Dialect) -> Parsed | None:
-    """The parsed run if it is flawless and of one layout, else nothing."""
+def _parse_quickly(texts: Sequence[bytes], dialect: Dialect) -> Parsed | None:
+    """The parsed run if it is flawless and of one layout, else nothing.
+
+    The texts hold no control characters.
+    """
     for layout in (dialect.flat, dialect.wrapped):
         try:
             rows = list(map(layout.decoder.decode, texts))
         except _REFUSED:
             continue
         columns = layout.to_columns(rows)
-        if find_unclean_rows(columns, may_hold_control_characters=has_escapes):
+        if find_unclean_rows(columns, may_hold_control_characters=False):
             return None
         return Parsed(columns)
     return None
@@ -98,12 +102,19 @@ def _add(parts: Parts, numbers: list[int], columns: Columns, dialect: Dialect) -
 
 
 def _decode_each(lines: list[Line], layout: Layout) -> tuple[list[int], list[Any], list[Line]]:
-    """The numbers and rows of the lines of this layout, and the other lines."""
+    """The numbers and rows of the lines of this layout, and the other lines.
+
+    A line that can hold control characters is looked at closely: they must not stand in any text,
+    also not in one that is dropped.
+    """
     numbers: list[int] = []
     rows: list[Any] = []
     refused: list[Line] = []
     decode = layout.decoder.decode
     for line in lines:
+        if can_hold_control_characters(line[1]):
+            refused.append(line)
+            continue
         try:
             rows.append(decode(line[1]))
         except _REFUSED:

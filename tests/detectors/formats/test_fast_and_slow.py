@@ -12,6 +12,7 @@ from detectors.contract import RECORD_FIELDS
 from detectors.errors import ContractError
 from detectors.formats import decode_batch, encode_records
 from detectors.formats.anthropic import ANTHROPIC
+from detectors.formats.batches import can_hold_control_characters
 from detectors.formats.columns import Columns, find_unclean_rows
 from detectors.formats.dialects import Dialect, Layout
 from detectors.formats.lines import parse_text
@@ -74,11 +75,13 @@ CASES: list[tuple[Dialect, Layout, dict[str, Any]]] = [
 
 
 def take_quickly(layout: Layout, text: bytes) -> Columns | None:
+    if can_hold_control_characters(text):
+        return None
     try:
         columns = layout.to_columns([layout.decoder.decode(text)])
     except msgspec.ValidationError:
         return None
-    unclean = find_unclean_rows(columns, may_hold_control_characters=True)
+    unclean = find_unclean_rows(columns, may_hold_control_characters=False)
     return None if unclean else columns
 
 
@@ -116,6 +119,19 @@ RECORD = {
     "prompt_tokens": 1,
     "completion_tokens": 2,
 }
+
+
+@pytest.mark.parametrize("text", ["a\n", "a\u0085", "a\x7f", "a\u0000"])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_a_control_character_makes_a_row_invalid_also_in_a_text_that_is_dropped(
+    text: str, is_ascii: bool
+) -> None:
+    flat = CASES[0][2]
+    lines = [json.dumps(flat | {"object": one}, ensure_ascii=is_ascii) for one in ("é", text)]
+    parsed = parse_text("\n".join(lines).encode(), 1, OPENAI)
+    assert len(parsed.columns["ts"]) == 1
+    assert [row.line for row in parsed.invalid] == [2]
+    assert parsed.invalid[0].reason.startswith("object")
 
 
 @settings(deadline=None, max_examples=500)

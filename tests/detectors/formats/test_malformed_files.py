@@ -40,8 +40,8 @@ MALFORMED: Final = [
     json.dumps(json.loads(LINE), indent=2).encode(),
     b"\x1f\x8b", b"\x1f\x8bCANARY", PACKED[:10], PACKED[:-1], PACKED[:-8],
     PACKED[: len(PACKED) // 2],
-    PACKED + b"CANARY", PACKED[:-5] + b"\x00" + PACKED[-4:], gzip.compress(b""),
-    gzip.compress(CANARY), gzip.compress(PACKED), zlib.compress(LINE),
+    PACKED + b"CANARY", PACKED[:-5] + b"\x00" + PACKED[-4:], gzip.compress(b"", mtime=0),
+    gzip.compress(CANARY, mtime=0), gzip.compress(PACKED, mtime=0), zlib.compress(LINE),
     LINE[:-2] + b" " * (9 << 20) + b"}}", b"x" * (9 << 20), b"[" + LINE[:-2] + b" " * (9 << 20),
 ]  # fmt: skip
 
@@ -72,6 +72,7 @@ def rows(raw: bytes, **options: Any) -> int:
         gzip.compress(LINE) + b"\x00" * 512,
         gzip.compress(b"[" + LINE + b"]"),
     ],
+    ids=["packed", "only stored", "with a BOM", "two members", "padded", "an array"],
 )
 def test_gzip_is_unpacked_whatever_the_name_and_however_it_is_cut(raw: bytes) -> None:
     expected = gzip.decompress(raw)
