@@ -18,7 +18,7 @@ QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "
 INGEST, UPLOAD = SOURCES = ("ingest", "upload")
 RAW_FOLDER = "raw"  # where the blobs lie that audits name
 
-_USD = Numeric(24, 9)
+_USD = Numeric(30, 9)  # the dearest log that the contract allows has 17 digits before the point
 
 
 class Audit(Base):
