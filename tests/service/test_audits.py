@@ -41,6 +41,18 @@ def test_audits_are_listed_newest_first(
     assert [audit["id"] for audit in response.get_json()["audits"]] == ids
 
 
+def test_audits_of_one_instant_keep_one_order(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    for name in ("b", "d", "a", "c"):
+        fields = {"account_id": tenant.account_id, "source": "ingest", "created_at": START}
+        db_session.add(Audit(id=f"{name}-{tenant.account_id}", blob_key="raw/x.jsonl", **fields))
+        db_session.flush()
+    db_session.commit()
+    listed = client.get(AUDITS, headers=tenant.reads).get_json()["audits"]
+    assert [audit["id"][0] for audit in listed] == ["d", "c", "b", "a"]
+
+
 def test_a_summary_has_exactly_the_documented_fields_as_json_numbers(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:

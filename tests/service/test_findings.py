@@ -20,7 +20,7 @@ def _add_audit(session: Session, account_id: str, dollars: tuple[str, ...] = ())
             FindingRow(
                 audit_id=audit.id,
                 rank=rank,
-                id=f"d1-{rank:03d}",
+                id=f"d{7 - rank}-001",  # the rank decides, not the id
                 detector="d1_model_overkill",
                 kind="",
                 route="support-bot",
@@ -52,7 +52,7 @@ def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
     assert set(document) == {"audit_id", "findings"}
     assert document["audit_id"] == audit_id
     assert document["findings"][0] == {
-        "id": "d1-001",
+        "id": "d6-001",
         "detector": "d1_model_overkill",
         "route": "support-bot",
         "severity": "high",

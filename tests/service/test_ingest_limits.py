@@ -77,6 +77,15 @@ def test_behind_one_proxy_only_its_own_word_counts(make_app: MakeApp, tenant: Te
     assert _post(client, tenant, proxy, forwarded=_address()).status_code == 201
 
 
+def test_the_wait_that_is_told_is_what_is_left_of_the_window(
+    make_app: MakeApp, tenant: Tenant
+) -> None:
+    client = make_app(ingest_key_limit_per_minute=1).test_client()
+    _post(client, tenant, _address())
+    time.sleep(1.1)
+    assert 50 <= int(_post(client, tenant, _address()).headers["Retry-After"]) <= 59
+
+
 def test_a_refused_request_does_not_push_the_window_on(make_app: MakeApp, tenant: Tenant) -> None:
     client = make_app(ingest_key_limit_per_minute=1).test_client()
     waits = []
