@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
@@ -16,6 +16,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
+from detectors.formats import decode_batch, encode_records
 from service.app import create_app
 from service.config import Config
 from service.db import make_engine, make_sessions, migrate
@@ -84,6 +85,28 @@ def test_a_slow_sender_holds_no_connection(
     assert response.status_code == 201
     assert held
     assert set(held) == {0}
+
+
+def test_no_connection_is_held_while_records_are_decoded_and_stored(
+    own_database: Config,
+    own_sessions: "sessionmaker[Session]",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tenant, app, held = add_tenant(own_sessions), create_app(own_database), list[int]()
+    pool = app.extensions["sessions"].kw["bind"].pool
+
+    def counting(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def counted(argument: Any) -> Any:
+            held.append(pool.checkedout())
+            return function(argument)
+
+        return counted
+
+    monkeypatch.setattr("service.api.bodies.decode_batch", counting(decode_batch))
+    monkeypatch.setattr("service.api.ingest.encode_records", counting(encode_records))
+    headers = {**tenant.writes, "Idempotency-Key": "k"}
+    assert app.test_client().post(INGEST, json=batch(), headers=headers).status_code == 201
+    assert held == [0, 0]
 
 
 def test_a_statement_that_takes_too_long_is_ended(config: Config) -> None:
