@@ -12,5 +12,8 @@ threads = 12  # a process's pool of 10 connections, and two that only say so (50
 keepalive = 15
 timeout = 30
 graceful_timeout = 4
+# Nobody is a trusted forwarder for being local: a proxy on this machine passes on what clients
+# send, and a header named SCRIPT_NAME would change the route. TRUSTED_PROXIES says whom to trust.
+forwarded_allow_ips = ""
 # Its control socket would lie in the home folder and be shared by every server of a user.
 control_socket_disable = True

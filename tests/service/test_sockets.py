@@ -76,6 +76,13 @@ def test_what_is_no_proper_http_has_the_envelope_and_a_log_line(
     assert "CANARY" not in log
 
 
+def test_headers_of_a_forwarder_change_neither_the_route_nor_the_scheme(live: LiveService) -> None:
+    """Also where a proxy on the same machine passes them on from anywhere."""
+    forged = b"SCRIPT_NAME: /api\r\nPATH_INFO: /healthz\r\nX-Forwarded-Proto: https\r\n"
+    more = b"X-Forwarded-Ssl: off\r\nConnection: close\r\n\r\n"
+    _error(_answer(live, AUDITS_LINE + forged + more), 401, "unauthorized")
+
+
 def test_a_body_that_breaks_off_is_refused_even_if_it_is_a_batch_by_itself(
     live: LiveService,
 ) -> None:
