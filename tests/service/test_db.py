@@ -13,7 +13,7 @@ import pytest
 import requests
 from flask import Flask
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
 from detectors.formats import decode_batch, encode_records
@@ -21,6 +21,7 @@ from service.app import create_app
 from service.config import Config
 from service.db import make_engine, make_sessions, migrate
 from service.embedded import EmbeddedServers
+from service.models import Audit
 from tests.service.live import make_database, start_live_service, stop_live_service
 from tests.service.scenes import INGEST, Tenant, add_tenant, batch, error_of
 
@@ -107,6 +108,31 @@ def test_no_connection_is_held_while_records_are_decoded_and_stored(
     headers = {**tenant.writes, "Idempotency-Key": "k"}
     assert app.test_client().post(INGEST, json=batch(), headers=headers).status_code == 201
     assert held == [0, 0]
+
+
+def test_an_audit_is_enqueued_once_and_after_its_commit(
+    own_database: Config,
+    own_sessions: "sessionmaker[Session]",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tenant, app, committed = add_tenant(own_sessions), create_app(own_database), list[str]()
+
+    def enqueue(audit_id: str) -> None:
+        with own_sessions() as other:
+            committed.append(other.get_one(Audit, audit_id).id)
+
+    monkeypatch.setattr(app.extensions["queues"], "enqueue_audit", enqueue)
+    response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
+    assert committed == [response.get_json()["audit_id"]]
+
+
+def test_an_error_does_not_quote_what_a_caller_sent(config: Config) -> None:
+    engine = make_engine(config)
+    query = text("SELECT 1 / 0 WHERE :sent <> ''")
+    with engine.connect() as connection, pytest.raises(DataError) as caught:
+        connection.execute(query, {"sent": "CANARY"})
+    engine.dispose()
+    assert "CANARY" not in str(caught.value)
 
 
 def test_a_statement_that_takes_too_long_is_ended(config: Config) -> None:

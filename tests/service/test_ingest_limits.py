@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+import time_machine
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
@@ -84,6 +86,16 @@ def test_the_wait_that_is_told_is_what_is_left_of_the_window(
     _post(client, tenant, _address())
     time.sleep(1.1)
     assert 50 <= int(_post(client, tenant, _address()).headers["Retry-After"]) <= 59
+
+
+def test_a_limit_holds_over_any_sixty_seconds(make_app: MakeApp, tenant: Tenant) -> None:
+    client = make_app(ingest_key_limit_per_minute=2).test_client()
+    minute = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+    statuses = []
+    for seconds in (58, 59, 61, 117, 119):
+        with time_machine.travel(minute + timedelta(seconds=seconds), tick=False):
+            statuses.append(_post(client, tenant, _address()).status_code)
+    assert statuses == [201, 201, 429, 429, 201]
 
 
 def test_a_refused_request_does_not_push_the_window_on(make_app: MakeApp, tenant: Tenant) -> None:
