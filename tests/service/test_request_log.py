@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from structlog.contextvars import get_contextvars
 
 from service.tokens import sign_report
 from tests.service.scenes import INGEST, Tenant, batch, error_of, record
@@ -84,3 +85,8 @@ def test_an_unexpected_error_is_told_by_type_and_place_only(app: Flask, log: io.
 def test_an_odd_method_cannot_write_into_the_log(client: FlaskClient, log: io.StringIO) -> None:
     client.open("/", method="G\r\nET")
     assert len(_lines(log)) == 1
+
+
+def test_the_id_does_not_outlive_its_request(client: FlaskClient) -> None:
+    client.get("/")
+    assert "request_id" not in get_contextvars()
