@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
-from service.db import make_engine
+from service.db import make_engine, make_sessions
 from service.extensions import limiter
-from tests.service.live import LiveService, start_live_service, stop_live_service
+from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
 from tests.service.scenes import Tenant, add_tenant
 
 
@@ -60,6 +60,19 @@ def sessions(engine: Engine) -> Iterator["sessionmaker[Session]"]:
 def db_session(sessions: "sessionmaker[Session]") -> Iterator[Session]:
     with sessions() as session:
         yield session
+
+
+@pytest.fixture
+def own_database(config: Config) -> Config:
+    """Settings of a database of its own, for tests that need real commits and several sessions."""
+    return replace(config, database_url=make_database(config.database_url))
+
+
+@pytest.fixture
+def own_sessions(own_database: Config) -> Iterator["sessionmaker[Session]"]:
+    engine = make_engine(own_database)
+    yield make_sessions(engine)
+    engine.dispose()
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """The database when it is busy, slow, restarting or gone: 503 and soon well again, never 500."""
 
-import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import requests
@@ -16,30 +15,15 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
-from detectors.formats import decode_batch, encode_records
 from service.app import create_app
 from service.config import Config
-from service.db import make_engine, make_sessions, migrate
+from service.db import make_engine, migrate
 from service.embedded import EmbeddedServers
-from service.models import Audit
-from tests.service.live import make_database, start_live_service, stop_live_service
+from tests.service.live import start_live_service, stop_live_service
 from tests.service.scenes import INGEST, Tenant, add_tenant, batch, error_of
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-
-@pytest.fixture
-def own_database(config: Config) -> Config:
-    """Settings of a database of its own, for tests that need real commits and several sessions."""
-    return replace(config, database_url=make_database(config.database_url))
-
-
-@pytest.fixture
-def own_sessions(own_database: Config) -> Iterator["sessionmaker[Session]"]:
-    engine = make_engine(own_database)
-    yield make_sessions(engine)
-    engine.dispose()
+    pass
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2", "postgres"])
@@ -66,66 +50,6 @@ def test_a_pool_without_a_free_connection_is_unavailable_not_a_hang(
     assert app.test_client().post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
 
 
-def test_a_slow_sender_holds_no_connection(
-    own_database: Config, own_sessions: "sessionmaker[Session]"
-) -> None:
-    tenant = add_tenant(own_sessions)
-    app = create_app(replace(own_database, database_pool_size=1))
-    pool = app.extensions["sessions"].kw["bind"].pool
-    held: list[int] = []
-
-    class SlowBody(io.BytesIO):
-        def readinto(self, buffer: "WriteableBuffer", /) -> int:
-            held.append(pool.checkedout())
-            return super().readinto(buffer)
-
-    body = SlowBody(json.dumps(batch()).encode())
-    response = app.test_client().post(
-        INGEST, input_stream=body, headers=tenant.writes, content_type="application/json"
-    )
-    assert response.status_code == 201
-    assert held
-    assert set(held) == {0}
-
-
-def test_no_connection_is_held_while_records_are_decoded_and_stored(
-    own_database: Config,
-    own_sessions: "sessionmaker[Session]",
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tenant, app, held = add_tenant(own_sessions), create_app(own_database), list[int]()
-    pool = app.extensions["sessions"].kw["bind"].pool
-
-    def counting(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def counted(argument: Any) -> Any:
-            held.append(pool.checkedout())
-            return function(argument)
-
-        return counted
-
-    monkeypatch.setattr("service.api.bodies.decode_batch", counting(decode_batch))
-    monkeypatch.setattr("service.api.ingest.encode_records", counting(encode_records))
-    headers = {**tenant.writes, "Idempotency-Key": "k"}
-    assert app.test_client().post(INGEST, json=batch(), headers=headers).status_code == 201
-    assert held == [0, 0]
-
-
-def test_an_audit_is_enqueued_once_and_after_its_commit(
-    own_database: Config,
-    own_sessions: "sessionmaker[Session]",
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tenant, app, committed = add_tenant(own_sessions), create_app(own_database), list[str]()
-
-    def enqueue(audit_id: str) -> None:
-        with own_sessions() as other:
-            committed.append(other.get_one(Audit, audit_id).id)
-
-    monkeypatch.setattr(app.extensions["queues"], "enqueue_audit", enqueue)
-    response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
-    assert committed == [response.get_json()["audit_id"]]
-
-
 def test_an_error_does_not_quote_what_a_caller_sent(config: Config) -> None:
     engine = make_engine(config)
     query = text("SELECT 1 / 0 WHERE :sent <> ''")
@@ -150,55 +74,6 @@ def test_connections_that_were_cut_are_replaced_before_they_are_lent(
     assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
     _cut_connections(own_database)
     assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
-
-
-def test_a_transaction_that_breaks_leaves_no_blob(
-    own_database: Config, own_sessions: "sessionmaker[Session]", blobs: Path
-) -> None:
-    tenant = add_tenant(own_sessions)
-    app = create_app(own_database)
-    blob_store = app.extensions["blobs"]
-    put: Callable[[str, bytes], None] = blob_store.put
-
-    def put_and_cut(key: str, data: bytes) -> None:
-        put(key, data)
-        assert blob_store.exists(key)
-        with own_sessions() as session:
-            session.execute(text("ALTER TABLE audits RENAME TO gone"))
-            session.commit()
-
-    blob_store.put = put_and_cut
-    response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
-    assert response.status_code == 500
-    assert list(blobs.rglob("*.jsonl")) == []
-
-
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_a_commit_whose_answer_is_lost_keeps_the_blob_only_if_it_happened(
-    own_database: Config,
-    own_sessions: "sessionmaker[Session]",
-    blobs: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    is_committed: bool,
-) -> None:
-    tenant = add_tenant(own_sessions)
-    client = create_app(own_database).test_client()
-    commit = Session.commit
-
-    def commit_and_lose(session: Session) -> None:
-        if session.new or session.identity_map:  # the request's session, not the check of the key
-            if is_committed:
-                commit(session)
-            raise OperationalError("COMMIT", {}, Exception("server closed the connection"))
-        commit(session)
-
-    monkeypatch.setattr(Session, "commit", commit_and_lose)
-    headers = {**tenant.writes, "Idempotency-Key": "k"}
-    error_of(client.post(INGEST, json=batch(), headers=headers), 503, "unavailable")
-    monkeypatch.undo()
-    assert len(list(blobs.rglob("*.jsonl"))) == int(is_committed)
-    retried = client.post(INGEST, json=batch(), headers=headers)
-    assert retried.status_code == (200 if is_committed else 201)
 
 
 def test_storage_that_fails_is_unavailable(make_app: Callable[..., Flask], tenant: Tenant) -> None:
