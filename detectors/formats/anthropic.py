@@ -147,7 +147,6 @@ ANTHROPIC: Final = Dialect(
     wrapped=layout(_Wrapped, _wrapped_columns),
     names={
         "ts": "ts",
-        "request_id": "id or request_id",
         "prompt_tokens": "the sum of usage.input_tokens and the cache tokens",
         "completion_tokens": "usage.output_tokens",
         "cache_write_tokens": "the sum of usage.cache_creation",

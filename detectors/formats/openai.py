@@ -162,7 +162,6 @@ OPENAI: Final = Dialect(
     wrapped=layout(_Wrapped, _wrapped_columns),
     names={
         "ts": "created or ts",
-        "request_id": "id or request_id",
         "prompt_tokens": "usage.prompt_tokens or usage.input_tokens",
         "completion_tokens": "usage.completion_tokens or usage.output_tokens",
     },
