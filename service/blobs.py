@@ -199,7 +199,8 @@ class S3Blobs(BlobStore):
         oldest = datetime.now(UTC) - timedelta(seconds=older_than_seconds)
         with _as_blob_errors(folder):
             for page in self._store.list(folder):
-                yield from (one["path"] for one in page if one["last_modified"] < oldest)
+                old = (one["path"] for one in page if one["last_modified"] < oldest)
+                yield from filter(_KEY.fullmatch, old)
 
     @cached_property
     def _store(self) -> "ObjectStore":

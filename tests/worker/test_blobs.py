@@ -135,3 +135,14 @@ def test_it_lists_the_old_blobs_of_one_folder(blobs: BlobStore) -> None:
     blobs.put("frames/other.parquet", b"two")
     assert list(blobs.list_old("raw", -60)) == [KEY]
     assert list(blobs.list_old("raw", 60)) == []
+
+
+def test_it_lists_nothing_that_is_no_blob_of_ours(tmp_path: Path) -> None:
+    store = MemoryStore()
+    store.put("raw/a folder/x.jsonl", b"one")
+    s3 = BlobStore.from_url("s3://bucket/prefix")
+    s3.__dict__["_store"] = store
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/.put-0").touch()
+    for blobs in (s3, BlobStore.from_url(tmp_path.as_uri())):
+        assert list(blobs.list_old("raw", -60)) == []
