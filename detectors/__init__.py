@@ -53,6 +53,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    # A notebook completes names by this, before any of them is imported.
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -172,6 +172,13 @@ class Finding(Struct, frozen=True, kw_only=True):
     suggested_model: str | None = None
     evidence: tuple[Evidence, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line, since the evidence would fill a notebook's page."""
+        return (
+            f"<Finding {self.id} {self.detector} on {self.route!r}, {self.model!r}: "
+            f"${self.monthly_cost_impact_usd:,.2f} a month>"
+        )
+
 
 class AuditSummary(Struct, frozen=True, kw_only=True):
     """The audit's totals. `first_call` and `last_call` are ISO 8601 in UTC, null without calls."""
@@ -223,6 +230,15 @@ class InvalidRows(Struct, frozen=True, kw_only=True):
     reasons: dict[str, int]
     first: tuple[InvalidRow, ...]
 
+    @property
+    def main_reason(self) -> str:
+        """The reason of most rows, with the first line that it was seen on; "" without rows."""
+        if not self.reasons:
+            return ""
+        reason = min(self.reasons, key=lambda each: (-self.reasons[each], each))
+        line = next((row.line for row in self.first if row.reason == reason), None)
+        return reason if line is None else f"{reason} (first on line {line:,})"
+
 
 class PriceSource(Struct, frozen=True, kw_only=True):
     source: str
@@ -241,6 +257,14 @@ class Report(Struct, frozen=True, kw_only=True):
     invalid_rows: InvalidRows
     prices: PriceSource
     thresholds: Thresholds
+
+    def __repr__(self) -> str:
+        """One line; the whole document is `to_json`'s."""
+        return (
+            f"<Report on {self.audit.records:,} calls: "
+            f"${self.audit.projected_spend_usd:,.2f} a month, "
+            f"{self.audit.savings_pct:.1f} % avoidable; findings: {len(self.findings):,}>"
+        )
 
     def to_json(self) -> bytes:
         """The document as JSON, dollars as numbers; the same report gives the same bytes."""

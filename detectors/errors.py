@@ -53,10 +53,14 @@ class ContractError(DetectorError):
 
 
 class TooFewValidRowsError(DetectorError):
-    """Less than half of the rows are valid, so the audit would mislead."""
+    """Less than half of the rows are valid, so the audit would mislead.
 
-    def __init__(self, valid_pct: float, minimum_pct: float) -> None:
+    `reason` is what most of the others are invalid for; it never holds a value of theirs.
+    """
+
+    def __init__(self, valid_pct: float, minimum_pct: float, reason: str = "") -> None:
         super().__init__(
             f"only {valid_pct:.1f} % of the rows are valid; an audit needs {minimum_pct:.0f} %"
+            + (f"; most often: {reason}" if reason else "")
         )
         self.valid_pct = valid_pct

@@ -77,6 +77,8 @@ def read(
         return from_chunks(read_chunks(cast(BinaryIO, source)))
     table = find_frame(source)
     if table is None:
+        if not isinstance(source, Iterable):
+            raise TypeError("expected a path, an open binary file, an iterable or a frame")
         return from_records(cast(Iterable[UsageRecord | dict[str, Any]], source))
     frame, invalid, rows = read_table(table)
     tally = InvalidTally()

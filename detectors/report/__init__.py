@@ -64,7 +64,7 @@ def audit(
 def _load(source: Source | UsageLog, thresholds: Thresholds) -> UsageLog:
     log = source if isinstance(source, UsageLog) else read(source)
     if log.rows and log.valid_pct < thresholds.min_valid_pct:
-        raise TooFewValidRowsError(log.valid_pct, thresholds.min_valid_pct)
+        raise TooFewValidRowsError(log.valid_pct, thresholds.min_valid_pct, log.invalid.main_reason)
     return log
 
 

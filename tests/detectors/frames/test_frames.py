@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from detectors import UsageRecord
 from detectors.errors import ContractError, UnreadableLogError
@@ -129,6 +130,12 @@ def test_other_items_are_unreadable(items: list[Any]) -> None:
         read(items)
 
 
+@pytest.mark.parametrize("source", [None, 5])
+def test_what_cannot_be_a_log_is_a_type_error(source: Any) -> None:
+    with pytest.raises(TypeError, match="expected a path, an open binary file"):
+        read(source)
+
+
 def test_many_items_are_read_in_their_order() -> None:
     records = calls(120_000)
     log = read(records)
@@ -147,6 +154,10 @@ def test_invalid_rows_are_counted_by_reason_and_the_first_hundred_listed() -> No
     assert log.valid_pct == pytest.approx(100 / 201)
     assert list(log.invalid.reasons.values()) == [150, 50]
     assert [row.line for row in log.invalid.first] == list(range(2, 102))
+    reason = "prompt_tokens must be an integer from 0 to 1000000000000"
+    assert log.invalid.main_reason == f"{reason} (first on line 2)"
+    assert replace(log.invalid, first=()).main_reason == reason
+    assert read([CALL]).invalid.main_reason == ""
 
 
 def test_batches_make_the_same_frame_as_their_file() -> None:

@@ -17,6 +17,7 @@ from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider
 
 import detectors
 from detectors.contract import Finding, InvalidRow, InvalidRows, Report
+from tests.detectors.reports import make_finding, make_report
 from tests.detectors.rules.case import START
 
 HASH = "a" * 64
@@ -285,8 +286,24 @@ def test_a_log_of_which_too_little_is_valid_is_not_audited() -> None:
     log = detectors.read(calls(3))
     invalid = InvalidRows(count=4, reasons={"ts": 4}, first=(InvalidRow(line=1, reason="ts"),))
     spoilt = type(log)(log.frame, 7, invalid)
-    with pytest.raises(detectors.TooFewValidRowsError, match=r"42\.9 %"):
+    with pytest.raises(
+        detectors.TooFewValidRowsError, match=r"42\.9 %.*often: ts \(first on line 1\)"
+    ):
         detectors.audit(spoilt)
+
+
+def test_a_report_and_its_findings_show_as_one_line() -> None:
+    report = make_report(make_finding(1, route="a\nb"))
+    assert repr(report) == (
+        "<Report on 4,210 calls: $10,000.00 a month, 31.4 % avoidable; findings: 1>"
+    )
+    assert repr(report.findings[0]) == (
+        "<Finding d1-001 d1_model_overkill on 'a\\nb', 'gpt-5.4': $1,234.50 a month>"
+    )
+
+
+def test_the_public_names_complete_before_they_are_imported() -> None:
+    assert set(detectors.__all__) <= set(dir(detectors))
 
 
 def test_the_report_says_what_it_rests_on() -> None:
