@@ -14,7 +14,7 @@ from detectors.formats.splitting import split_array_start
 
 EXPECTED: Final = (
     "expected OpenAI-style JSON lines, Anthropic-style JSON lines (or one JSON array of either), "
-    "or CSV with a header of the record's field names; with token counts only"
+    "or CSV with commas and a header of the record's field names; in UTF-8, with token counts only"
 )
 _SAMPLE: Final = 50
 _VENDOR_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})

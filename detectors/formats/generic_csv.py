@@ -60,7 +60,7 @@ def check_header(cells: Sequence[str]) -> None:
         raise contract_error(strangers)
     absent = [name for name in REQUIRED_FIELDS if name not in cells]
     if absent:
-        raise UnreadableLogError(f"expected a CSV header with the columns {', '.join(absent)} too")
+        raise UnreadableLogError(f"expected a CSV header that names {', '.join(absent)} too")
     if len(set(cells)) < len(cells):
         raise UnreadableLogError("expected a CSV header that names each column once")
 

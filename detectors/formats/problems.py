@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
-from detectors.contract import FIELD_NAME
+from detectors.contract import FIELD_NAME, RECORD_FIELDS
 from detectors.errors import ContractError
 
 MAX_OFFENDERS: Final = 10
 NEVER_ACCEPTED: Final = "content is never accepted"
+COUNTS_UNDER_USAGE: Final = (
+    "in JSON lines the counts stand under usage; the record's own names head the columns of a CSV"
+)
 
 
 class Problem(NamedTuple):
@@ -70,6 +73,9 @@ def contract_error(offenders: Sequence[Offender], more: str = "") -> ContractErr
     parts = list(texts)
     if left_out:
         parts.append(more or f"and {left_out} more")
-    if any(offender.problem.kind == "unknown" for offender in offenders):
+    unknown_fields = {o.problem.field for o in offenders if o.problem.kind == "unknown"}
+    if unknown_fields & set(RECORD_FIELDS):
+        parts.append(COUNTS_UNDER_USAGE)
+    if unknown_fields:
         parts.append(NEVER_ACCEPTED)
     return ContractError("; ".join(parts), texts)

@@ -80,7 +80,7 @@ def _check_columns(names: Sequence[str]) -> None:
         raise contract_error(strangers)
     absent = [name for name in REQUIRED_FIELDS if name not in map(str.lower, names)]
     if absent:
-        raise UnreadableLogError(f"expected a frame with the columns {', '.join(absent)} too")
+        raise UnreadableLogError(f"expected a frame that names {', '.join(absent)} too")
     if len({name.lower() for name in names}) < len(names):
         raise UnreadableLogError("expected a frame that names each column once")
 

@@ -176,3 +176,10 @@ def test_text_in_an_allowed_key_is_not_kept(key: str) -> None:
     assert b"CANARY" not in stored
     assert [row.line for row in invalid] == [2]
     assert "CANARY" not in invalid[0].reason
+
+
+def test_a_records_own_names_in_json_lines_are_told_where_they_belong() -> None:
+    record = {"ts": "2026-10-06", "model": "gpt-5.4", "prompt_tokens": 1, "completion_tokens": 1}
+    message = str(refusal(json.dumps(record).encode()))
+    assert message.startswith("line 1: unknown fields prompt_tokens, completion_tokens; in JSON")
+    assert "under usage" in message

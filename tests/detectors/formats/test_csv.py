@@ -152,7 +152,7 @@ def test_the_contract_comes_before_missing_columns() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ts,provider,model\n1,2,3", "the columns prompt_tokens, completion_tokens too"),
+        ("ts,provider,model\n1,2,3", "that names prompt_tokens, completion_tokens too"),
         (f"{HEADER},Model\n{ROW},x", "names each column once"),
         (HEADER, "holds no row"),
         (f"{HEADER}\n\n\n", "holds no row"),

@@ -63,7 +63,7 @@ def test_unknown_columns_break_the_contract(engine: str) -> None:
 
 
 def test_missing_columns_are_named() -> None:
-    with pytest.raises(UnreadableLogError, match="the columns provider, model too"):
+    with pytest.raises(UnreadableLogError, match="that names provider, model too"):
         read(FRAME.drop("provider", "model"))
     with pytest.raises(UnreadableLogError, match="names each column once"):
         read(FRAME.with_columns(Model=pl.lit("m")))
