@@ -15,6 +15,8 @@ from rich.text import Text
 from detectors.contract import Finding, Report
 
 PLAIN_WIDTH = 160  # where the output is no terminal that could tell
+STACKED_BELOW = 100  # columns: where the names in two columns each would be broken up
+SHORTENED_BELOW = 80
 SHOWN_MODELS = 5
 
 _SEVERITY_STYLES = {"high": "bold red", "medium": "yellow"}
@@ -49,7 +51,7 @@ def print_report(report: Report, console: Console, top: int) -> None:
     if not findings:
         console.print(Text("\nNothing to save was found."))
         return
-    console.print(_table(findings))
+    console.print(_table(findings, console.width))
     console.print(_fixes(findings))
     console.print()
     for line in _footnotes(report, top):
@@ -83,7 +85,7 @@ def _warnings(report: Report) -> Iterator[Text]:
     if report.invalid_rows.count and audit.valid_pct < minimum:
         yield Text(
             f"Warning: {_count(report.invalid_rows.count, 'row')} could not be used; under "
-            f"{minimum:g} % valid the figures may mislead.",
+            f"{minimum:g} % valid the figures may mislead.{_because(report)}",
             style="bold yellow",
         )
     if audit.equiv_spend:
@@ -102,31 +104,43 @@ def _warnings(report: Report) -> Iterator[Text]:
         yield Text(f"Without a known price, and in no figure: {', '.join(named)}.", style="yellow")
 
 
-def _table(findings: tuple[Finding, ...]) -> Table:
+def _because(report: Report) -> str:
+    reason = report.invalid_rows.main_reason
+    return f" Most often: {reason}." if reason else ""
+
+
+def _table(findings: tuple[Finding, ...], width: int) -> Table:
+    is_stacked, is_short = width < STACKED_BELOW, width < SHORTENED_BELOW
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("Detector", overflow="fold")
-    for heading in ("Route", "Model"):
+    table.add_column("Detector", overflow="fold", no_wrap=is_stacked)
+    for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
         table.add_column(heading, overflow="fold", max_width=30)
     table.add_column("Severity", no_wrap=True)
-    table.add_column("Confidence", no_wrap=True)
+    if not is_short:
+        table.add_column("Confidence", no_wrap=True)
     table.add_column("Monthly", justify="right", no_wrap=True)
     for rank, finding in enumerate(findings, start=1):
-        table.add_row(*_cells(rank, finding))
+        names = _stacked_names(finding) if is_stacked else _names(finding)
+        table.add_row(Text(str(rank)), *names, *_figures(finding, is_short=is_short))
     return table
 
 
-def _cells(rank: int, finding: Finding) -> list[Text]:
+def _names(finding: Finding) -> list[Text]:
     detector = " ".join(filter(None, (finding.detector, finding.kind)))
-    return [
-        Text(str(rank)),
-        Text(inert(detector)),
-        Text(inert(finding.route)),
-        Text(inert(finding.model)),
-        Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, "")),
-        Text(finding.confidence.lower()),
-        Text(_dollars(finding.monthly_cost_impact_usd)),
-    ]
+    return [Text(inert(name)) for name in (detector, finding.route, finding.model)]
+
+
+def _stacked_names(finding: Finding) -> list[Text]:
+    """The same in two columns, one name a line."""
+    columns = (finding.detector, finding.kind), (finding.route, finding.model)
+    return [Text("\n".join(inert(name) for name in names if name)) for names in columns]
+
+
+def _figures(finding: Finding, *, is_short: bool) -> list[Text]:
+    severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
+    confidence = [] if is_short else [Text(finding.confidence.lower())]
+    return [severity, *confidence, Text(_dollars(finding.monthly_cost_impact_usd))]
 
 
 def _fixes(findings: tuple[Finding, ...]) -> Table:

@@ -38,10 +38,27 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
     assert "1. Try gpt-5.4-mini on this route." in [line.rstrip() for line in lines]
 
 
-@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_it_stays_within_the_terminal(width: int) -> None:
     report = make_report(make_finding(1, fix="Try another model. " * 20, route="x" * 200))
     assert all(len(line) <= width for line in _printed(report, width=width).splitlines())
+
+
+def test_it_breaks_no_name_of_usual_length_on_a_narrow_terminal() -> None:
+    names = {
+        "detector": "d5_max_tokens_misfit",
+        "kind": "unhashed_prefix",
+        "route": "invoice-extraction",
+        "model": "claude-opus-4-1",
+    }
+    finding = make_finding(1, **names)
+    lines = _printed(make_report(finding), width=80).splitlines()
+    for name in names.values():
+        assert any(name in line for line in lines)
+    assert any("estimated" in line for line in lines)
+    short = _printed(make_report(finding), width=60)
+    assert "d5_max_tokens_misfit" in short
+    assert "$1,234.50" in short
 
 
 def test_it_prints_only_the_top_findings_and_says_so() -> None:
@@ -66,6 +83,9 @@ def test_it_warns_of_everything_that_qualifies_the_figures() -> None:
     invalid = InvalidRows(count=12, reasons={}, first=())
     text = " ".join(_printed(replace(report, unpriced=models, invalid_rows=invalid)).split())
     assert "Warning: 12 rows could not be used; under 95 % valid the figures may mislead." in text
+    assert "Most often" not in text
+    invalid = InvalidRows(count=12, reasons={"bad model": 2, "bad ts": 10}, first=())
+    assert "mislead. Most often: bad ts." in _printed(replace(report, invalid_rows=invalid))
     assert "not a bill" in text
     assert "model-1 (lab, 1 call)" in text
     assert "2 more." in text
