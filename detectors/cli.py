@@ -8,7 +8,7 @@ that an audit of a file needs none of their libraries.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from errno import EISDIR
+from errno import EISDIR, EPIPE
 from importlib.metadata import entry_points
 from os import strerror
 from pathlib import Path
@@ -23,6 +23,7 @@ from detectors.errors import DetectorError
 from detectors.terminal import inert, print_report, report_console
 
 ENTRY_POINT_GROUP = "tallystick.commands"
+STANDARD_INPUT = Path("-")
 LONG_FILE_BYTES = 8 * 1024 * 1024
 
 
@@ -107,19 +108,35 @@ def library() -> None:
 def audit(file: Path, destination: str | None, top: int) -> None:
     """Audit a usage log and print what could be saved, dearest first.
 
-    FILE is OpenAI-style JSONL, Anthropic-style JSONL or CSV, plain or gzipped.
+    FILE is OpenAI-style JSONL, Anthropic-style JSONL or CSV, plain or gzipped; '-' is standard
+    input.
     """
     report = _audit(file)
-    if destination == "-":
-        click.echo(report.to_json())
-        return
-    if destination is not None:
+    if destination not in (None, "-"):
         _write(Path(destination), report)
-    print_report(report, report_console(), top)
+    with _standard_output():
+        if destination == "-":
+            click.echo(report.to_json())
+        else:
+            print_report(report, report_console(), top)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """Says in one line what keeps the output from being written, a full disk say."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == EPIPE:  # a reader that has seen enough, which click ends quietly
+            raise
+        raise BadInputError(f"cannot write standard output: {error.strerror}") from error
 
 
 def _audit(file: Path) -> Report:
     try:
+        if file == STANDARD_INPUT:
+            return detectors.audit(detectors.read(sys.stdin.buffer))
         if file.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         with _progress(file) as progress:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -150,6 +151,36 @@ def test_it_refuses_a_place_where_it_cannot_write(
     _assert_one_line(_run("audit", log, "--json", tmp_path / "no" / "out"), "cannot write")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_it_says_in_one_line_that_the_output_is_full(log: Path, tmp_path: Path) -> None:
+    log.write_text("\n".join([HEADER, GOOD]))
+    for options in ([], ["--json", "-"]):
+        command = [sys.executable, "-m", "detectors", "audit", str(log), *options]
+        with open("/dev/full", "wb") as full:
+            run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert run.returncode == 2
+        assert run.stderr == "Error: cannot write standard output: No space left on device\n"
+
+
+def test_it_ends_quietly_where_the_reader_has_seen_enough(log: Path) -> None:
+    log.write_text("\n".join([HEADER, GOOD]))
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "detectors", "audit", str(log)]
+    run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert run.returncode == 1
+    assert run.stderr == ""
+
+
+def test_it_reads_standard_input() -> None:
+    text = "\n".join([HEADER, GOOD, GOOD])
+    result = CliRunner().invoke(cli.library, ["audit", "-"], input=text)
+    assert result.exit_code == 0
+    assert "2 calls" in result.stdout
+    _assert_one_line(CliRunner().invoke(cli.library, ["audit", "-"], input=""), "expected")
+
+
 def _watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
@@ -201,6 +232,7 @@ GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
         ("Dear diary,\nthe canary sang.\n", "expected OpenAI-style JSON lines"),
         (f"{HEADER},messages\n{GOOD},canary\n", "messages; content is never accepted"),
         ("\n".join([HEADER, GOOD, BAD, BAD]), "only 33.3 % of the rows are valid"),
+        ("\n".join([HEADER, BAD]), "most often: completion_tokens must be an integer"),
     ],
 )
 def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expected: str) -> None:
