@@ -63,7 +63,8 @@ def reach(data_dir: Path | None) -> Config:
     folder = data_dir or USUAL_DATA_DIR
     state = find_state(folder)
     if state is None:
-        raise CommandError(f"nothing runs on {folder}; start it with: tallystick up")
+        option = f" --data {folder}" if data_dir else ""
+        raise CommandError(f"nothing runs on {folder}; start it with: tallystick up{option}")
     # The job that a worker forks reads its settings from the environment.
     os.environ.update(state)
     return Config.from_environment({**environment, **state})

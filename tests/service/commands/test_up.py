@@ -161,7 +161,7 @@ def list_statuses(up: Up, token: str) -> list[str]:
 def test_a_command_without_a_running_service_says_so(tmp_path: Path) -> None:
     result = tallystick("worker", folder=tmp_path / "nothing")
     assert result.returncode == 2
-    assert "start it with: tallystick up" in result.stderr
+    assert f"start it with: tallystick up --data {tmp_path / 'nothing'}" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
