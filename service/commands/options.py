@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from service.config import Config
 from service.embedded import ServersError
-from service.errors import ServiceError
+from service.errors import ConfigError, ServiceError
 from service.processes import SupervisorError
 from service.run_state import find_state
 
@@ -59,7 +59,7 @@ def reach(data_dir: Path | None) -> Config:
     """
     environment = dict(os.environ)
     if data_dir is None and environment.get("DATABASE_URL"):
-        return Config.from_environment(environment)
+        return _read_environment(environment)
     folder = data_dir or USUAL_DATA_DIR
     state = find_state(folder)
     if state is None:
@@ -68,3 +68,13 @@ def reach(data_dir: Path | None) -> Config:
     # The job that a worker forks reads its settings from the environment.
     os.environ.update(state)
     return Config.from_environment({**environment, **state})
+
+
+def _read_environment(environment: dict[str, str]) -> Config:
+    try:
+        return Config.from_environment(environment)
+    except ConfigError as error:
+        raise CommandError(
+            f"{error} (where DATABASE_URL is set, the environment holds every setting; "
+            "--data DIR reaches the tallystick up on a folder instead)"
+        ) from error

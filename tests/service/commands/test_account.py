@@ -153,4 +153,7 @@ def test_a_database_that_is_away_is_said_in_one_line(
 def test_a_missing_setting_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SECRET_KEY")
     result = run("create", "a@example.com")
-    assert (result.exit_code, result.stderr) == (2, "Error: SECRET_KEY is not set\n")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: SECRET_KEY is not set (")
+    assert "--data DIR" in result.stderr
+    assert result.stderr.count("\n") == 1
