@@ -5,6 +5,7 @@ callable `register(group)`. They are loaded only when a command is asked for tha
 that an audit of a file needs none of their libraries.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -130,7 +131,15 @@ def _standard_output() -> Iterator[None]:
     except OSError as error:
         if error.errno == EPIPE:  # a reader that has seen enough, which click ends quietly
             raise
+        _forget_output()
         raise BadInputError(f"cannot write standard output: {error.strerror}") from error
+
+
+def _forget_output() -> None:
+    """Let what is still buffered go nowhere, or the interpreter's end would try it once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _audit(file: Path) -> Report:

@@ -24,5 +24,5 @@ def usd(units_sum: int) -> Decimal:
 
 
 def rounded(amount: Decimal | float) -> Decimal:
-    """Dollars as the report writes them: to 9 decimals, without a negative zero."""
-    return Decimal(amount).quantize(_NANO_USD) + Decimal(0)
+    """Dollars as the report writes them: to 9 decimals, nothing being a plain 0."""
+    return Decimal(amount).quantize(_NANO_USD) or Decimal(0)

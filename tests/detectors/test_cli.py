@@ -154,10 +154,14 @@ def test_it_refuses_a_place_where_it_cannot_write(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 def test_it_says_in_one_line_that_the_output_is_full(log: Path, tmp_path: Path) -> None:
     log.write_text("\n".join([HEADER, GOOD]))
+    # Buffered, as a shell would start it, whatever this run's own environment says.
+    environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
     for options in ([], ["--json", "-"]):
         command = [sys.executable, "-m", "detectors", "audit", str(log), *options]
         with open("/dev/full", "wb") as full:
-            run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+            run = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment
+            )
         assert run.returncode == 2
         assert run.stderr == "Error: cannot write standard output: No space left on device\n"
 
