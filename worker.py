@@ -171,7 +171,7 @@ def _give_back(engine: Engine, claim: Claim, max_starts: int) -> bool:
     """
 
     def end(connection: Connection) -> bool:
-        if claim.start < max_starts:
+        if claim.start_of_run < max_starts:
             return give_back(connection, claim)
         return fail_audit(connection, claim, gave_up_message(max_starts))
 

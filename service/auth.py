@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service import tokens
 from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
-from service.models.accounts import ACTIVE_STATUSES
 from service.models.base import utc_now
 from service.models.credentials import (
     Credential,
@@ -71,7 +70,7 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
         g.caller = Caller(
             account_id=known.account_id,
             credential_id=known.id,
-            has_active_subscription=known.subscription_status in ACTIVE_STATUSES,
+            has_active_subscription=known.has_active_subscription,
         )
         return view(*args, **kwargs)
 

@@ -16,7 +16,7 @@ from service.commands.options import CommandError, data_option, one_line_errors,
 from service.config import Config
 from service.db import make_engine, make_sessions
 from service.models import Account, IngestKey, ReadToken, Subscription
-from service.models.accounts import KEY_LIMITS
+from service.models.accounts import COMP, KEY_LIMITS, find_account
 
 SCOPES = ("read:audits", "read:findings")
 _EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
@@ -88,13 +88,9 @@ def create_account(session: Session, email: str, plan: str) -> Account:
         raise CommandError("that is no email address")
     created = Account(email=email.lower())
     if KEY_LIMITS[plan]:
-        created.subscription = Subscription(plan=plan, status="active", provider="comp")
+        created.subscriptions = [Subscription(plan=plan, status="active", provider=COMP)]
     session.add(created)
     return created
-
-
-def find_account(session: Session, email: str) -> Account | None:
-    return session.scalars(select(Account).where(Account.email == email.lower())).one_or_none()
 
 
 def get_account(session: Session, email: str) -> Account:

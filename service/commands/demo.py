@@ -18,7 +18,6 @@ from detectors.terminal import print_report, report_console
 from service.commands.account import (
     SCOPES,
     create_account,
-    find_account,
     mint_ingest_key,
     mint_read_token,
     session_of,
@@ -27,6 +26,7 @@ from service.commands.options import CommandError, data_option, one_line_errors
 from service.commands.up import INTERRUPTED, port_option, running_stack
 from service.config import Config
 from service.models import IngestKey, ReadToken, ReportRow
+from service.models.accounts import find_account
 from service.models.audits import DONE, FAILED
 from service.stack import Stack
 from service.tokens import sign_report

@@ -1,16 +1,17 @@
-"""Accounts and their subscriptions."""
+"""Accounts and the subscriptions that pay for them."""
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import CheckConstraint, Exists, ForeignKey, UniqueConstraint, exists, select
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column, relationship
 
 from service.models.base import Base, new_id, utc_now
 
-# Ingest keys that each plan allows.
+# Ingest keys that each plan allows, from the least to the most.
 KEY_LIMITS = {"free": 0, "pro": 5, "team": 50}
 # past_due still counts: the payment provider is retrying.
 ACTIVE_STATUSES = frozenset({"active", "trialing", "past_due"})
+COMP = "comp"  # the provider of what is given away
 
 
 class Account(Base):
@@ -20,32 +21,61 @@ class Account(Base):
     email: Mapped[str] = mapped_column(unique=True)  # stored in lower case
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
-    subscription: Mapped["Subscription | None"] = relationship(
-        back_populates="account", lazy="joined", cascade="all, delete-orphan"
+    subscriptions: Mapped[list["Subscription"]] = relationship(
+        back_populates="account", lazy="selectin", cascade="all, delete-orphan"
     )
 
     @property
     def plan(self) -> str:
-        """The plan paid for; `free` without a subscription that is active."""
-        return self.subscription.plan if self.has_active_subscription else "free"  # type: ignore[union-attr]
+        """The best plan paid for; `free` without a subscription that is active."""
+        plans = {"free", *(one.plan for one in self.subscriptions if one.is_active)}
+        return max(plans, key=list(KEY_LIMITS).index)
 
     @property
     def has_active_subscription(self) -> bool:
-        return self.subscription is not None and self.subscription.status in ACTIVE_STATUSES
+        return any(one.is_active for one in self.subscriptions)
 
 
 class Subscription(Base):
-    __tablename__ = "subscriptions"
-    __table_args__ = (CheckConstraint("plan IN ('pro', 'team')", name="plan"),)
+    """One subscription at one provider, as its latest event left it.
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
+    It has no account while nobody has signed in with the address that pays.
+    """
+
+    __tablename__ = "subscriptions"
+    __table_args__ = (
+        CheckConstraint("plan IN ('pro', 'team')", name="plan"),
+        UniqueConstraint("provider", "reference"),
     )
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    account_id: Mapped[str | None] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    provider: Mapped[str]
+    reference: Mapped[str] = mapped_column(default=new_id)  # the provider's own id
+    customer_reference: Mapped[str | None] = mapped_column(index=True)
     plan: Mapped[str]
     status: Mapped[str]
-    provider: Mapped[str]
-    reference: Mapped[str | None]
-    event_at: Mapped[datetime] = mapped_column(default=utc_now)  # the provider's time decides
+    # The provider's time of the latest event decides, then these two, never the order of arrival.
+    event_at: Mapped[datetime] = mapped_column(default=utc_now)
+    event_rank: Mapped[int] = mapped_column(default=0, server_default="0")
+    event_id: Mapped[str] = mapped_column(default="", server_default="")
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
-    account: Mapped[Account] = relationship(back_populates="subscription")
+    account: Mapped[Account | None] = relationship(back_populates="subscriptions")
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE_STATUSES
+
+
+def find_account(session: Session, email: str) -> Account | None:
+    return session.scalars(select(Account).where(Account.email == email.lower())).one_or_none()
+
+
+def has_active_subscription(account_id: InstrumentedAttribute[str]) -> Exists:
+    """The condition that the account in this column pays for a plan."""
+    return exists().where(
+        Subscription.account_id == account_id, Subscription.status.in_(ACTIVE_STATUSES)
+    )

@@ -44,9 +44,12 @@ class Audit(Base):
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     blob_key: Mapped[str]  # the re-encoded records
     frame_key: Mapped[str | None]  # the normalised Parquet frame, once audited
+    size_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of an upload, as it came
+    raw_purged_at: Mapped[datetime | None]  # from when on the blob is no longer there
 
     # The job protocol: `starts` counts claims, the token fences off an orphaned job.
     starts: Mapped[int] = mapped_column(default=0)
+    starts_before_rerun: Mapped[int] = mapped_column(default=0, server_default="0")
     enqueued_at: Mapped[datetime | None]
     lease_token: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]
@@ -112,6 +115,7 @@ class IdempotencyKey(Base):
     route: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
     audit_id: Mapped[str] = mapped_column(ForeignKey("audits.id", ondelete="CASCADE"), index=True)
+    body_hash: Mapped[bytes | None] = mapped_column(LargeBinary)  # SHA-256 of an upload's file
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 

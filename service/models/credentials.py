@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary, Text
 
 from service import tokens
-from service.models.accounts import Account, Subscription
+from service.models.accounts import Account, has_active_subscription
 from service.models.base import Base, new_id, utc_now
 
 
@@ -79,17 +79,17 @@ class Credential(NamedTuple):
     account_id: str
     secret_hash: bytes
     last_used_at: datetime | None
-    subscription_status: str | None = None
+    has_active_subscription: bool = False
     scopes: tuple[str, ...] = ()
 
 
 def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
-    """The key and its account's subscription status, in one query."""
+    """The key, and whether its account pays, in one query."""
     columns = (IngestKey.id, IngestKey.account_id, IngestKey.secret_hash, IngestKey.last_used_at)
     row = session.execute(
-        select(*columns, Subscription.status)
-        .outerjoin(Subscription, Subscription.account_id == IngestKey.account_id)
-        .where(IngestKey.secret_hash == secret_hash)
+        select(*columns, has_active_subscription(IngestKey.account_id)).where(
+            IngestKey.secret_hash == secret_hash
+        )
     ).one_or_none()
     return None if row is None else Credential(*row)
 

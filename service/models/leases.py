@@ -21,11 +21,15 @@ _EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to run one audit: its `start` counts from 1, its `token` proves the right."""
+    """The right to run one audit: its `start` counts from 1, its `token` proves the right.
+
+    `start_of_run` counts from 1 again at each rerun; it alone is bounded.
+    """
 
     audit_id: str
     token: str
     start: int
+    start_of_run: int
     blob_key: str
 
     @property
@@ -60,7 +64,7 @@ def claim_audit(
     token = uuid4().hex
     statement = (
         update(Audit)
-        .where(Audit.id == audit_id, Audit.starts < max_starts)
+        .where(Audit.id == audit_id, _starts_of_run() < max_starts)
         .where(or_(Audit.status == QUEUED, _EXPIRED))
         .values(
             status=PROCESSING,
@@ -69,10 +73,10 @@ def claim_audit(
             lease_expires_at=_in(lease_seconds),
             started_at=func.now(),
         )
-        .returning(Audit.starts, Audit.blob_key)
+        .returning(Audit.starts, _starts_of_run().label("start_of_run"), Audit.blob_key)
     )
     row = connection.execute(statement).one_or_none()
-    return Claim(audit_id, token, row.starts, row.blob_key) if row else None
+    return Claim(audit_id, token, row.starts, row.start_of_run, row.blob_key) if row else None
 
 
 def renew_lease(connection: Connection, claim: Claim, lease_seconds: float) -> bool:
@@ -110,7 +114,7 @@ def fail_exhausted(connection: Connection, max_starts: int) -> Sequence[str]:
     nobody_runs = or_(Audit.status == QUEUED, _EXPIRED)
     statement = (
         update(Audit)
-        .where(_UNFINISHED, nobody_runs, Audit.starts >= max_starts)
+        .where(_UNFINISHED, nobody_runs, _starts_of_run() >= max_starts)
         .values(_failed(gave_up_message(max_starts)))
         .returning(Audit.id)
     )
@@ -151,6 +155,11 @@ def note_enqueued(connection: Connection, audit_ids: Sequence[str]) -> None:
 
 
 _PAGE: Final = 1_000
+
+
+def _starts_of_run() -> ColumnElement[int]:
+    """A rerun may be started as often as the first run; all starts together name the frames."""
+    return Audit.starts - Audit.starts_before_rerun
 
 
 def _held(claim: Claim) -> Update:

@@ -44,7 +44,7 @@ def add_tenant(
     with sessions() as session:
         account = Account(email=f"{uuid4().hex}@example.org")
         if status is not None:
-            account.subscription = Subscription(plan="pro", status=status, provider="comp")
+            account.subscriptions = [Subscription(plan="pro", status=status, provider="comp")]
         session.add(account)
         session.flush()
         ingest_key, key = IngestKey.minted(account.id)

@@ -20,7 +20,7 @@ from service.models.accounts import KEY_LIMITS
 )
 def test_a_plan_counts_while_its_subscription_is_active(status: str, plan: str) -> None:
     account = Account(email="a@example.org")
-    account.subscription = Subscription(plan="team", status=status, provider="comp")
+    account.subscriptions = [Subscription(plan="team", status=status, provider="comp")]
     assert account.plan == plan
 
 

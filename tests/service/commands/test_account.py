@@ -58,7 +58,7 @@ def test_an_account_gets_its_plan(run: Run, email: str, database_url: str) -> No
 def test_an_account_is_free_unless_told(run: Run, email: str, database_url: str) -> None:
     assert run("create", email).exit_code == 0
     account = load_account(database_url, email)
-    assert (account.plan, account.subscription) == ("free", None)
+    assert (account.plan, account.subscriptions) == ("free", [])
 
 
 def test_an_email_has_one_account(run: Run, email: str) -> None:

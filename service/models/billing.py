@@ -1,0 +1,98 @@
+"""Payments, the events that told of them, and the audit credits that they bought."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Numeric, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.types import BigInteger
+
+from service.models.base import Base, new_id, utc_now
+
+CREDIT, SUBSCRIPTION = PAYMENT_KINDS = ("credit", "subscription")
+
+
+class Customer(Base):
+    """A provider's customer, and whose account or address that is as far as events have told."""
+
+    __tablename__ = "customers"
+
+    provider: Mapped[str] = mapped_column(primary_key=True)
+    reference: Mapped[str] = mapped_column(primary_key=True)
+    account_id: Mapped[str | None] = mapped_column(
+        ForeignKey("accounts.id", ondelete="SET NULL"), index=True
+    )
+    email: Mapped[str | None] = mapped_column(index=True)  # in lower case
+
+
+class Payment(Base):
+    """One payment at one provider. It has no account until its payer has signed in once."""
+
+    __tablename__ = "payments"
+    __table_args__ = (
+        CheckConstraint(f"kind IN {PAYMENT_KINDS}", name="kind"),
+        UniqueConstraint("provider", "reference"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    account_id: Mapped[str | None] = mapped_column(
+        ForeignKey("accounts.id", ondelete="SET NULL"), index=True
+    )
+    provider: Mapped[str]
+    reference: Mapped[str]
+    customer_reference: Mapped[str | None] = mapped_column(index=True)
+    email: Mapped[str | None] = mapped_column(index=True)  # in lower case
+    kind: Mapped[str]
+    plan: Mapped[str | None]
+    amount: Mapped[Decimal | None] = mapped_column(Numeric(20, 4))  # in whole units of the currency
+    currency: Mapped[str | None]
+    # Paid and refunded may be told in any order, so each has its own time.
+    paid_at: Mapped[datetime | None]
+    refunded_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
+class PaymentEvent(Base):
+    """An event as its provider signed it. Triggers keep the table append-only."""
+
+    __tablename__ = "payment_events"
+    __table_args__ = (UniqueConstraint("provider", "event_id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    provider: Mapped[str]
+    event_id: Mapped[str]
+    type: Mapped[str]
+    occurred_at: Mapped[datetime]
+    received_at: Mapped[datetime] = mapped_column(default=utc_now)
+    payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
+
+
+class Credit(Base):
+    """The right to one audit. It is free while it names no audit and was not taken back."""
+
+    __tablename__ = "credits"
+    __table_args__ = (
+        Index(
+            "ix_credits_free",
+            "account_id",
+            "granted_at",
+            postgresql_where=text("audit_id IS NULL AND revoked_at IS NULL"),
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    payment_id: Mapped[str | None] = mapped_column(
+        ForeignKey("payments.id", ondelete="SET NULL"), unique=True
+    )
+    audit_id: Mapped[str | None] = mapped_column(
+        ForeignKey("audits.id", ondelete="CASCADE"), unique=True
+    )
+    granted_at: Mapped[datetime] = mapped_column(default=utc_now)
+    claimed_at: Mapped[datetime | None]
+    returned_at: Mapped[datetime | None]  # given back by an audit that failed
+    revoked_at: Mapped[datetime | None]  # taken back by a refund
