@@ -45,5 +45,5 @@ def test_an_engine_that_audits_do_not_run_on_is_named() -> None:
 
 
 def test_dollars_are_rounded_to_nine_decimals_without_a_negative_zero() -> None:
-    assert str(rounded(usd(-1))) == "0E-9"
+    assert str(rounded(usd(-1))) == "0"
     assert str(rounded(usd(1_234_567_890_500_000_000))) == "1.234567890"
