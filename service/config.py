@@ -4,6 +4,7 @@ Every field is a setting; its name in upper case is its environment variable.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Final, Self
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 from service.errors import ConfigError
 
 _MIN_SECRET_LENGTH: Final = 32
+# What a header carries unchanged; without spaces at its ends, which are not part of its value.
+_ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "database_url": ("postgres", "postgresql", "postgresql+psycopg2"),
@@ -32,6 +35,8 @@ class Config:
     database_url: str = field(repr=False)
     redis_url: str = field(repr=False)
     storage_url: str
+    secret_key_fallbacks: str = field(default="", repr=False)
+    admin_token: str = field(default="", repr=False)
     base_url: str = "http://localhost:8000"
     trusted_proxies: int = 0
     database_pool_size: int = 10
@@ -47,6 +52,14 @@ class Config:
     lease_seconds: float = 30.0
     sweep_seconds: float = 5.0
     max_starts: int = 3
+    stop_seconds: int = 20
+    housekeeping_seconds: float = 3600.0
+    raw_retention_days: int = 7
+    failed_raw_retention_days: int = 30
+    mail_retention_days: int = 30
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 9464
+    metrics_folder: str = ""
     report_link_days: int = 30
     log_level: str = "INFO"
 
@@ -78,10 +91,23 @@ class Config:
         problems = [*self._url_problems(), *self._number_problems()]
         if len(self.secret_key) < _MIN_SECRET_LENGTH:
             problems.append(f"SECRET_KEY is shorter than {_MIN_SECRET_LENGTH} characters")
+        if self.admin_token and not _ADMIN_TOKEN.fullmatch(self.admin_token):
+            problems.append(
+                f"ADMIN_TOKEN is not {_MIN_SECRET_LENGTH} or more printable ASCII characters"
+            )
+        if any(len(key) < _MIN_SECRET_LENGTH for key in self.secret_keys[:-1]):
+            problems.append(
+                f"SECRET_KEY_FALLBACKS holds a key of fewer than {_MIN_SECRET_LENGTH} characters"
+            )
         if self.log_level not in _LOG_LEVELS:
             problems.append(f"LOG_LEVEL is none of {', '.join(_LOG_LEVELS)}")
         if problems:
             raise ConfigError("; ".join(problems))
+
+    @property
+    def secret_keys(self) -> tuple[str, ...]:
+        """What a signature may have been made with; the last one is what signs now."""
+        return (*self.secret_key_fallbacks.split(), self.secret_key)
 
     def _url_problems(self) -> list[str]:
         # Only the setting's name is told: these addresses carry passwords.

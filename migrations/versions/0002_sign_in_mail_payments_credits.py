@@ -46,6 +46,8 @@ def downgrade() -> None:
     ):
         op.drop_table(table)
     op.drop_column("idempotency_keys", "body_hash")
+    for index in ("ix_audits_raw_kept", "ix_audits_created"):
+        op.drop_index(index, "audits")
     for column in ("starts_before_rerun", "raw_purged_at", "size_bytes"):
         op.drop_column("audits", column)
     _let_accounts_have_one_subscription()
@@ -97,6 +99,13 @@ def _add_audit_columns() -> None:
     op.add_column(
         "audits",
         sa.Column("starts_before_rerun", sa.Integer(), nullable=False, server_default="0"),
+    )
+    op.create_index("ix_audits_created", "audits", ["created_at", "id"])
+    op.create_index(
+        "ix_audits_raw_kept",
+        "audits",
+        ["finished_at", "id"],
+        postgresql_where=sa.text("raw_purged_at IS NULL"),
     )
     op.add_column("idempotency_keys", sa.Column("body_hash", sa.LargeBinary(), nullable=True))
 

@@ -35,6 +35,14 @@ class Audit(Base):
             "id",
             postgresql_where=text("status IN ('queued', 'processing')"),
         ),
+        Index("ix_audits_created", "created_at", "id"),
+        # What housekeeping looks at: the audits of the last days.
+        Index(
+            "ix_audits_raw_kept",
+            "finished_at",
+            "id",
+            postgresql_where=text("raw_purged_at IS NULL"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
@@ -49,6 +57,7 @@ class Audit(Base):
 
     # The job protocol: `starts` counts claims, the token fences off an orphaned job.
     starts: Mapped[int] = mapped_column(default=0)
+    # Starts that count no longer: those before a rerun, and those given back by a worker's stop.
     starts_before_rerun: Mapped[int] = mapped_column(default=0, server_default="0")
     enqueued_at: Mapped[datetime | None]
     lease_token: Mapped[str | None]
