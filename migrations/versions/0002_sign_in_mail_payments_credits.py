@@ -61,6 +61,7 @@ def _let_accounts_have_several_subscriptions() -> None:
     op.create_primary_key(op.f("pk_subscriptions"), "subscriptions", ["id"])
     op.alter_column("subscriptions", "account_id", nullable=True)
     op.alter_column("subscriptions", "reference", nullable=False)
+    op.alter_column("subscriptions", "plan", nullable=True)
     for column in (
         sa.Column("customer_reference", sa.String(), nullable=True),
         sa.Column("event_rank", sa.Integer(), nullable=False, server_default="0"),
@@ -76,7 +77,7 @@ def _let_accounts_have_several_subscriptions() -> None:
 
 def _let_accounts_have_one_subscription() -> None:
     """Keep of each account the subscription that changed last."""
-    op.execute("DELETE FROM subscriptions WHERE account_id IS NULL")
+    op.execute("DELETE FROM subscriptions WHERE account_id IS NULL OR plan IS NULL")
     op.execute(
         "DELETE FROM subscriptions AS one USING subscriptions AS other"
         " WHERE one.account_id = other.account_id"
@@ -89,6 +90,7 @@ def _let_accounts_have_one_subscription() -> None:
         op.drop_column("subscriptions", column)
     op.drop_constraint("pk_subscriptions", "subscriptions")
     op.drop_column("subscriptions", "id")
+    op.alter_column("subscriptions", "plan", nullable=False)
     op.alter_column("subscriptions", "reference", nullable=True)
     op.create_primary_key(op.f("pk_subscriptions"), "subscriptions", ["account_id"])
 
@@ -182,6 +184,7 @@ def _create_payments() -> None:
         _text("reference"),
         _text("account_id", nullable=True),
         _text("email", nullable=True),
+        _time("email_at", nullable=True),
         _account_key("customers", "SET NULL"),
         sa.PrimaryKeyConstraint("provider", "reference", name=op.f("pk_customers")),
     )
@@ -194,7 +197,7 @@ def _create_payments() -> None:
         _text("reference"),
         _text("customer_reference", nullable=True),
         _text("email", nullable=True),
-        _text("kind"),
+        _text("kind", nullable=True),
         _text("plan", nullable=True),
         sa.Column("amount", sa.Numeric(precision=20, scale=4), nullable=True),
         _text("currency", nullable=True),

@@ -28,7 +28,7 @@ class Account(Base):
     @property
     def plan(self) -> str:
         """The best plan paid for; `free` without a subscription that is active."""
-        plans = {"free", *(one.plan for one in self.subscriptions if one.is_active)}
+        plans = {"free", *(one.plan for one in self.subscriptions if one.plan and one.is_active)}
         return max(plans, key=list(KEY_LIMITS).index)
 
     @property
@@ -55,7 +55,7 @@ class Subscription(Base):
     provider: Mapped[str]
     reference: Mapped[str] = mapped_column(default=new_id)  # the provider's own id
     customer_reference: Mapped[str | None] = mapped_column(index=True)
-    plan: Mapped[str]
+    plan: Mapped[str | None]  # none for a price that is not among the settings
     status: Mapped[str]
     # The provider's time of the latest event decides, then these two, never the order of arrival.
     event_at: Mapped[datetime] = mapped_column(default=utc_now)
@@ -67,7 +67,7 @@ class Subscription(Base):
 
     @property
     def is_active(self) -> bool:
-        return self.status in ACTIVE_STATUSES
+        return self.plan is not None and self.status in ACTIVE_STATUSES
 
 
 def find_account(session: Session, email: str) -> Account | None:
@@ -77,5 +77,7 @@ def find_account(session: Session, email: str) -> Account | None:
 def has_active_subscription(account_id: InstrumentedAttribute[str]) -> Exists:
     """The condition that the account in this column pays for a plan."""
     return exists().where(
-        Subscription.account_id == account_id, Subscription.status.in_(ACTIVE_STATUSES)
+        Subscription.account_id == account_id,
+        Subscription.plan.is_not(None),
+        Subscription.status.in_(ACTIVE_STATUSES),
     )

@@ -25,6 +25,7 @@ class Customer(Base):
         ForeignKey("accounts.id", ondelete="SET NULL"), index=True
     )
     email: Mapped[str | None] = mapped_column(index=True)  # in lower case
+    email_at: Mapped[datetime | None]  # the provider's time of the event that told the address
 
 
 class Payment(Base):
@@ -44,7 +45,8 @@ class Payment(Base):
     reference: Mapped[str]
     customer_reference: Mapped[str | None] = mapped_column(index=True)
     email: Mapped[str | None] = mapped_column(index=True)  # in lower case
-    kind: Mapped[str]
+    # Not known while nothing but a refund has been told.
+    kind: Mapped[str | None]
     plan: Mapped[str | None]
     amount: Mapped[Decimal | None] = mapped_column(Numeric(20, 4))  # in whole units of the currency
     currency: Mapped[str | None]
