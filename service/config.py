@@ -21,7 +21,10 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "redis_url": ("redis", "rediss", "unix"),
     "storage_url": ("file", "s3"),
     "base_url": ("http", "https"),
+    "smtp_url": ("smtp", "smtps", "smtp+starttls"),
 }
+
+_OPTIONAL: Final = {"smtp_url"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,28 @@ class Config:
     metrics_port: int = 9464
     metrics_folder: str = ""
     report_link_days: int = 30
+    session_days: int = 30
+    session_idle_days: int = 14
+    magic_link_minutes: int = 15
+    magic_link_limit_per_minute: int = 5
+    early_access_limit_per_minute: int = 5
+    smtp_url: str = field(default="", repr=False)
+    mail_from: str = "Tallystick <no-reply@localhost>"
+    outbox_folder: str = "var/outbox"
+    stripe_webhook_secret: str = field(default="", repr=False)
+    stripe_credit_price: str = ""
+    stripe_credit_link: str = ""
+    stripe_pro_price: str = ""
+    stripe_pro_link: str = ""
+    stripe_team_price: str = ""
+    stripe_team_link: str = ""
+    paddle_webhook_secret: str = field(default="", repr=False)
+    paddle_credit_price: str = ""
+    paddle_credit_link: str = ""
+    paddle_pro_price: str = ""
+    paddle_pro_link: str = ""
+    paddle_team_price: str = ""
+    paddle_team_link: str = ""
     log_level: str = "INFO"
 
     @classmethod
@@ -83,12 +108,20 @@ class Config:
                     problems.append(f"{name} is not a number")
             elif setting.default is MISSING:
                 problems.append(f"{name} is not set")
+            elif name in environment and name.endswith("_WEBHOOK_SECRET"):
+                # Anyone can sign with an empty secret.
+                problems.append(f"{name} is empty; set it or leave it out")
         if problems:
             raise ConfigError("; ".join(problems))
         return cls(**values)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        problems = [*self._url_problems(), *self._number_problems()]
+        problems = [
+            *self._url_problems(),
+            *self._number_problems(),
+            *self._payment_problems("stripe"),
+            *self._payment_problems("paddle"),
+        ]
         if len(self.secret_key) < _MIN_SECRET_LENGTH:
             problems.append(f"SECRET_KEY is shorter than {_MIN_SECRET_LENGTH} characters")
         if self.admin_token and not _ADMIN_TOKEN.fullmatch(self.admin_token):
@@ -114,7 +147,8 @@ class Config:
         return [
             f"{name.upper()} starts with none of {', '.join(f'{one}://' for one in schemes)}"
             for name, schemes in _SCHEMES.items()
-            if urlsplit(getattr(self, name)).scheme not in schemes
+            if (address := getattr(self, name)) or name not in _OPTIONAL
+            if urlsplit(address).scheme not in schemes
         ]
 
     def _number_problems(self) -> list[str]:
@@ -129,6 +163,21 @@ class Config:
             for name in sorted(at_least_zero)
             if getattr(self, name) < 0
         ]
+
+    def _payment_problems(self, provider: str) -> list[str]:
+        """A provider that takes money needs a secret, or its events could not be believed."""
+        names = [one.name for one in fields(self) if one.name.startswith(f"{provider}_")]
+        secret = f"{provider}_webhook_secret"
+        problems = [
+            f"{name.upper()} is no https:// address"
+            for name in names
+            if name.endswith("_link")
+            and getattr(self, name)
+            and urlsplit(getattr(self, name)).scheme != "https"
+        ]
+        if any(getattr(self, name) for name in names) and not getattr(self, secret).strip():
+            problems.append(f"{secret.upper()} is needed by the other {provider.upper()}_ settings")
+        return problems
 
 
 _KINDS: Final[Mapping[object, type[str] | type[int] | type[float]]] = {

@@ -11,6 +11,7 @@ from sqlalchemy.types import BigInteger
 
 from service.models.base import Base, new_id, utc_now
 
+STRIPE, PADDLE = PROVIDERS = ("stripe", "paddle")  # those that send events
 CREDIT, SUBSCRIPTION = PAYMENT_KINDS = ("credit", "subscription")
 
 
