@@ -12,11 +12,13 @@ from service.config import Config
 from service.db import init_sessions, make_engine, make_sessions
 from service.errors import API_PREFIX, register_error_handlers
 from service.extensions import api, init_extensions
+from service.forgery import refuse_forgeries
 from service.headers import add_security_headers
 from service.logs import configure_logging
 from service.pages import health, public, reports
 from service.reports.html import register_filters
 from service.request_log import follow_requests
+from service.sessions import init_web_sessions
 
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 _SECURITY_SCHEMES: Final = {
@@ -37,6 +39,8 @@ def create_app(config: Config | None = None) -> Flask:
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
     follow_requests(app)
     add_security_headers(app)
+    init_web_sessions(app, config)
+    refuse_forgeries(app)
     init_sessions(app, make_sessions(make_engine(config)))
     init_extensions(app, config)
     health.init_health(app, config)

@@ -2,16 +2,18 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar, cast
 
 from flask import current_app, g, request
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service import tokens
 from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
+from service.extensions import client_address
 from service.models.base import utc_now
 from service.models.credentials import (
     Credential,
@@ -21,6 +23,7 @@ from service.models.credentials import (
     find_read_token,
     touch,
 )
+from service.sessions import find_web_session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +35,8 @@ SCOPES: Final = (READ_AUDITS, READ_FINDINGS)
 # A credential's last use is written at most this often, so that no request pays for a write.
 _TOUCH_INTERVAL: Final = timedelta(minutes=5)
 _REALM: Final = 'Bearer realm="tallystick"'
+_SESSION_REALM: Final = 'Session realm="tallystick"'
+EMAIL_HEADER: Final = "x-user-email"
 _WANTED: Final = {
     tokens.Kind.INGEST_KEY: "an ingest key",
     tokens.Kind.READ_TOKEN: "a read token",
@@ -46,6 +51,7 @@ class Caller:
     credential_id: str
     has_active_subscription: bool = False
     scopes: Sequence[str] = ()
+    email: str = field(default="", repr=False)  # of a signed-in person
 
 
 def current_caller() -> Caller:
@@ -55,6 +61,49 @@ def current_caller() -> Caller:
 def credential_id() -> str:
     """What limits count by. Only asked where a credential has been checked."""
     return current_caller().credential_id
+
+
+def limit_by_caller() -> str:
+    """What limits count by where a session may come: the person, or else the address."""
+    try:
+        known = find_web_session()
+    except SQLAlchemyError:
+        # Raised here, it would pass for a limiter that broke. It is raised again to who needs the
+        # session.
+        known = None
+    return f"user:{known.account_id}" if known else client_address()
+
+
+def require_login(view: Callable[P, R]) -> Callable[P, R]:
+    """Admit signed-in browsers only."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        known = find_web_session()
+        if known is None:
+            raise UnauthorizedError("Sign in first.", {"WWW-Authenticate": _SESSION_REALM})
+        _check_email(known.email)
+        g.caller = Caller(
+            account_id=known.account_id,
+            credential_id=known.id,
+            has_active_subscription=known.has_active_subscription,
+            email=known.email,
+        )
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def _check_email(email: str) -> None:
+    """A client may say whom it takes itself for. That admits nobody, but a mistake is refused."""
+    claimed = request.headers.get(EMAIL_HEADER)
+    if claimed is None:
+        return
+    if not secrets.compare_digest(claimed.strip().lower().encode(), email.encode()):
+        raise UnauthorizedError(
+            f"The session is not that of the account in {EMAIL_HEADER}.",
+            {"WWW-Authenticate": _SESSION_REALM},
+        )
 
 
 def require_key(view: Callable[P, R]) -> Callable[P, R]:

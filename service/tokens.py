@@ -5,6 +5,7 @@ refused without a query and secret scanners can find leaked ones. Only hashes ar
 """
 
 import hashlib
+import hmac
 import re
 import secrets
 import zlib
@@ -31,12 +32,32 @@ class Kind(StrEnum):
 
     INGEST_KEY = "ik_"
     READ_TOKEN = "rt_"  # noqa: S105 - the prefix is public
+    MAGIC_LINK = "ml_"
+    WEB_SESSION = "ws_"
 
 
 def mint(kind: Kind) -> str:
     """A fresh secret of that kind, to be shown once."""
     random = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
     return f"{kind}{random}{_checksum(random)}"
+
+
+def mint_hashed(kind: Kind) -> tuple[str, bytes]:
+    """A fresh secret of that kind, and what of it may be stored."""
+    secret = mint(kind)
+    return secret, _hash(secret)
+
+
+def derive(kind: Kind, secret_key: str, row_id: str) -> tuple[str, bytes]:
+    """The one secret of that kind that belongs to a row, and what of it may be stored.
+
+    Whoever has the service's own secret can make it again, so that it need not be kept until a job
+    mails it.
+    """
+    digest = hmac.new(secret_key.encode(), f"{kind}{row_id}".encode(), hashlib.sha256).digest()
+    random = _base62(int.from_bytes(digest), _RANDOM_LENGTH)
+    secret = f"{kind}{random}{_checksum(random)}"
+    return secret, _hash(secret)
 
 
 def find_hash(kind: Kind, secret: str) -> bytes | None:
@@ -46,7 +67,7 @@ def find_hash(kind: Kind, secret: str) -> bytes | None:
         return None
     if not secrets.compare_digest(_checksum(match[2]), match[3]):
         return None
-    return hashlib.sha256(match[2].encode()).digest()
+    return _hash(secret)
 
 
 def shown_prefix(secret: str) -> str:
@@ -86,10 +107,20 @@ def _is_canonical(token: str) -> bool:
     return base64_encode(base64_decode(signature)) == signature
 
 
+def _hash(secret: str) -> bytes:
+    """The hash of a well-formed secret's random part."""
+    random = secret.partition("_")[2][:_RANDOM_LENGTH]
+    return hashlib.sha256(random.encode()).digest()
+
+
 def _checksum(random: str) -> str:
-    value = zlib.crc32(random.encode())
+    return _base62(zlib.crc32(random.encode()), _CHECKSUM_LENGTH)
+
+
+def _base62(value: int, length: int) -> str:
+    """The last so many digits of a number."""
     digits = []
-    for _ in range(_CHECKSUM_LENGTH):
+    for _ in range(length):
         value, digit = divmod(value, len(_ALPHABET))
         digits.append(_ALPHABET[digit])
     return "".join(reversed(digits))

@@ -34,7 +34,7 @@ class IngestKey(Base):
     @classmethod
     def minted(cls, account_id: str, *, label: str = "") -> tuple[Self, str]:
         """A new row and the secret that it remembers only as a hash."""
-        secret, secret_hash = _mint(tokens.Kind.INGEST_KEY)
+        secret, secret_hash = tokens.mint_hashed(tokens.Kind.INGEST_KEY)
         prefix = tokens.shown_prefix(secret)
         row = cls(account_id=account_id, prefix=prefix, secret_hash=secret_hash, label=label)
         return row, secret
@@ -61,7 +61,7 @@ class ReadToken(Base):
     @classmethod
     def minted(cls, account_id: str, *, scopes: Sequence[str], label: str = "") -> tuple[Self, str]:
         """A new row and the secret that it remembers only as a hash."""
-        secret, secret_hash = _mint(tokens.Kind.READ_TOKEN)
+        secret, secret_hash = tokens.mint_hashed(tokens.Kind.READ_TOKEN)
         row = cls(
             account_id=account_id,
             prefix=tokens.shown_prefix(secret),
@@ -107,10 +107,3 @@ def touch(
 ) -> None:
     """Note when a credential was last used; harmless if it was revoked meanwhile."""
     session.execute(update(table).where(table.id == row_id).values(last_used_at=now))
-
-
-def _mint(kind: tokens.Kind) -> tuple[str, bytes]:
-    secret = tokens.mint(kind)
-    secret_hash = tokens.find_hash(kind, secret)
-    assert secret_hash is not None, "a minted secret is well-formed"  # noqa: S101 - an invariant
-    return secret, secret_hash

@@ -1,12 +1,15 @@
 """Magic links and the web sessions that they lead to: hashes only, as of every secret."""
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Self
 
-from sqlalchemy import ForeignKey, Index
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import ForeignKey, Index, delete, select, update
+from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
 
-from service.models.accounts import Account
+from service import tokens
+from service.models.accounts import Account, has_active_subscription
 from service.models.base import Base, new_id, utc_now
 
 
@@ -41,3 +44,73 @@ class WebSession(Base):
     expires_at: Mapped[datetime] = mapped_column(index=True)
 
     account: Mapped[Account] = relationship(lazy="joined")
+
+    @classmethod
+    def minted(cls, account_id: str, *, days: int, user_agent: str = "") -> tuple[Self, str]:
+        """A new row and the secret that it remembers only as a hash."""
+        secret, secret_hash = tokens.mint_hashed(tokens.Kind.WEB_SESSION)
+        row = cls(
+            account_id=account_id,
+            secret_hash=secret_hash,
+            user_agent=user_agent,
+            expires_at=utc_now() + timedelta(days=days),
+        )
+        return row, secret
+
+
+class KnownSession(NamedTuple):
+    """What a request needs to know of the session that it came with."""
+
+    id: str
+    account_id: str
+    secret_hash: bytes
+    last_seen_at: datetime
+    email: str
+    has_active_subscription: bool
+
+
+def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
+    """The session, if it is neither over nor forgotten, and whose it is, in one query."""
+    now = utc_now()
+    columns = (
+        WebSession.id,
+        WebSession.account_id,
+        WebSession.secret_hash,
+        WebSession.last_seen_at,
+        Account.email,
+        has_active_subscription(WebSession.account_id),
+    )
+    live = (WebSession.expires_at > now, WebSession.last_seen_at > now - timedelta(days=idle_days))
+    query = select(*columns).join(Account, Account.id == WebSession.account_id)
+    row = session.execute(query.where(WebSession.secret_hash == secret_hash, *live)).one_or_none()
+    return None if row is None else KnownSession(*row)
+
+
+def note_seen(session: Session, session_id: str, now: datetime) -> None:
+    """Note when a session was last used; harmless if it was revoked meanwhile."""
+    session.execute(update(WebSession).where(WebSession.id == session_id).values(last_seen_at=now))
+
+
+def list_sessions(session: Session, account_id: str, idle_days: int) -> Sequence[WebSession]:
+    """The account's live sessions, the latest used first."""
+    now = utc_now()
+    live = (WebSession.expires_at > now, WebSession.last_seen_at > now - timedelta(days=idle_days))
+    query = select(WebSession).where(WebSession.account_id == account_id, *live)
+    return session.scalars(query.order_by(WebSession.last_seen_at.desc(), WebSession.id)).all()
+
+
+def end_session(session: Session, account_id: str, session_id: str) -> bool:
+    """Sign one browser of the account out; false where it has no such session."""
+    mine = (WebSession.account_id == account_id, WebSession.id == session_id)
+    ended = session.scalars(delete(WebSession).where(*mine).returning(WebSession.id)).all()
+    return bool(ended)
+
+
+def end_other_sessions(session: Session, account_id: str, kept_id: str) -> None:
+    others = (WebSession.account_id == account_id, WebSession.id != kept_id)
+    session.execute(delete(WebSession).where(*others))
+
+
+def end_presented_session(session: Session, secret_hash: bytes) -> None:
+    """Sign out the browser that shows this session's secret."""
+    session.execute(delete(WebSession).where(WebSession.secret_hash == secret_hash))

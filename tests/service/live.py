@@ -14,9 +14,8 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db import make_sessions, migrate
-from tests.service.scenes import Tenant, add_tenant
+from tests.service.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
 
-SECRET_KEY = "a secret key for live tests, 32 or more"
 _ROOT = Path(__file__).parents[2]
 
 
@@ -34,6 +33,10 @@ class LiveService:
 
     def add_tenant(self, status: str | None = "active") -> Tenant:
         return add_tenant(self.sessions, status=status)
+
+    def sign_in(self, email: str) -> dict[str, str]:
+        """The headers of a signed-in browser."""
+        return sign_in(self.sessions, email)
 
     def blob_names(self) -> set[str]:
         return {path.name for path in self.blobs.rglob("*") if path.is_file()}

@@ -4,14 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from flask import Flask
+from flask.sessions import SecureCookieSessionInterface
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.auth import SCOPES
-from service.models import Account, IngestKey, ReadToken, Subscription
+from service.models import Account, IngestKey, ReadToken, Subscription, WebSession
+from service.models.accounts import find_account
+from service.sessions import COOKIE_NAME, SECRET_FIELD
 
 INGEST = "/api/v1/ingest"
 AUDITS = "/api/v1/audits"
+SECRET_KEY = "a secret key for tests, 32 or longer"  # of every application in tests/service
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,31 @@ class Tenant:
     @property
     def reads(self) -> dict[str, str]:
         return bearer(self.token)
+
+
+def sign_in(
+    sessions: "sessionmaker[Session]", email: str, secret_key: str = SECRET_KEY
+) -> dict[str, str]:
+    """The headers of a browser that is signed in with this address; a new one has an account."""
+    with sessions() as session:
+        account = find_account(session, email)
+        if account is None:
+            account = Account(email=email.lower())
+            session.add(account)
+            session.flush()
+        row, secret = WebSession.minted(account.id, days=30)
+        session.add(row)
+        session.commit()
+    return {"Cookie": f"{COOKIE_NAME}={signed_cookie({SECRET_FIELD: secret}, secret_key)}"}
+
+
+def signed_cookie(content: dict[str, object], secret_key: str = SECRET_KEY) -> str:
+    """The value of a session cookie as the service itself would sign it."""
+    signing = Flask("signing")
+    signing.secret_key = secret_key
+    serializer = SecureCookieSessionInterface().get_signing_serializer(signing)
+    assert serializer is not None
+    return str(serializer.dumps({"_permanent": True, **content}))
 
 
 def bearer(secret: str) -> dict[str, str]:

@@ -1,0 +1,81 @@
+"""Cross-site request forgery: what a browser may be made to send from another site's page.
+
+A request that could change something is refused where the browser says that another site made it.
+HTML forms carry a token besides.
+"""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from flask import Flask, request
+from flask_wtf.csrf import CSRFProtect, validate_csrf
+from wtforms import ValidationError
+
+from service.errors import ForbiddenError, is_api_path
+from service.extensions import current_config
+from service.sessions import COOKIE_NAME
+
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+# Its credential is a header of its own, which no other site can make a browser send.
+_ADMIN: Final = "/admin"
+_AUTH: Final = "/auth/"
+_TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
+
+_csrf: Final = CSRFProtect()
+
+
+def refuse_forgeries(app: Flask) -> None:
+    """Check every request that could change something, before anything else looks at it."""
+    app.config.update(
+        WTF_CSRF_CHECK_DEFAULT=False,  # `_check` decides which requests need a token
+        WTF_CSRF_FIELD_NAME=_TOKEN_FIELD,
+        WTF_CSRF_TIME_LIMIT=None,  # as long as the session that it belongs to
+    )
+    _csrf.init_app(app)
+    app.before_request(_check)
+
+
+def _check() -> None:
+    if request.method in _SAFE_METHODS or request.url_rule is None:
+        return
+    rule, has_session = request.url_rule.rule, COOKIE_NAME in request.cookies
+    if rule == _ADMIN or rule.startswith(f"{_ADMIN}/"):
+        return
+    if has_session or not is_api_path(rule):
+        _check_origin()
+    if _needs_token(rule, has_session):
+        _check_token()
+
+
+def _needs_token(rule: str, has_session: bool) -> bool:
+    """Pages always do. Sign-in also serves programs, which have no form to take a token from."""
+    if is_api_path(rule):
+        return False
+    if rule.startswith(_AUTH):
+        return has_session and request.mimetype in _FORM_TYPES
+    return True
+
+
+def _check_origin() -> None:
+    """Refuse what another site made a browser send; who sends neither header is no browser."""
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    is_own_site = site in (None, "same-origin", "none")
+    # A page that tells nobody where it stands sends `null`; the other header then speaks for it.
+    is_own_origin = origin is None or origin in _own_origins() or (origin == "null" and bool(site))
+    if not (is_own_site and is_own_origin):
+        raise ForbiddenError("This request came from another site's page.")
+
+
+def _own_origins() -> tuple[str, str]:
+    base = urlsplit(current_config().base_url)
+    return f"{base.scheme}://{base.netloc}", request.host_url.rstrip("/")
+
+
+def _check_token() -> None:
+    try:
+        validate_csrf(request.form.get(_TOKEN_FIELD))
+    except ValidationError as error:
+        raise ForbiddenError(
+            "This form is out of date. Go back, load its page again and send it once more."
+        ) from error
