@@ -64,13 +64,23 @@ _log = get_logger(__name__)
 
 
 class ServiceError(Exception):
-    """Base of everything the service raises on purpose: a status, a safe message, headers."""
+    """Base of everything the service raises on purpose: a status, a safe message, headers.
+
+    `details` stand in the envelope beside code, message and request id.
+    """
 
     status: ClassVar[int] = 500
 
-    def __init__(self, message: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        headers: Mapping[str, str] | None = None,
+        *,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
         self.message = message or MESSAGES.get(self.status, MESSAGES[500])
         self.headers = dict(headers or {})
+        self.details = dict(details or {})
         super().__init__(self.message)
 
 
@@ -143,15 +153,22 @@ def message_for(status: int) -> str:
     return MESSAGES.get(status) or MESSAGES[400 if status < 500 else 500]
 
 
-def envelope(status: int, message: str, request_id: str) -> dict[str, dict[str, str]]:
+def envelope(
+    status: int, message: str, request_id: str, details: Mapping[str, Any] | None = None
+) -> dict[str, dict[str, Any]]:
     error = {"code": code_for(status), "message": message, "request_id": request_id}
-    return {"error": error}
+    return {"error": {**error, **(details or {})}}
 
 
-def error_response(status: int, message: str, headers: Mapping[str, str]) -> Response:
+def error_response(
+    status: int,
+    message: str,
+    headers: Mapping[str, str],
+    details: Mapping[str, Any] | None = None,
+) -> Response:
     """The envelope under the API's prefix, an HTML page everywhere else."""
     if is_api_path(request.path):
-        response = jsonify(envelope(status, message, g.request_id))
+        response = jsonify(envelope(status, message, g.request_id, details))
     else:
         title = HTTPStatus(status).phrase
         page = render_template("pages/error.html", status=status, title=title, message=message)
@@ -162,7 +179,7 @@ def error_response(status: int, message: str, headers: Mapping[str, str]) -> Res
 
 
 def _on_service_error(error: ServiceError) -> Response:
-    return error_response(error.status, error.message, error.headers)
+    return error_response(error.status, error.message, error.headers, error.details)
 
 
 def _on_detector_error(error: DetectorError) -> Response:

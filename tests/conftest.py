@@ -1,4 +1,7 @@
-"""The servers that tests run against: real ones, one set a test process, migrated once."""
+"""The servers that tests run against: real ones, one set a test process, migrated once.
+
+And what is told at the end: the table of promises, and what could not run.
+"""
 
 import os
 import shutil
@@ -10,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from service.embedded import EmbeddedServers
+from tests.worker.promises import Note
+
+_promises: list[tuple[str, int, int]] = []
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +64,17 @@ def private_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture
+def note() -> Note:
+    """Add a line to the table, and fail where the promise was broken."""
+
+    def write(promise: str, tries: int, losses: int) -> None:
+        _promises.append((promise, tries, losses))
+        assert losses == 0, f"{promise}: {losses} of {tries}"
+
+    return write
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where everything can be installed, a test that was left out is a failure."""
@@ -68,13 +85,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say which parts could not run here, and why."""
+    """Print the table of promises, and say which parts could not run here, and why."""
+    if _promises:
+        _print_promises(terminalreporter)
     left_out = _left_out(config)
     terminalreporter.section("left out")
     for reason, count in left_out.most_common():
         terminalreporter.write_line(f"{count} x {reason}")
     if not left_out:
         terminalreporter.write_line("nothing")
+
+
+def _print_promises(terminalreporter: pytest.TerminalReporter) -> None:
+    width = max(len(promise) for promise, _, _ in _promises)
+    terminalreporter.section("promises under stress")
+    terminalreporter.write_line(f"{'promise':<{width}}  {'tries':>7}  {'losses':>6}")
+    for promise, tries, losses in _promises:
+        terminalreporter.write_line(f"{promise:<{width}}  {tries:>7}  {losses:>6}")
 
 
 def _left_out(config: pytest.Config) -> Counter[str]:

@@ -13,6 +13,7 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, Connection, Row, Update, and_, func, or_, select, update
 
 from service.models.audits import DONE, FAILED, PROCESSING, QUEUED, Audit
+from service.models.credits import give_back_credit
 
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
 _UNFINISHED: Final = Audit.status.in_((QUEUED, PROCESSING))
@@ -23,7 +24,8 @@ _EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func
 class Claim:
     """The right to run one audit: its `start` counts from 1, its `token` proves the right.
 
-    `start_of_run` counts from 1 again at each rerun; it alone is bounded.
+    `start_of_run` counts from 1 again at each rerun and leaves out what was handed back; it alone
+    is bounded.
     """
 
     audit_id: str
@@ -101,7 +103,11 @@ def is_finished(connection: Connection, audit_id: str, frame_key: str) -> bool:
 
 
 def fail_audit(connection: Connection, claim: Claim, error: str) -> bool:
-    return _update(connection, _held(claim).values(_failed(error)))
+    """End the audit with a reason and give its credit back; false where it is another's by now."""
+    has_failed = _update(connection, _held(claim).values(_failed(error)))
+    if has_failed:
+        give_back_credit(connection, claim.audit_id)
+    return has_failed
 
 
 def give_back(connection: Connection, claim: Claim) -> bool:
@@ -109,8 +115,21 @@ def give_back(connection: Connection, claim: Claim) -> bool:
     return _update(connection, _held(claim).values(status=QUEUED, **_NO_LEASE))
 
 
+def hand_back(connection: Connection, claim: Claim) -> str | None:
+    """Queue the audit again for another worker, as if this start had never been.
+
+    Returns the audit's source; None where it is no longer this claim's.
+    """
+    uncounted = Audit.starts_before_rerun + 1  # `starts` itself names frames, so it never falls
+    queued = {"status": QUEUED, "starts_before_rerun": uncounted, "valid_pct": None, **_NO_LEASE}
+    return connection.scalar(_held(claim).values(queued).returning(Audit.source))
+
+
 def fail_exhausted(connection: Connection, max_starts: int) -> Sequence[str]:
-    """End the audits that nobody runs and nobody may start again; returns their ids."""
+    """End the audits that nobody runs and nobody may start again; returns their ids.
+
+    Their credits come back.
+    """
     nobody_runs = or_(Audit.status == QUEUED, _EXPIRED)
     statement = (
         update(Audit)
@@ -118,7 +137,10 @@ def fail_exhausted(connection: Connection, max_starts: int) -> Sequence[str]:
         .values(_failed(gave_up_message(max_starts)))
         .returning(Audit.id)
     )
-    return connection.scalars(statement).all()
+    failed = connection.scalars(statement).all()
+    for audit_id in failed:
+        give_back_credit(connection, audit_id)
+    return failed
 
 
 def requeue_expired(connection: Connection) -> Sequence[str]:
@@ -158,7 +180,7 @@ _PAGE: Final = 1_000
 
 
 def _starts_of_run() -> ColumnElement[int]:
-    """A rerun may be started as often as the first run; all starts together name the frames."""
+    """The starts that count: a rerun may be started as often as the first run."""
     return Audit.starts - Audit.starts_before_rerun
 
 

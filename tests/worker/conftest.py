@@ -1,4 +1,4 @@
-"""One running service for the tests of this folder, mended after each, and the stress table."""
+"""One running service for the tests of this folder, mended after each."""
 
 import shutil
 import tempfile
@@ -16,14 +16,11 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
 from service.models import Account, Audit
-from tests.worker.promises import Note
 from tests.worker.system import System
 from tests.worker.traffic import RECORDS, batch
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
 SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}
-
-_results: list[tuple[str, int, int]] = []
 
 
 @contextmanager
@@ -115,24 +112,3 @@ def new_audit(engine: Engine, blobs: BlobStore) -> Callable[[], str]:
             return audit.id
 
     return make
-
-
-@pytest.fixture
-def note() -> Note:
-    """Add a line to the table, and fail where the promise was broken."""
-
-    def write(promise: str, tries: int, losses: int) -> None:
-        _results.append((promise, tries, losses))
-        assert losses == 0, f"{promise}: {losses} of {tries}"
-
-    return write
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not _results:
-        return
-    width = max(len(promise) for promise, _, _ in _results)
-    terminalreporter.section("promises under stress")
-    terminalreporter.write_line(f"{'promise':<{width}}  {'tries':>7}  {'losses':>6}")
-    for promise, tries, losses in _results:
-        terminalreporter.write_line(f"{promise:<{width}}  {tries:>7}  {losses:>6}")
