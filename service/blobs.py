@@ -8,11 +8,11 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile, TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _KEY: Final = re.compile(r"[a-z]+/[A-Za-z0-9_-]+\.[a-z0-9]+")
 _TEMPORARY_PREFIX: Final = ".put-"
 _IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
+_S3_PARTS_AT_ONCE: Final = 2  # each of some 5 MB in memory
+# Where the system has none, a file gets its temporary name at once.
+_UNNAMED: Final = getattr(os, "O_TMPFILE", None)
 
 
 class BlobError(OSError):
@@ -47,8 +50,16 @@ class BlobStore(ABC):
         raise ValueError("a storage address starts with file:// or s3://")
 
     @abstractmethod
+    def writer(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """A file whose bytes become the blob when the block ends, and are gone if it raises.
+
+        Once the block has ended they outlive a crash of the process or machine.
+        """
+
     def put(self, key: str, data: bytes) -> None:
-        """Store the bytes; once this returns they outlive a crash of the process or machine."""
+        """Store the bytes as `writer` does."""
+        with self.writer(key) as file:
+            file.write(data)
 
     @abstractmethod
     def open(self, key: str) -> BinaryIO:
@@ -85,11 +96,16 @@ class FileBlobs(BlobStore):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def put(self, key: str, data: bytes) -> None:
+    @contextmanager
+    def writer(self, key: str) -> Iterator[BinaryIO]:
         path = self._path(key)
         temporary = path.with_name(f"{_TEMPORARY_PREFIX}{uuid4().hex}")
         try:
-            self._write(temporary, data)
+            with self._create(temporary) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                _give_name(file, temporary)
             temporary.rename(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -137,18 +153,13 @@ class FileBlobs(BlobStore):
     def _path(self, key: str) -> Path:
         return self._folder / _checked(key)
 
-    def _write(self, path: Path, data: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    def _create(self, temporary: Path) -> BinaryIO:
+        """A file of this name or, where the system can, of none: then SIGKILL leaves nothing."""
         try:
-            descriptor = os.open(path, flags, 0o600)
+            return _open_new(temporary)
         except FileNotFoundError:
-            self._make_folder(path.parent)
-            descriptor = os.open(path, flags, 0o600)
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            remaining = memoryview(data)
-            while remaining:
-                remaining = remaining[file.write(remaining) :]
-            os.fsync(file.fileno())
+            self._make_folder(temporary.parent)
+            return _open_new(temporary)
 
     def _make_folder(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -160,6 +171,14 @@ class S3Blobs(BlobStore):
 
     def __init__(self, storage_url: str) -> None:
         self._url = storage_url
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[BinaryIO]:
+        with TemporaryFile() as file:
+            yield cast(BinaryIO, file)
+            file.seek(0)
+            with _as_blob_errors(key):
+                self._store.put(_checked(key), file, max_concurrency=_S3_PARTS_AT_ONCE)
 
     def put(self, key: str, data: bytes) -> None:
         with _as_blob_errors(key):
@@ -214,6 +233,27 @@ def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise ValueError("a blob's key is folder/name.ending, of letters, digits, - and _")
     return key
+
+
+def _open_new(temporary: Path) -> BinaryIO:
+    if _UNNAMED is not None:
+        # Not every file system has files without a name; all of them say so in their own way.
+        with suppress(OSError):
+            return os.fdopen(os.open(temporary.parent, _UNNAMED | os.O_WRONLY, 0o600), "wb")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    return os.fdopen(os.open(temporary, flags, 0o600), "wb")
+
+
+def _give_name(file: BinaryIO, path: Path) -> None:
+    """Name a file that has no name yet."""
+    if os.fstat(file.fileno()).st_nlink:
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # With a folder given, the link is to the file and not to the entry that stands for it.
+        os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _sync_folder(folder: Path) -> None:

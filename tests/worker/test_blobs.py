@@ -1,6 +1,9 @@
 """Blobs on files, and the same promises of the S3 store over a store in memory."""
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,24 @@ def test_a_second_put_replaces_the_first(blobs: BlobStore) -> None:
     blobs.put(KEY, b"one")
     blobs.put(KEY, b"two" * 1_000_000)
     assert blobs.get(KEY) == b"two" * 1_000_000
+
+
+def test_it_can_be_written_in_pieces(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"before")
+    with blobs.writer(KEY) as file:
+        file.write(b"one")
+        file.write(b"two" * 4_000_000)
+        assert blobs.get(KEY) == b"before"
+    assert blobs.get(KEY) == b"one" + b"two" * 4_000_000
+
+
+def test_a_writer_whose_block_fails_leaves_what_was_there(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"before")
+    with pytest.raises(ZeroDivisionError), blobs.writer(KEY) as file:
+        file.write(b"one" * 1_000_000)
+        raise ZeroDivisionError
+    assert blobs.get(KEY) == b"before"
+    assert list(blobs.list_old("raw", -60)) == [KEY]
 
 
 def test_it_can_be_read_in_pieces(blobs: BlobStore) -> None:
@@ -83,6 +104,8 @@ def test_a_key_of_any_other_shape_is_refused(blobs: BlobStore, key: str) -> None
     for use in (blobs.open, blobs.delete, blobs.exists):
         with pytest.raises(ValueError, match="a blob's key"):
             use(key)
+    with pytest.raises(ValueError, match="a blob's key"), blobs.writer(key):
+        pass
     with pytest.raises(ValueError, match="a blob's key"):
         blobs.put(key, b"")
 
@@ -104,6 +127,42 @@ def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:
     assert (tmp_path / KEY).parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_files_have_a_name_at_once_where_the_system_has_none_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.blobs._UNNAMED", None)
+    blobs = BlobStore.from_url(tmp_path.as_uri())
+    with blobs.writer(KEY) as file:
+        file.write(b"one")
+        assert len(list((tmp_path / "raw").iterdir())) == 1
+    assert _files(tmp_path) == [tmp_path / KEY]
+    with pytest.raises(ZeroDivisionError), blobs.writer(KEY):
+        raise ZeroDivisionError
+    assert _files(tmp_path) == [tmp_path / KEY]
+
+
+KILLED = """
+import os, signal, sys
+from service.blobs import BlobStore
+with BlobStore.from_url(sys.argv[1]).writer("raw/x.jsonl") as file:
+    file.write(b"x" * 5_000_000)
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name are Linux's")
+def test_a_writer_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, tmp_path.as_uri()]
+    killed = subprocess.run(command, check=False, cwd=Path(__file__).parents[2])
+    assert killed.returncode == -signal.SIGKILL
+    assert _files(tmp_path) == []
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def test_a_put_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_descriptor: int) -> None:
         raise OSError("the disk is full")
@@ -112,7 +171,7 @@ def test_a_put_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     blobs = BlobStore.from_url(tmp_path.as_uri())
     with pytest.raises(OSError, match="full"):
         blobs.put(KEY, b"one")
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert _files(tmp_path) == []
 
 
 def test_leftovers_of_a_killed_put_are_removed_when_old(tmp_path: Path) -> None:
