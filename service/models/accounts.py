@@ -74,6 +74,11 @@ def find_account(session: Session, email: str) -> Account | None:
     return session.scalars(select(Account).where(Account.email == email.lower())).one_or_none()
 
 
+def find_subscription(session: Session, provider: str, reference: str) -> Subscription | None:
+    named = (Subscription.provider == provider, Subscription.reference == reference)
+    return session.scalars(select(Subscription).where(*named)).one_or_none()
+
+
 def has_active_subscription(account_id: InstrumentedAttribute[str]) -> Exists:
     """The condition that the account in this column pays for a plan."""
     return exists().where(

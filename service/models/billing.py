@@ -2,17 +2,29 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Numeric, UniqueConstraint, text
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Numeric,
+    UniqueConstraint,
+    func,
+    select,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger
 
 from service.models.base import Base, new_id, utc_now
 
 STRIPE, PADDLE = PROVIDERS = ("stripe", "paddle")  # those that send events
 CREDIT, SUBSCRIPTION = PAYMENT_KINDS = ("credit", "subscription")
+
+# Any number will do, as long as it is always the same one.
+_LEDGER_LOCK: Final = 6_021_447_118_305
 
 
 class Customer(Base):
@@ -99,3 +111,48 @@ class Credit(Base):
     claimed_at: Mapped[datetime | None]
     returned_at: Mapped[datetime | None]  # given back by an audit that failed
     revoked_at: Mapped[datetime | None]  # taken back by a refund
+
+
+def lock_ledger(session: Session) -> None:
+    """Let one transaction at a time look at payments and their owners, and change them.
+
+    Two events that belong together would otherwise miss each other when they come at once, and so
+    would a payment and its payer's first sign-in. Events are few and their transactions short.
+    """
+    session.execute(select(func.pg_advisory_xact_lock(_LEDGER_LOCK)))
+
+
+def add_event(session: Session, event: PaymentEvent) -> bool:
+    """Keep the event; False for one that is kept already.
+
+    Another transaction with the same event is waited for: its commit makes this one the replay,
+    its rollback leaves the event to this one.
+    """
+    columns = ("provider", "event_id", "type", "occurred_at", "payload")
+    row = {name: getattr(event, name) for name in columns}
+    once = insert(PaymentEvent).values(row).on_conflict_do_nothing()
+    return session.scalar(once.returning(PaymentEvent.id)) is not None
+
+
+def find_payment(session: Session, provider: str, reference: str) -> Payment | None:
+    named = (Payment.provider == provider, Payment.reference == reference)
+    return session.scalars(select(Payment).where(*named)).one_or_none()
+
+
+def get_or_add_payment(session: Session, provider: str, reference: str) -> Payment:
+    """The payment's row, made where there is none. Only under the ledger's lock."""
+    payment = find_payment(session, provider, reference)
+    if payment is None:
+        payment = Payment(provider=provider, reference=reference)
+        session.add(payment)
+        session.flush()
+    return payment
+
+
+def get_or_add_customer(session: Session, provider: str, reference: str) -> Customer:
+    """The customer's row, made where there is none. Only under the ledger's lock."""
+    customer = session.get(Customer, (provider, reference))
+    if customer is None:
+        customer = Customer(provider=provider, reference=reference)
+        session.add(customer)
+    return customer

@@ -1,0 +1,45 @@
+"""What was paid for and belongs to nobody yet, because its payer has not signed in."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, and_, exists, or_, select
+from sqlalchemy.orm import Session
+
+from service.models.accounts import Account, Subscription
+from service.models.billing import SUBSCRIPTION, Customer, Payment
+
+
+def list_waiting_payments(session: Session, account: Account) -> Sequence[Payment]:
+    """The payments of nobody that this account's address, or a customer known as its, made."""
+    paid_by_account = or_(Payment.email == account.email, _is_customer_of(account, Payment))
+    query = select(Payment).where(Payment.account_id.is_(None), paid_by_account)
+    return session.scalars(query.order_by(Payment.id)).all()
+
+
+def list_waiting_subscriptions(session: Session, account: Account) -> Sequence[Subscription]:
+    """The subscriptions of nobody that this account, or a customer known as its, bought."""
+    bought = exists().where(
+        Payment.provider == Subscription.provider,
+        Payment.reference == Subscription.reference,
+        Payment.kind == SUBSCRIPTION,
+        Payment.account_id == account.id,
+    )
+    query = select(Subscription).where(
+        Subscription.account_id.is_(None), or_(bought, _is_customer_of(account, Subscription))
+    )
+    return session.scalars(query.order_by(Subscription.id)).all()
+
+
+def _is_customer_of(
+    account: Account, told: type[Payment] | type[Subscription]
+) -> ColumnElement[bool]:
+    return exists().where(
+        and_(
+            Customer.provider == told.provider,
+            Customer.reference == told.customer_reference,
+            or_(
+                Customer.account_id == account.id,
+                and_(Customer.account_id.is_(None), Customer.email == account.email),
+            ),
+        )
+    )

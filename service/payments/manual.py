@@ -1,0 +1,64 @@
+"""Payments that an administrator vouches for: by invoice, in cash, or given away."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlalchemy.orm import Session
+
+from service.models.accounts import Subscription, find_account, find_subscription
+from service.models.base import utc_now
+from service.models.billing import (
+    CREDIT,
+    SUBSCRIPTION,
+    Payment,
+    find_payment,
+    get_or_add_payment,
+    lock_ledger,
+)
+from service.payments.owners import adopt_waiting, settle
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManualPayment:
+    """What was paid, checked by whoever asks. `plan` goes with the kind `subscription` alone."""
+
+    email: str
+    provider: str
+    reference: str
+    amount: Decimal
+    currency: str
+    kind: str = CREDIT
+    plan: str | None = None
+
+
+def mark_paid(session: Session, told: ManualPayment) -> tuple[Payment, bool]:
+    """The payment, and whether it is new: the same provider and reference twice are one payment.
+
+    It is granted as any other: at once, or when its payer first signs in. The caller commits.
+    """
+    lock_ledger(session)
+    known = find_payment(session, told.provider, told.reference)
+    if known is not None and known.paid_at is not None:
+        return known, False
+    payment = get_or_add_payment(session, told.provider, told.reference)
+    payment.email = told.email.strip().lower()
+    payment.kind, payment.plan = told.kind, told.plan
+    payment.amount, payment.currency = told.amount, told.currency
+    payment.paid_at = utc_now()
+    if told.kind == SUBSCRIPTION:
+        _activate(session, told)
+    settle(session, payment)
+    account = find_account(session, payment.email)
+    if account is not None:
+        adopt_waiting(session, account)
+    return payment, True
+
+
+def _activate(session: Session, told: ManualPayment) -> None:
+    """Make the subscription of this reference an active one, as of now."""
+    subscription = find_subscription(session, told.provider, told.reference)
+    if subscription is None:
+        subscription = Subscription(provider=told.provider, reference=told.reference)
+        session.add(subscription)
+    subscription.plan, subscription.status = told.plan, "active"
+    subscription.event_at, subscription.event_rank, subscription.event_id = utc_now(), 0, ""

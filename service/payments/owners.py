@@ -1,0 +1,86 @@
+"""Whose a payment or a subscription is, and what becomes of it once that is known."""
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from service.models.accounts import Account, find_account
+from service.models.billing import (
+    CREDIT,
+    Customer,
+    Payment,
+    get_or_add_customer,
+    lock_ledger,
+)
+from service.models.credits import grant_credit, revoke_credit
+from service.models.waiting import list_waiting_payments, list_waiting_subscriptions
+from service.payments.facts import Payer
+
+
+def adopt_payments(session: Session, account: Account) -> None:
+    """Give the account what waited for its first sign-in. Harmless to repeat; the caller commits.
+
+    The account's row must not be locked FOR UPDATE: an event that holds the ledger waits for it.
+    """
+    session.flush()
+    lock_ledger(session)
+    adopt_waiting(session, account)
+
+
+def adopt_waiting(session: Session, account: Account) -> None:
+    """The same, for a caller that holds the ledger's lock."""
+    for payment in list_waiting_payments(session, account):
+        payment.account_id = account.id
+        settle(session, payment)
+    session.flush()  # a subscription is also found by the payment that bought it
+    for subscription in list_waiting_subscriptions(session, account):
+        subscription.account_id = account.id
+    session.flush()
+
+
+def settle(session: Session, payment: Payment) -> None:
+    """Grant the credit that a payment buys, or take back what was refunded."""
+    session.flush()  # a refund is noted before its credit is asked for; see `give_back_credit`
+    if payment.kind != CREDIT or payment.account_id is None or payment.paid_at is None:
+        return
+    if payment.refunded_at is None:
+        grant_credit(session, payment.account_id, payment.id)
+    else:
+        revoke_credit(session, payment.id)
+
+
+def find_referred(session: Session, payer: Payer) -> Account | None:
+    """The account that our reference names, if it names one."""
+    return session.get(Account, payer.account_id) if payer.account_id else None
+
+
+def note_payer(session: Session, provider: str, payer: Payer, told_at: datetime) -> None:
+    """Remember what is told of a customer, and give whoever this is what has waited for it."""
+    customer = _note_customer(session, provider, payer, told_at)
+    for account in _list_concerned(session, payer, customer):
+        adopt_waiting(session, account)
+
+
+def _note_customer(
+    session: Session, provider: str, payer: Payer, told_at: datetime
+) -> Customer | None:
+    """The customer's row. Of several addresses it has the one that was told last."""
+    if payer.customer_reference is None:
+        return None
+    customer = get_or_add_customer(session, provider, payer.customer_reference)
+    referred = find_referred(session, payer)
+    if customer.account_id is None and referred is not None:
+        customer.account_id = referred.id
+    if payer.email and (customer.email_at is None or customer.email_at <= told_at):
+        customer.email, customer.email_at = payer.email, told_at
+    session.flush()
+    return customer
+
+
+def _list_concerned(session: Session, payer: Payer, customer: Customer | None) -> list[Account]:
+    """The accounts that a payer may be, the surest first."""
+    known = find_referred(session, payer)
+    owner = session.get(Account, customer.account_id) if customer and customer.account_id else None
+    emails = (payer.email, customer.email if customer else None)
+    addressed = (find_account(session, email) for email in emails if email)
+    return [account for account in (known, owner, *addressed) if account is not None]

@@ -1,0 +1,227 @@
+"""Whose a payment is: our reference, else the address; and what waits for a first sign-in."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from service.models import Account, Credit, Payment, Subscription
+from service.models.credits import count_free_credits
+from service.payments import ManualPayment, adopt_payments, mark_paid
+from service.payments.facts import (
+    CustomerTold,
+    Fact,
+    Payer,
+    PaymentRefunded,
+    PaymentTold,
+    SubscriptionTold,
+    VerifiedEvent,
+)
+from service.payments.ledger import record_event
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def tell(session: Session, fact: Fact, *, minute: int = 0, event_id: str = "") -> bool:
+    return record_event(
+        session,
+        VerifiedEvent(
+            provider="stripe",
+            event_id=event_id or f"evt_{minute}_{type(fact).__name__}",
+            type="told",
+            occurred_at=START + timedelta(minutes=minute),
+            payload={},
+            facts=(fact,),
+        ),
+    )
+
+
+def sign_up(session: Session, email: str = "payer@example.org") -> Account:
+    account = Account(email=email)
+    session.add(account)
+    adopt_payments(session, account)
+    return account
+
+
+def paid(reference: str = "pi_1", **payer: str) -> PaymentTold:
+    return PaymentTold(reference=reference, kind="credit", payer=Payer(**payer))
+
+
+def subscribed(reference: str = "sub_1", **payer: str) -> SubscriptionTold:
+    told = Payer(customer_reference="cus_1", **payer)
+    return SubscriptionTold(reference=reference, payer=told, plan="pro", status="active", rank=0)
+
+
+def test_a_payment_with_our_reference_is_the_accounts_whatever_its_address(
+    db_session: Session,
+) -> None:
+    referred, addressed = sign_up(db_session, "a@example.org"), sign_up(db_session, "b@example.org")
+    tell(db_session, paid(account_id=referred.id, email=addressed.email))
+    assert count_free_credits(db_session, referred.id) == 1
+    assert count_free_credits(db_session, addressed.id) == 0
+
+
+def test_a_reference_that_names_no_account_leaves_the_address_to_decide(
+    db_session: Session,
+) -> None:
+    account = sign_up(db_session)
+    tell(db_session, paid(account_id="0" * 32, email=account.email))
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_a_payment_of_an_unknown_address_is_granted_once_at_the_first_sign_in(
+    db_session: Session,
+) -> None:
+    tell(db_session, paid(email="payer@example.org"))
+    account = sign_up(db_session)
+    adopt_payments(db_session, account)
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_the_address_of_another_grants_nothing(db_session: Session) -> None:
+    tell(db_session, paid(email="payer@example.org", customer_reference="cus_1"))
+    assert count_free_credits(db_session, sign_up(db_session, "other@example.org").id) == 0
+
+
+@pytest.mark.parametrize("is_known_first", [True, False])
+def test_a_customers_address_is_enough_in_either_order(
+    db_session: Session, is_known_first: bool
+) -> None:
+    account = sign_up(db_session)
+    customer = CustomerTold(payer=Payer(customer_reference="cus_1", email=account.email))
+    facts: list[Fact] = [customer, paid(customer_reference="cus_1"), subscribed()]
+    for minute, fact in enumerate(facts if is_known_first else reversed(facts)):
+        tell(db_session, fact, minute=minute)
+    db_session.expire_all()
+    assert count_free_credits(db_session, account.id) == 1
+    assert account.plan == "pro"
+
+
+def test_of_two_addresses_of_a_customer_the_one_told_last_counts(db_session: Session) -> None:
+    older, newer = (
+        sign_up(db_session, "older@example.org"),
+        sign_up(db_session, "newer@example.org"),
+    )
+    for minute, account in ((5, newer), (1, older)):
+        payer = Payer(customer_reference="cus_1", email=account.email)
+        tell(db_session, CustomerTold(payer=payer), minute=minute)
+    tell(db_session, paid(customer_reference="cus_1"))
+    assert count_free_credits(db_session, newer.id) == 1
+    assert count_free_credits(db_session, older.id) == 0
+
+
+@pytest.mark.parametrize("is_bought_first", [True, False])
+def test_the_checkout_tells_whose_its_subscription_is(
+    db_session: Session, is_bought_first: bool
+) -> None:
+    account = sign_up(db_session, "another-address@example.org")
+    checkout = PaymentTold(
+        reference="sub_1", kind="subscription", payer=Payer(account_id=account.id)
+    )
+    facts: list[Fact] = [checkout, subscribed()]
+    for minute, fact in enumerate(facts if is_bought_first else reversed(facts)):
+        tell(db_session, fact, minute=minute)
+    db_session.expire_all()
+    assert account.plan == "pro"
+    assert count_free_credits(db_session, account.id) == 0
+
+
+def test_a_subscription_waits_for_its_payers_first_sign_in(db_session: Session) -> None:
+    tell(
+        db_session,
+        PaymentTold(reference="sub_1", kind="subscription", payer=Payer(email="payer@example.org")),
+    )
+    tell(db_session, subscribed())
+    account = sign_up(db_session)
+    db_session.expire_all()
+    assert account.plan == "pro"
+
+
+@pytest.mark.parametrize("is_paid_first", [True, False])
+def test_a_refund_takes_the_unused_credit_back_in_either_order(
+    db_session: Session, is_paid_first: bool
+) -> None:
+    account = sign_up(db_session)
+    refund = PaymentRefunded(reference="pi_1", payer=Payer())
+    facts: list[Fact] = [paid(email=account.email), refund]
+    for fact in facts if is_paid_first else reversed(facts):
+        tell(db_session, fact)
+    assert count_free_credits(db_session, account.id) == 0
+    adopt_payments(db_session, account)
+    assert count_free_credits(db_session, account.id) == 0
+
+
+def test_a_refund_before_the_first_sign_in_leaves_nothing_to_grant(db_session: Session) -> None:
+    tell(db_session, paid(email="payer@example.org"))
+    tell(db_session, PaymentRefunded(reference="pi_1", payer=Payer()))
+    assert count_free_credits(db_session, sign_up(db_session).id) == 0
+
+
+def test_one_payment_told_by_two_events_is_one_credit(db_session: Session) -> None:
+    account = sign_up(db_session)
+    for minute in range(3):
+        tell(db_session, paid(email=account.email), minute=minute)
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_a_payment_that_is_not_made_yet_grants_nothing_until_it_is(db_session: Session) -> None:
+    account = sign_up(db_session)
+    begun = PaymentTold(
+        reference="pi_1", kind="credit", payer=Payer(account_id=account.id), is_paid=False
+    )
+    tell(db_session, begun)
+    assert count_free_credits(db_session, account.id) == 0
+    tell(db_session, paid(account_id=account.id), minute=1)
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def manual(**fields: object) -> ManualPayment:
+    told = {
+        "email": "Payer@Example.org",
+        "provider": "invoice",
+        "reference": "2026-17",
+        "amount": Decimal(49),
+        "currency": "EUR",
+        **fields,
+    }
+    return ManualPayment(**told)  # type: ignore[arg-type]
+
+
+def test_what_is_marked_as_paid_twice_is_one_credit(db_session: Session) -> None:
+    account = sign_up(db_session)
+    first, is_new = mark_paid(db_session, manual())
+    again, is_new_again = mark_paid(db_session, manual(amount=Decimal(1)))
+    assert (first.id, is_new, is_new_again) == (again.id, True, False)
+    assert again.amount == 49
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_a_gift_waits_for_its_receivers_first_sign_in(db_session: Session) -> None:
+    mark_paid(db_session, manual(provider="comp", amount=Decimal(0)))
+    assert count_free_credits(db_session, sign_up(db_session).id) == 1
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_subscription_that_is_marked_as_paid_is_active(
+    db_session: Session, is_known: bool
+) -> None:
+    account = sign_up(db_session) if is_known else None
+    for _ in range(2):
+        mark_paid(db_session, manual(kind="subscription", plan="team"))
+    account = account or sign_up(db_session)
+    db_session.expire_all()
+    assert account.plan == "team"
+    assert db_session.scalar(select(func.count()).select_from(Subscription)) == 1
+    assert db_session.scalar(select(func.count()).select_from(Payment)) == 1
+    assert db_session.scalar(select(func.count()).select_from(Credit)) == 0
+
+
+def test_a_payment_marked_by_hand_and_told_by_its_provider_is_one_credit(
+    db_session: Session,
+) -> None:
+    account = sign_up(db_session)
+    mark_paid(db_session, manual(provider="stripe", reference="pi_1"))
+    tell(db_session, paid(account_id=account.id))
+    assert count_free_credits(db_session, account.id) == 1
