@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from email.utils import parseaddr
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -132,6 +133,8 @@ class Config:
             problems.append(
                 f"SECRET_KEY_FALLBACKS holds a key of fewer than {_MIN_SECRET_LENGTH} characters"
             )
+        if "@" not in parseaddr(self.mail_from)[1]:
+            problems.append("MAIL_FROM is no email address")
         if self.log_level not in _LOG_LEVELS:
             problems.append(f"LOG_LEVEL is none of {', '.join(_LOG_LEVELS)}")
         if problems:

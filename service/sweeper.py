@@ -15,6 +15,7 @@ from service.config import Config
 from service.db import make_engine
 from service.jobs.queues import AuditQueues, WakeUp
 from service.logs import configure_logging, get_logger
+from service.mail.sweep import sweep_mails
 from service.models.leases import fail_exhausted, list_queued, note_enqueued, requeue_expired
 from service.stray_blobs import StrayBlobs
 
@@ -65,6 +66,7 @@ class Sweeper:
             sent = 0
         if failed or expired or sent:
             _log.info("swept", failed=list(failed), expired=list(expired), enqueued=sent)
+        sweep_mails(connection, self._queues)
         self._stray_blobs.clear_page(connection)
 
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:

@@ -1,7 +1,7 @@
-"""The two queues, and the only kind of job that they carry."""
+"""The queues, and the only two kinds of job that they carry: an audit, and a mail."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Self, cast
 
@@ -17,9 +17,13 @@ from service.logs import get_logger
 from service.models.audits import INGEST, UPLOAD
 
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so that the web loads no dataframe library
+SEND_MAIL: Final = "service.mail.job.send_mail"
 QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads"}
+MAIL_QUEUE: Final = "mail"  # has a worker of its own, so that sign-in never waits for audits
 # An audit takes seconds; one that takes this long hangs. (RQ ends it and the row counts a start.)
 AUDIT_TIMEOUT_SECONDS: Final = 900
+# A mail's lease is longer than this and than what follows it, so that no two send the same.
+MAIL_TIMEOUT_SECONDS: Final = 40
 # What RQ remembers of a job that ended; PostgreSQL knows better, so it is soon forgotten.
 _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
@@ -40,14 +44,14 @@ class ForeignJobError(Exception):
 
 
 class AuditJob(Job):
-    """A job that can only be an audit, whatever Redis says."""
+    """A job that can only be an audit or a mail, whatever Redis says."""
 
     def restore(self, raw_data: dict[bytes, bytes]) -> Any:
         return super().restore({name: raw_data[name] for name in _FIELDS & raw_data.keys()})
 
     @property
     def func(self) -> Any:
-        if self.func_name != RUN_AUDIT or self.instance is not None:
+        if self.func_name not in (RUN_AUDIT, SEND_MAIL) or self.instance is not None:
             raise ForeignJobError
         return super().func
 
@@ -65,12 +69,25 @@ class WakeUp:
         return f"audit-{self.audit_id}-{self.attempt}"
 
 
+@dataclass(frozen=True)
+class MailWakeUp:
+    """Which mail to send, and which attempt it would be."""
+
+    mail_id: str
+    attempt: int = 1
+
+    @property
+    def job_id(self) -> str:
+        return f"mail-{self.mail_id}-{self.attempt}"
+
+
 class AuditQueues:
-    """One queue a source of audits, so that neither starves the other."""
+    """One queue a source of audits, so that neither starves the other, and one for mail."""
 
     def __init__(self, connection: "Redis") -> None:
         self._connection = connection
         self._queues = {source: self._queue(name) for source, name in QUEUE_NAMES.items()}
+        self._mail_queue = self._queue(MAIL_QUEUE)
         self._resume_at = 0.0
 
     @classmethod
@@ -93,30 +110,32 @@ class AuditQueues:
 
         Never raises: a wake-up that is lost is sent again by the sweeper.
         """
-        if time.monotonic() < self._resume_at:
+        return self._try(lambda: self.push(WakeUp(audit_id, source, attempt)), audit_id=audit_id)
+
+    def enqueue_mail(self, mail_id: str | None) -> bool:
+        """Wake the mail worker for a row that is committed; as little raised as for an audit.
+
+        None, for a mail that was posted before, is nothing to do.
+        """
+        if mail_id is None:
             return False
-        try:
-            self.push(WakeUp(audit_id, source, attempt))
-        except (RedisError, OSError) as error:
-            self._resume_at = time.monotonic() + _PAUSE_SECONDS
-            _log.warning("audit_not_enqueued", audit_id=audit_id, error_type=type(error).__name__)
-            return False
-        return True
+        return self._try(lambda: self.push_mail(MailWakeUp(mail_id)), mail_id=mail_id)
 
     def push(self, wake_up: WakeUp) -> None:
         """Put one job at the end of its queue; raises what Redis raises."""
-        self._queues[wake_up.source].enqueue_call(
-            RUN_AUDIT,
-            args=(wake_up.audit_id,),
-            job_id=wake_up.job_id,
-            description=wake_up.job_id,
-            timeout=AUDIT_TIMEOUT_SECONDS,
-            result_ttl=_FINISHED_TTL_SECONDS,
-            failure_ttl=_FAILED_TTL_SECONDS,
-        )
+        queue = self._queues[wake_up.source]
+        _push(queue, RUN_AUDIT, wake_up.audit_id, wake_up.job_id, AUDIT_TIMEOUT_SECONDS)
+
+    def push_mail(self, wake_up: MailWakeUp) -> None:
+        queue = self._mail_queue
+        _push(queue, SEND_MAIL, wake_up.mail_id, wake_up.job_id, MAIL_TIMEOUT_SECONDS)
+
+    def waiting_mail_ids(self) -> set[str]:
+        """The jobs on the mail queue, whether or not they still exist."""
+        return set(self._mail_queue.get_job_ids())
 
     def waiting_job_ids(self) -> set[str]:
-        """The ids on all queues, whether or not their jobs still exist."""
+        """The ids on all queues of audits, whether or not their jobs still exist."""
         return {job_id for queue in self._queues.values() for job_id in queue.get_job_ids()}
 
     def existing_job_ids(self, job_ids: Collection[str]) -> set[str]:
@@ -133,3 +152,26 @@ class AuditQueues:
         return Queue(
             name, connection=self._connection, job_class=AuditJob, serializer=JSONSerializer
         )
+
+    def _try(self, push: Callable[[], None], **names: str) -> bool:
+        if time.monotonic() < self._resume_at:
+            return False
+        try:
+            push()
+        except (RedisError, OSError) as error:
+            self._resume_at = time.monotonic() + _PAUSE_SECONDS
+            _log.warning("not_enqueued", error_type=type(error).__name__, **names)
+            return False
+        return True
+
+
+def _push(queue: Queue, function: str, row_id: str, job_id: str, timeout: int) -> None:
+    queue.enqueue_call(
+        function,
+        args=(row_id,),
+        job_id=job_id,
+        description=job_id,
+        timeout=timeout,
+        result_ttl=_FINISHED_TTL_SECONDS,
+        failure_ttl=_FAILED_TTL_SECONDS,
+    )

@@ -1,8 +1,11 @@
 """Addresses that asked for early access."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.base import Base, utc_now
 
@@ -12,3 +15,14 @@ class EarlyAccess(Base):
 
     email: Mapped[str] = mapped_column(primary_key=True)  # in lower case
     asked_at: Mapped[datetime] = mapped_column(default=utc_now, index=True)
+
+
+def add_early_access(session: Session, email: str) -> None:
+    """Note that the address asked; one that asked before stays as it was."""
+    session.execute(insert(EarlyAccess).values(email=email).on_conflict_do_nothing())
+
+
+def list_early_access(session: Session) -> Sequence[EarlyAccess]:
+    """Who asked, the first first."""
+    query = select(EarlyAccess).order_by(EarlyAccess.asked_at, EarlyAccess.email)
+    return session.scalars(query).all()

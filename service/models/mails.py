@@ -1,18 +1,44 @@
 """The outbox: every mail is a row first, and is rendered and sent by a job.
 
-A row holds what the mail is about, never a secret: links are made when it is rendered.
+A row holds what the mail is about, never a secret: links are made when it is rendered. A send is
+one claim with a lease and a token, as an audit's start is; all times are the database's.
 """
 
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, NotRequired, Required, TypedDict, Unpack
+from uuid import uuid4
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, text
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import (
+    CheckConstraint,
+    ColumnElement,
+    Connection,
+    ForeignKey,
+    Index,
+    Row,
+    Update,
+    and_,
+    case,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.base import Base, new_id, utc_now
 
-MAIL_STATUSES = ("queued", "sending", "sent", "failed")
+QUEUED, SENDING, SENT, FAILED = MAIL_STATUSES = ("queued", "sending", "sent", "failed")
+EXPIRED: Final = "expired"
+GIVEN_UP: Final = "given up"
+
+_LONGEST_EFFORT: Final = timedelta(days=1)
+_FIRST_PAUSE_SECONDS: Final = 5.0
+_LONGEST_PAUSE_SECONDS: Final = 900.0
+_PAGE: Final = 1_000
 
 
 class Mail(Base):
@@ -35,12 +61,124 @@ class Mail(Base):
     recipient: Mapped[str]
     parameters: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)
     dedupe_key: Mapped[str | None] = mapped_column(unique=True)  # at most one mail has it
-    status: Mapped[str] = mapped_column(default="queued")
+    status: Mapped[str] = mapped_column(default=QUEUED)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     expires_at: Mapped[datetime | None]  # not worth sending any more
     attempts: Mapped[int] = mapped_column(default=0)
-    next_attempt_at: Mapped[datetime] = mapped_column(default=utc_now)
+    next_attempt_at: Mapped[datetime] = mapped_column(default=func.now())
     lease_token: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]
     sent_at: Mapped[datetime | None]
     error: Mapped[str | None]  # the kind of the last failure, never its text
+
+
+_UNSENT: Final = Mail.status.in_((QUEUED, SENDING))
+_DROPPED: Final = and_(Mail.status == SENDING, Mail.lease_expires_at < func.now())
+_IS_EXPIRED: Final = and_(Mail.expires_at.is_not(None), Mail.expires_at <= func.now())
+_IS_OVERDUE: Final = or_(_IS_EXPIRED, Mail.created_at <= func.now() - _LONGEST_EFFORT)
+
+
+class NewMail(TypedDict):
+    """What a mail is about. One that has the dedupe key of another is that other."""
+
+    kind: Required[str]
+    recipient: Required[str]
+    parameters: Required[dict[str, Any]]
+    account_id: NotRequired[str | None]
+    dedupe_key: NotRequired[str | None]
+    expires_at: NotRequired[datetime | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dispatch:
+    """The right to send one mail: its `token` proves the right, its `attempt` counts from 1."""
+
+    mail_id: str
+    token: str
+    attempt: int
+    kind: str
+    recipient: str = field(repr=False)
+    parameters: dict[str, Any] = field(repr=False)
+    created_at: datetime
+
+
+def post_mail(session: Session, **mail: Unpack[NewMail]) -> str | None:
+    """Put a mail into the outbox; enqueue what this returns once the transaction is committed.
+
+    That is the mail's id, or None where a mail with this dedupe key was posted before.
+    """
+    statement = insert(Mail).values(**mail).on_conflict_do_nothing(index_elements=["dedupe_key"])
+    return session.scalar(statement.returning(Mail.id))
+
+
+def claim_mail(connection: Connection, mail_id: str, lease_seconds: float) -> Dispatch | None:
+    """Take the mail if it is due, or if whoever sent it let the lease run out."""
+    token = uuid4().hex
+    is_due = and_(Mail.status == QUEUED, Mail.next_attempt_at <= func.now())
+    statement = (
+        update(Mail)
+        .where(Mail.id == mail_id, or_(is_due, _DROPPED), ~_IS_OVERDUE)
+        .values(
+            status=SENDING,
+            attempts=Mail.attempts + 1,
+            lease_token=token,
+            lease_expires_at=_in(lease_seconds),
+        )
+        .returning(Mail.attempts, Mail.kind, Mail.recipient, Mail.parameters, Mail.created_at)
+    )
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        return None
+    attempt, *rest = row
+    names = ("kind", "recipient", "parameters", "created_at")
+    values: dict[str, Any] = dict(zip(names, rest, strict=True))
+    return Dispatch(mail_id=mail_id, token=token, attempt=attempt, **values)
+
+
+def finish_mail(connection: Connection, dispatch: Dispatch) -> None:
+    """Note that the mail is sent, whoever else may believe to be sending it by now."""
+    sent = {"status": SENT, "sent_at": func.now(), "error": None, **_NO_LEASE}
+    connection.execute(update(Mail).where(Mail.id == dispatch.mail_id).values(sent))
+
+
+def postpone_mail(connection: Connection, dispatch: Dispatch, error: str) -> None:
+    """Let another attempt follow, after a pause that grows with each."""
+    pause = min(_FIRST_PAUSE_SECONDS * 2 ** (dispatch.attempt - 1), _LONGEST_PAUSE_SECONDS)
+    again = {"status": QUEUED, "next_attempt_at": _in(pause), "error": error, **_NO_LEASE}
+    connection.execute(_held(dispatch).values(again))
+
+
+def fail_mail(connection: Connection, dispatch: Dispatch, error: str) -> None:
+    connection.execute(_held(dispatch).values(status=FAILED, error=error, **_NO_LEASE))
+
+
+def fail_overdue_mails(connection: Connection) -> Sequence[str]:
+    """End what nobody sends and nobody should send any more; returns the mails' ids."""
+    reason = case((_IS_EXPIRED, EXPIRED), else_=GIVEN_UP)
+    statement = (
+        update(Mail)
+        .where(_UNSENT, or_(Mail.status == QUEUED, _DROPPED), _IS_OVERDUE)
+        .values(status=FAILED, error=reason, **_NO_LEASE)
+        .returning(Mail.id)
+    )
+    return connection.scalars(statement).all()
+
+
+def list_due_mails(connection: Connection, older_than_seconds: float) -> Sequence[Row[str, int]]:
+    """The ids and attempts of mails that are due for so long already, the longest first."""
+    is_due = and_(Mail.status == QUEUED, Mail.next_attempt_at < _in(-older_than_seconds))
+    statement = select(Mail.id, Mail.attempts).where(_UNSENT, or_(is_due, _DROPPED))
+    return connection.execute(statement.order_by(Mail.next_attempt_at, Mail.id).limit(_PAGE)).all()
+
+
+_NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
+
+
+def _held(dispatch: Dispatch) -> Update:
+    """Only who holds the token may give the mail back: another may be sending it by now."""
+    mine = (Mail.id == dispatch.mail_id, Mail.lease_token == dispatch.token)
+    return update(Mail).where(_UNSENT, *mine)
+
+
+def _in(seconds: float) -> ColumnElement[datetime]:
+    return func.now() + timedelta(seconds=seconds)

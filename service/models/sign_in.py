@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
 from sqlalchemy import ForeignKey, Index, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
 
@@ -56,6 +57,71 @@ class WebSession(Base):
             expires_at=utc_now() + timedelta(days=days),
         )
         return row, secret
+
+
+class ConsumedLink(NamedTuple):
+    """Whose address the link proved, and where its reader wants to go on to."""
+
+    email: str
+    next_path: str | None
+
+
+def add_magic_link(
+    session: Session, email: str, secret_key: str, *, minutes: int, next_path: str | None
+) -> MagicLink:
+    """A link to an address. Its secret can be derived from its id, and is not kept."""
+    link_id, now = new_id(), utc_now()
+    _secret, secret_hash = tokens.derive(tokens.Kind.MAGIC_LINK, secret_key, link_id)
+    link = MagicLink(
+        id=link_id,
+        email=email,
+        secret_hash=secret_hash,
+        next_path=next_path,
+        created_at=now,
+        expires_at=now + timedelta(minutes=minutes),
+    )
+    session.add(link)
+    return link
+
+
+def consume_magic_link(session: Session, secret_hash: bytes) -> ConsumedLink | None:
+    """Use the link up, and every earlier one of its address; None where it is none any more.
+
+    Of any number who show one link, the UPDATE lets one through.
+    """
+    now = utc_now()
+    usable = (MagicLink.ended_at.is_(None), MagicLink.expires_at > now)
+    link = session.execute(
+        update(MagicLink)
+        .where(MagicLink.secret_hash == secret_hash, *usable)
+        .values(ended_at=now)
+        .returning(MagicLink.email, MagicLink.next_path, MagicLink.created_at)
+    ).one_or_none()
+    if link is None:
+        return None
+    _end_earlier_links(session, link.email, link.created_at, now)
+    return ConsumedLink(link.email, link.next_path)
+
+
+def _end_earlier_links(session: Session, email: str, before: datetime, now: datetime) -> None:
+    # Rows are locked from the newest to the oldest, here as above, so that two who use two links
+    # of an address at once do not wait for each other.
+    earlier = (
+        select(MagicLink.id)
+        .where(MagicLink.email == email, MagicLink.ended_at.is_(None))
+        .where(MagicLink.created_at <= before)
+        .order_by(MagicLink.created_at.desc(), MagicLink.id.desc())
+        .with_for_update()
+    )
+    ids = session.scalars(earlier).all()
+    session.execute(update(MagicLink).where(MagicLink.id.in_(ids)).values(ended_at=now))
+
+
+def open_account(session: Session, email: str) -> Account:
+    """The account of an address that was proved; a first sign-in makes it."""
+    row = insert(Account).values(email=email).on_conflict_do_nothing(index_elements=["email"])
+    session.execute(row)
+    return session.scalars(select(Account).where(Account.email == email)).one()
 
 
 class KnownSession(NamedTuple):

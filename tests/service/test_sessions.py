@@ -109,9 +109,9 @@ def test_without_a_database_limits_count_by_address_and_nobody_is_signed_out(
     app = make_app()
     counted: list[str] = []
 
-    def view() -> None:
+    def view() -> str:
         counted.append(limit_by_caller())
-        require_login(lambda: None)()
+        return require_login(lambda: "admitted")()
 
     app.add_url_rule(WHO, view_func=view)
     app.extensions["sessions"] = sessionmaker(_nowhere())

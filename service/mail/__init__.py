@@ -1,0 +1,1 @@
+"""Mail: rendered and sent by a job, from what the outbox says. No request ever waits for it."""

@@ -1,0 +1,93 @@
+"""Handing a mail over: to an SMTP server, or to a folder where there is none."""
+
+import os
+import smtplib
+import ssl
+from contextlib import suppress
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from service.config import Config
+
+# For each step of the conversation; the job as a whole has a limit of its own.
+_STEP_SECONDS: Final = 10.0
+_PORTS: Final = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
+
+
+class RefusedError(Exception):
+    """The server will never take this mail: its address or its content is refused for good."""
+
+
+def deliver(config: Config, message: EmailMessage, mail_id: str) -> None:
+    """Returns once somebody else answers for the mail.
+
+    Raises `RefusedError` where another try cannot help, and `OSError`, of which every error of
+    `smtplib` is one, where it can.
+    """
+    if config.smtp_url:
+        _send(config, message)
+    else:
+        _write(Path(config.outbox_folder), message, mail_id)
+
+
+def _send(config: Config, message: EmailMessage) -> None:
+    server = _connect(config)
+    try:
+        server.send_message(message)
+    except smtplib.SMTPRecipientsRefused as error:
+        if all(_is_final(code) for code, _reason in error.recipients.values()):
+            raise RefusedError from error
+        raise
+    except smtplib.SMTPDataError as error:
+        if _is_final(error.smtp_code):
+            raise RefusedError from error
+        raise
+    finally:
+        # The mail is taken or not by now, whatever becomes of the goodbye.
+        with suppress(OSError):
+            server.quit()
+        server.close()
+
+
+def _connect(config: Config) -> smtplib.SMTP:
+    """A connection that is ready to take a mail. The greeting names us as the settings do."""
+    url, our_name = urlsplit(config.smtp_url), urlsplit(config.base_url).hostname
+    host, port = url.hostname or "localhost", url.port or _PORTS[url.scheme]
+    tls = ssl.create_default_context()
+    server = (
+        smtplib.SMTP_SSL(host, port, our_name, timeout=_STEP_SECONDS, context=tls)
+        if url.scheme == "smtps"
+        else smtplib.SMTP(host, port, our_name, timeout=_STEP_SECONDS)
+    )
+    try:
+        if url.scheme == "smtp+starttls":
+            server.starttls(context=tls)
+        _log_in(server, url)
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _log_in(server: smtplib.SMTP, url: SplitResult) -> None:
+    if url.username:
+        server.login(unquote(url.username), unquote(url.password or ""))
+
+
+def _is_final(code: int) -> bool:
+    return code >= 500
+
+
+def _write(folder: Path, message: EmailMessage, mail_id: str) -> None:
+    """One file a mail, readable by its owner alone; a repetition replaces it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{mail_id}.eml"
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(message.as_bytes())
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)

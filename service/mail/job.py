@@ -1,0 +1,55 @@
+"""`send_mail`: brings one mail of the outbox to its end, unless it is another's or over.
+
+It runs in a process of its own, forked for one mail by `service.jobs.process`.
+"""
+
+from functools import partial
+from typing import Final
+
+from sqlalchemy import Engine
+
+from service.config import Config
+from service.db import make_engine
+from service.jobs.transactions import transact
+from service.logs import get_logger
+from service.mail.delivery import RefusedError, deliver
+from service.mail.messages import compose
+from service.models.mails import Dispatch, claim_mail, fail_mail, finish_mail, postpone_mail
+
+# Longer than RQ lets a send run and the database may then be away: nobody else sends meanwhile.
+LEASE_SECONDS: Final = 60.0
+
+_log = get_logger(__name__)
+
+
+def send_mail(mail_id: str) -> None:
+    """Claim the mail, render and send it. Raises what is nobody's failing server."""
+    config = Config.load()
+    engine = make_engine(config)
+    try:
+        claim = partial(claim_mail, mail_id=mail_id, lease_seconds=LEASE_SECONDS)
+        dispatch = transact(engine, claim)
+        if dispatch is None:
+            _log.info("mail_not_claimed", mail_id=mail_id)
+        else:
+            _send(config, engine, dispatch)
+    finally:
+        engine.dispose()
+
+
+def _send(config: Config, engine: Engine, dispatch: Dispatch) -> None:
+    log = _log.bind(mail_id=dispatch.mail_id, kind=dispatch.kind, attempt=dispatch.attempt)
+    try:
+        deliver(config, compose(config, dispatch), dispatch.mail_id)
+    except RefusedError:
+        transact(engine, partial(fail_mail, dispatch=dispatch, error=RefusedError.__name__))
+        log.warning("mail_refused")
+    except Exception as error:
+        name = type(error).__name__
+        transact(engine, partial(postpone_mail, dispatch=dispatch, error=name))
+        if not isinstance(error, OSError):
+            raise
+        log.warning("mail_postponed", error_type=name)
+    else:
+        transact(engine, partial(finish_mail, dispatch=dispatch))
+        log.info("mail_sent")
