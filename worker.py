@@ -23,8 +23,10 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
 from service.jobs.lease import HeldLease, LeaseLostError
+from service.jobs.stopping import HandOver
 from service.jobs.transactions import transact
 from service.logs import get_logger
+from service.metrics.counters import STARTS, timed
 from service.models.audits import FindingRow, ReportRow
 from service.models.leases import (
     Claim,
@@ -90,22 +92,31 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
     blobs = BlobStore.from_url(config.storage_url)
     log = _log.bind(audit_id=claim.audit_id, start=claim.start)
     try:
-        with HeldLease(engine, claim, config.lease_seconds) as lease:
+        with (
+            HeldLease(engine, claim, config.lease_seconds) as lease,
+            HandOver(config, engine, claim),
+        ):
             outcome = _audit(engine, claim, lease, blobs.get(claim.blob_key))
-            blobs.put(claim.frame_key, outcome.frame)
-            transact(engine, lambda connection: _publish(connection, claim, outcome.report))
+            with timed("store"):
+                blobs.put(claim.frame_key, outcome.frame)
+            with timed("publish"):
+                transact(engine, lambda connection: _publish(connection, claim, outcome.report))
     except LeaseLostError:
+        STARTS.labels("lease_lost").inc()
         log.warning("lease_lost")
         blobs.delete(claim.frame_key)
     except DetectorError as error:
+        STARTS.labels("refused").inc()
         log.info("audit_refused", error_type=type(error).__name__)
         message = str(error)
         transact(engine, lambda connection: fail_audit(connection, claim, message))
     except Exception:
+        STARTS.labels("broken").inc()
         if _give_back(engine, claim, config.max_starts):
             _delete_frames(blobs, [claim.frame_key])
         raise
     else:
+        STARTS.labels("done").inc()
         log.info("audit_done", records=outcome.report.audit.records)
         _delete_frames(blobs, claim.earlier_frame_keys)
 
@@ -114,11 +125,13 @@ def _audit(engine: Engine, claim: Claim, lease: HeldLease, blob: bytes) -> Outco
     # Polars starts threads when it is imported, which the forking parent must not have.
     from detectors.frames import from_records, write_frame
 
-    log = from_records(decode_records(blob))
+    with timed("read"):
+        log = from_records(decode_records(blob))
     note = partial(note_valid_pct, claim=claim, valid_pct=log.valid_pct)
     if not transact(engine, note, is_durable=False):
         raise LeaseLostError
-    report = detectors.audit(log)
+    with timed("audit"):
+        report = detectors.audit(log)
     lease.check()
     frame = io.BytesIO()
     write_frame(log.frame, frame)

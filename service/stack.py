@@ -18,6 +18,8 @@ from service.processes import Program, Supervisor
 USUAL_PORT = 8000
 READY_SECONDS = 60.0
 GIVE_UP_AFTER_CRASHES = 3
+# What a program that has used up its grace still needs to end by itself.
+_STOP_MARGIN_SECONDS = 5.0
 _PROGRAMS_STAGE = 1  # Stopped before the servers that they use.
 
 
@@ -119,7 +121,7 @@ class Stack:
                 folder=str(self.data_dir),
                 log_file=str(self._servers.log_file(name)),
                 environment={**self._environment, **settings},
-                stop_seconds=6.0,
+                stop_seconds=self.config.stop_seconds + _STOP_MARGIN_SECONDS,
                 stage=_PROGRAMS_STAGE,
             )
             self._servers.supervisor.start(program)

@@ -22,7 +22,9 @@ from rq.worker import DequeueStrategy, Worker
 
 from service.config import Config
 from service.jobs.queues import QUEUE_NAMES, AuditJob
+from service.jobs.stopping import listen_for_stop
 from service.logs import configure_logging, get_logger
+from service.metrics.shared import count_together
 
 # RQ waits for a wake-up for 15 s less, and takes an answer that is 10 s later still for a hang.
 _WORKER_TTL_SECONDS: Final = 20
@@ -60,9 +62,24 @@ class AuditWorker(Worker):
         """There is nothing to unsubscribe from."""
 
     def setup_work_horse_signals(self) -> None:
-        """A service manager signals every process at once: let the running audit finish."""
+        """A service manager signals every process at once: let the running audit end in time."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # A signal may have come between the fork and here, and found the parent's handler.
+        listen_for_stop(is_asked_already=self.is_stop_requested)
+
+    def handle_warm_shutdown_request(self) -> None:
+        super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]
+        self._tell_job_to_stop()
+
+    def monitor_work_horse(self, job: Job, queue: Queue) -> None:
+        if self.is_stop_requested:  # before the job's number was known
+            self._tell_job_to_stop()
+        super().monitor_work_horse(job, queue)
+
+    def _tell_job_to_stop(self) -> None:
+        if self.horse_pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.horse_pid, signal.SIGTERM)
 
     def maintain_heartbeats(self, job: Job) -> None:
         """Tell Redis that the job runs; without Redis it runs on, and must still be waited for."""
@@ -89,10 +106,12 @@ class AuditWorker(Worker):
 def run_worker(config: Config) -> None:
     """Audit whatever is queued, one at a time, until SIGTERM or SIGINT.
 
-    A running audit is finished first; a second signal kills it, and its lease runs out. The job's
-    own process reads its settings from the environment, as this one's caller did.
+    A running audit has `stop_seconds` to end, and is handed over then; a second signal kills it,
+    and its lease runs out. The job's own process reads its settings from the environment, as this
+    one's caller did.
     """
     configure_logging(config.log_level)
+    count_together(config)
     logging.getLogger("rq.worker").setLevel(logging.WARNING)
     os.nice(_NICENESS)
     # Every fork inherits what is imported by now, and need not import it again.

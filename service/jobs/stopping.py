@@ -1,0 +1,100 @@
+"""What a job's process does when its worker is to stop: end in time, or hand its audit over."""
+
+import os
+import signal
+import threading
+from functools import partial
+from typing import Final, Self
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.config import Config
+from service.jobs.queues import AuditQueues
+from service.jobs.transactions import transact
+from service.logs import get_logger
+from service.metrics.counters import STARTS
+from service.models.leases import Claim, hand_back
+
+_log = get_logger(__name__)
+
+
+class StopNotice:
+    """SIGTERM to this process, as a thread can wait for it.
+
+    A handler in Python would run when the main thread is next between two of its instructions,
+    and a dataframe library may keep it from there for a while. So the byte counts that the
+    interpreter itself writes on arrival.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+
+    def listen(self) -> None:
+        """Take SIGTERM for a notice from now on; only the main thread can say so."""
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+
+    def give(self) -> None:
+        """Note a signal that came before anybody listened."""
+        os.write(self._writer, bytes([signal.SIGTERM]))
+
+    def wait(self) -> None:
+        """Return once SIGTERM has come; other signals leave bytes of their own."""
+        while signal.SIGTERM not in os.read(self._reader, 1):
+            pass
+
+
+_notice: StopNotice | None = None
+
+
+def listen_for_stop(*, is_asked_already: bool) -> None:
+    """Called once, at the beginning of a job's process."""
+    global _notice
+    _notice = StopNotice()
+    _notice.listen()
+    if is_asked_already:
+        _notice.give()
+
+
+class HandOver:
+    """While it is entered, a stop leaves the audit its grace and then gives it to another worker.
+
+    The process ends there and then, wherever its main thread is: the fence keeps that from
+    publishing, and nothing else of it is worth waiting for.
+    """
+
+    EXIT_STATUS: Final = os.EX_TEMPFAIL
+
+    def __init__(self, config: Config, engine: Engine, claim: Claim) -> None:
+        self._config = config
+        self._engine = engine
+        self._claim = claim
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        if _notice is not None:
+            watch = partial(self._watch, _notice)
+            threading.Thread(target=watch, name="hand-over", daemon=True).start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._ended.set()
+
+    def _watch(self, notice: StopNotice) -> None:
+        notice.wait()
+        if self._ended.wait(self._config.stop_seconds):
+            return
+        try:
+            source = transact(self._engine, partial(hand_back, claim=self._claim))
+        except SQLAlchemyError as error:
+            # The lease runs out instead.
+            _log.warning("audit_not_handed_over", error_type=type(error).__name__)
+            return
+        if source is not None:
+            queues = AuditQueues.from_config(self._config)
+            queues.enqueue_audit(self._claim.audit_id, source, self._claim.start + 1)
+            STARTS.labels("handed_over").inc()
+            _log.info("audit_handed_over", audit_id=self._claim.audit_id, start=self._claim.start)
+            os._exit(self.EXIT_STATUS)

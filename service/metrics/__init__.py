@@ -1,0 +1,1 @@
+"""What `tallystick metrics` tells Prometheus: what processes count, and what PostgreSQL knows."""

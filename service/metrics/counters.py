@@ -1,0 +1,58 @@
+"""What the processes count by themselves: requests, webhooks, and the stages of audits.
+
+Labels are patterns and words of ours, never anything that a caller sent.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+# Of this process, where processes do not count together.
+REGISTRY: Final = CollectorRegistry()
+
+_REQUEST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_STAGE_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+REQUESTS: Final = Counter(
+    "tallystick_requests",
+    "Requests answered, by route.",
+    ("route", "method", "status"),
+    registry=REGISTRY,
+)
+REQUEST_SECONDS: Final = Histogram(
+    "tallystick_request_seconds",
+    "From the first byte read to the answer.",
+    ("route", "method"),
+    buckets=_REQUEST_BUCKETS,
+    registry=REGISTRY,
+)
+WEBHOOKS: Final = Counter(
+    "tallystick_webhooks",
+    "Calls of payment providers: accepted, refused (not authentic or not readable) or failed.",
+    ("provider", "outcome"),
+    registry=REGISTRY,
+)
+STAGE_SECONDS: Final = Histogram(
+    "tallystick_audit_stage_seconds",
+    "What audits spend their time on.",
+    ("stage",),
+    buckets=_STAGE_BUCKETS,
+    registry=REGISTRY,
+)
+STARTS: Final = Counter(
+    "tallystick_audit_starts",
+    "Starts of audits by how they ended; one that was killed has no end.",
+    ("end",),
+    registry=REGISTRY,
+)
+
+
+@contextmanager
+def timed(stage: str) -> Iterator[None]:
+    """Add the time of the block to a stage's, unless the block fails."""
+    began = time.perf_counter()
+    yield
+    STAGE_SECONDS.labels(stage).observe(time.perf_counter() - began)
