@@ -4,7 +4,12 @@ Nothing here imports a dataframe library: the service validates with this packag
 """
 
 from detectors.formats.batches import decode_batch
-from detectors.formats.canonical import decode_records, encode_records
+from detectors.formats.canonical import (
+    decode_records,
+    encode_chunk,
+    encode_records,
+    read_stored,
+)
 from detectors.formats.chunks import Chunk, InvalidTally
 from detectors.formats.columns import records_of
 from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
@@ -15,7 +20,9 @@ __all__ = [
     "InvalidTally",
     "decode_batch",
     "decode_records",
+    "encode_chunk",
     "encode_records",
     "read_chunks",
+    "read_stored",
     "records_of",
 ]

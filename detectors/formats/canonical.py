@@ -1,21 +1,54 @@
 """The canonical form: records re-encoded field by field as JSON Lines, the only form kept.
 
 What is stored is built from checked, typed values and never from the bytes that came, so that
-nothing that the contract does not name can survive in it.
+nothing that the contract does not name can survive in it. Between the records may stand what is
+left of invalid rows: `{"line":3,"reason":"missing field model"}`.
 """
 
-from collections.abc import Iterable
-from datetime import UTC
-from typing import Final
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import BinaryIO, Final
 
 import msgspec
 
-from detectors.contract import UsageRecord
+from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import UnreadableLogError
-from detectors.formats.fields import to_utc
+from detectors.formats.chunks import Chunk
+from detectors.formats.columns import columns_of
+from detectors.formats.fields import EPOCH, to_utc
+from detectors.formats.splitting import split_lines
+
+STORED_CHUNK_BYTES: Final = 1 << 20
+_INVALID_START: Final = b'{"line":'  # what no record begins with, nor can hold: it is not escaped
+
+
+class _Line(msgspec.Struct, omit_defaults=True, gc=False):
+    """A record as its columns have it: made by position, which is several times faster.
+
+    The members stand in the record's order, so that either is encoded to the same bytes.
+    """
+
+    ts: datetime
+    provider: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    latency_ms: float | None = None
+    endpoint: str = ""
+    request_id: str = ""
+    tag: str = ""
+    declared_max_tokens: int = 0
+    prefix_hash: str = ""
+
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(UsageRecord)
+_INVALID_DECODER: Final = msgspec.json.Decoder(InvalidRow)
+_FIELDS: Final = _Line.__struct_fields__[1:]
 
 
 def encode_records(records: Iterable[UsageRecord]) -> bytes:
@@ -23,10 +56,46 @@ def encode_records(records: Iterable[UsageRecord]) -> bytes:
     return _ENCODER.encode_lines([_in_utc(record) for record in records])
 
 
+def encode_chunk(chunk: Chunk) -> bytes:
+    """The same of a reader's chunk: its calls, then what is left of its invalid rows."""
+    columns = chunk.columns
+    since = map(timedelta, repeat(0), repeat(0), columns["ts"])
+    fields = (columns[name] for name in _FIELDS)
+    lines = list(map(_Line, map(EPOCH.__add__, since), *fields))
+    return _ENCODER.encode_lines([*lines, *chunk.invalid] if chunk.invalid else lines)
+
+
 def decode_records(blob: bytes) -> list[UsageRecord]:
     """The records that `encode_records` wrote; raises `UnreadableLogError` for anything else."""
-    try:
+    with _refusing():
         return _DECODER.decode_lines(blob)
+
+
+def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[Chunk]:
+    """The chunks that `encode_records` or `encode_chunk` wrote, a bounded number of bytes at once.
+
+    Raises `UnreadableLogError` for anything else.
+    """
+    blocks = iter(lambda: file.read(chunk_bytes), b"")
+    for text in split_lines(blocks, chunk_bytes):
+        yield _decode_chunk(text)
+
+
+def _decode_chunk(text: bytes) -> Chunk:
+    invalid: list[InvalidRow] = []
+    if _INVALID_START in text:
+        lines = text.splitlines(keepends=True)
+        refused = [line for line in lines if line.startswith(_INVALID_START)]
+        text = b"".join(line for line in lines if not line.startswith(_INVALID_START))
+        with _refusing():
+            invalid = _INVALID_DECODER.decode_lines(b"".join(refused))
+    return Chunk(columns_of(decode_records(text)), invalid)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise UnreadableLogError("the blob is not a canonical re-encoding of records") from None
 

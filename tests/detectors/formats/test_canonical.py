@@ -1,15 +1,25 @@
 """The canonical form: what goes in comes out, in UTC, without what is absent."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
+from io import BytesIO
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, UsageRecord
+from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, InvalidRow, UsageRecord
 from detectors.errors import UnreadableLogError
-from detectors.formats import decode_batch, decode_records, encode_records
+from detectors.formats import (
+    Chunk,
+    InvalidTally,
+    decode_batch,
+    decode_records,
+    encode_chunk,
+    encode_records,
+    read_stored,
+)
 from detectors.formats.columns import columns_of, find_unclean_rows, records_of
 from detectors.formats.fields import EPOCH, FIRST_MICROSECOND, LAST_MICROSECOND, MICROSECOND
 
@@ -67,6 +77,47 @@ def test_columns_hold_all_but_what_is_empty(records: list[UsageRecord]) -> None:
     assert records_of(columns) == kept
 
 
+INVALID = st.lists(st.builds(InvalidRow, line=st.integers(1, 10**9), reason=LABELS), max_size=3)
+CHUNKS = st.lists(
+    st.builds(Chunk, st.lists(RECORDS, max_size=3).map(columns_of), INVALID), max_size=4
+)
+
+
+@settings(deadline=None)
+@given(CHUNKS)
+def test_a_chunk_is_stored_as_its_records_and_then_its_invalid_rows(chunks: list[Chunk]) -> None:
+    for chunk in chunks:
+        invalid = msgspec.json.Encoder().encode_lines(chunk.invalid)
+        assert encode_chunk(chunk) == encode_records(records_of(chunk.columns)) + invalid
+
+
+@settings(deadline=None)
+@given(CHUNKS, st.integers(1, 2_000))
+def test_chunks_come_back_as_they_were_however_they_are_cut(
+    chunks: list[Chunk], chunk_bytes: int
+) -> None:
+    blob = BytesIO(b"".join(map(encode_chunk, chunks)))
+    assert _joined(read_stored(blob, chunk_bytes=chunk_bytes)) == _joined(chunks)
+
+
+def _joined(chunks: Iterable[Chunk]) -> tuple[bytes, list[InvalidRow], int]:
+    records, invalid, rows = b"", list[InvalidRow](), 0
+    for chunk in chunks:
+        records += encode_records(records_of(chunk.columns))
+        invalid += chunk.invalid
+        rows += chunk.rows
+    return records, invalid, rows
+
+
+def test_what_is_stored_of_an_invalid_row_cannot_be_forged_by_a_label() -> None:
+    sly = msgspec.structs.replace(RECORD, tag='{"line":1,"reason":"x"}', model='"}\n{"line":1}')
+    tally = InvalidTally()
+    for chunk in read_stored(BytesIO(encode_records([sly]))):
+        tally.add(chunk.invalid)
+        assert records_of(chunk.columns) == [sly]
+    assert tally.summary().count == 0
+
+
 RECORD = UsageRecord(
     ts=datetime(2026, 1, 1, tzinfo=UTC),
     provider="openai",
@@ -96,6 +147,14 @@ def test_other_times_are_brought_to_utc(ts: datetime) -> None:
     [b"CANARY", b"{}", b"[]", encode_records([RECORD])[:-5], b'{"content":"CANARY"}', b"\xff"],
 )
 def test_nothing_else_is_read_as_canonical(blob: bytes) -> None:
+    for read in (decode_records, lambda blob: list(read_stored(BytesIO(blob)))):
+        with pytest.raises(UnreadableLogError) as caught:
+            read(blob)
+        assert "CANARY" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", [b'{"line":1}', b'{"line":"CANARY","reason":""}', b'{"line":'])
+def test_nothing_else_is_read_as_an_invalid_row(line: bytes) -> None:
     with pytest.raises(UnreadableLogError) as caught:
-        decode_records(blob)
+        list(read_stored(BytesIO(encode_records([RECORD]) + line + b"\n")))
     assert "CANARY" not in str(caught.value)
