@@ -7,7 +7,7 @@ from typing import Final
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from service.api import audits, ingest
+from service.api import audits, ingest, webhooks
 from service.config import Config
 from service.db import init_sessions, make_engine, make_sessions
 from service.errors import API_PREFIX, register_error_handlers
@@ -72,7 +72,7 @@ def _register_routes(app: Flask) -> None:
     for name, description in _SECURITY_SCHEMES.items():
         scheme = {"type": "http", "scheme": "bearer", "description": description}
         api.spec.components.security_scheme(name, scheme)
-    for resource in (ingest, audits):
+    for resource in (ingest, audits, webhooks):
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in (health, reports):
         api.register_blueprint(page.blueprint)

@@ -16,6 +16,7 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.errors import on_http_exception
 from service.jobs import AuditQueues
+from service.payments.webhooks import Provider, load_providers
 from service.schemas import ErrorSchema
 
 
@@ -57,6 +58,7 @@ def init_extensions(app: Flask, config: Config) -> None:
     app.extensions["config"] = config
     app.extensions["blobs"] = BlobStore.from_url(config.storage_url)
     app.extensions["queues"] = AuditQueues.from_config(config)
+    app.extensions["payment_providers"] = load_providers(config)
     app.config.update(
         RATELIMIT_STORAGE_URI=config.redis_url.replace("unix://", "redis+unix://", 1),
         RATELIMIT_STORAGE_OPTIONS=_redis_options(config),
@@ -70,6 +72,12 @@ def current_config() -> Config:
 
 def current_blobs() -> BlobStore:
     return cast(BlobStore, current_app.extensions["blobs"])
+
+
+def find_payment_provider(name: str) -> Provider | None:
+    """The provider, where it is configured."""
+    providers = cast("dict[str, Provider]", current_app.extensions["payment_providers"])
+    return providers.get(name)
 
 
 def current_queues() -> AuditQueues:

@@ -133,6 +133,10 @@ class ReplayedSchema(Schema):
     replayed = fields.Boolean(required=True, metadata=_described("Always true here."))
 
 
+class EventReceivedSchema(Schema):
+    received = fields.Boolean(required=True, metadata=_described("Always true."))
+
+
 class PlainInteger(fields.Integer):
     """Digits and nothing else, where Python would also take `1_0`, `+1` and ` 1`."""
 

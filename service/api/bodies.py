@@ -25,14 +25,22 @@ def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(view)
     def read(*args: P.args, **kwargs: P.kwargs) -> R:
-        max_bytes, announced = current_config().max_body_bytes, request.content_length
-        # One byte more, since a body without a length is cut at the limit without a word.
-        request.max_content_length = max_bytes + 1
-        if (announced or 0) > max_bytes or len(_read_body(announced)) > max_bytes:
-            raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
+        read_body(current_config().max_body_bytes)
         return view(*args, **kwargs)
 
     return read
+
+
+def read_body(max_bytes: int) -> bytes:
+    """The body as it came; raises `PayloadTooLargeError` without reading more than the limit."""
+    announced = request.content_length
+    # One byte more, since a body without a length is cut at the limit without a word.
+    request.max_content_length = max_bytes + 1
+    if (announced or 0) <= max_bytes:
+        body = _read_body(announced)
+        if len(body) <= max_bytes:
+            return body
+    raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
 
 
 def _read_body(announced: int | None) -> bytes:

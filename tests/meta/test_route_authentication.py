@@ -7,11 +7,14 @@ from service.app import create_app
 from service.config import Config
 
 KEY, TOKEN, SIGNED, OPEN = "ingest key", "read token", "signed link", "open"
+PROVIDER = "signed by a provider"  # 404 where that one is not configured, as here
 
 DECISIONS = {
     ("POST", "/api/v1/ingest"): KEY,
     ("GET", "/api/v1/audits"): TOKEN,
     ("GET", "/api/v1/audits/<audit_id>/findings"): TOKEN,
+    ("POST", "/api/v1/webhooks/stripe"): PROVIDER,
+    ("POST", "/api/v1/webhooks/paddle"): PROVIDER,
     ("GET", "/r/<token>"): SIGNED,
     ("GET", "/"): OPEN,
     ("GET", "/healthz"): OPEN,
@@ -20,7 +23,7 @@ DECISIONS = {
     ("GET", "/static/<path:filename>"): OPEN,
 }
 # What a stranger without any credential is told.
-STRANGER = {KEY: {401}, TOKEN: {401}, SIGNED: {404}, OPEN: {200, 404, 503}}
+STRANGER = {KEY: {401}, TOKEN: {401}, SIGNED: {404}, PROVIDER: {404}, OPEN: {200, 404, 503}}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,191 @@
+"""Stripe's events: verified by its own library, and read into facts.
+
+Only the library's signature check is used. It calls nothing over the network.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+import msgspec
+from stripe import WebhookSignature
+
+from service.models.billing import CREDIT, STRIPE, SUBSCRIPTION
+from service.payments.documents import convert, find_text, to_amount, to_time
+from service.payments.facts import (
+    CustomerTold,
+    Fact,
+    Payer,
+    PaymentRefunded,
+    PaymentTold,
+    SubscriptionTold,
+    VerifiedEvent,
+    clean_email,
+)
+from service.payments.prices import Prices
+from service.payments.signatures import TOLERANCE_SECONDS, check_signature, find_timestamp
+from service.payments.statuses import rank_of
+
+_KIND_RANKS: Final = {"created": 0, "updated": 1, "paused": 2, "resumed": 2, "deleted": 3}
+
+
+class _Data(msgspec.Struct):
+    object: dict[str, Any] = {}
+
+
+class _Event(msgspec.Struct):
+    id: str
+    type: str
+    created: int | datetime  # text in events of the newer kind, none of which we read
+    data: _Data = _Data()
+
+
+class _CustomerDetails(msgspec.Struct):
+    email: str | None = None
+
+
+class _CheckoutSession(msgspec.Struct):
+    id: str
+    mode: str
+    payment_status: str
+    payment_intent: str | None = None
+    subscription: str | None = None
+    customer: str | None = None
+    client_reference_id: str | None = None
+    customer_details: _CustomerDetails | None = None
+    customer_email: str | None = None
+    amount_total: int | None = None
+    currency: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Charge(msgspec.Struct):
+    refunded: bool
+    payment_intent: str | None = None
+    customer: str | None = None
+
+
+class _Customer(msgspec.Struct):
+    id: str
+    email: str | None = None
+
+
+class _Price(msgspec.Struct):
+    id: str
+
+
+class _Item(msgspec.Struct):
+    price: _Price
+
+
+class _Items(msgspec.Struct):
+    data: list[_Item]
+
+
+class _Subscription(msgspec.Struct):
+    id: str
+    status: str
+    customer: str
+    items: _Items
+
+
+class Stripe:
+    """The provider `stripe`, as `service.payments.webhooks` asks for one."""
+
+    name: ClassVar[str] = STRIPE
+    signature_header: ClassVar[str] = "Stripe-Signature"
+
+    def __init__(self, secret: str, prices: Prices) -> None:
+        self._secret = secret
+        self._prices = prices
+
+    def verify(self, body: bytes, signature: str) -> None:
+        check_signature(
+            self.name,
+            # Its own clock check passes the future, so it is the lesser half of ours.
+            lambda: WebhookSignature.verify_header(
+                body, signature, self._secret, TOLERANCE_SECONDS
+            ),
+            find_timestamp(signature, separator=",", name="t"),
+        )
+
+    def read(self, document: dict[str, Any]) -> VerifiedEvent:
+        event = convert(document, _Event)
+        return VerifiedEvent(
+            provider=self.name,
+            event_id=event.id,
+            type=event.type,
+            occurred_at=to_time(event.created),
+            payload=document,
+            facts=self._facts(event.type, event.data.object),
+        )
+
+    def _facts(self, kind: str, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+        match kind.split("."):
+            case ["checkout", "session", "completed" | "async_payment_succeeded"]:
+                return self._of_checkout(convert(told, _CheckoutSession))
+            case ["charge", "refunded"]:
+                return _of_charge(convert(told, _Charge))
+            case ["customer", "created" | "updated"]:
+                return _of_customer(convert(told, _Customer))
+            case ["customer", "subscription", change] if change in _KIND_RANKS:
+                return (self._of_subscription(change, convert(told, _Subscription)),)
+        return ()
+
+    def _of_checkout(self, checkout: _CheckoutSession) -> tuple[Fact, ...]:
+        payer = _payer_of(checkout)
+        if checkout.mode == "subscription" and checkout.subscription:
+            reference, kind = checkout.subscription, SUBSCRIPTION
+        elif checkout.mode == "payment" and self._is_for_credit(checkout):
+            reference, kind = checkout.payment_intent or checkout.id, CREDIT
+        else:
+            return (CustomerTold(payer=payer),)
+        currency = (checkout.currency or "").upper() or None
+        amount = checkout.amount_total
+        return (
+            PaymentTold(
+                reference=reference,
+                payer=payer,
+                kind=kind,
+                amount=None if amount is None else to_amount(amount, currency or ""),
+                currency=currency,
+                is_paid=checkout.payment_status in ("paid", "no_payment_required"),
+            ),
+        )
+
+    def _is_for_credit(self, checkout: _CheckoutSession) -> bool:
+        """A checkout tells no price by itself, but its link's metadata may: `price`."""
+        price = find_text(checkout.metadata, "price")
+        return price is None or price in self._prices.credit
+
+    def _of_subscription(self, change: str, told: _Subscription) -> SubscriptionTold:
+        status = "canceled" if change == "deleted" else told.status
+        return SubscriptionTold(
+            reference=told.id,
+            payer=Payer(customer_reference=told.customer),
+            plan=self._prices.find_plan(item.price.id for item in told.items.data),
+            status=status,
+            rank=rank_of(_KIND_RANKS[change], status),
+        )
+
+
+def _payer_of(checkout: _CheckoutSession) -> Payer:
+    details = checkout.customer_details
+    return Payer(
+        account_id=checkout.client_reference_id,
+        customer_reference=checkout.customer,
+        email=clean_email((details and details.email) or checkout.customer_email),
+    )
+
+
+def _of_charge(charge: _Charge) -> tuple[Fact, ...]:
+    """Refunded is a charge of which nothing is left; a part that went back changes nothing."""
+    if not charge.refunded or charge.payment_intent is None:
+        return ()
+    payer = Payer(customer_reference=charge.customer)
+    return (PaymentRefunded(reference=charge.payment_intent, payer=payer),)
+
+
+def _of_customer(customer: _Customer) -> tuple[Fact, ...]:
+    payer = Payer(customer_reference=customer.id, email=clean_email(customer.email))
+    return (CustomerTold(payer=payer),)

@@ -1,0 +1,60 @@
+"""The configured providers, and how a request of theirs becomes an event that can be believed."""
+
+from importlib import import_module
+from typing import Any, Final, Protocol, cast
+
+from service.config import Config
+from service.errors import BadRequestError, InvalidRequestError
+from service.logs import get_logger
+from service.models.billing import PADDLE, STRIPE
+from service.payments.documents import decode_document, find_text
+from service.payments.facts import VerifiedEvent
+from service.payments.prices import Prices
+
+MAX_EVENT_BYTES: Final = 1024 * 1024  # several times the largest that either provider sends
+_CLASSES: Final = {STRIPE: "Stripe", PADDLE: "Paddle"}
+_log = get_logger(__name__)
+
+
+class Provider(Protocol):
+    """All that differs between providers."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def signature_header(self) -> str: ...
+
+    def verify(self, body: bytes, signature: str) -> None:
+        """Raise `BadRequestError` unless the provider signed this very body about now."""
+
+    def read(self, document: dict[str, Any]) -> VerifiedEvent:
+        """What a verified body tells; raises `InvalidRequestError` where it cannot be read."""
+
+
+def load_providers(config: Config) -> dict[str, Provider]:
+    """The providers that have a secret, by name.
+
+    Their libraries take megabytes and a quarter of a second, so only those are imported.
+    """
+    secrets = {name: getattr(config, f"{name}_webhook_secret") for name in _CLASSES}
+    return {name: _load(config, name, secret) for name, secret in secrets.items() if secret}
+
+
+def _load(config: Config, name: str, secret: str) -> Provider:
+    module = import_module(f"service.payments.{name}")
+    return cast(Provider, getattr(module, _CLASSES[name])(secret, Prices.of_provider(config, name)))
+
+
+def open_event(provider: Provider, body: bytes, signature: str | None) -> VerifiedEvent:
+    """The event in a request; nothing of its body is looked at before it is verified."""
+    if not signature:
+        raise BadRequestError(f"The header {provider.signature_header} is missing.")
+    provider.verify(body, signature)
+    document = decode_document(body)
+    try:
+        return provider.read(document)
+    except InvalidRequestError:
+        event_id = find_text(document, "id", "event_id")
+        _log.error("webhook_unreadable", provider=provider.name, event_id=event_id)
+        raise
