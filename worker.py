@@ -4,12 +4,10 @@ It runs in a process of its own, forked for one audit by `service.jobs.process`.
 imports this module too, so nothing here may import Polars before an audit runs.
 """
 
-import io
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Engine, delete, insert
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,8 +15,8 @@ from sqlalchemy.orm import configure_mappers
 
 import detectors
 from detectors.contract import Finding, Report
-from detectors.errors import DetectorError
-from detectors.formats import decode_records
+from detectors.errors import DetectorError, UnreadableLogError
+from detectors.formats import read_stored
 from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
@@ -39,18 +37,13 @@ from service.models.leases import (
     note_valid_pct,
 )
 
+if TYPE_CHECKING:
+    from detectors.frames import UsageLog
+
 # What an audit imports that starts no threads; genai-prices alone takes longer than an audit.
 _SAFE_TO_INHERIT: Final = ("genai_prices", "genai_prices.data", "narwhals.stable.v2", "psycopg2")
 
 _log = get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What an audit leaves behind: the report, and the calls as a Parquet frame."""
-
-    report: Report
-    frame: bytes
 
 
 def prepare() -> None:
@@ -96,11 +89,9 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
             HeldLease(engine, claim, config.lease_seconds) as lease,
             HandOver(config, engine, claim),
         ):
-            outcome = _audit(engine, claim, lease, blobs.get(claim.blob_key))
-            with timed("store"):
-                blobs.put(claim.frame_key, outcome.frame)
+            report = _audit(engine, blobs, claim, lease)
             with timed("publish"):
-                transact(engine, lambda connection: _publish(connection, claim, outcome.report))
+                transact(engine, lambda connection: _publish(connection, claim, report))
     except LeaseLostError:
         STARTS.labels("lease_lost").inc()
         log.warning("lease_lost")
@@ -117,25 +108,39 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
         raise
     else:
         STARTS.labels("done").inc()
-        log.info("audit_done", records=outcome.report.audit.records)
+        log.info("audit_done", records=report.audit.records)
         _delete_frames(blobs, claim.earlier_frame_keys)
 
 
-def _audit(engine: Engine, claim: Claim, lease: HeldLease, blob: bytes) -> Outcome:
+def _audit(engine: Engine, blobs: BlobStore, claim: Claim, lease: HeldLease) -> Report:
+    """The report, once the calls that it is about are stored as a frame."""
     # Polars starts threads when it is imported, which the forking parent must not have.
-    from detectors.frames import from_records, write_frame
+    from detectors.frames import write_log
 
     with timed("read"):
-        log = from_records(decode_records(blob))
+        log = _read(blobs, claim)
     note = partial(note_valid_pct, claim=claim, valid_pct=log.valid_pct)
     if not transact(engine, note, is_durable=False):
         raise LeaseLostError
     with timed("audit"):
         report = detectors.audit(log)
     lease.check()
-    frame = io.BytesIO()
-    write_frame(log.frame, frame)
-    return Outcome(report, frame.getvalue())
+    with timed("store"), blobs.writer(claim.frame_key) as file:
+        write_log(log, file)
+    return report
+
+
+def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
+    """The stored records or, where those were purged, the frame that an earlier run left."""
+    from detectors.frames import from_chunks, read_log
+
+    if not claim.is_raw_purged:
+        with blobs.open(claim.blob_key) as file:
+            return from_chunks(read_stored(file))
+    if claim.published_frame_key is None:
+        raise UnreadableLogError("the stored records were removed before any audit of them")
+    with blobs.open(claim.published_frame_key) as file:
+        return read_log(file)
 
 
 def _publish(connection: Connection, claim: Claim, report: Report) -> None:

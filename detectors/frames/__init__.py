@@ -5,10 +5,12 @@ Everything that the rules see passes through here, whatever it came as.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 
+import msgspec
 import polars as pl
 
 from detectors.contract import InvalidRow, InvalidRows, UsageRecord
@@ -29,13 +31,14 @@ __all__ = [
     "from_columns",
     "from_records",
     "read",
-    "read_frame",
-    "write_frame",
+    "read_log",
+    "write_log",
 ]
 
 # Below this, starting another process takes longer than it saves.
 PARALLEL_BYTES: Final = 20 << 20
 MAX_PROCESSES: Final = 4
+_INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
 
 Progress = Callable[[int, int], None]
 Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
@@ -167,17 +170,30 @@ def drop_echoes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     return frame.filter(~rows.is_in(echoes.implode())), echoes.len()
 
 
-def write_frame(frame: pl.DataFrame, file: str | Path | IO[bytes]) -> None:
-    """Write the frame as Parquet; the same frame gives the same bytes."""
-    frame.rechunk().write_parquet(file, compression="zstd", row_group_size=250_000)
+def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:
+    """Write the calls as Parquet, the invalid rows beside them; the same log, the same bytes."""
+    metadata = {_INVALID_ROWS: msgspec.json.encode(log.invalid).decode()}
+    log.frame.rechunk().write_parquet(
+        file, compression="zstd", row_group_size=250_000, metadata=metadata
+    )
 
 
-def read_frame(file: str | Path | IO[bytes]) -> pl.DataFrame:
-    """The frame that `write_frame` wrote; raises `UnreadableLogError` for anything else."""
+def read_log(file: Path | BinaryIO) -> UsageLog:
+    """The log that `write_log` wrote; raises `UnreadableLogError` for anything else."""
     try:
-        frame = pl.read_parquet(file)
+        with _opened(file) as opened:
+            metadata = pl.read_parquet_metadata(opened)
+            opened.seek(0)
+            frame = pl.read_parquet(opened)
+        invalid = msgspec.json.decode(metadata[_INVALID_ROWS], type=InvalidRows)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UnreadableLogError("the file is not a frame of calls in Parquet") from error
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise UnreadableLogError("the Parquet file does not tell of invalid rows") from error
     if frame.schema != CALLS:
         raise UnreadableLogError("the Parquet file does not have the columns of a frame of calls")
-    return frame
+    return UsageLog(frame, frame.height + invalid.count, invalid)
+
+
+def _opened(file: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    return file.open("rb") if isinstance(file, Path) else nullcontext(file)

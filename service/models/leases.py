@@ -33,6 +33,8 @@ class Claim:
     start: int
     start_of_run: int
     blob_key: str
+    published_frame_key: str | None = None
+    is_raw_purged: bool = False
 
     @property
     def frame_key(self) -> str:
@@ -75,10 +77,16 @@ def claim_audit(
             lease_expires_at=_in(lease_seconds),
             started_at=func.now(),
         )
-        .returning(Audit.starts, _starts_of_run().label("start_of_run"), Audit.blob_key)
+        .returning(
+            Audit.starts,
+            _starts_of_run(),
+            Audit.blob_key,
+            Audit.frame_key,
+            Audit.raw_purged_at.is_not(None),
+        )
     )
     row = connection.execute(statement).one_or_none()
-    return Claim(audit_id, token, row.starts, row.start_of_run, row.blob_key) if row else None
+    return Claim(audit_id, token, *row) if row else None
 
 
 def renew_lease(connection: Connection, claim: Claim, lease_seconds: float) -> bool:

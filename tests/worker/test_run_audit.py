@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 import detectors
 from detectors.contract import Report
 from detectors.errors import TooFewValidRowsError
-from detectors.frames import read_frame
+from detectors.frames import read_log
 from service.blobs import BlobStore
 from service.config import Config
 from service.models import Audit, FindingRow
@@ -49,7 +49,7 @@ def test_it_keeps_the_calls_as_a_frame(
     run_audit(audit_id)
     frame_key = load(engine, audit_id).frame_key
     assert frame_key == f"frames/{audit_id}-1.parquet"
-    assert read_frame(BytesIO(blobs.get(frame_key))).height == RECORDS
+    assert read_log(BytesIO(blobs.get(frame_key))).frame.height == RECORDS
 
 
 def test_the_same_input_gives_the_same_bytes(engine: Engine, new_audit: Callable[[], str]) -> None:

@@ -1,19 +1,20 @@
 """Logs into frames of calls: every kind of source, echoes, and the Parquet that is kept."""
 
 import gzip
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
-from msgspec.structs import replace
 
 from detectors import UsageRecord
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import decode_batch, encode_records, read_chunks
-from detectors.frames import CALLS, drop_echoes, from_chunks, read, read_frame, write_frame
+from detectors.frames import CALLS, drop_echoes, from_chunks, read, read_log, write_log
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 CALL: dict[str, Any] = {
@@ -156,7 +157,7 @@ def test_invalid_rows_are_counted_by_reason_and_the_first_hundred_listed() -> No
     assert [row.line for row in log.invalid.first] == list(range(2, 102))
     reason = "prompt_tokens must be an integer from 0 to 1000000000000"
     assert log.invalid.main_reason == f"{reason} (first on line 2)"
-    assert replace(log.invalid, first=()).main_reason == reason
+    assert msgspec.structs.replace(log.invalid, first=()).main_reason == reason
     assert read([CALL]).invalid.main_reason == ""
 
 
@@ -197,20 +198,29 @@ def test_echoes_written_differently_are_still_echoes() -> None:
 
 
 def test_parquet_comes_back_and_is_the_same_bytes_every_time(tmp_path: Path) -> None:
-    frame = read(calls(1_000, tag="a", latency_ms=1.5)).frame
+    log = read([*calls(1_000, tag="a", latency_ms=1.5), CALL | {"model": ""}])
+    parts = replace(log, frame=pl.concat([log.frame[:300], log.frame[300:]]))
     first, second = BytesIO(), BytesIO()
-    write_frame(frame, first)
-    write_frame(pl.concat([frame[:300], frame[300:]]), second)
+    write_log(log, first)
+    write_log(parts, second)
     assert first.getvalue() == second.getvalue()
     path = tmp_path / "calls.parquet"
-    write_frame(frame, path)
-    assert read_frame(path).equals(frame)
-    assert read_frame(BytesIO(path.read_bytes())).equals(frame)
+    with path.open("wb") as file:
+        write_log(log, file)
+    for source in (path, BytesIO(path.read_bytes())):
+        found = read_log(source)
+        assert found.frame.equals(log.frame)
+        assert (found.rows, found.invalid) == (1_001, log.invalid)
 
 
 def test_other_files_are_no_frames_of_calls(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     pl.DataFrame({"content": ["CANARY"]}).write_parquet(path)
-    for source in (path, tmp_path / "missing.parquet", BytesIO(b"CANARY"), BytesIO(b"")):
-        with pytest.raises(UnreadableLogError):
-            read_frame(source)
+    silent, sly = BytesIO(), BytesIO()
+    read([CALL]).frame.write_parquet(silent)
+    write_log(replace(read([CALL]), frame=pl.DataFrame({"content": ["CANARY"]})), sly)
+    others = (path, tmp_path / "missing.parquet", BytesIO(b"CANARY"), BytesIO(b""), silent, sly)
+    for source in others:
+        with pytest.raises(UnreadableLogError) as caught:
+            read_log(source)
+        assert "CANARY" not in str(caught.value)
