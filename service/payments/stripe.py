@@ -37,7 +37,7 @@ class _Event(msgspec.Struct):
     id: str
     type: str
     created: int | datetime  # text in events of the newer kind, none of which we read
-    data: _Data = _Data()
+    data: _Data = msgspec.field(default_factory=_Data)
 
 
 class _CustomerDetails(msgspec.Struct):
