@@ -7,7 +7,7 @@ from typing import Final
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from service.api import audits, ingest, webhooks
+from service.api import audits, early_access, ingest, webhooks
 from service.config import Config
 from service.db import init_sessions, make_engine, make_sessions
 from service.errors import API_PREFIX, register_error_handlers
@@ -15,7 +15,7 @@ from service.extensions import api, init_extensions
 from service.forgery import refuse_forgeries
 from service.headers import add_security_headers
 from service.logs import configure_logging
-from service.pages import health, public, reports
+from service.pages import health, public, reports, session, settings
 from service.reports.html import register_filters
 from service.request_log import follow_requests
 from service.sessions import init_web_sessions
@@ -72,8 +72,9 @@ def _register_routes(app: Flask) -> None:
     for name, description in _SECURITY_SCHEMES.items():
         scheme = {"type": "http", "scheme": "bearer", "description": description}
         api.spec.components.security_scheme(name, scheme)
-    for resource in (ingest, audits, webhooks):
+    for resource in (ingest, audits, webhooks, early_access):
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
-    for page in (health, reports):
+    for page in (health, reports, session):
         api.register_blueprint(page.blueprint)
-    app.register_blueprint(public.blueprint)
+    for plain in (public, settings):
+        app.register_blueprint(plain.blueprint)

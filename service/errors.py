@@ -22,6 +22,7 @@ from detectors.errors import (
 from service.logs import get_logger
 
 API_PREFIX: Final = "/api/v1"
+AUTH_PREFIX: Final = "/auth/"
 RETRY_SECONDS: Final = 2  # long enough for a database to come back, short enough to be tried
 
 CODES: Final[Mapping[int, str]] = {
@@ -144,6 +145,16 @@ def is_api_path(path: str) -> bool:
     return path == API_PREFIX or path.startswith(f"{API_PREFIX}/")
 
 
+def wants_page() -> bool:
+    """Whether the answer is for a browser to show: never under the API's prefix.
+
+    Sign-in also serves programs, which unlike browsers do not name HTML when they post.
+    """
+    if request.path.startswith(AUTH_PREFIX) and request.method == "POST":
+        return any(kind == "text/html" for kind, _quality in request.accept_mimetypes)
+    return not is_api_path(request.path)
+
+
 def code_for(status: int) -> str:
     """The envelope's code; statuses without one of their own take their class's general code."""
     return CODES.get(status) or (CODES[400] if status < 500 else CODES[500])
@@ -166,8 +177,8 @@ def error_response(
     headers: Mapping[str, str],
     details: Mapping[str, Any] | None = None,
 ) -> Response:
-    """The envelope under the API's prefix, an HTML page everywhere else."""
-    if is_api_path(request.path):
+    """A page for who looks at pages, the envelope for everybody else."""
+    if not wants_page():
         response = jsonify(envelope(status, message, g.request_id, details))
     else:
         title = HTTPStatus(status).phrase

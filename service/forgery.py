@@ -11,15 +11,14 @@ from flask import Flask, request
 from flask_wtf.csrf import CSRFProtect, validate_csrf
 from wtforms import ValidationError
 
-from service.errors import ForbiddenError, is_api_path
+from service.api.bodies import FORM_TYPES
+from service.errors import AUTH_PREFIX, ForbiddenError, is_api_path
 from service.extensions import current_config
 from service.sessions import COOKIE_NAME
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 # Its credential is a header of its own, which no other site can make a browser send.
 _ADMIN: Final = "/admin"
-_AUTH: Final = "/auth/"
 _TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
 
 _csrf: Final = CSRFProtect()
@@ -52,8 +51,8 @@ def _needs_token(rule: str, has_session: bool) -> bool:
     """Pages always do. Sign-in also serves programs, which have no form to take a token from."""
     if is_api_path(rule):
         return False
-    if rule.startswith(_AUTH):
-        return has_session and request.mimetype in _FORM_TYPES
+    if rule.startswith(AUTH_PREFIX):
+        return has_session and request.mimetype in FORM_TYPES
     return True
 
 

@@ -25,6 +25,7 @@ SECURITY_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_FORM_PAGES: Final = ("/sign-in", "/settings/")
 
 
 def add_security_headers(app: Flask) -> None:
@@ -35,6 +36,12 @@ def _secure(response: Response) -> Response:
     response.headers.update(SECURITY_HEADERS)
     if is_api_path(request.path):
         response.headers["Cache-Control"] = "no-store"
+    elif request.path.startswith("/auth/"):
+        response.headers["Cache-Control"] = "no-store"
+    elif request.path.startswith(_FORM_PAGES):
+        response.headers["Cache-Control"] = "no-store"
+        # Browsers without Sec-Fetch-Site say where a form stands only where this allows it.
+        response.headers["Referrer-Policy"] = "same-origin"
     elif request.path.startswith("/r/"):
         response.headers["Cache-Control"] = "no-store"
         response.headers["X-Robots-Tag"] = "noindex, nofollow"

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
+import msgspec
 from flask import Request
 from flask_smorest import Blueprint as SmorestBlueprint
 from webargs.flaskparser import FlaskParser
 
-from service.api.bodies import decode_body
+from service.api.bodies import FORM_TYPES, decode_body
+from service.errors import BadRequestError, UnsupportedMediaTypeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,10 +41,23 @@ _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
 
 
 class BodyParser(FlaskParser):
-    """Adds the location `batch`: a JSON body that the strict bulk decoder reads."""
+    """Reads JSON strictly, and adds `batch`: a body that the strict bulk decoder reads."""
 
     def load_batch(self, _request: Request, _schema: Any) -> Any:
         return {"records": decode_body()}
+
+    def load_json(self, request: Request, _schema: Any) -> Any:
+        if request.mimetype != "application/json":
+            raise UnsupportedMediaTypeError
+        try:
+            return msgspec.json.decode(request.get_data(cache=True))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadRequestError("The body is not valid JSON.") from error
+
+    def load_json_or_form(self, request: Request, schema: Any) -> Any:
+        if request.mimetype in FORM_TYPES:
+            return self.load_form(request, schema)
+        return self.load_json(request, schema)
 
     __location_map__ = {**FlaskParser.__location_map__, "batch": "load_batch"}
 
@@ -54,6 +69,7 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
     DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
         **SmorestBlueprint.DEFAULT_LOCATION_CONTENT_TYPE_MAPPING,
         "batch": "application/json",
+        "json_or_form": "application/json",
     }
 
     def route(self, rule: str, **options: Any) -> Callable[[F], F]:

@@ -16,6 +16,7 @@ from service.extensions import current_config
 P = ParamSpec("P")
 R = TypeVar("R")
 
+FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 _BROKEN_OFF: Final = "The body broke off before its end, or is badly chunked."
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # a gzip header, and nothing else
 

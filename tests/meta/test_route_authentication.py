@@ -7,6 +7,8 @@ from service.app import create_app
 from service.config import Config
 
 KEY, TOKEN, SIGNED, OPEN = "ingest key", "read token", "signed link", "open"
+# A page leads a stranger to sign-in, and a form is refused to who never loaded its page.
+PAGE, FORM = "page of a session", "form of a session"
 PROVIDER = "signed by a provider"  # 404 where that one is not configured, as here
 
 DECISIONS = {
@@ -16,6 +18,14 @@ DECISIONS = {
     ("POST", "/api/v1/webhooks/stripe"): PROVIDER,
     ("POST", "/api/v1/webhooks/paddle"): PROVIDER,
     ("GET", "/r/<token>"): SIGNED,
+    ("GET", "/settings/sessions"): PAGE,
+    ("POST", "/settings/sessions/<session_id>/revoke"): FORM,
+    ("POST", "/settings/sessions/revoke-others"): FORM,
+    ("POST", "/auth/magic-link"): OPEN,
+    ("GET", "/auth/verify"): OPEN,
+    ("POST", "/auth/logout"): OPEN,
+    ("POST", "/api/v1/early-access"): OPEN,
+    ("GET", "/sign-in"): OPEN,
     ("GET", "/"): OPEN,
     ("GET", "/healthz"): OPEN,
     ("GET", "/readyz"): OPEN,
@@ -23,7 +33,15 @@ DECISIONS = {
     ("GET", "/static/<path:filename>"): OPEN,
 }
 # What a stranger without any credential is told.
-STRANGER = {KEY: {401}, TOKEN: {401}, SIGNED: {404}, PROVIDER: {404}, OPEN: {200, 404, 503}}
+STRANGER = {
+    KEY: {401},
+    TOKEN: {401},
+    SIGNED: {404},
+    PROVIDER: {404},
+    OPEN: {200, 404, 415, 422, 503},
+    PAGE: {303},
+    FORM: {403},
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +72,7 @@ def test_every_route_is_decided_and_every_decision_has_a_route(app: Flask) -> No
 @pytest.mark.parametrize("decided", DECISIONS)
 def test_a_stranger_is_told_what_was_decided(app: Flask, decided: tuple[str, str]) -> None:
     method, rule = decided
-    path = rule.replace("<audit_id>", "x").replace("<token>", "x")
+    path = rule.replace("<audit_id>", "x").replace("<token>", "x").replace("<session_id>", "x")
     path = path.replace("<path:filename>", "tallystick.css")
     for tried in (method, "HEAD") if method == "GET" else (method,):
         with app.test_client().open(path, method=tried) as response:

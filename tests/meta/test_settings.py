@@ -24,7 +24,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 def _as_number(text: str) -> float | str:
     digits = text.replace(",", "")
-    return float(digits) if re.fullmatch(r"[0-9.]+", digits) else text
+    return float(digits) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", digits) else text
 
 
 def test_the_environment_is_read_by_the_settings_alone() -> None:
