@@ -1,23 +1,17 @@
 """GET /api/v1/audits and the findings of one of them."""
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from service.api.blueprint import Blueprint
+from service.api.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
 from service.auth import READ_AUDITS, READ_FINDINGS, credential_id, current_caller, require_scope
 from service.db import get_session
-from service.errors import InvalidRequestError, NotFoundError
+from service.errors import NotFoundError
 from service.extensions import current_config, limiter
 from service.models.audits import Audit, find_audit, list_audits, list_findings
 from service.schemas import AuditListQuerySchema, AuditListSchema, FindingListSchema
 
-_POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
-_AUDIT_ID_DOCUMENT: Final = {
-    "in": "path",
-    "name": "audit_id",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-}
 _ERRORS: Final = {
     401: "The read token is missing, mistyped or revoked.",
     403: "The token lacks the scope.",
@@ -44,7 +38,7 @@ def list_all(query: dict[str, int]) -> dict[str, Sequence[Audit]]:
     return {"audits": list_audits(get_session(), current_caller().account_id, query["limit"])}
 
 
-@blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[_AUDIT_ID_DOCUMENT])
+@blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_scope(READ_FINDINGS)
 @limiter.limit(_read_limit, key_func=credential_id)
 @blueprint.documented(
@@ -53,9 +47,7 @@ def list_all(query: dict[str, int]) -> dict[str, Sequence[Audit]]:
 @blueprint.response(200, FindingListSchema, description="Ranked by monthly impact.")
 def findings(audit_id: str) -> dict[str, Any]:
     """List the findings of one audit."""
-    if _POSSIBLE_ID.fullmatch(audit_id) is None:
-        raise InvalidRequestError("This cannot be the id of an audit.")
-    audit = find_audit(get_session(), current_caller().account_id, audit_id)
+    audit = find_audit(get_session(), current_caller().account_id, check_audit_id(audit_id))
     if audit is None:
         raise NotFoundError("No audit of yours has this id.")
     return {"audit_id": audit.id, "findings": list_findings(get_session(), audit.id)}
