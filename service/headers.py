@@ -34,9 +34,7 @@ def add_security_headers(app: Flask) -> None:
 
 def _secure(response: Response) -> Response:
     response.headers.update(SECURITY_HEADERS)
-    if is_api_path(request.path):
-        response.headers["Cache-Control"] = "no-store"
-    elif request.path.startswith("/auth/"):
+    if is_api_path(request.path) or request.path.startswith("/auth/"):
         response.headers["Cache-Control"] = "no-store"
     elif request.path.startswith(_FORM_PAGES):
         response.headers["Cache-Control"] = "no-store"

@@ -103,6 +103,7 @@ class Stack:
             "DATABASE_URL": lambda: self._servers.database_url,
             "REDIS_URL": lambda: self._servers.redis_url,
             "STORAGE_URL": lambda: (self.data_dir / "blobs").as_uri(),
+            "OUTBOX_FOLDER": lambda: str(self.data_dir / "outbox"),
             "BASE_URL": lambda: f"http://localhost:{self.port}",
         }
         return {name: self._environment.get(name) or make() for name, make in makers.items()}
@@ -110,7 +111,8 @@ class Stack:
     def _start_programs(self, settings: dict[str, str]) -> None:
         binds = [f"--bind={address}:{self.port}" for address in _loopback_addresses(self.port)]
         gunicorn = ("gunicorn", "--config=python:service.gunicorn_config", *binds)
-        commands = {"web": gunicorn, "sweeper": ("service", "sweeper")}
+        mail = ("service", "worker", "--queue=mail")
+        commands = {"web": gunicorn, "sweeper": ("service", "sweeper"), "mail": mail}
         for number in range(1, self.config.worker_processes + 1):
             commands[f"worker-{number}"] = ("service", "worker")
         for name, (module, *arguments) in commands.items():

@@ -6,16 +6,24 @@ import click
 
 from service.commands.options import data_option, one_line_errors, reach
 from service.db import migrate as migrate_database
-from service.jobs import run_worker
+from service.jobs import run_mail_worker, run_worker
 from service.sweeper import run_sweeper
 
 
 @click.command()
+@click.option(
+    "--queue",
+    type=click.Choice(("audits", "mail")),
+    default="audits",
+    show_default=True,
+    help="What to work on.",
+)
 @data_option
 @one_line_errors
-def worker(data_dir: Path | None) -> None:
-    """Audit what is queued, one at a time, until stopped."""
-    run_worker(reach(data_dir))
+def worker(queue: str, data_dir: Path | None) -> None:
+    """Audit, or mail, what is queued, one at a time, until stopped."""
+    run = run_mail_worker if queue == "mail" else run_worker
+    run(reach(data_dir))
 
 
 @click.command()

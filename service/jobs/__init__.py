@@ -1,6 +1,6 @@
-"""Wake-ups over Redis. They carry ids and decide nothing: the audit's row does."""
+"""Wake-ups over Redis. They carry ids and decide nothing: the row does."""
 
-from service.jobs.process import run_worker
+from service.jobs.process import run_mail_worker, run_worker
 from service.jobs.queues import AuditQueues
 
-__all__ = ["AuditQueues", "run_worker"]
+__all__ = ["AuditQueues", "run_mail_worker", "run_worker"]

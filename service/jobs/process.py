@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
@@ -19,13 +20,15 @@ from rq import Queue
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import DequeueStrategy, Worker
+from sqlalchemy.orm import configure_mappers
 
 from service.config import Config
-from service.jobs.queues import QUEUE_NAMES, AuditJob
+from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, SEND_MAIL, AuditJob
 from service.jobs.stopping import listen_for_stop
 from service.logs import configure_logging, get_logger
 from service.metrics.shared import count_together
 
+AUDIT_QUEUES: Final = tuple(QUEUE_NAMES.values())
 # RQ waits for a wake-up for 15 s less, and takes an answer that is 10 s later still for a hang.
 _WORKER_TTL_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 2.0
@@ -41,9 +44,9 @@ class AuditWorker(Worker):
 
     max_connection_wait_time = _RECONNECT_SECONDS
 
-    def __init__(self, connection: "Redis") -> None:
+    def __init__(self, connection: "Redis", queue_names: Sequence[str] = AUDIT_QUEUES) -> None:
         super().__init__(
-            list(QUEUE_NAMES.values()),
+            list(queue_names),
             connection=connection,
             job_class=AuditJob,
             serializer=JSONSerializer,
@@ -110,23 +113,39 @@ def run_worker(config: Config) -> None:
     and its lease runs out. The job's own process reads its settings from the environment, as this
     one's caller did.
     """
-    configure_logging(config.log_level)
-    count_together(config)
-    logging.getLogger("rq.worker").setLevel(logging.WARNING)
+    _set_up(config)
     os.nice(_NICENESS)
     # Every fork inherits what is imported by now, and need not import it again.
     import_module("worker").prepare()
-    _log.info("worker_started")
-    while not _work(config):
+    _run(config, AUDIT_QUEUES)
+
+
+def run_mail_worker(config: Config) -> None:
+    """Send whatever mail is queued, one at a time, until SIGTERM or SIGINT."""
+    _set_up(config)
+    import_module(SEND_MAIL.rpartition(".")[0])
+    configure_mappers()
+    _run(config, (MAIL_QUEUE,))
+
+
+def _set_up(config: Config) -> None:
+    configure_logging(config.log_level)
+    count_together(config)
+    logging.getLogger("rq.worker").setLevel(logging.WARNING)
+
+
+def _run(config: Config, queue_names: Sequence[str]) -> None:
+    _log.info("worker_started", queues=list(queue_names))
+    while not _work(config, queue_names):
         time.sleep(_RECONNECT_SECONDS)
     _log.info("worker_stopped")
 
 
-def _work(config: Config) -> bool:
+def _work(config: Config, queue_names: Sequence[str]) -> bool:
     """Work until asked to stop, which is True, or until RQ gives up, as it does without Redis."""
     worker = None
     try:
-        worker = AuditWorker(_connect(config))
+        worker = AuditWorker(_connect(config), queue_names)
         worker.work(logging_level=None, dequeue_strategy=DequeueStrategy.ROUND_ROBIN)
     except (RedisError, OSError) as error:
         _log.warning("redis_unavailable", error_type=type(error).__name__)

@@ -2,27 +2,45 @@
 
 import importlib
 import inspect
+from pathlib import Path
 
+import pytest
 from redis import Redis
 
-from service.jobs.process import AuditWorker
-from service.jobs.queues import QUEUE_NAMES, RUN_AUDIT
+from service.jobs.process import AUDIT_QUEUES, AuditWorker
+from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, RUN_AUDIT, SEND_MAIL
 from service.models.audits import SOURCES
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_source_of_audits_has_a_queue_of_its_own() -> None:
     assert set(QUEUE_NAMES) == set(SOURCES)
     assert len(set(QUEUE_NAMES.values())) == len(SOURCES)
+    assert MAIL_QUEUE not in QUEUE_NAMES.values()
 
 
-def test_every_worker_listens_to_every_queue(redis_url: str) -> None:
+@pytest.mark.parametrize("names", [AUDIT_QUEUES, (MAIL_QUEUE,)], ids=["audits", "mail"])
+def test_every_worker_listens_to_every_queue_of_its_kind(
+    redis_url: str, names: tuple[str, ...]
+) -> None:
     connection = Redis.from_url(redis_url)
-    worker = AuditWorker(connection)
-    assert {queue.name for queue in worker.queues} == set(QUEUE_NAMES.values())
+    worker = AuditWorker(connection, names)
+    assert {queue.name for queue in worker.queues} == set(names)
     connection.close()
 
 
-def test_the_function_named_on_the_queues_exists_and_takes_an_id() -> None:
-    module, _, name = RUN_AUDIT.rpartition(".")
+def test_a_process_is_started_for_every_kind_of_queue() -> None:
+    procfile = (ROOT / "Procfile").read_text().splitlines()
+    assert "worker: tallystick worker" in procfile
+    assert "mail: tallystick worker --queue mail" in procfile
+    stack = (ROOT / "service" / "stack.py").read_text()
+    assert '("service", "worker")' in stack
+    assert '("service", "worker", "--queue=mail")' in stack
+
+
+@pytest.mark.parametrize(("path", "argument"), [(RUN_AUDIT, "audit_id"), (SEND_MAIL, "mail_id")])
+def test_the_functions_named_on_the_queues_exist_and_take_an_id(path: str, argument: str) -> None:
+    module, _, name = path.rpartition(".")
     function = getattr(importlib.import_module(module), name)
-    assert list(inspect.signature(function).parameters)[0] == "audit_id"
+    assert list(inspect.signature(function).parameters)[0] == argument
