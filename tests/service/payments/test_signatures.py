@@ -1,0 +1,145 @@
+"""An event is believed if its provider signed this very body within five minutes of now."""
+
+import hmac
+import time
+from collections.abc import Callable
+
+import pytest
+import time_machine
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from service.models import Credit, PaymentEvent
+from tests.service.payments.forgeries import forgeries
+from tests.service.payments.vendors import VENDORS, Vendor, each_vendor
+from tests.service.scenes import Tenant, error_of
+
+YEAR = 365 * 86_400
+
+
+def count(session: Session, table: type[Credit] | type[PaymentEvent]) -> int:
+    return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+@each_vendor
+def test_what_the_provider_signed_is_taken(
+    client: FlaskClient, db_session: Session, tenant: Tenant, vendor: Vendor
+) -> None:
+    body, headers = vendor.signed(vendor.paid(tenant.account_id))
+    assert client.post(vendor.path, data=body, headers=headers).status_code == 200
+    assert (count(db_session, Credit), count(db_session, PaymentEvent)) == (1, 1)
+
+
+def test_forty_forgeries_are_refused_alike_and_leave_nothing(
+    client: FlaskClient, db_session: Session, tenant: Tenant
+) -> None:
+    tried = 0
+    for vendor in VENDORS:
+        for label, (body, headers) in forgeries(vendor, tenant.account_id).items():
+            response = client.post(vendor.path, data=body, headers=headers)
+            message = error_of(response, 400, "bad_request")
+            assert "signature" in message.lower(), label
+            tried += 1
+    assert tried == 40
+    assert (count(db_session, Credit), count(db_session, PaymentEvent)) == (0, 0)
+
+
+@each_vendor
+@pytest.mark.parametrize(
+    ("seconds", "status"),
+    [
+        (0, 200),
+        (-299, 200),
+        (299, 200),
+        (-300, 200),
+        (300, 200),
+        (-301, 400),
+        (301, 400),
+        (-YEAR, 400),
+        (YEAR, 400),
+    ],
+)
+def test_five_minutes_are_tolerated_either_way(
+    client: FlaskClient, vendor: Vendor, seconds: int, status: int
+) -> None:
+    with time_machine.travel(1_772_355_600, tick=False):
+        body, headers = vendor.signed(vendor.paid(), at=1_772_355_600 + seconds)
+        assert client.post(vendor.path, data=body, headers=headers).status_code == status
+
+
+@each_vendor
+def test_one_right_signature_among_several_is_enough(client: FlaskClient, vendor: Vendor) -> None:
+    body, headers = vendor.signed(vendor.paid())
+    stamp, right = headers[vendor.header].split(vendor.separator)
+    wrong = f"{vendor.signature_key}={'0' * 64}"
+    for several in ([stamp, wrong, right], [stamp, right, wrong]):
+        header = {vendor.header: vendor.separator.join(several)}
+        assert client.post(vendor.path, data=body, headers=header).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["1", "0", "yes"])
+def test_the_environment_switches_no_check_off(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("TEST_MODE", value)
+    for vendor in VENDORS:
+        body, headers = vendor.signed(vendor.paid())
+        assert client.post(vendor.path, data=body, headers=headers).status_code == 200
+        for seconds in (-301, YEAR):
+            with time_machine.travel(1_772_355_600, tick=False):
+                body, headers = vendor.signed(vendor.paid(), at=1_772_355_600 + seconds)
+                response = client.post(vendor.path, data=body, headers=headers)
+                assert response.status_code == 400
+
+
+@each_vendor
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"no JSON", 400),
+        (b"[]", 400),
+        (b'"text"', 400),
+        (b'{"id": NaN}', 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 100_000, 400),
+        (b"{}", 422),
+        (b'{"id": 7, "event_id": 7}', 422),
+        (b'{"id": "e", "type": "t", "created": 1e300}', 422),
+        (b'{"event_id": "e", "event_type": "t", "occurred_at": "yesterday"}', 422),
+    ],
+)
+def test_a_signed_body_that_is_no_event_is_refused(
+    client: FlaskClient, db_session: Session, vendor: Vendor, body: bytes, status: int
+) -> None:
+    response = client.post(vendor.path, data=body, headers={vendor.header: _sign(vendor, body)})
+    error_of(response, status, "bad_request" if status == 400 else "validation_error")
+    assert count(db_session, PaymentEvent) == 0
+
+
+@each_vendor
+def test_a_body_larger_than_any_event_is_refused(client: FlaskClient, vendor: Vendor) -> None:
+    body = b" " * (1024 * 1024 + 1)
+    response = client.post(vendor.path, data=body, headers={vendor.header: _sign(vendor, body)})
+    error_of(response, 413, "payload_too_large")
+
+
+@each_vendor
+def test_a_provider_without_a_secret_is_not_there(
+    make_app: Callable[..., Flask], vendor: Vendor
+) -> None:
+    other = next(one for one in VENDORS if one is not vendor)
+    client = make_app(**{f"{other.name}_webhook_secret": other.secret}).test_client()
+    body, headers = vendor.signed(vendor.paid())
+    error_of(client.post(vendor.path, data=body, headers=headers), 404, "not_found")
+    assert client.get(vendor.path).status_code == 405
+
+
+def _sign(vendor: Vendor, body: bytes) -> str:
+    """The provider's signature of bytes that its own helper would not take."""
+    now = int(time.time())
+    joint = {"t": ".", "ts": ":"}[vendor.time_key]
+    digest = hmac.digest(vendor.secret.encode(), f"{now}{joint}".encode() + body, "sha256").hex()
+    return f"{vendor.time_key}={now}{vendor.separator}{vendor.signature_key}={digest}"

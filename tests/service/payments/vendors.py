@@ -1,0 +1,66 @@
+"""Both providers under one set of names, for tests that are the same for each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from tests.service.payments import paddle_events, stripe_events
+
+
+@dataclass(frozen=True)
+class Vendor:
+    name: str
+    path: str
+    secret: str
+    header: str
+    separator: str
+    time_key: str
+    signature_key: str
+    signed: Callable[..., tuple[bytes, dict[str, str]]]
+    paid: Callable[..., dict[str, Any]]  # with the account's id, a paid credit of its
+
+
+def _paid_by_stripe(account_id: str | None = None, **fields: Any) -> dict[str, Any]:
+    return stripe_events.checkout(client_reference_id=account_id, **fields)
+
+
+def _paid_by_paddle(account_id: str | None = None, **fields: Any) -> dict[str, Any]:
+    return paddle_events.transaction(custom_data={"app_user_id": account_id}, **fields)
+
+
+STRIPE: Final = Vendor(
+    name="stripe",
+    path=stripe_events.PATH,
+    secret=stripe_events.SECRET,
+    header="Stripe-Signature",
+    separator=",",
+    time_key="t",
+    signature_key="v1",
+    signed=stripe_events.signed,
+    paid=_paid_by_stripe,
+)
+PADDLE: Final = Vendor(
+    name="paddle",
+    path=paddle_events.PATH,
+    secret=paddle_events.SECRET,
+    header="Paddle-Signature",
+    separator=";",
+    time_key="ts",
+    signature_key="h1",
+    signed=paddle_events.signed,
+    paid=_paid_by_paddle,
+)
+VENDORS: Final = (STRIPE, PADDLE)
+
+# What a service is started with to take the events of both.
+SETTINGS: Final[dict[str, str]] = {
+    f"{vendor.name}_webhook_secret": vendor.secret for vendor in VENDORS
+} | {
+    f"{name}_{ware}_price": price
+    for name, prices in (("stripe", stripe_events.PRICES), ("paddle", paddle_events.PRICES))
+    for ware, price in prices.items()
+}
+
+each_vendor: Final = pytest.mark.parametrize("vendor", VENDORS, ids=lambda one: one.name)
