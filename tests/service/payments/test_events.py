@@ -1,0 +1,66 @@
+"""Events are append-only: their rows stay as they came, whoever asks."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from tests.worker.promises import Note, always_in_full
+
+CHANGES = {
+    "UPDATE": "UPDATE payment_events SET payload = '{}'",
+    "UPDATE of nothing": "UPDATE payment_events SET type = type WHERE event_id = 'evt_1'",
+    "upsert": "INSERT INTO payment_events (provider, event_id, type, occurred_at, received_at,"
+    " payload) VALUES ('stripe', 'evt_1', 't', now(), now(), '{}')"
+    " ON CONFLICT (provider, event_id) DO UPDATE SET type = 'other'",
+    "DELETE": "DELETE FROM payment_events",
+    "DELETE of one": "DELETE FROM payment_events WHERE event_id = 'evt_1'",
+    "TRUNCATE": "TRUNCATE payment_events",
+    "TRUNCATE CASCADE": "TRUNCATE payment_events CASCADE",
+}
+ROLES = ("the owner", "an app role")
+
+
+@pytest.fixture
+def connection(engine: Engine) -> Iterator[Connection]:
+    """One event, and a role that may do everything to the tables except own them."""
+    with engine.connect() as connection:
+        outer = connection.begin()
+        connection.execute(text("CREATE ROLE events_app"))
+        connection.execute(text("GRANT ALL ON ALL TABLES IN SCHEMA public TO events_app"))
+        connection.execute(text("GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO events_app"))
+        connection.execute(
+            text(
+                "INSERT INTO payment_events (provider, event_id, type, occurred_at, received_at,"
+                " payload) VALUES ('stripe', 'evt_1', 't', now(), now(), '{}')"
+            )
+        )
+        yield connection
+        outer.rollback()
+
+
+@always_in_full
+def test_nobody_changes_or_removes_an_event(
+    connection: Connection, occasion: str, note: Note
+) -> None:
+    broken = 0
+    for role in ROLES:
+        for change in CHANGES.values():
+            broken += not _is_refused(connection, role, change)
+    kept = connection.execute(text("SELECT provider, event_id, type FROM payment_events")).all()
+    assert [tuple(row) for row in kept] == [("stripe", "evt_1", "t")]
+    note("12 events are append-only", len(ROLES) * len(CHANGES), broken)
+
+
+def _is_refused(connection: Connection, role: str, change: str) -> bool:
+    attempt = connection.begin_nested()
+    try:
+        if role == "an app role":
+            connection.execute(text("SET LOCAL ROLE events_app"))
+        connection.execute(text(change))
+    except DBAPIError as error:
+        return "payment_events is append-only" in str(error)
+    finally:
+        attempt.rollback()
+    return False

@@ -1,0 +1,365 @@
+"""What the events of the providers come to: credits, refunds, subscriptions, and what is kept."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from service.models import Account, Audit, Credit, Payment, PaymentEvent, Subscription
+from service.models.credits import claim_credit, count_free_credits
+from tests.service.payments import paddle_events as paddle
+from tests.service.payments import stripe_events as stripe
+from tests.service.payments.conftest import Deliver
+from tests.service.payments.test_adoption import sign_up
+from tests.service.payments.vendors import Vendor, each_vendor
+from tests.service.scenes import INGEST, Tenant, batch, error_of
+
+MINUTE = 60
+
+
+@pytest.fixture
+def account(db_session: Session) -> Account:
+    account = sign_up(db_session)
+    db_session.commit()
+    return account
+
+
+def reload(session: Session, account: Account) -> Account:
+    session.expire_all()
+    return session.get_one(Account, account.id)
+
+
+@each_vendor
+def test_an_event_is_kept_as_it_came_and_a_replay_does_nothing(
+    deliver: Deliver, db_session: Session, account: Account, vendor: Vendor
+) -> None:
+    document = vendor.paid(account.id)
+    for _ in range(3):
+        deliver(document)
+    event = db_session.scalars(select(PaymentEvent)).one()
+    assert event.payload == document
+    assert event.provider == vendor.name
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_the_same_id_at_another_provider_is_another_event(
+    deliver: Deliver, db_session: Session
+) -> None:
+    deliver(stripe.event("account.updated", {}, id="evt_1"))
+    deliver(paddle.customer("ctm_1", "a@example.org") | {"event_id": "evt_1"})
+    assert db_session.scalar(select(func.count()).select_from(PaymentEvent)) == 2
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        stripe.event("invoice.paid", {"id": "in_1"}),
+        stripe.event("v1.something.new", {}),
+        {
+            "id": "evt_2",
+            "object": "v2.core.event",
+            "type": "v2.x",
+            "created": "2026-03-01T09:00:00Z",
+        },
+        paddle.customer("ctm_1", "a@example.org") | {"event_type": "something.new"},
+        {
+            "event_id": "evt_3",
+            "event_type": "report.created",
+            "occurred_at": "2026-03-01T09:00:00.123456Z",
+            "data": {"id": "rep_1", "note": "a\0b"},
+        },
+    ],
+)
+def test_an_event_of_an_unknown_type_is_kept_and_does_nothing(
+    deliver: Deliver, db_session: Session, document: dict[str, object]
+) -> None:
+    deliver(document)
+    assert db_session.scalar(select(func.count()).select_from(PaymentEvent)) == 1
+    for table in (Payment, Subscription):
+        assert db_session.scalar(select(func.count()).select_from(table)) == 0
+
+
+def test_a_known_event_of_another_shape_is_refused_so_that_it_comes_again(
+    client: FlaskClient, db_session: Session
+) -> None:
+    document = stripe.checkout()
+    document["data"]["object"]["payment_status"] = 7
+    body, headers = stripe.signed(document)
+    error_of(client.post(stripe.PATH, data=body, headers=headers), 422, "validation_error")
+    assert db_session.scalar(select(func.count()).select_from(PaymentEvent)) == 0
+
+
+@each_vendor
+def test_a_payment_says_how_much_was_paid_for_what(
+    deliver: Deliver, db_session: Session, account: Account, vendor: Vendor
+) -> None:
+    deliver(vendor.paid(account.id))
+    payment = db_session.scalars(select(Payment)).one()
+    assert (payment.amount, payment.currency, payment.kind) == (Decimal(49), "USD", "credit")
+    assert payment.account_id == account.id
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "whole"),
+    [(4900, "jpy", "4900"), (4900, "kwd", "4.9"), (4900, "eur", "49")],
+)
+def test_amounts_are_in_whole_units_of_their_currency(
+    deliver: Deliver, db_session: Session, amount: int, currency: str, whole: str
+) -> None:
+    deliver(stripe.checkout(amount_total=amount, currency=currency))
+    assert db_session.scalars(select(Payment)).one().amount == Decimal(whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "credits"), [("async_payment_succeeded", 1), ("async_payment_failed", 0)]
+)
+@pytest.mark.parametrize("is_in_order", [True, False])
+def test_a_slow_payment_grants_when_it_succeeded_and_not_before(
+    deliver: Deliver,
+    db_session: Session,
+    account: Account,
+    kind: str,
+    credits: int,
+    is_in_order: bool,
+) -> None:
+    fields: dict[str, Any] = {
+        "client_reference_id": account.id,
+        "id": "cs_1",
+        "payment_intent": "pi_1",
+    }
+    begun = stripe.checkout(payment_status="unpaid", **fields)
+    status = "paid" if credits else "unpaid"
+    ended = stripe.checkout(kind, payment_status=status, **fields)
+    events = [begun, ended] if is_in_order else [ended, begun]
+    deliver(events[0])
+    if is_in_order:
+        assert count_free_credits(db_session, account.id) == 0
+    deliver(events[1])
+    assert count_free_credits(db_session, account.id) == credits
+
+
+def test_a_checkout_that_cost_nothing_grants_too(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    free: dict[str, Any] = {
+        "payment_status": "no_payment_required",
+        "payment_intent": None,
+        "amount_total": 0,
+    }
+    deliver(stripe.checkout(client_reference_id=account.id, **free))
+    assert count_free_credits(db_session, account.id) == 1
+
+
+@pytest.mark.parametrize(("price", "credits"), [("price_credit", 1), ("price_of_a_mug", 0)])
+def test_a_checkout_whose_link_names_another_price_buys_no_credit(
+    deliver: Deliver, db_session: Session, account: Account, price: str, credits: int
+) -> None:
+    deliver(stripe.checkout(client_reference_id=account.id, metadata={"price": price}))
+    assert count_free_credits(db_session, account.id) == credits
+
+
+def test_a_transaction_of_another_price_buys_nothing(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    deliver(paddle.transaction(ware="pri_of_a_mug", custom_data={"app_user_id": account.id}))
+    assert count_free_credits(db_session, account.id) == 0
+
+
+def test_a_transaction_that_is_paid_and_then_completed_is_one_credit(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    fields: dict[str, Any] = {"id": "txn_1", "custom_data": {"app_user_id": account.id}}
+    for minute, kind in enumerate(("paid", "completed")):
+        deliver(paddle.transaction(kind, minute=minute, **fields))
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_a_failed_transaction_grants_nothing(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    fields: dict[str, Any] = {"status": "ready", "custom_data": {"app_user_id": account.id}}
+    for kind in ("payment_failed", "created", "ready", "past_due", "canceled"):
+        deliver(paddle.transaction(kind, **fields))
+    assert count_free_credits(db_session, account.id) == 0
+
+
+@pytest.mark.parametrize("custom_data", [{"account_id": True}, ["a list"], {}, None])
+def test_custom_data_that_is_not_ours_is_passed_over(
+    deliver: Deliver, db_session: Session, custom_data: object
+) -> None:
+    deliver(paddle.transaction(custom_data=custom_data))
+    assert db_session.scalars(select(Payment)).one().account_id is None
+
+
+@pytest.mark.parametrize("is_paid_first", [True, False])
+def test_a_full_refund_takes_the_credit_back_whichever_is_told_first(
+    deliver: Deliver, db_session: Session, account: Account, is_paid_first: bool
+) -> None:
+    pairs = [
+        [
+            stripe.checkout(client_reference_id=account.id, payment_intent="pi_1"),
+            stripe.refund("pi_1", created=stripe.START + MINUTE),
+        ],
+        [
+            paddle.transaction(id="txn_1", custom_data={"app_user_id": account.id}),
+            paddle.refund("txn_1"),
+        ],
+    ]
+    for pair in pairs:
+        for document in pair if is_paid_first else reversed(pair):
+            deliver(document)
+        assert count_free_credits(db_session, account.id) == 0
+
+
+def test_what_is_no_full_refund_yet_takes_nothing_back(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    deliver(stripe.checkout(client_reference_id=account.id, payment_intent="pi_1"))
+    deliver(stripe.refund("pi_1", refunded=False))
+    deliver(paddle.transaction(id="txn_1", custom_data={"app_user_id": account.id}))
+    unlike: list[dict[str, Any]] = [
+        {"type": "partial"},
+        {"status": "pending_approval"},
+        {"status": "rejected"},
+        {"action": "credit"},
+    ]
+    for fields in unlike:
+        deliver(paddle.refund("txn_1", **fields))
+    assert count_free_credits(db_session, account.id) == 2
+
+
+def test_a_refund_of_a_credit_that_an_audit_has_changes_nothing_for_the_audit(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    deliver(stripe.checkout(client_reference_id=account.id, payment_intent="pi_1"))
+    audit = Audit(account_id=account.id, source="upload", blob_key="raw/x.jsonl")
+    db_session.add(audit)
+    db_session.flush()
+    claim_credit(db_session, account.id, audit.id)
+    db_session.commit()
+    deliver(stripe.refund("pi_1"))
+    credit = db_session.scalars(select(Credit)).one()
+    assert (credit.audit_id, credit.revoked_at) == (audit.id, None)
+
+
+def test_a_payment_of_an_unknown_address_waits_for_its_payer(
+    deliver: Deliver, db_session: Session
+) -> None:
+    deliver(stripe.checkout(email="Payer@Example.org"))
+    deliver(paddle.transaction(customer_id="ctm_1"))
+    deliver(paddle.customer("ctm_1", "payer@example.ORG"))
+    assert count_free_credits(db_session, sign_up(db_session, "other@example.org").id) == 0
+    assert count_free_credits(db_session, sign_up(db_session, "payer@example.org").id) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "plan"),
+    [
+        ("active", "pro"),
+        ("trialing", "pro"),
+        ("past_due", "pro"),
+        ("unpaid", "free"),
+        ("incomplete", "free"),
+        ("incomplete_expired", "free"),
+        ("paused", "free"),
+        ("canceled", "free"),
+    ],
+)
+def test_a_stripe_subscription_gives_its_plan_while_it_is_active(
+    deliver: Deliver, db_session: Session, account: Account, status: str, plan: str
+) -> None:
+    deliver(stripe.customer("cus_sub_1", account.email))
+    deliver(stripe.subscription("updated", status))
+    assert reload(db_session, account).plan == plan
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "plan"),
+    [
+        ("created", "trialing", "team"),
+        ("activated", "active", "team"),
+        ("past_due", "past_due", "team"),
+        ("paused", "paused", "free"),
+        ("resumed", "active", "team"),
+        ("canceled", "canceled", "free"),
+    ],
+)
+def test_a_paddle_subscription_gives_its_plan_while_it_is_active(
+    deliver: Deliver, db_session: Session, account: Account, kind: str, status: str, plan: str
+) -> None:
+    reference: dict[str, Any] = {"custom_data": {"app_user_id": account.id}}
+    deliver(paddle.subscription(kind, status, plan="team", **reference))
+    assert reload(db_session, account).plan == plan
+
+
+def test_a_change_of_plan_counts_from_its_event_on(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    deliver(
+        stripe.checkout(
+            client_reference_id=account.id,
+            mode="subscription",
+            subscription="sub_1",
+            payment_intent=None,
+        )
+    )
+    for minute, (plan, expected) in enumerate(
+        [("pro", "pro"), ("team", "team"), ("price_of_a_mug", "free"), ("pro", "pro")]
+    ):
+        created = stripe.START + minute * MINUTE
+        deliver(stripe.subscription("updated", "active", plan=plan, created=created))
+        assert reload(db_session, account).plan == expected
+    assert count_free_credits(db_session, account.id) == 0
+
+
+def test_events_of_one_second_end_as_a_subscription_goes(
+    deliver: Deliver, db_session: Session, account: Account
+) -> None:
+    deliver(stripe.customer("cus_sub_1", account.email))
+    deliver(stripe.subscription("updated", "active"))
+    deliver(stripe.subscription("created", "incomplete"))
+    deliver(stripe.subscription("updated", "incomplete"))
+    assert reload(db_session, account).plan == "pro"
+    deliver(stripe.subscription("deleted", "canceled"))
+    deliver(stripe.subscription("updated", "active"))
+    assert reload(db_session, account).plan == "free"
+
+
+@each_vendor
+def test_ingest_pauses_while_the_subscription_has_lapsed_and_resumes(
+    client: FlaskClient,
+    deliver: Deliver,
+    db_session: Session,
+    tenant: Tenant,
+    vendor: Vendor,
+) -> None:
+    db_session.query(Subscription).delete()  # what the tenant was given
+    db_session.commit()
+    mine: dict[str, Any] = {"custom_data": {"app_user_id": tenant.account_id}}
+    deliver(
+        stripe.checkout(
+            client_reference_id=tenant.account_id,
+            mode="subscription",
+            subscription="sub_1",
+        )
+    )
+    for minute, (status, kind, expected) in enumerate(
+        [
+            ("active", "created", 201),
+            ("past_due", "past_due", 201),
+            ("paused", "paused", 402),
+            ("active", "resumed", 201),
+            ("canceled", "canceled", 402),
+        ]
+    ):
+        if vendor.name == "stripe":
+            at = stripe.START + minute * MINUTE
+            change = {"past_due": "updated", "canceled": "deleted"}.get(kind, kind)
+            deliver(stripe.subscription(change, status, created=at))
+        else:
+            deliver(paddle.subscription(kind, status, minute=minute, **mine))
+        response = client.post(INGEST, json=batch(), headers=tenant.writes)
+        assert response.status_code == expected, (kind, response.get_data(as_text=True))
