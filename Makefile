@@ -15,7 +15,14 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 SERVICE := $(VENV)/.service-installed
 DEV := $(VENV)/.dev-installed
 
-.PHONY: help demo test check format bench stress lock clean
+# What is vendored from npm, so that no page asks another server for anything.
+PICO := 2.1.1
+HTMX := 4.0.1
+DEJAVU := 2.37.3
+VENDORED := service/static/vendor
+FONTS := service/fonts
+
+.PHONY: help demo test check format bench stress lock vendor sample clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +58,24 @@ lock: $(DEV) ## Pin every dependency anew, with hashes, for every platform
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	    --output-file requirements/$$name.lock || exit 1; \
 	done
+
+vendor: ## Fetch the vendored style base, htmx and fonts anew, at the versions named above
+	rm -rf var/vendor && mkdir -p var/vendor
+	cd var/vendor && npm pack --silent @picocss/pico@$(PICO) htmx.org@$(HTMX) \
+	  dejavu-fonts-ttf@$(DEJAVU) && for one in *.tgz; do mkdir $${one%.tgz} && tar xzf $$one \
+	  -C $${one%.tgz} --strip-components 1; done
+	rm -f $(VENDORED)/* $(FONTS)/*.ttf && mkdir -p $(VENDORED) $(FONTS)
+	cp var/vendor/picocss-pico-$(PICO)/css/pico.min.css $(VENDORED)/pico-$(PICO).min.css
+	cp var/vendor/picocss-pico-$(PICO)/LICENSE.md $(VENDORED)/pico-LICENSE.md
+	cp var/vendor/htmx.org-$(HTMX)/dist/htmx.min.js $(VENDORED)/htmx-$(HTMX).min.js
+	cp var/vendor/htmx.org-$(HTMX)/LICENSE $(VENDORED)/htmx-LICENSE
+	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/ttf/DejaVuSansCondensed.ttf $(FONTS)
+	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/ttf/DejaVuSansCondensed-Bold.ttf $(FONTS)
+	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/LICENSE $(FONTS)/DejaVu-LICENSE
+	rm -rf var/vendor
+
+sample: $(DEV) ## Audit the sample log anew for the report that /sample shows
+	$(BIN)/python examples/make_sample_report.py
 
 clean: ## Remove the environment and the caches; the data under var stays
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
