@@ -7,6 +7,7 @@ from typing import Final
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from service.admin_gate import TOKEN_HEADER, hide_admin
 from service.api import audits, early_access, ingest, webhooks
 from service.config import Config
 from service.db import init_sessions, make_engine, make_sessions
@@ -15,7 +16,7 @@ from service.extensions import api, init_extensions
 from service.forgery import refuse_forgeries
 from service.headers import add_security_headers
 from service.logs import configure_logging
-from service.pages import health, public, reports, session, settings
+from service.pages import admin, health, public, reports, session, settings
 from service.reports.html import register_filters
 from service.request_log import follow_requests
 from service.sessions import init_web_sessions
@@ -38,6 +39,7 @@ def create_app(config: Config | None = None) -> Flask:
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
     follow_requests(app)
+    hide_admin(app)
     add_security_headers(app)
     init_web_sessions(app, config)
     refuse_forgeries(app)
@@ -72,9 +74,12 @@ def _register_routes(app: Flask) -> None:
     for name, description in _SECURITY_SCHEMES.items():
         scheme = {"type": "http", "scheme": "bearer", "description": description}
         api.spec.components.security_scheme(name, scheme)
+    api.spec.components.security_scheme(
+        "admin_token", {"type": "apiKey", "in": "header", "name": TOKEN_HEADER}
+    )
     for resource in (ingest, audits, webhooks, early_access):
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
-    for page in (health, reports, session):
+    for page in (health, reports, session, admin):
         api.register_blueprint(page.blueprint)
     for plain in (public, settings):
         app.register_blueprint(plain.blueprint)

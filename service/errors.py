@@ -16,8 +16,10 @@ from werkzeug.exceptions import HTTPException, InternalServerError
 from detectors.errors import (
     ContractError,
     DetectorError,
+    LogTooLargeError,
     MalformedJSONError,
     TooManyRecordsError,
+    UnreadableLogError,
 )
 from service.logs import get_logger
 
@@ -58,7 +60,9 @@ MESSAGES: Final[Mapping[int, str]] = {
 _DETECTOR_STATUS: Final[Mapping[type[DetectorError], int]] = {
     MalformedJSONError: 400,
     TooManyRecordsError: 413,
+    LogTooLargeError: 413,
     ContractError: 422,
+    UnreadableLogError: 422,
 }
 
 _log = get_logger(__name__)
@@ -148,9 +152,10 @@ def is_api_path(path: str) -> bool:
 def wants_page() -> bool:
     """Whether the answer is for a browser to show: never under the API's prefix.
 
-    Sign-in also serves programs, which unlike browsers do not name HTML when they post.
+    Sign-in and administration also serve programs, which unlike browsers do not name HTML.
     """
-    if request.path.startswith(AUTH_PREFIX) and request.method == "POST":
+    is_sign_in = request.path.startswith(AUTH_PREFIX) and request.method == "POST"
+    if is_sign_in or g.get("is_admin"):
         return any(kind == "text/html" for kind, _quality in request.accept_mimetypes)
     return not is_api_path(request.path)
 

@@ -11,14 +11,13 @@ from flask import Flask, request
 from flask_wtf.csrf import CSRFProtect, validate_csrf
 from wtforms import ValidationError
 
+from service.admin_gate import is_admin_path
 from service.api.bodies import FORM_TYPES
 from service.errors import AUTH_PREFIX, ForbiddenError, is_api_path
 from service.extensions import current_config
 from service.sessions import COOKIE_NAME
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-# Its credential is a header of its own, which no other site can make a browser send.
-_ADMIN: Final = "/admin"
 _TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
 
 _csrf: Final = CSRFProtect()
@@ -39,8 +38,6 @@ def _check() -> None:
     if request.method in _SAFE_METHODS or request.url_rule is None:
         return
     rule, has_session = request.url_rule.rule, COOKIE_NAME in request.cookies
-    if rule == _ADMIN or rule.startswith(f"{_ADMIN}/"):
-        return
     if has_session or not is_api_path(rule):
         _check_origin()
     if _needs_token(rule, has_session):
@@ -48,9 +45,15 @@ def _check() -> None:
 
 
 def _needs_token(rule: str, has_session: bool) -> bool:
-    """Pages always do. Sign-in also serves programs, which have no form to take a token from."""
+    """Pages always do. Sign-in and administration also serve programs, which have no forms.
+
+    No other site can make a browser send the administrator's header, but whatever adds it to the
+    browser's own requests adds it to those, too.
+    """
     if is_api_path(rule):
         return False
+    if is_admin_path(rule):
+        return request.mimetype in FORM_TYPES
     if rule.startswith(AUTH_PREFIX):
         return has_session and request.mimetype in FORM_TYPES
     return True

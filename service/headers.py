@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 
 from service.errors import is_api_path
 
@@ -36,7 +36,7 @@ def _secure(response: Response) -> Response:
     response.headers.update(SECURITY_HEADERS)
     if is_api_path(request.path) or request.path.startswith("/auth/"):
         response.headers["Cache-Control"] = "no-store"
-    elif request.path.startswith(_FORM_PAGES):
+    elif request.path.startswith(_FORM_PAGES) or g.get("is_admin"):
         response.headers["Cache-Control"] = "no-store"
         # Browsers without Sec-Fetch-Site say where a form stands only where this allows it.
         response.headers["Referrer-Policy"] = "same-origin"

@@ -138,6 +138,11 @@ class AuditQueues:
         """The ids on all queues of audits, whether or not their jobs still exist."""
         return {job_id for queue in self._queues.values() for job_id in queue.get_job_ids()}
 
+    def depths(self) -> dict[str, int]:
+        """How many wake-ups wait, by queue; raises what Redis raises."""
+        queues = (*self._queues.values(), self._mail_queue)
+        return {queue.name: queue.count for queue in queues}
+
     def existing_job_ids(self, job_ids: Collection[str]) -> set[str]:
         """Those of the ids whose jobs hold what a worker needs to run them."""
         ids = list(job_ids)

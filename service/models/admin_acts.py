@@ -1,13 +1,17 @@
 """What administrators did. Triggers keep the table append-only."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger
 
 from service.models.base import Base, utc_now
+
+PURGE, RERUN, MARK_PAID, EXPORT = ACTS = ("purge", "rerun", "mark-paid", "early-access-export")
 
 
 class AdminAct(Base):
@@ -20,3 +24,27 @@ class AdminAct(Base):
     via: Mapped[str]  # web or command
     request_id: Mapped[str | None]
     acted_at: Mapped[datetime] = mapped_column(default=utc_now, index=True)
+
+
+@dataclass(frozen=True)
+class Via:
+    """The way that an administrator came; over the web, with the request's id."""
+
+    name: str
+    request_id: str | None = None
+
+
+COMMAND: Final = Via("command")
+
+
+def note_act(session: Session, via: Via, act: str, target: str, details: Mapping[str, Any]) -> None:
+    """Write the act down in the transaction that does it; the caller commits both or neither."""
+    session.add(
+        AdminAct(
+            act=act,
+            target=target,
+            details=dict(details),
+            via=via.name,
+            request_id=via.request_id,
+        )
+    )

@@ -9,6 +9,7 @@ from service.config import Config
 KEY, TOKEN, SIGNED, OPEN = "ingest key", "read token", "signed link", "open"
 # A page leads a stranger to sign-in, and a form is refused to who never loaded its page.
 PAGE, FORM = "page of a session", "form of a session"
+ADMIN = "administrator's token"
 PROVIDER = "signed by a provider"  # 404 where that one is not configured, as here
 
 DECISIONS = {
@@ -18,6 +19,12 @@ DECISIONS = {
     ("POST", "/api/v1/webhooks/stripe"): PROVIDER,
     ("POST", "/api/v1/webhooks/paddle"): PROVIDER,
     ("GET", "/r/<token>"): SIGNED,
+    ("GET", "/admin"): ADMIN,
+    ("POST", "/admin/audits/<audit_id>/purge"): ADMIN,
+    ("GET", "/admin/audits/<audit_id>/report"): ADMIN,
+    ("POST", "/admin/audits/<audit_id>/rerun"): ADMIN,
+    ("POST", "/admin/payments/mark-paid"): ADMIN,
+    ("GET", "/admin/early-access.csv"): ADMIN,
     ("GET", "/settings/sessions"): PAGE,
     ("POST", "/settings/sessions/<session_id>/revoke"): FORM,
     ("POST", "/settings/sessions/revoke-others"): FORM,
@@ -38,6 +45,7 @@ STRANGER = {
     TOKEN: {401},
     SIGNED: {404},
     PROVIDER: {404},
+    ADMIN: {404},
     OPEN: {200, 404, 415, 422, 503},
     PAGE: {303},
     FORM: {403},
