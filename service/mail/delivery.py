@@ -35,7 +35,9 @@ def deliver(config: Config, message: EmailMessage, mail_id: str) -> None:
 def _send(config: Config, message: EmailMessage) -> None:
     server = _connect(config)
     try:
-        server.send_message(message)
+        # `send_message` would write the mail anew, and quote lines that begin with "From".
+        sender, recipient = message["From"].addresses[0], message["To"].addresses[0]
+        server.sendmail(sender.addr_spec, [recipient.addr_spec], message.as_bytes())
     except smtplib.SMTPRecipientsRefused as error:
         if all(_is_final(code) for code, _reason in error.recipients.values()):
             raise RefusedError from error

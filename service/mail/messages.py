@@ -18,6 +18,7 @@ from service.models.mails import Dispatch
 SIGN_IN: Final = "sign_in"
 _TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"
 _MAX_SUBJECT_LENGTH: Final = 150
+_POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can pass it on
 
 # A kind's words: the subject, and what its templates print.
 Words = tuple[str, dict[str, Any]]
@@ -26,10 +27,10 @@ Words = tuple[str, dict[str, Any]]
 def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
     """The mail, the same at each attempt, so that a mailbox can tell a repetition."""
     subject, words = KINDS[dispatch.kind](config, dispatch.parameters)
-    message = EmailMessage(policy.SMTP)
+    message = EmailMessage(_POLICY)
     message["From"] = _sender(config)
     message["To"] = Address(addr_spec=dispatch.recipient)
-    message["Subject"] = one_line(subject)[:_MAX_SUBJECT_LENGTH]
+    message["Subject"] = _in_header(subject)
     message["Date"] = format_datetime(dispatch.created_at)
     message["Message-ID"] = f"<{dispatch.mail_id}@{_sender(config).domain}>"
     # No robot shall answer: it would answer to nobody.
@@ -42,6 +43,11 @@ def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
 def one_line(text: str) -> str:
     """The text without anything that could start a line, in a header or in the mail."""
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def _in_header(text: str) -> str:
+    # What looks like an encoded word would be decoded into the header, line breaks and all.
+    return one_line(text).replace("=?", "= ?")[:_MAX_SUBJECT_LENGTH]
 
 
 def magic_link_url(config: Config, link_id: str) -> str:

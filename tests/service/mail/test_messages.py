@@ -1,0 +1,99 @@
+"""What mails say, and that no label or address can say more."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.message import EmailMessage
+
+import pytest
+
+from service.config import Config
+from service.mail import messages
+from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line
+from service.models.mails import Dispatch
+
+HOSTILE = [
+    "x\nBcc: eve@example.org",
+    "x\r\nBcc: eve@example.org\r\n\r\n<script>",
+    "x\u2028Bcc: eve@example.org",
+    "\x00\x1b[31m" + "x" * 100_000,
+    "=?utf-8?q?=0ABcc:_eve?=",
+    "<b onmouseover=x>&amp;",
+]
+
+
+@pytest.fixture
+def dispatch() -> Dispatch:
+    return Dispatch(
+        mail_id="0123456789abcdef",
+        token="t",
+        attempt=1,
+        kind=SIGN_IN,
+        recipient="ada@example.org",
+        parameters={"link_id": "abc"},
+        created_at=datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
+    )
+
+
+def _part(message: EmailMessage, kind: str) -> str:
+    part = message.get_body((kind,))
+    assert isinstance(part, EmailMessage)
+    return str(part.get_content())
+
+
+def test_it_has_what_a_mailbox_expects(config: Config, dispatch: Dispatch) -> None:
+    message = compose(replace(config, mail_from="Tallystick <hello@tallystick.example>"), dispatch)
+    assert message["From"] == "Tallystick <hello@tallystick.example>"
+    assert message["To"] == "ada@example.org"
+    assert message["Subject"] == "Your sign-in link for Tallystick"
+    assert message["Date"] == "Sun, 01 Mar 2026 12:00:00 +0000"
+    assert message["Message-ID"] == "<0123456789abcdef@tallystick.example>"
+    assert message["Auto-Submitted"] == "auto-generated"
+    assert [part.get_content_type() for part in message.iter_parts()] == ["text/plain", "text/html"]
+
+
+def test_each_attempt_is_the_same_mail(config: Config, dispatch: Dispatch) -> None:
+    first, again = compose(config, dispatch), compose(config, replace(dispatch, attempt=2))
+    assert dict(first.items()) | {"Content-Type": ""} == dict(again.items()) | {"Content-Type": ""}
+    assert _part(first, "plain") == _part(again, "plain")
+
+
+def test_both_parts_hold_the_link_to_the_configured_address(
+    config: Config, dispatch: Dispatch
+) -> None:
+    own = replace(config, base_url="https://audit.example/")
+    url = magic_link_url(own, "abc")
+    assert url.startswith("https://audit.example/auth/verify?token=ml_")
+    message = compose(own, dispatch)
+    assert url in _part(message, "plain").splitlines()
+    assert f'href="{url}"' in _part(message, "html")
+    assert "15 minutes" in _part(message, "plain")
+
+
+def test_links_differ_by_row_and_by_secret_key(config: Config) -> None:
+    other = replace(config, secret_key="another secret key, 32 or more long")
+    urls = {magic_link_url(one, row) for one in (config, other) for row in ("abc", "abd")}
+    assert len(urls) == 4
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_a_hostile_label_starts_no_header_and_no_markup(
+    config: Config, dispatch: Dispatch, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {"url": label, "minutes": 15, "site": label}
+    monkeypatch.setitem(messages.KINDS, SIGN_IN, lambda _config, _parameters: (label, words))
+    message = compose(config, dispatch)
+    head, _, _body = message.as_bytes().partition(b"\r\n\r\n")
+    assert b"\nBcc" not in head
+    assert message["Bcc"] is None
+    assert len(message["Subject"]) <= 150
+    assert _part(message, "plain").splitlines()[2] == one_line(label)
+    assert "<b onmouseover" not in _part(message, "html")
+    assert "<script>" not in _part(message, "html")
+
+
+@pytest.mark.parametrize("recipient", ["a@b.c\nBcc: e@e.e", "a@b.c\r\nX: y", "a@b.c, d@e.f"])
+def test_a_recipient_that_is_none_makes_no_mail(
+    config: Config, dispatch: Dispatch, recipient: str
+) -> None:
+    with pytest.raises(Exception, match=r".+"):
+        compose(config, replace(dispatch, recipient=recipient))
