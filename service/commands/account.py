@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 import click
 import msgspec
-from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from service.commands.options import CommandError, data_option, one_line_errors, reach
 from service.config import Config
 from service.db import make_engine, make_sessions
-from service.models import Account, IngestKey, ReadToken, Subscription
+from service.models import Account, ReadToken, Subscription
 from service.models.accounts import COMP, KEY_LIMITS, find_account
+from service.models.credentials import KeyLimitError, add_ingest_key
 
 SCOPES = ("read:audits", "read:findings")
 _EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
@@ -102,16 +102,10 @@ def get_account(session: Session, email: str) -> Account:
 
 def mint_ingest_key(session: Session, owner: Account, label: str = "") -> str:
     """A new ingest key, if the plan allows one more."""
-    # Two at once must not both take the last place.
-    session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
-    allowed = KEY_LIMITS[owner.plan]
-    if not allowed:
-        raise CommandError(f"the {owner.plan} plan has no ingest keys")
-    query = select(func.count()).select_from(IngestKey).where(IngestKey.account_id == owner.id)
-    if (session.scalar(query) or 0) >= allowed:
-        raise CommandError(f"the {owner.plan} plan has {allowed} ingest keys, and all are in use")
-    row, key = IngestKey.minted(owner.id, label=label)
-    session.add(row)
+    try:
+        _, key = add_ingest_key(session, owner, label)
+    except KeyLimitError as error:
+        raise CommandError(str(error)) from error
     return key
 
 

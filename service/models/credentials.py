@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from sqlalchemy import ForeignKey, select, update
+from sqlalchemy import ForeignKey, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary, Text
 
 from service import tokens
-from service.models.accounts import Account, has_active_subscription
+from service.models.accounts import KEY_LIMITS, Account, has_active_subscription
 from service.models.base import Base, new_id, utc_now
 
 
@@ -100,6 +100,31 @@ def find_read_token(session: Session, secret_hash: bytes) -> Credential | None:
         select(*columns, ReadToken.scopes).where(ReadToken.secret_hash == secret_hash)
     ).one_or_none()
     return None if row is None else Credential(*row[:4], scopes=tuple(row[4]))
+
+
+class KeyLimitError(Exception):
+    """The account's plan allows no further ingest key."""
+
+    def __init__(self, plan: str) -> None:
+        self.plan = plan
+        self.allowed = KEY_LIMITS[plan]
+        has = (
+            f"{self.allowed} ingest keys, and all are in use" if self.allowed else "no ingest keys"
+        )
+        super().__init__(f"the {plan} plan has {has}")
+
+
+def add_ingest_key(session: Session, owner: Account, label: str = "") -> tuple[IngestKey, str]:
+    """A new ingest key and its secret; raises `KeyLimitError` where the plan allows none."""
+    # Two at once must not both take the last place.
+    session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
+    session.expire(owner, ["subscriptions"])
+    query = select(func.count()).where(IngestKey.account_id == owner.id)
+    if (session.scalar(query) or 0) >= KEY_LIMITS[owner.plan]:
+        raise KeyLimitError(owner.plan)
+    row, secret = IngestKey.minted(owner.id, label=label)
+    session.add(row)
+    return row, secret
 
 
 def touch(
