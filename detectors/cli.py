@@ -21,7 +21,8 @@ from rich.progress import Progress
 import detectors
 from detectors.contract import Report
 from detectors.errors import DetectorError
-from detectors.terminal import inert, print_report, report_console
+from detectors.labels import inert
+from detectors.terminal import print_report, report_console
 
 ENTRY_POINT_GROUP = "tallystick.commands"
 STANDARD_INPUT = Path("-")

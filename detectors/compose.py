@@ -16,7 +16,8 @@ def compose_savings(flagged: Sequence[Calls]) -> Calls:
     """Each flagged call's `combined_usd`, given what each detector flagged.
 
     With s a detector's saving on a call of cost c, this is c (1 - the product of all 1 - s/c). A
-    saving is at most the cost, and negative where a fix makes this call dearer.
+    saving is at most the cost, and negative where a fix makes this call dearer. `step_0` and so on
+    are what each detector saves of what those before it leave; they add up to the combined saving.
     """
     names = [f"saving_{place}" for place in range(len(flagged))]
     # Detectors side by side in columns: sums of a call's few terms then have a fixed order.
@@ -33,10 +34,13 @@ def compose_savings(flagged: Sequence[Calls]) -> Calls:
         .group_by("number")
         .agg(nw.col("cost_usd").max(), *[nw.col(name).sum() for name in names])
     )
-    left = nw.lit(1.0)
-    for name in names:
-        left = left * (1.0 - nw.min_horizontal(name, "cost_usd") / nw.col("cost_usd"))
-    return savings.select("number", (nw.col("cost_usd") * (1.0 - left)).alias("combined_usd"))
+    left, steps = nw.lit(1.0), []
+    for place, name in enumerate(names):
+        saving = nw.min_horizontal(name, "cost_usd")
+        steps.append((left * saving).alias(f"step_{place}"))
+        left = left * (1.0 - saving / nw.col("cost_usd"))
+    combined = (nw.col("cost_usd") * (1.0 - left)).alias("combined_usd")
+    return savings.select("number", combined, *steps)
 
 
 def clip_savings(saved_usd: Decimal, spent_usd: Decimal) -> Decimal:

@@ -15,6 +15,7 @@ MAX_COUNT: Final = 1_000_000_000_000
 MAX_LABEL_LENGTH: Final = 200
 MAX_LATENCY_MS: Final = 1e9
 MAX_BATCH_RECORDS: Final = 5_000
+LONGEST_LIST: Final = 1_000  # of a report document's models and routes
 PROVIDER_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}\Z"
 PREFIX_HASH_PATTERN: Final = r"^[0-9a-fA-F]{64}\Z"
 # Control characters (C1 too), and lone surrogates, which have no UTF-8.
@@ -154,7 +155,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """One line of the report: what one detector found in one (route, provider, model).
 
-    `calls` counts the flagged calls. Dollar fields are US dollars rounded to 9 decimals.
+    `calls` counts the flagged calls. Dollar fields are US dollars rounded to 9 decimals. `formula`
+    shows how they were reckoned; it is empty where no dollars are claimed.
     """
 
     id: str
@@ -171,6 +173,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     fix: str
     suggested_model: str | None = None
     evidence: tuple[Evidence, ...] = ()
+    formula: str = ""
 
     def __repr__(self) -> str:
         """One line, since the evidence would fill a notebook's page."""
@@ -217,6 +220,33 @@ class SpendByDay(Struct, frozen=True, kw_only=True):
     spend_usd: Decimal
 
 
+class SpendByDayAndModel(Struct, frozen=True, kw_only=True):
+    day: str
+    provider: str
+    model: str
+    spend_usd: Decimal
+
+
+class SavingsByDetector(Struct, frozen=True, kw_only=True):
+    """What all findings of one detector save a month, those under the floor included.
+
+    `alone_usd` is what they would save if nothing else were mended; `composed_usd` is what they
+    save of what the detectors before this one leave, so that these add up to the whole.
+    """
+
+    detector: str
+    alone_usd: Decimal
+    composed_usd: Decimal
+
+
+class Others(Struct, frozen=True, kw_only=True):
+    """What a list that is cut short leaves out: how many entries, and their sums."""
+
+    count: int = 0
+    calls: int = 0
+    spend_usd: Decimal = Decimal(0)
+
+
 class UnpricedModel(Struct, frozen=True, kw_only=True):
     provider: str
     model: str
@@ -245,8 +275,25 @@ class PriceSource(Struct, frozen=True, kw_only=True):
     version: str
 
 
+class Method(Struct, frozen=True, kw_only=True):
+    """How one detector judges, in its own words."""
+
+    detector: str
+    title: str
+    costs_you: str
+    fires_on: str
+    stays_quiet_on: str
+    do_instead: str
+    sources: str
+
+
 class Report(Struct, frozen=True, kw_only=True):
-    """The report document: everything that a page, a PDF or the API prints, and nothing else."""
+    """The report document: everything that a page, a PDF or the API prints, and nothing else.
+
+    The lists of models, routes and unpriced models hold the first `LONGEST_LIST` entries, and what
+    is left out stands in the `other_` fields. `spend_by_day_and_model` holds the dearest models.
+    What has a default was added later: stored documents may lack it.
+    """
 
     audit: AuditSummary
     findings: tuple[Finding, ...]
@@ -257,6 +304,12 @@ class Report(Struct, frozen=True, kw_only=True):
     invalid_rows: InvalidRows
     prices: PriceSource
     thresholds: Thresholds
+    spend_by_day_and_model: tuple[SpendByDayAndModel, ...] = ()
+    savings_by_detector: tuple[SavingsByDetector, ...] = ()
+    other_models: Others = Others()
+    other_routes: Others = Others()
+    other_unpriced: Others = Others()
+    methods: tuple[Method, ...] = ()
 
     def __repr__(self) -> str:
         """One line; the whole document is `to_json`'s."""

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
 from io import TextIOWrapper
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.contract import Finding, Report
+from detectors.labels import inert
 
 PLAIN_WIDTH = 160  # where the output is no terminal that could tell
 STACKED_BELOW = 100  # columns: where the names in two columns each would be broken up
@@ -20,18 +20,6 @@ SHORTENED_BELOW = 80
 SHOWN_MODELS = 5
 
 _SEVERITY_STYLES = {"high": "bold red", "medium": "yellow"}
-# Control and format characters (bidi overrides among them), surrogates, line separators.
-_ACTIVE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-
-
-def inert(label: str) -> str:
-    """The label with every character escaped that could move, hide or reorder others."""
-    return "".join(
-        ascii(character)[1:-1]
-        if unicodedata.category(character) in _ACTIVE_CATEGORIES
-        else character
-        for character in label
-    )
 
 
 def report_console() -> Console:

@@ -15,6 +15,7 @@ from detectors.contract import (
     InvalidRows,
     PriceSource,
     Report,
+    SavingsByDetector,
     Thresholds,
     UnpricedModel,
 )
@@ -25,7 +26,8 @@ from detectors.prices.book import PriceBook
 from detectors.report import spend
 from detectors.report.evidence import iso_time
 from detectors.report.findings import write_findings
-from detectors.report.impacts import Group, is_below_floor, measure
+from detectors.report.impacts import Group, Impact, is_below_floor, measure
+from detectors.report.methods import METHODS
 from detectors.report.money import rounded, units, usd
 from detectors.rules import DETECTORS
 
@@ -144,18 +146,50 @@ class _Audit:
         impacts = measure(flagged, self.groups, self.records.days, self.thresholds)
         shown = [impact for impact in impacts if not is_below_floor(impact, self.thresholds)]
         groups = self.groups.values()
+        saved, steps = _sum_savings(found)
+        models, other_models = spend.shorten(spend.by_model(groups))
+        routes, other_routes = spend.shorten(spend.by_route(groups))
+        unpriced, other_unpriced = spend.shorten(self.unpriced)
+        days = spend.by_day(self.calls)
         return Report(
-            audit=self._summarise(_sum_savings(found), below_floor=len(impacts) - len(shown)),
+            audit=self._summarise(saved, below_floor=len(impacts) - len(shown)),
             findings=write_findings(
-                shown, flagged, self.calls, book=self.book, thresholds=self.thresholds
+                shown,
+                flagged,
+                self.calls,
+                book=self.book,
+                days=self.records.days,
+                thresholds=self.thresholds,
             ),
-            spend_by_model=spend.by_model(groups),
-            spend_by_route=spend.by_route(groups),
-            spend_by_day=spend.by_day(self.calls),
-            unpriced=self.unpriced,
+            spend_by_model=models,
+            spend_by_route=routes,
+            spend_by_day=days,
+            unpriced=unpriced,
             invalid_rows=self.records.invalid,
             prices=PriceSource(source=self.book.source, version=self.book.version),
             thresholds=self.thresholds,
+            spend_by_day_and_model=spend.by_day_and_model(self.calls, self.groups, days, models),
+            savings_by_detector=self._savings_by_detector(impacts, steps),
+            other_models=other_models,
+            other_routes=other_routes,
+            other_unpriced=other_unpriced,
+            methods=METHODS,
+        )
+
+    def _savings_by_detector(
+        self, impacts: Sequence[Impact], steps: Sequence[Decimal]
+    ) -> tuple[SavingsByDetector, ...]:
+        months = Decimal(self.thresholds.days_per_month) / self.records.days
+        alone = [Decimal(0) for _ in DETECTORS]
+        for impact in impacts:
+            alone[impact.place] += impact.monthly_usd
+        return tuple(
+            SavingsByDetector(
+                detector=detector.id,
+                alone_usd=rounded(alone[place]),
+                composed_usd=rounded(steps[place] * months),
+            )
+            for place, detector in enumerate(DETECTORS)
         )
 
     def _find(self) -> list[pl.DataFrame]:
@@ -194,10 +228,13 @@ class _Audit:
         return listing is not None and listing.is_equivalent
 
 
-def _sum_savings(found: Sequence[pl.DataFrame]) -> Decimal:
-    """What all findings together would save, no dollar counted twice."""
+def _sum_savings(found: Sequence[pl.DataFrame]) -> tuple[Decimal, list[Decimal]]:
+    """What all findings together would save, no dollar counted twice; and each detector's step."""
     combined = compose_savings([nw.from_native(flagged.lazy()) for flagged in found])
-    return usd(_polars(combined).select(units("combined_usd").sum()).item() or 0)
+    names = ["combined_usd", *(f"step_{place}" for place in range(len(found)))]
+    sums = _polars(combined).select(units(name).sum() for name in names).row(0)
+    saved, *steps = (usd(each or 0) for each in sums)
+    return saved, steps
 
 
 def _polars(calls: Calls) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 from detectors.calls import COUNTS
 from detectors.contract import Evidence
 from detectors.report.impacts import FINDING, Impact
-from detectors.report.money import rounded
+from detectors.report.money import rounded, units, usd
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -79,5 +79,9 @@ def summarise(concerned: pl.DataFrame) -> dict[str, dict[str, Any]]:
         pl.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
         pl.col("completion_tokens").max().alias("largest_completion_tokens"),
         pl.col("cached_tokens", "cache_write_tokens").sum(),
+        units("cost_usd").sum(),
     )
-    return {row.pop("finding"): row for row in sums.iter_rows(named=True)}
+    return {
+        row.pop("finding"): row | {"cost_usd": usd(row["cost_usd"])}
+        for row in sums.iter_rows(named=True)
+    }

@@ -9,6 +9,7 @@ from detectors.contract import Finding, Thresholds
 from detectors.prices.book import PriceBook
 from detectors.report.evidence import find_concerned, pick_evidence, summarise
 from detectors.report.fixes import find_sibling, write_fix
+from detectors.report.formulas import write_formula
 from detectors.report.impacts import Impact, number
 from detectors.rules import model_overkill
 
@@ -19,6 +20,7 @@ def write_findings(
     calls: pl.DataFrame,
     *,
     book: PriceBook,
+    days: int,
     thresholds: Thresholds,
 ) -> tuple[Finding, ...]:
     """One finding for each impact, by monthly dollars, ties by id."""
@@ -42,6 +44,13 @@ def write_findings(
             fix=write_fix(impact, summaries[name], book, thresholds),
             suggested_model=_suggested_model(impact, book),
             evidence=evidence.get(name, ()),
+            formula=write_formula(
+                impact,
+                summaries[name],
+                sibling=find_sibling(impact, book),
+                days=days,
+                thresholds=thresholds,
+            ),
         )
         for name, impact in numbered.items()
     ]

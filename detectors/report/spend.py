@@ -1,21 +1,32 @@
 """Where the money went: by model, by route, by day; and what has no price."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final, TypeVar
 
 import polars as pl
 
-from detectors.contract import SpendByDay, SpendByModel, SpendByRoute, UnpricedModel
+from detectors.contract import (
+    LONGEST_LIST,
+    Others,
+    SpendByDay,
+    SpendByDayAndModel,
+    SpendByModel,
+    SpendByRoute,
+    UnpricedModel,
+)
 from detectors.report.evidence import EPOCH
 from detectors.report.impacts import Group
 from detectors.report.money import rounded, units, usd
 
 Key = TypeVar("Key", bound=tuple[str, ...])
+Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
 
 DAY_US: Final = 86_400_000_000
+_DAILY_MODELS: Final = 8
+_DAILY_DAYS: Final = 1_000
 
 
 def find_groups(calls: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:
@@ -72,6 +83,51 @@ def by_day(calls: pl.DataFrame) -> tuple[SpendByDay, ...]:
         SpendByDay(day=_date(day), calls=count, spend_usd=rounded(usd(spend)))
         for day, count, spend in days.sort("day").iter_rows()
     )
+
+
+def by_day_and_model(
+    calls: pl.DataFrame,
+    groups: Mapping[int, Group],
+    days: Sequence[SpendByDay],
+    models: Sequence[SpendByModel],
+) -> tuple[SpendByDayAndModel, ...]:
+    """The days of the dearest models, by day and rank; nothing of a log of very many days."""
+    if len(days) > _DAILY_DAYS:
+        return ()
+    named = {(one.provider, one.model): rank for rank, one in enumerate(models[:_DAILY_MODELS])}
+    ranks = [
+        (number, named[one.provider, one.model])
+        for number, one in groups.items()
+        if (one.provider, one.model) in named
+    ]
+    ranked = pl.DataFrame(ranks, {"group": calls.schema["group"], "rank": pl.Int8}, orient="row")
+    spend = (
+        calls.lazy()
+        .join(ranked.lazy(), on="group")
+        .group_by((pl.col("at_us") // DAY_US).alias("day"), "rank")
+        .agg(units("cost_usd").sum())
+        .sort("day", "rank")
+    )
+    return tuple(
+        SpendByDayAndModel(
+            day=_date(day),
+            provider=models[rank].provider,
+            model=models[rank].model,
+            spend_usd=rounded(usd(cost)),
+        )
+        for day, rank, cost in spend.collect().iter_rows()
+    )
+
+
+def shorten(lines: tuple[Line, ...]) -> tuple[tuple[Line, ...], Others]:
+    """The first lines of a list, and the sums of all others."""
+    rest = lines[LONGEST_LIST:]
+    others = Others(
+        count=len(rest),
+        calls=sum(line.calls for line in rest),
+        spend_usd=sum((getattr(line, "spend_usd", Decimal(0)) for line in rest), Decimal(0)),
+    )
+    return lines[:LONGEST_LIST], others
 
 
 def _date(day: int) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 import narwhals.stable.v2 as nw
@@ -50,6 +51,7 @@ class Facts:
     largest_completion_tokens: int
     cached_tokens: int
     cache_write_tokens: int
+    cost_usd: Decimal
     input_usd_per_mtok: float
     output_usd_per_mtok: float
     cache_read_usd_per_mtok: float

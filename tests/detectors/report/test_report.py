@@ -316,3 +316,87 @@ def test_the_report_says_what_it_rests_on() -> None:
 def test_a_name_that_the_library_does_not_have() -> None:
     with pytest.raises(AttributeError, match="no attribute 'audits'"):
         _ = detectors.audits
+
+
+def test_what_the_detectors_save_of_what_others_leave_adds_up() -> None:
+    report = detectors.audit(calls(5, every=10))
+    savings = {one.detector: one for one in report.savings_by_detector}
+    # The model finding saves 1,925 of each call's 2,750 millionths; the duplicate finding then
+    # saves the other 825 of the last four.
+    overkill, duplicates = savings["d1_model_overkill"], savings["d4_duplicate_calls"]
+    assert overkill.alone_usd == overkill.composed_usd == 9_625 * 30 * MILLIONTH
+    assert duplicates.alone_usd == 11_000 * 30 * MILLIONTH
+    assert duplicates.composed_usd == 3_300 * 30 * MILLIONTH
+    assert sum(one.composed_usd for one in savings.values()) == report.audit.projected_savings_usd
+
+
+def test_spend_is_split_by_day_and_model() -> None:
+    log = calls(2, every=86_400 * 2) + calls(1, model="gpt-5.4-mini")
+    report = detectors.audit(log)
+    assert [(one.day, one.model, one.spend_usd) for one in report.spend_by_day_and_model] == [
+        ("2026-11-02", "gpt-5.4", 2_750 * MILLIONTH),
+        ("2026-11-02", "gpt-5.4-mini", 825 * MILLIONTH),
+        ("2026-11-04", "gpt-5.4", 2_750 * MILLIONTH),
+    ]
+
+
+def test_spend_of_very_many_days_is_not_split_by_model() -> None:
+    report = detectors.audit(calls(1_001, every=86_400))
+    assert len(report.spend_by_day) == 1_001
+    assert report.spend_by_day_and_model == ()
+
+
+def test_lists_of_labels_are_cut_short_and_say_what_they_leave_out() -> None:
+    log = [one for place in range(1_003) for one in calls(1, tag=f"route-{place:04}")]
+    unknown = [one for place in range(1_001) for one in calls(1, model=f"house-{place:04}")]
+    report = detectors.audit(log + unknown)
+    assert (len(report.spend_by_route), len(report.unpriced)) == (1_000, 1_000)
+    assert (report.other_routes.count, report.other_routes.calls) == (3, 3)
+    assert report.other_routes.spend_usd == 3 * 2_750 * MILLIONTH
+    assert (report.other_unpriced.count, report.other_unpriced.calls) == (1, 1)
+    assert report.other_models.count == 0
+
+
+@pytest.mark.parametrize(
+    ("log", "formula"),
+    [
+        (
+            calls(5, every=3_600),
+            "What 5 calls cost less at the rates of gpt-5.4-mini, $0.01375 − $0.004125 = $0.009625 "
+            "in 1 day; × 30 / 1 = $0.28875 a month.",
+        ),
+        (
+            calls(40, every=60, completion_tokens=500, declared_max_tokens=500),
+            "50% × $0.35, the cost of 40 calls = $0.175 in 1 day; × 30 / 1 = $5.25 a month.",
+        ),
+        (calls(20, every=60, completion_tokens=500, declared_max_tokens=8_000), ""),
+    ],
+)
+def test_a_finding_shows_how_its_dollars_were_reckoned(
+    log: list[dict[str, Any]], formula: str
+) -> None:
+    assert detectors.audit(log).findings[0].formula == formula
+
+
+def test_a_document_of_an_earlier_version_is_still_read() -> None:
+    document = msgspec.json.decode(detectors.audit(calls(5, every=3_600)).to_json())
+    for added in (
+        "spend_by_day_and_model",
+        "savings_by_detector",
+        "other_models",
+        "other_routes",
+        "other_unpriced",
+        "methods",
+    ):
+        del document[added]
+    del document["findings"][0]["formula"]
+    report = Report.from_json(msgspec.json.encode(document))
+    assert report.findings[0].formula == ""
+    assert report.methods == ()
+
+
+def test_the_report_says_how_each_detector_judges() -> None:
+    methods = detectors.audit([]).methods
+    assert [one.detector[:2] for one in methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
+    assert methods[0].title == "Short answers from a flagship model"
+    assert all(one.costs_you and one.sources for one in methods)

@@ -1,0 +1,82 @@
+"""How a finding's dollars were reckoned: its detector's formula with the numbers filled in."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from detectors.contract import Thresholds
+from detectors.report.impacts import Impact
+from detectors.rules.detector import INFORMATIONAL
+
+# By detector and kind: what is summed over the flagged calls. `{cost}` is what they cost.
+_SUMMED: Final[Mapping[tuple[str, str], str]] = {
+    ("d1_model_overkill", ""): (
+        "what {calls} cost less at the rates of {sibling}, {cost} − {rest} = {saving}"
+    ),
+    ("d2_missed_caching", "uncached_prefix"): (
+        "up to 1,024 tokens × (input rate − cache-read rate) for each read that the cache "
+        "would have served, less the surcharge of each write, over {calls} that cost {cost}: "
+        "{saving}"
+    ),
+    ("d2_missed_caching", "unhashed_prefix"): (
+        "{unhashed_share} of a short prompt × (input rate − cache-read rate) for each read that "
+        "the cache would have served, less the surcharge of each write, over {calls} that cost "
+        "{cost}: {saving}"
+    ),
+    ("d2_missed_caching", "unread_writes"): (
+        "{writes} tokens written × the surcharge − {reads} tokens read × their discount = {saving}"
+    ),
+    ("d3_context_bloat", ""): (
+        "{excess_share} × (prompt tokens − those of the usual prompt) × input rate, over {calls} "
+        "that cost {cost}: {saving}"
+    ),
+    ("d4_duplicate_calls", "same_prompt"): "the full cost of {calls}: {saving}",
+    ("d4_duplicate_calls", "same_shape"): "the full cost of {calls}: {saving}",
+    ("d5_max_tokens_misfit", "truncated"): ("{cut_share} × {cost}, the cost of {calls} = {saving}"),
+    ("d6_chatty_loop", ""): (
+        "{loop_share} × prompt tokens × input rate, over {calls} that cost {cost}: {saving}"
+    ),
+}
+
+
+def write_formula(
+    impact: Impact,
+    summary: Mapping[str, Any],
+    *,
+    sibling: str | None,
+    days: int,
+    thresholds: Thresholds,
+) -> str:
+    """Empty where no dollars are claimed."""
+    if impact.kind.confidence == INFORMATIONAL:
+        return ""
+    cost, month = summary["cost_usd"], thresholds.days_per_month
+    summed = _SUMMED[impact.detector.id, impact.kind.name].format(
+        calls=f"{impact.calls:,} {'call' if impact.calls == 1 else 'calls'}",
+        sibling=sibling,
+        cost=dollars(cost),
+        rest=dollars(cost - impact.observed_usd),
+        saving=dollars(impact.observed_usd),
+        writes=f"{summary['cache_write_tokens']:,}",
+        reads=f"{summary['cached_tokens']:,}",
+        unhashed_share=f"{thresholds.d2_unhashed_prompt_share:.0%}",
+        excess_share=f"{thresholds.d3_saving_share:.0%}",
+        cut_share=f"{thresholds.d5_truncated_saving_share:.0%}",
+        loop_share=f"{thresholds.d6_saving_share:.0%}",
+    )
+    observed = f"{days:,} {'day' if days == 1 else 'days'}"
+    monthly = dollars(impact.monthly_usd)
+    return f"{_capital(summed)} in {observed}; × {month} / {days:,} = {monthly} a month."
+
+
+def dollars(amount: Decimal) -> str:
+    """To the cent; an amount under a dollar with up to six decimals."""
+    if abs(amount) >= 1:
+        return f"${amount:,.2f}" if amount > 0 else f"-${-amount:,.2f}"
+    whole, _, decimals = f"{abs(amount):.6f}".partition(".")
+    sign = "-" if amount < 0 else ""
+    return f"{sign}${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
