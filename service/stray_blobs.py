@@ -1,19 +1,20 @@
-"""Clearing away raw blobs that no audit names.
+"""Clearing away blobs that no audit names.
 
-A blob is stored before its audit's row is committed, so a web process that is killed in between
-leaves one behind. No request takes nearly an hour from the one to the other.
+A raw blob is stored before its audit's row is committed, and a frame before its report is, so a
+process that is killed in between leaves one behind. Neither takes nearly an hour from the one to
+the other. A raw upload that is purged is named no more.
 """
 
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from sqlalchemy import Connection
 
 from service.blobs import BlobStore
 from service.logs import get_logger
-from service.models.audits import RAW_FOLDER, list_blob_keys
+from service.models.audits import FRAME_FOLDER, RAW_FOLDER, list_named_keys
 
 _OLD_SECONDS: Final = 3_600.0
 _LOOK_AGAIN_SECONDS: Final = 3_600.0
@@ -23,7 +24,7 @@ _log = get_logger(__name__)
 
 
 class StrayBlobs:
-    """Goes through the raw blobs page by page, and once through all of them an hour.
+    """Goes through the blobs page by page, and once through all of them an hour.
 
     One page a call, however many blobs there are: the sweeper has more urgent things to do.
     """
@@ -44,7 +45,10 @@ class StrayBlobs:
         page = list(islice(self._keys, _PAGE))
         if not page and time.monotonic() >= self._look_again_at:
             self._look_again_at = time.monotonic() + _LOOK_AGAIN_SECONDS
-            self._keys = self._blobs.list_old(RAW_FOLDER, _OLD_SECONDS)
+            folders = (RAW_FOLDER, FRAME_FOLDER)
+            self._keys = chain.from_iterable(
+                self._blobs.list_old(folder, _OLD_SECONDS) for folder in folders
+            )
             page = list(islice(self._keys, _PAGE))
         return page
 
@@ -52,7 +56,7 @@ class StrayBlobs:
         if not keys:
             return
         with connection.begin():
-            named = set(list_blob_keys(connection, [_audit_id_of(key) for key in keys]))
+            named = list_named_keys(connection, [_audit_id_of(key) for key in keys])
         strays = [key for key in keys if key not in named]
         for key in strays:
             self._blobs.delete(key)
@@ -61,5 +65,5 @@ class StrayBlobs:
 
 
 def _audit_id_of(key: str) -> str:
-    """`raw/<audit id>.<ending>` is how a raw blob is named."""
-    return key.partition("/")[2].partition(".")[0]
+    """Blobs are named `raw/<audit id>.<ending>` and `frames/<audit id>-<start>.<ending>`."""
+    return key.partition("/")[2].partition(".")[0].partition("-")[0]

@@ -1,4 +1,4 @@
-"""The sweeper: finds audits that Redis forgot or that a dead worker held, and sends them on."""
+"""The sweeper: sends on what Redis forgot or a dead worker held, and clears away what is over."""
 
 import signal
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
+from service.housekeeping import Housekeeping
 from service.jobs.queues import AuditQueues, WakeUp
 from service.logs import configure_logging, get_logger
 from service.mail.sweep import sweep_mails
@@ -23,7 +24,6 @@ from service.stray_blobs import StrayBlobs
 _SWEEPER_LOCK: Final = 7_255_019_430_872
 # The view enqueues right after its commit: a row this young has most likely just been sent.
 _FRESH_SECONDS: Final = 1.0
-_UNFINISHED_BLOB_SECONDS: Final = 3_600.0
 
 _log = get_logger(__name__)
 
@@ -41,6 +41,7 @@ class Sweeper:
         self._engine = engine
         self._queues = queues
         self._stray_blobs = StrayBlobs(blobs)
+        self._housekeeping = Housekeeping(config, blobs)
         self._taken_before: set[str] = set()
 
     def run(self, stopping: Event) -> None:
@@ -68,6 +69,7 @@ class Sweeper:
             _log.info("swept", failed=list(failed), expired=list(expired), enqueued=sent)
         sweep_mails(connection, self._queues)
         self._stray_blobs.clear_page(connection)
+        self._housekeeping.take_turn(connection)
 
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:
         while not stopping.is_set():
@@ -131,7 +133,6 @@ def run_sweeper(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopping.set())
     blobs = BlobStore.from_url(config.storage_url)
-    blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS)
     _log.info("sweeper_started")
     Sweeper(config, make_engine(config), AuditQueues.from_config(config), blobs).run(stopping)
     _log.info("sweeper_stopped")

@@ -16,7 +16,7 @@ from service.models.base import Base, new_id, utc_now
 
 QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "failed")
 INGEST, UPLOAD = SOURCES = ("ingest", "upload")
-RAW_FOLDER = "raw"  # where the blobs lie that audits name
+RAW_FOLDER, FRAME_FOLDER = "raw", "frames"  # where the blobs lie that audits name
 
 _USD = Numeric(30, 9)  # the dearest log that the contract allows has 17 digits before the point
 
@@ -147,9 +147,12 @@ def list_findings(session: Session, audit_id: str) -> Sequence[FindingRow]:
     return session.scalars(query).all()
 
 
-def list_blob_keys(connection: Connection, audit_ids: Sequence[str]) -> Sequence[str]:
-    """The raw blobs that these audits name; ids of no audit are left out."""
-    return connection.scalars(select(Audit.blob_key).where(Audit.id.in_(audit_ids))).all()
+def list_named_keys(connection: Connection, audit_ids: Sequence[str]) -> set[str]:
+    """The blobs that these audits name: frames, and raw uploads that are not purged."""
+    query = select(Audit.blob_key, Audit.raw_purged_at, Audit.frame_key)
+    rows = connection.execute(query.where(Audit.id.in_(audit_ids))).all()
+    frames = {row.frame_key for row in rows if row.frame_key is not None}
+    return frames | {row.blob_key for row in rows if row.raw_purged_at is None}
 
 
 class KeyTakenError(Exception):

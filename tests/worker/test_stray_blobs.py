@@ -1,4 +1,4 @@
-"""Raw blobs without an audit go when they are old, and no other blob ever does."""
+"""Blobs that no audit names go when they are old, and no other blob ever does."""
 
 import os
 from collections.abc import Callable
@@ -7,14 +7,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, update
 
 from service import stray_blobs
 from service.blobs import BlobStore
 from service.config import Config
 from service.jobs.queues import AuditQueues
+from service.models import Audit
 from service.stray_blobs import StrayBlobs
 from service.sweeper import Sweeper
+from worker import run_audit
 
 STRAY = "raw/00000000000000000000000000000000.jsonl"
 YOUNG = "raw/11111111111111111111111111111111.jsonl"
@@ -34,17 +36,35 @@ def _put_old(folder: Path, blobs: BlobStore, key: str) -> None:
 def test_the_sweeper_removes_old_strays_and_nothing_else(
     config: Config, engine: Engine, blobs: BlobStore, folder: Path, new_audit: Callable[[], str]
 ) -> None:
-    named = f"raw/{new_audit()}.jsonl"
-    os.utime(folder / named, (0, 0))
-    for key in (STRAY, FRAME):
+    audit_id, other_id = new_audit(), new_audit()
+    run_audit(audit_id)
+    named = [f"raw/{audit_id}.jsonl", f"frames/{audit_id}-1.parquet", f"raw/{other_id}.jsonl"]
+    for key in named:
+        os.utime(folder / key, (0, 0))
+    killed = f"frames/{audit_id}-7.parquet"  # of a start that was killed before it could publish
+    strays = (STRAY, FRAME, killed)
+    for key in strays:
         _put_old(folder, blobs, key)
     blobs.put(YOUNG, b"{}\n")
 
     with engine.connect() as connection:
         Sweeper(config, engine, AuditQueues.from_config(config), blobs).sweep(connection)
 
-    assert not blobs.exists(STRAY)
-    assert all(blobs.exists(key) for key in (named, YOUNG, FRAME))
+    assert not any(map(blobs.exists, strays))
+    assert all(map(blobs.exists, (*named, YOUNG)))
+
+
+def test_the_blob_of_a_purged_audit_is_named_no_more(
+    engine: Engine, blobs: BlobStore, folder: Path, new_audit: Callable[[], str]
+) -> None:
+    """As where a crash came between the note that it is purged and its end."""
+    key = f"raw/{new_audit()}.jsonl"
+    os.utime(folder / key, (0, 0))
+    with engine.connect() as connection:
+        with connection.begin():
+            connection.execute(update(Audit).values(raw_purged_at=func.now()))
+        StrayBlobs(blobs).clear_page(connection)
+    assert not blobs.exists(key)
 
 
 def test_it_takes_one_page_at_a_time_and_then_rests(
