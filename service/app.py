@@ -8,7 +8,7 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.admin_gate import TOKEN_HEADER, hide_admin
-from service.api import audits, early_access, ingest, webhooks
+from service.api import audits, early_access, ingest, uploads, webhooks
 from service.config import Config
 from service.db import init_sessions, make_engine, make_sessions
 from service.errors import API_PREFIX, register_error_handlers
@@ -19,13 +19,14 @@ from service.logs import configure_logging
 from service.pages import admin, health, public, reports, session, settings
 from service.reports.html import register_filters
 from service.request_log import follow_requests
-from service.sessions import init_web_sessions
+from service.sessions import COOKIE_NAME, init_web_sessions
 
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 _SECURITY_SCHEMES: Final = {
     "ingest_key": "An ingest key (`ik_…`). Write-only: it sends usage and reads nothing.",
     "read_token": "A read token (`rt_…`). Read-only, with the scopes it was minted with.",
 }
+_SESSION: Final = "The cookie of a signed-in browser."
 
 
 def create_app(config: Config | None = None) -> Flask:
@@ -74,10 +75,12 @@ def _register_routes(app: Flask) -> None:
     for name, description in _SECURITY_SCHEMES.items():
         scheme = {"type": "http", "scheme": "bearer", "description": description}
         api.spec.components.security_scheme(name, scheme)
+    cookie = {"type": "apiKey", "in": "cookie", "name": COOKIE_NAME, "description": _SESSION}
+    api.spec.components.security_scheme("session", cookie)
     api.spec.components.security_scheme(
         "admin_token", {"type": "apiKey", "in": "header", "name": TOKEN_HEADER}
     )
-    for resource in (ingest, audits, webhooks, early_access):
+    for resource in (ingest, uploads, audits, webhooks, early_access):
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in (health, reports, session, admin):
         api.register_blueprint(page.blueprint)

@@ -37,6 +37,13 @@ _TOUCH_INTERVAL: Final = timedelta(minutes=5)
 _REALM: Final = 'Bearer realm="tallystick"'
 _SESSION_REALM: Final = 'Session realm="tallystick"'
 EMAIL_HEADER: Final = "x-user-email"
+EMAIL_HEADER_DOCUMENT: Final = {
+    "in": "header",
+    "name": EMAIL_HEADER,
+    "required": False,
+    "description": "Admits nobody; where it is not the session's address, the answer is 401.",
+    "schema": {"type": "string"},
+}
 _WANTED: Final = {
     tokens.Kind.INGEST_KEY: "an ingest key",
     tokens.Kind.READ_TOKEN: "a read token",

@@ -52,6 +52,9 @@ class Config:
     ingest_ip_limit_per_minute: int = 600
     read_limit_per_minute: int = 600
     max_body_bytes: int = 16 * 1024 * 1024
+    upload_limit_per_minute: int = 10
+    max_upload_bytes: int = 200 * 1024 * 1024
+    upload_folder: str = ""
     worker_processes: int = 2
     lease_seconds: float = 30.0
     sweep_seconds: float = 5.0

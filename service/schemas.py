@@ -22,11 +22,20 @@ DEFAULT_LIMIT: Final = 50
 _LIMIT_EXPECTED: Final = f"must be a whole number from 1 to {MAX_LIMIT}"
 
 
+class PaymentLinkSchema(Schema):
+    provider = fields.String(required=True)
+    url = fields.Url(required=True)
+
+
 class ErrorDetailSchema(Schema):
     code = fields.String(required=True)
     message = fields.String(required=True, metadata={"description": "Safe to show to a user."})
     request_id = fields.String(
         required=True, metadata={"description": "Also in the X-Request-Id header."}
+    )
+    payment_links = fields.List(
+        fields.Nested(PaymentLinkSchema),
+        metadata={"description": "Where to buy a credit; only where an upload needs one."},
     )
 
 
@@ -135,6 +144,28 @@ class ReplayedSchema(Schema):
 
 class EventReceivedSchema(Schema):
     received = fields.Boolean(required=True, metadata=_described("Always true."))
+
+
+class UploadedSchema(Schema):
+    audit_id = fields.String(required=True)
+    replayed = fields.Boolean(required=True, metadata=_described("Whether this is a retry."))
+    status_url = fields.Url(required=True, metadata=_described("Where to ask how far it is."))
+
+
+class AuditStatusSchema(Schema):
+    """The keys that are there depend on the status."""
+
+    audit_id = fields.String(required=True)
+    status = fields.String(required=True, validate=OneOf(STATUSES))
+    queue_position = fields.Integer(
+        validate=Range(min=0),
+        metadata=_described("How many queued audits come before; only while `queued`."),
+    )
+    valid_pct = fields.Float(
+        validate=Range(min=0, max=100),
+        metadata=_described("Percentage of valid rows, once validation has run."),
+    )
+    error = fields.String(metadata=_described("Only of an audit that `failed`."))
 
 
 class PlainInteger(fields.Integer):

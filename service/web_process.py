@@ -1,12 +1,15 @@
 """gunicorn's worker and logger, taught to repeat nothing of a request that is no proper HTTP.
 
 By itself gunicorn quotes the malformed line or chunk in its answer and in its log, and a line may
-be a report link, a chunk part of a record. It also waits for a silent sender without end.
+be a report link, a chunk part of a record. It also waits for a silent sender without end, and hangs
+up on one who is still sending, so that an early answer is lost.
 """
 
 import json
 import socket
 import struct
+import time
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 from uuid import uuid4
@@ -39,6 +42,12 @@ _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
 # How long a sender may be silent in the middle of a request before its thread goes to another.
 _SILENCE_SECONDS: Final = 8
 _SILENCE: Final = struct.pack("@ll", _SILENCE_SECONDS, 0)  # a `struct timeval`
+# What is still sent after an answer is thrown away, up to a whole upload and for no longer than
+# this: a connection that is closed with bytes unread is reset, and takes the answer with it.
+_LINGER_SECONDS: Final = 15.0
+_LINGER_SILENCE_SECONDS: Final = 2.0
+_LINGER_BYTES: Final = 256 * 1024 * 1024
+_LINGER_BLOCK_BYTES: Final = 256 * 1024
 
 _log = get_logger(__name__)
 
@@ -49,7 +58,10 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     def handle(self, conn: Any) -> Any:
         # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SILENCE)
-        return super().handle(conn)
+        stays_open = super().handle(conn)
+        if stays_open is False:
+            _linger(conn.sock)
+        return stays_open
 
     def handle_error(self, _request: Any, client: Any, _address: Any, error: Exception) -> None:
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
@@ -63,6 +75,20 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             write_nonblock(client, _error_answer(status, request_id))
         except OSError:
             log.debug("client_gone")
+
+
+def _linger(connection: socket.socket) -> None:
+    """Say that no more is coming, then discard what comes until the other side is done, too."""
+    ends_at, discarded = time.monotonic() + _LINGER_SECONDS, 0
+    block = bytearray(_LINGER_BLOCK_BYTES)
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(_LINGER_SILENCE_SECONDS)
+        while discarded < _LINGER_BYTES and time.monotonic() < ends_at:
+            received = connection.recv_into(block)
+            if not received:
+                return
+            discarded += received
 
 
 def _error_answer(status: HTTPStatus, request_id: str) -> bytes:

@@ -1,7 +1,7 @@
 """Reading a request's body within bounds: its size, its type, its encoding, its records."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ R = TypeVar("R")
 
 FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 _BROKEN_OFF: Final = "The body broke off before its end, or is badly chunked."
+_BLOCK_BYTES: Final = 128 * 1024  # larger ones no longer fit a core's own cache
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # a gzip header, and nothing else
 
 
@@ -56,6 +57,26 @@ def _read_body(announced: int | None) -> bytes:
         # What arrived may be a whole batch by itself, but not the one that was being sent.
         raise BadRequestError(_BROKEN_OFF)
     return body
+
+
+def read_blocks() -> Iterator[bytes]:
+    """The body as it comes; raises `BadRequestError` where it breaks off."""
+    received, announced = 0, request.content_length
+    while block := _read_block():
+        received += len(block)
+        yield block
+    if announced is not None and received < announced:
+        raise BadRequestError(_BROKEN_OFF)
+
+
+def _read_block() -> bytes:
+    try:
+        return request.stream.read(_BLOCK_BYTES)
+    except HTTPException:
+        raise
+    except Exception as error:
+        # As above; a read that the system refuses must not pass for a disk that is full.
+        raise BadRequestError(_BROKEN_OFF) from error
 
 
 def decode_body() -> list[UsageRecord]:

@@ -42,10 +42,10 @@ def replayable(route: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
             key = idempotency_key()
             if key is not None:
                 session = get_session()
-                audit_id = find_replay(session, current_caller().account_id, route, key)
+                earlier = find_replay(session, current_caller().account_id, route, key)
                 session.rollback()  # gives the connection back before the body is decoded
-                if audit_id is not None:
-                    return replay(audit_id)
+                if earlier is not None:
+                    return replay(earlier.audit_id)
             return view(*args, **kwargs)
 
         return answered

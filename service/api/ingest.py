@@ -1,13 +1,9 @@
 """POST /api/v1/ingest: a batch of usage records becomes a queued audit."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
-from flask import current_app
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-
 from detectors.formats import encode_records
+from service.api.acceptance import withdrawn_if_absent, withdrawn_on_error
 from service.api.blueprint import Blueprint
 from service.api.bodies import bounded_body
 from service.api.idempotency import HEADER_DOCUMENT, idempotency_key, replay, replayable
@@ -90,11 +86,11 @@ def ingest(batch: dict[str, Any]) -> Any:
     audit = _new_audit(current_caller().account_id, len(records))
     _store(audit.blob_key, encode_records(records))
     try:
-        with _withdrawn_on_error(audit.blob_key):
+        with withdrawn_on_error(audit.blob_key):
             add_audit(session, audit, ROUTE, key)
     except KeyTakenError as taken:
-        return replay(taken.audit_id)
-    with _withdrawn_if_absent(audit):
+        return replay(taken.earlier.audit_id)
+    with withdrawn_if_absent(audit):
         session.commit()
     current_queues().enqueue_audit(audit.id)
     return {"audit_id": audit.id, "records": len(records), "replayed": False}
@@ -114,40 +110,3 @@ def _store(blob_key: str, data: bytes) -> None:
     except OSError as error:
         _log.error("blob_not_stored", exc_info=error)
         raise UnavailableError from error
-
-
-@contextmanager
-def _withdrawn_on_error(blob_key: str) -> Iterator[None]:
-    """No row will ever name the blob when the block fails, so it goes."""
-    try:
-        yield
-    except BaseException:
-        _withdraw(blob_key)
-        raise
-
-
-@contextmanager
-def _withdrawn_if_absent(audit: Audit) -> Iterator[None]:
-    """A commit whose answer was lost may have happened: the blob goes only if it surely did not."""
-    try:
-        yield
-    except DBAPIError:
-        if _is_surely_absent(audit.id):
-            _withdraw(audit.blob_key)
-        raise
-
-
-def _is_surely_absent(audit_id: str) -> bool:
-    try:
-        with current_app.extensions["sessions"]() as session:
-            return session.get(Audit, audit_id) is None
-    except SQLAlchemyError:
-        return False
-
-
-def _withdraw(blob_key: str) -> None:
-    try:
-        current_blobs().delete(blob_key)
-    except OSError as error:
-        # The request fails for its first reason; a stray blob is swept later.
-        _log.warning("blob_not_withdrawn", blob_key=blob_key, exc_info=error)

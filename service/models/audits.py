@@ -6,8 +6,19 @@ An audit's row is the only truth about its job: Redis merely carries wake-ups.
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
-from sqlalchemy import CheckConstraint, Connection, ForeignKey, Index, Numeric, select, text
+from sqlalchemy import (
+    CheckConstraint,
+    Connection,
+    ForeignKey,
+    Index,
+    Numeric,
+    func,
+    select,
+    text,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger, LargeBinary
@@ -155,23 +166,39 @@ def list_named_keys(connection: Connection, audit_ids: Sequence[str]) -> set[str
     return frames | {row.blob_key for row in rows if row.raw_purged_at is None}
 
 
+class Replay(NamedTuple):
+    """What an idempotency key led to before."""
+
+    audit_id: str
+    body_hash: bytes | None
+
+
 class KeyTakenError(Exception):
     """Another audit of the account has the idempotency key."""
 
-    def __init__(self, audit_id: str) -> None:
-        super().__init__(f"the key is audit {audit_id}'s")
-        self.audit_id = audit_id
+    def __init__(self, earlier: Replay) -> None:
+        super().__init__(f"the key is audit {earlier.audit_id}'s")
+        self.earlier = earlier
 
 
-def find_replay(session: Session, account_id: str, route: str, key: str) -> str | None:
-    """The audit that this account's key led to before."""
+def find_replay(session: Session, account_id: str, route: str, key: str) -> Replay | None:
+    """What this account's key led to before."""
     owned = IdempotencyKey.account_id == account_id
     named = (IdempotencyKey.route == route, IdempotencyKey.key == key)
-    return session.scalar(select(IdempotencyKey.audit_id).where(owned, *named))
+    query = select(IdempotencyKey.audit_id, IdempotencyKey.body_hash).where(owned, *named)
+    row = session.execute(query).one_or_none()
+    return None if row is None else Replay(*row)
 
 
-def add_audit(session: Session, audit: Audit, route: str, key: str | None) -> None:
-    """Insert the audit and, where there is a key, tie it to this audit.
+def add_audit(
+    session: Session,
+    audit: Audit,
+    route: str,
+    key: str | None,
+    *,
+    body_hash: bytes | None = None,
+) -> None:
+    """Insert the audit and, where there is a key, tie it to this audit and its body.
 
     Raises `KeyTakenError` where another audit has the key. A claim that another transaction has
     not committed yet is waited for: this one then loses to a commit and wins over a rollback. The
@@ -182,7 +209,16 @@ def add_audit(session: Session, audit: Audit, route: str, key: str | None) -> No
     if key is None:
         return
     row = {"account_id": audit.account_id, "route": route, "key": key, "audit_id": audit.id}
-    claim = insert(IdempotencyKey).values(row).on_conflict_do_nothing()
-    if session.scalar(claim.returning(IdempotencyKey.audit_id)) is None:
-        owner = find_replay(session, audit.account_id, route, key)
-        raise KeyTakenError(str(owner))
+    claim = insert(IdempotencyKey).values({**row, "body_hash": body_hash})
+    unless_taken = claim.on_conflict_do_nothing().returning(IdempotencyKey.audit_id)
+    if session.scalar(unless_taken) is None:
+        earlier = find_replay(session, audit.account_id, route, key)
+        assert earlier is not None, "who holds the key has committed"  # noqa: S101 - an invariant
+        raise KeyTakenError(earlier)
+
+
+def count_ahead(session: Session, audit: Audit) -> int:
+    """How many queued audits of the same queue come before this one."""
+    place = tuple_(Audit.created_at, Audit.id) < (audit.created_at, audit.id)
+    queued = (Audit.status == QUEUED, Audit.source == audit.source)
+    return session.scalar(select(func.count()).where(*queued, place)) or 0

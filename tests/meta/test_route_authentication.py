@@ -6,7 +6,8 @@ from flask import Flask
 from service.app import create_app
 from service.config import Config
 
-KEY, TOKEN, SIGNED, OPEN = "ingest key", "read token", "signed link", "open"
+KEY, TOKEN, SESSION = "ingest key", "read token", "session"
+SIGNED, OPEN = "signed link", "open"
 # A page leads a stranger to sign-in, and a form is refused to who never loaded its page.
 PAGE, FORM = "page of a session", "form of a session"
 ADMIN = "administrator's token"
@@ -16,6 +17,8 @@ DECISIONS = {
     ("POST", "/api/v1/ingest"): KEY,
     ("GET", "/api/v1/audits"): TOKEN,
     ("GET", "/api/v1/audits/<audit_id>/findings"): TOKEN,
+    ("POST", "/api/v1/audits"): SESSION,
+    ("GET", "/api/v1/audits/<audit_id>/status"): SESSION,
     ("POST", "/api/v1/webhooks/stripe"): PROVIDER,
     ("POST", "/api/v1/webhooks/paddle"): PROVIDER,
     ("GET", "/r/<token>"): SIGNED,
@@ -43,6 +46,7 @@ DECISIONS = {
 STRANGER = {
     KEY: {401},
     TOKEN: {401},
+    SESSION: {401},
     SIGNED: {404},
     PROVIDER: {404},
     ADMIN: {404},
@@ -87,7 +91,9 @@ def test_a_stranger_is_told_what_was_decided(app: Flask, decided: tuple[str, str
             assert response.status_code in STRANGER[DECISIONS[decided]]
 
 
-@pytest.mark.parametrize("decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN)])
+@pytest.mark.parametrize(
+    "decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN, SESSION)]
+)
 def test_options_tells_a_stranger_the_methods_and_nothing_else(
     app: Flask, decided: tuple[str, str]
 ) -> None:

@@ -59,7 +59,7 @@ def test_an_unknown_route_elsewhere_has_a_page(client: FlaskClient, path: str) -
     assert response.headers["X-Request-Id"] in response.get_data(as_text=True)
 
 
-@pytest.mark.parametrize(("path", "method"), [(INGEST, "GET"), (INGEST, "PUT"), (AUDITS, "POST")])
+@pytest.mark.parametrize(("path", "method"), [(INGEST, "GET"), (INGEST, "PUT"), (AUDITS, "PUT")])
 def test_a_method_that_is_not_taken_names_those_that_are(
     client: FlaskClient, path: str, method: str
 ) -> None:

@@ -1,0 +1,70 @@
+"""What the tests of uploads share: people with credits, small logs, and how a file is sent."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import requests
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import Account, Credit
+from service.models.credits import count_free_credits
+from tests.service.scenes import AUDITS, sign_in
+
+Sessions = sessionmaker[Session]
+
+
+@dataclass(frozen=True)
+class Person:
+    """A signed-in account; `headers` are those of its browser."""
+
+    account_id: str
+    email: str
+    headers: dict[str, str]
+
+
+def add_person(sessions: Sessions, credits: int = 0) -> Person:
+    email = f"{uuid4().hex}@example.org"
+    headers = sign_in(sessions, email)
+    with sessions() as session:
+        account = session.query(Account).filter_by(email=email).one()
+        session.add_all(Credit(account_id=account.id) for _ in range(credits))
+        session.commit()
+        return Person(account.id, email, headers)
+
+
+def free_credits(sessions: Sessions, person: Person) -> int:
+    with sessions() as session:
+        return count_free_credits(session, person.account_id)
+
+
+def openai_line(**fields: Any) -> dict[str, Any]:
+    """A line of an OpenAI-style log, with these fields instead or as well."""
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1_790_000_000,
+        "model": "gpt-4o-mini",
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+        **fields,
+    }
+
+
+def log_file(lines: int = 3, **fields: Any) -> bytes:
+    """A small log; the fields make it differ from others."""
+    return b"".join(json.dumps(openai_line(**fields)).encode() + b"\n" for _ in range(lines))
+
+
+def upload(
+    url: str, person: Person, file: bytes, *, key: str | None = None, **headers: str
+) -> requests.Response:
+    """Send the file as a browser does, in one multipart part."""
+    if key is not None:
+        headers["Idempotency-Key"] = key
+    return requests.post(
+        f"{url}{AUDITS}",
+        files={"file": ("usage.jsonl", file, "application/octet-stream")},
+        headers={**person.headers, **headers},
+        timeout=60,
+    )
