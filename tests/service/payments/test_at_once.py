@@ -1,0 +1,91 @@
+"""What belongs together and comes at once finds each other."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import Account, Payment
+from service.models.credits import count_free_credits
+from service.models.sign_in import open_account
+from service.payments import adopt_payments
+from service.payments.facts import CustomerTold, Payer, PaymentTold
+from tests.service.payments.test_adoption import paid, subscribed, tell
+
+Sessions = sessionmaker[Session]
+ROUNDS = 20
+
+
+def at_once(sessions: Sessions, *acts: Callable[[Session], object]) -> None:
+    """Each act in a thread and a transaction of its own, all begun together."""
+    barrier = Barrier(len(acts))
+
+    def run(act: Callable[[Session], object]) -> None:
+        with sessions() as session:
+            session.connection()
+            barrier.wait(10)
+            act(session)
+            session.commit()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        list(pool.map(run, acts))
+
+
+def sign_in(session: Session, email: str) -> None:
+    adopt_payments(session, open_account(session, email))
+
+
+def test_a_payment_and_its_payers_first_sign_in(own_sessions: Sessions) -> None:
+    for number in range(ROUNDS):
+        email, reference = f"{number}@example.org", f"pi_{number}"
+        at_once(
+            own_sessions,
+            partial(tell, fact=paid(reference, email=email), minute=number),
+            partial(sign_in, email=email),
+            partial(sign_in, email=email),
+        )
+        with own_sessions() as session:
+            account = session.scalars(select(Account).where(Account.email == email)).one()
+            assert count_free_credits(session, account.id) == 1
+
+
+def test_a_checkout_its_subscription_and_its_customer(own_sessions: Sessions) -> None:
+    with own_sessions() as session:
+        account = Account(email="payer@example.org")
+        session.add(account)
+        session.flush()
+        account_id = account.id
+        session.commit()
+    for number in range(ROUNDS):
+        reference = f"sub_{number}"
+        checkout = PaymentTold(
+            reference=reference, kind="subscription", payer=Payer(account_id=account_id)
+        )
+        at_once(
+            own_sessions,
+            partial(tell, fact=checkout, minute=number),
+            partial(tell, fact=subscribed(reference), minute=number),
+        )
+    with own_sessions() as session:
+        assert len(session.get_one(Account, account_id).subscriptions) == ROUNDS
+
+
+def test_a_payment_and_the_address_of_its_customer(own_sessions: Sessions) -> None:
+    with own_sessions() as session:
+        session.add(Account(email="payer@example.org"))
+        session.commit()
+    for number in range(ROUNDS):
+        customer = f"cus_{number}"
+        told = CustomerTold(payer=Payer(customer_reference=customer, email="payer@example.org"))
+        payment = paid(f"pi_{number}", customer_reference=customer)
+        at_once(
+            own_sessions,
+            partial(tell, fact=told, minute=number),
+            partial(tell, fact=payment, minute=number),
+        )
+    with own_sessions() as session:
+        assert all(session.scalars(select(Payment.account_id)))
+        assert len(session.scalars(select(Payment.id)).all()) == ROUNDS
