@@ -16,7 +16,9 @@ from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
 from service.models import Account, Audit
-from tests.worker.system import System
+from tests.smtp_sink import Sink, running_sink
+from tests.worker.mailing import BASE_URL
+from tests.worker.system import UNLIMITED, System
 from tests.worker.traffic import RECORDS, batch
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
@@ -53,6 +55,30 @@ def system(running_system: System) -> System:
     """Two workers, a sweeper, the web: all running and idle when a test begins."""
     running_system.mend()
     return running_system
+
+
+@pytest.fixture(scope="session")
+def sink() -> Iterator[Sink]:
+    """The mail server of `mailing_system`."""
+    with running_sink() as sink:
+        yield sink
+
+
+@pytest.fixture(scope="session")
+def running_mailing_system(sink: Sink) -> Iterator[System]:
+    settings = {"SMTP_URL": sink.url, "BASE_URL": BASE_URL, **SHORT}
+    for limit in ("MAGIC_LINK_LIMIT_PER_MINUTE", "EARLY_ACCESS_LIMIT_PER_MINUTE"):
+        settings[limit] = UNLIMITED
+    with started_system(workers=0, mail_workers=1, **settings) as system:
+        yield system
+
+
+@pytest.fixture
+def mailing_system(running_mailing_system: System) -> System:
+    """The web, a sweeper and a mail worker, without any mail when a test begins."""
+    running_mailing_system.mend()
+    running_mailing_system.execute("DELETE FROM mails")
+    return running_mailing_system
 
 
 @pytest.fixture

@@ -34,21 +34,31 @@ WEB: Final = ("-m", "gunicorn", "--config=python:service.gunicorn_config")
 WORKER: Final = ("-m", "tests.worker.held_worker")
 ENDED_BY_TESTS: Final = (0, -signal.SIGTERM, -signal.SIGKILL)
 SWEEPER: Final = ("-m", "service", "sweeper")
+MAIL_WORKER: Final = ("-m", "service", "worker", "--queue=mail")
 
 
 class System(Records, Jobs):
     """Servers of its own, the web, workers and a sweeper, under one folder.
 
     `settings` are the service's, by their environment names; limits that tests would hit are off.
+    Only those who test mail have a worker for it.
     """
 
-    def __init__(self, folder: Path, *, workers: int = 2, sweepers: int = 1, **settings: str):
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        workers: int = 2,
+        sweepers: int = 1,
+        mail_workers: int = 0,
+        **settings: str,
+    ):
         self.folder = folder
         self.control = folder / "control"
         self.servers = EmbeddedServers(folder / "var")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._settings = settings
-        self._workers, self._sweepers = workers, sweepers
+        self._counts = {"worker": workers, "sweeper": sweepers, "mail": mail_workers}
 
     def __enter__(self) -> Self:
         try:
@@ -101,6 +111,7 @@ class System(Records, Jobs):
             "DATABASE_URL": self.servers.database_url,
             "REDIS_URL": self.servers.redis_url,
             "STORAGE_URL": self.blobs.as_uri(),
+            "OUTBOX_FOLDER": str(self.folder / "outbox"),
             "INGEST_KEY_LIMIT_PER_MINUTE": UNLIMITED,
             "INGEST_IP_LIMIT_PER_MINUTE": UNLIMITED,
             **self._settings,
@@ -109,14 +120,13 @@ class System(Records, Jobs):
     # Processes
 
     def process_names(self) -> list[str]:
-        workers = [f"worker-{number}" for number in range(self._workers)]
-        return ["web", *workers, *(f"sweeper-{number}" for number in range(self._sweepers))]
+        counts = self._counts.items()
+        return ["web", *(f"{kind}-{number}" for kind, count in counts for number in range(count))]
 
     def start_process(self, name: str) -> None:
         kind = name.partition("-")[0]
-        command = {"web": (*WEB, f"--bind=127.0.0.1:{self.port}"), "worker": WORKER}.get(
-            kind, SWEEPER
-        )
+        web = (*WEB, f"--bind=127.0.0.1:{self.port}")
+        command = {"web": web, "worker": WORKER, "sweeper": SWEEPER, "mail": MAIL_WORKER}[kind]
         with (self.folder / f"{name}.log").open("ab") as log:
             # A session of its own: to the system the process is what a service manager starts.
             self.processes[name] = subprocess.Popen(
