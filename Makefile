@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-LOCKS := service dev
+LOCKS := dev service
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 
 # Python 3.11 or later; the first that fits, unless PYTHON names one.
@@ -50,10 +50,12 @@ bench: $(DEV) ## Measure against the bars
 stress: $(DEV) ## Break things at full count, minutes long; prints promise, tries, losses
 	$(BIN)/python -m pytest -m stress -s
 
+# What is tested is what is shipped: the service's lock takes the versions of the developers'.
 lock: $(DEV) ## Pin every dependency anew, with hashes, for every platform
 	for name in $(LOCKS); do \
 	  extras="--extra build --extra service --extra embedded"; \
-	  [ $$name = dev ] && extras="$$extras --extra dev"; \
+	  [ $$name = dev ] && extras="$$extras --extra dev" \
+	    || extras="$$extras --constraint requirements/dev.lock"; \
 	  $(BIN)/uv pip compile --quiet pyproject.toml $$extras --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	    --output-file requirements/$$name.lock || exit 1; \
