@@ -6,7 +6,7 @@ variable switch the clock check off, and it reads entities by printing what it c
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Final
@@ -24,9 +24,9 @@ from service.payments.facts import (
     PaymentTold,
     SubscriptionTold,
     VerifiedEvent,
-    clean_email,
 )
 from service.payments.prices import Prices
+from service.payments.shapes import PricedItem, list_price_ids, read_customer
 from service.payments.signatures import check_signature, find_timestamp
 from service.payments.statuses import rank_of
 
@@ -44,14 +44,6 @@ class _Event(msgspec.Struct):
     data: dict[str, Any] = {}
 
 
-class _Price(msgspec.Struct):
-    id: str
-
-
-class _Item(msgspec.Struct):
-    price: _Price
-
-
 class _Totals(msgspec.Struct):
     total: str
     grand_total: str | None = None
@@ -64,7 +56,7 @@ class _Details(msgspec.Struct):
 class _Transaction(msgspec.Struct):
     id: str
     status: str
-    items: list[_Item]
+    items: list[PricedItem]
     currency_code: str
     details: _Details
     customer_id: str | None = None
@@ -75,7 +67,7 @@ class _Subscription(msgspec.Struct):
     id: str
     status: str
     customer_id: str
-    items: list[_Item]
+    items: list[PricedItem]
     custom_data: Any = None
 
 
@@ -90,11 +82,6 @@ class _Adjustment(msgspec.Struct):
     items: list[_AdjustedItem] = []
     customer_id: str | None = None
     type: str | None = None  # absent from older events, whose items each have one
-
-
-class _Customer(msgspec.Struct):
-    id: str
-    email: str | None = None
 
 
 class Paddle:
@@ -135,14 +122,14 @@ class Paddle:
             case ["adjustment", "created" | "updated"]:
                 return _of_adjustment(convert(told, _Adjustment))
             case ["customer", "created" | "updated" | "imported"]:
-                return _of_customer(convert(told, _Customer))
+                return (read_customer(told),)
             case ["subscription", change] if _CHANGES.fullmatch(change):
                 return (self._of_subscription(change, convert(told, _Subscription)),)
         return ()
 
     def _of_transaction(self, told: _Transaction) -> tuple[Fact, ...]:
         payer = _payer(told.customer_id, told.custom_data)
-        purchase = self._prices.find_purchase(_price_ids(told.items))
+        purchase = self._prices.find_purchase(list_price_ids(told.items))
         if purchase is None:
             return (CustomerTold(payer=payer),)
         kind, plan = purchase
@@ -163,7 +150,7 @@ class Paddle:
         return SubscriptionTold(
             reference=told.id,
             payer=_payer(told.customer_id, told.custom_data),
-            plan=self._prices.find_plan(_price_ids(told.items)),
+            plan=self._prices.find_plan(list_price_ids(told.items)),
             status=told.status,
             rank=rank_of(_KIND_RANKS.get(change, 1), told.status),
         )
@@ -172,7 +159,7 @@ class Paddle:
 def _of_adjustment(told: _Adjustment) -> tuple[Fact, ...]:
     """An approved refund of the whole transaction; a part that went back changes nothing."""
     is_whole = told.type == "full" or (
-        told.type is None and all(item.type == "full" for item in told.items)
+        told.type is None and {item.type for item in told.items} == {"full"}
     )
     if told.action != "refund" or told.status != "approved" or not is_whole:
         return ()
@@ -180,19 +167,10 @@ def _of_adjustment(told: _Adjustment) -> tuple[Fact, ...]:
     return (PaymentRefunded(reference=told.transaction_id, payer=payer),)
 
 
-def _of_customer(told: _Customer) -> tuple[Fact, ...]:
-    payer = Payer(customer_reference=told.id, email=clean_email(told.email))
-    return (CustomerTold(payer=payer),)
-
-
 def _payer(customer_id: str | None, custom_data: object) -> Payer:
     """Our reference comes back as custom data, under the name that its link gave it or our own."""
     reference = find_text(custom_data, "app_user_id", "account_id")
     return Payer(account_id=reference, customer_reference=customer_id)
-
-
-def _price_ids(items: Sequence[_Item]) -> list[str]:
-    return [item.price.id for item in items]
 
 
 def _amount(minor: str, currency: str) -> Decimal | None:

@@ -23,6 +23,7 @@ from service.payments.facts import (
     clean_email,
 )
 from service.payments.prices import Prices
+from service.payments.shapes import PricedItem, list_price_ids, read_customer
 from service.payments.signatures import TOLERANCE_SECONDS, check_signature, find_timestamp
 from service.payments.statuses import rank_of
 
@@ -65,21 +66,8 @@ class _Charge(msgspec.Struct):
     customer: str | None = None
 
 
-class _Customer(msgspec.Struct):
-    id: str
-    email: str | None = None
-
-
-class _Price(msgspec.Struct):
-    id: str
-
-
-class _Item(msgspec.Struct):
-    price: _Price
-
-
 class _Items(msgspec.Struct):
-    data: list[_Item]
+    data: list[PricedItem]
 
 
 class _Subscription(msgspec.Struct):
@@ -127,7 +115,7 @@ class Stripe:
             case ["charge", "refunded"]:
                 return _of_charge(convert(told, _Charge))
             case ["customer", "created" | "updated"]:
-                return _of_customer(convert(told, _Customer))
+                return (read_customer(told),)
             case ["customer", "subscription", change] if change in _KIND_RANKS:
                 return (self._of_subscription(change, convert(told, _Subscription)),)
         return ()
@@ -163,7 +151,7 @@ class Stripe:
         return SubscriptionTold(
             reference=told.id,
             payer=Payer(customer_reference=told.customer),
-            plan=self._prices.find_plan(item.price.id for item in told.items.data),
+            plan=self._prices.find_plan(list_price_ids(told.items.data)),
             status=status,
             rank=rank_of(_KIND_RANKS[change], status),
         )
@@ -184,8 +172,3 @@ def _of_charge(charge: _Charge) -> tuple[Fact, ...]:
         return ()
     payer = Payer(customer_reference=charge.customer)
     return (PaymentRefunded(reference=charge.payment_intent, payer=payer),)
-
-
-def _of_customer(customer: _Customer) -> tuple[Fact, ...]:
-    payer = Payer(customer_reference=customer.id, email=clean_email(customer.email))
-    return (CustomerTold(payer=payer),)

@@ -1,5 +1,6 @@
 """What the events of the providers come to: credits, refunds, subscriptions, and what is kept."""
 
+import io
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +31,24 @@ def account(db_session: Session) -> Account:
 def reload(session: Session, account: Account) -> Account:
     session.expire_all()
     return session.get_one(Account, account.id)
+
+
+def test_the_log_names_events_and_nothing_of_what_they_say(
+    client: FlaskClient, deliver: Deliver, log: io.StringIO
+) -> None:
+    document = stripe.checkout(email="canary@example.org")
+    deliver(document)
+    body, headers = stripe.signed(document, secret="another")
+    assert client.post(stripe.PATH, data=body, headers=headers).status_code == 400
+    unreadable = stripe.checkout(email="canary@example.org", mode=7)
+    body, headers = stripe.signed(unreadable)
+    assert client.post(stripe.PATH, data=body, headers=headers).status_code == 422
+    lines = log.getvalue()
+    for event in ("webhook_received", "webhook_refused", "webhook_unreadable"):
+        assert event in lines
+    assert document["id"] in lines
+    for secret in ("canary", stripe.SECRET, headers["Stripe-Signature"][-64:]):
+        assert secret not in lines
 
 
 @each_vendor
@@ -222,6 +241,7 @@ def test_what_is_no_full_refund_yet_takes_nothing_back(
     deliver(paddle.transaction(id="txn_1", custom_data={"app_user_id": account.id}))
     unlike: list[dict[str, Any]] = [
         {"type": "partial"},
+        {"type": None},
         {"status": "pending_approval"},
         {"status": "rejected"},
         {"action": "credit"},
