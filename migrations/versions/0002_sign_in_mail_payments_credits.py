@@ -182,13 +182,11 @@ def _create_payments() -> None:
         "customers",
         _text("provider"),
         _text("reference"),
-        _text("account_id", nullable=True),
         _text("email", nullable=True),
         _time("email_at", nullable=True),
-        _account_key("customers", "SET NULL"),
         sa.PrimaryKeyConstraint("provider", "reference", name=op.f("pk_customers")),
     )
-    _index("customers", "account_id", "email")
+    _index("customers", "email")
     op.create_table(
         "payments",
         _text("id"),

@@ -28,15 +28,16 @@ _LEDGER_LOCK: Final = 6_021_447_118_305
 
 
 class Customer(Base):
-    """A provider's customer, and whose account or address that is as far as events have told."""
+    """A provider's customer and its address, as far as events have told.
+
+    No account: a checkout believes whatever address is typed into it and files the payment under
+    that address's customer, so one payment of a customer says nothing about the next one's payer.
+    """
 
     __tablename__ = "customers"
 
     provider: Mapped[str] = mapped_column(primary_key=True)
     reference: Mapped[str] = mapped_column(primary_key=True)
-    account_id: Mapped[str | None] = mapped_column(
-        ForeignKey("accounts.id", ondelete="SET NULL"), index=True
-    )
     email: Mapped[str | None] = mapped_column(index=True)  # in lower case
     email_at: Mapped[datetime | None]  # the provider's time of the event that told the address
 

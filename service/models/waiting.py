@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, and_, exists, or_, select
+from sqlalchemy import ColumnElement, exists, or_, select
 from sqlalchemy.orm import Session
 
 from service.models.accounts import Account, Subscription
@@ -10,14 +10,14 @@ from service.models.billing import SUBSCRIPTION, Customer, Payment
 
 
 def list_waiting_payments(session: Session, account: Account) -> Sequence[Payment]:
-    """The payments of nobody that this account's address, or a customer known as its, made."""
+    """The payments of nobody that came with this account's address, or of a customer who has it."""
     paid_by_account = or_(Payment.email == account.email, _is_customer_of(account, Payment))
     query = select(Payment).where(Payment.account_id.is_(None), paid_by_account)
     return session.scalars(query.order_by(Payment.id)).all()
 
 
 def list_waiting_subscriptions(session: Session, account: Account) -> Sequence[Subscription]:
-    """The subscriptions of nobody that this account, or a customer known as its, bought."""
+    """The subscriptions of nobody that this account bought, or a customer who has its address."""
     bought = exists().where(
         Payment.provider == Subscription.provider,
         Payment.reference == Subscription.reference,
@@ -34,12 +34,7 @@ def _is_customer_of(
     account: Account, told: type[Payment] | type[Subscription]
 ) -> ColumnElement[bool]:
     return exists().where(
-        and_(
-            Customer.provider == told.provider,
-            Customer.reference == told.customer_reference,
-            or_(
-                Customer.account_id == account.id,
-                and_(Customer.account_id.is_(None), Customer.email == account.email),
-            ),
-        )
+        Customer.provider == told.provider,
+        Customer.reference == told.customer_reference,
+        Customer.email == account.email,
     )

@@ -7,7 +7,6 @@ from sqlalchemy.orm import Session
 from service.models.accounts import Account, find_account
 from service.models.billing import (
     CREDIT,
-    Customer,
     Payment,
     get_or_add_customer,
     lock_ledger,
@@ -56,31 +55,19 @@ def find_referred(session: Session, payer: Payer) -> Account | None:
 
 def note_payer(session: Session, provider: str, payer: Payer, told_at: datetime) -> None:
     """Remember what is told of a customer, and give whoever this is what has waited for it."""
-    customer = _note_customer(session, provider, payer, told_at)
-    for account in _list_concerned(session, payer, customer):
-        adopt_waiting(session, account)
+    emails = {payer.email, _note_customer(session, provider, payer, told_at)}
+    addressed = (find_account(session, email) for email in sorted(filter(None, emails)))
+    for account in (find_referred(session, payer), *addressed):
+        if account is not None:
+            adopt_waiting(session, account)
 
 
-def _note_customer(
-    session: Session, provider: str, payer: Payer, told_at: datetime
-) -> Customer | None:
-    """The customer's row. Of several addresses it has the one that was told last."""
+def _note_customer(session: Session, provider: str, payer: Payer, told_at: datetime) -> str | None:
+    """The address of a customer. Of several it is the one that was told last."""
     if payer.customer_reference is None:
         return None
     customer = get_or_add_customer(session, provider, payer.customer_reference)
-    referred = find_referred(session, payer)
-    if customer.account_id is None and referred is not None:
-        customer.account_id = referred.id
     if payer.email and (customer.email_at is None or customer.email_at <= told_at):
         customer.email, customer.email_at = payer.email, told_at
     session.flush()
-    return customer
-
-
-def _list_concerned(session: Session, payer: Payer, customer: Customer | None) -> list[Account]:
-    """The accounts that a payer may be, the surest first."""
-    known = find_referred(session, payer)
-    owner = session.get(Account, customer.account_id) if customer and customer.account_id else None
-    emails = (payer.email, customer.email if customer else None)
-    addressed = (find_account(session, email) for email in emails if email)
-    return [account for account in (known, owner, *addressed) if account is not None]
+    return customer.email

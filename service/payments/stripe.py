@@ -73,8 +73,8 @@ class _Items(msgspec.Struct):
 class _Subscription(msgspec.Struct):
     id: str
     status: str
-    customer: str
     items: _Items
+    customer: str | None = None
 
 
 class Stripe:

@@ -71,6 +71,22 @@ def test_a_reference_that_names_no_account_leaves_the_address_to_decide(
     assert count_free_credits(db_session, account.id) == 1
 
 
+def test_a_payment_for_oneself_in_anothers_name_takes_nothing_of_the_others(
+    db_session: Session,
+) -> None:
+    """Anyone can type another's address at the checkout, which files it as that customer's."""
+    thief = sign_up(db_session, "thief@example.org")
+    other = {"customer_reference": "cus_1", "email": "payer@example.org"}
+    tell(db_session, paid("pi_1", account_id=thief.id, **other))
+    tell(db_session, paid("pi_2", customer_reference="cus_1"), minute=1)
+    tell(db_session, subscribed(), minute=2)
+    payer = sign_up(db_session)
+    db_session.expire_all()
+    assert count_free_credits(db_session, thief.id) == 1
+    assert count_free_credits(db_session, payer.id) == 1
+    assert (thief.plan, payer.plan) == ("free", "pro")
+
+
 def test_a_payment_of_an_unknown_address_is_granted_once_at_the_first_sign_in(
     db_session: Session,
 ) -> None:
