@@ -16,6 +16,8 @@ from service.extensions import api, init_extensions
 from service.forgery import refuse_forgeries
 from service.headers import add_security_headers
 from service.logs import configure_logging
+from service.metrics.shared import count_together
+from service.metrics.web import count_requests
 from service.pages import admin, health, public, reports, session, settings
 from service.reports.html import register_filters
 from service.request_log import follow_requests
@@ -33,6 +35,7 @@ def create_app(config: Config | None = None) -> Flask:
     """The web application; without a `config` the settings come from the environment."""
     config = config or Config.load()
     configure_logging(config.log_level)
+    count_together(config)
     app = Flask("service", template_folder=str(_TEMPLATES))
     app.url_map.merge_slashes = False  # it would redirect to whatever the Host header names
     app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
@@ -41,6 +44,7 @@ def create_app(config: Config | None = None) -> Flask:
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
     follow_requests(app)
     hide_admin(app)
+    count_requests(app)
     add_security_headers(app)
     init_web_sessions(app, config)
     refuse_forgeries(app)

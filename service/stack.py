@@ -16,6 +16,7 @@ from service.embedded import EmbeddedServers, ServersError, ServerStartError
 from service.processes import Program, Supervisor
 
 USUAL_PORT = 8000
+USUAL_METRICS_PORT = 9464
 READY_SECONDS = 60.0
 GIVE_UP_AFTER_CRASHES = 3
 # What a program that has used up its grace still needs to end by itself.
@@ -103,6 +104,8 @@ class Stack:
             "DATABASE_URL": lambda: self._servers.database_url,
             "REDIS_URL": lambda: self._servers.redis_url,
             "STORAGE_URL": lambda: (self.data_dir / "blobs").as_uri(),
+            "METRICS_FOLDER": lambda: str(self.data_dir / "metrics"),
+            "METRICS_PORT": lambda: str(_choose_port(None, USUAL_METRICS_PORT)),
             "OUTBOX_FOLDER": lambda: str(self.data_dir / "outbox"),
             "BASE_URL": lambda: f"http://localhost:{self.port}",
         }
@@ -113,6 +116,7 @@ class Stack:
         gunicorn = ("gunicorn", "--config=python:service.gunicorn_config", *binds)
         mail = ("service", "worker", "--queue=mail")
         commands = {"web": gunicorn, "sweeper": ("service", "sweeper"), "mail": mail}
+        commands["metrics"] = ("service", "metrics")
         for number in range(1, self.config.worker_processes + 1):
             commands[f"worker-{number}"] = ("service", "worker")
         for name, (module, *arguments) in commands.items():
@@ -148,9 +152,9 @@ def _is_ready(port: int) -> bool:
         connection.close()
 
 
-def _choose_port(wanted: int | None) -> int:
+def _choose_port(wanted: int | None, usual: int = USUAL_PORT) -> int:
     """The wanted port, or else the usual one, or else one that the system finds free."""
-    port = wanted or USUAL_PORT
+    port = wanted or usual
     if _loopback_addresses(port):
         return port
     if wanted:

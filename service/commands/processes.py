@@ -1,4 +1,4 @@
-"""tallystick worker, sweeper and migrate: the parts of the service run by themselves."""
+"""tallystick worker, sweeper, metrics and migrate: the parts of the service run by themselves."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import click
 from service.commands.options import data_option, one_line_errors, reach
 from service.db import migrate as migrate_database
 from service.jobs import run_mail_worker, run_worker
+from service.metrics.server import run_metrics
 from service.sweeper import run_sweeper
 
 
@@ -32,6 +33,14 @@ def worker(queue: str, data_dir: Path | None) -> None:
 def sweeper(data_dir: Path | None) -> None:
     """Queue anew what was lost or whose worker died, until stopped."""
     run_sweeper(reach(data_dir))
+
+
+@click.command()
+@data_option
+@one_line_errors
+def metrics(data_dir: Path | None) -> None:
+    """Tell Prometheus how the service does, on METRICS_PORT, until stopped."""
+    run_metrics(reach(data_dir))
 
 
 @click.command()
