@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from service.logs import get_logger
 from service.models.accounts import Subscription, find_subscription
 from service.models.billing import (
     SUBSCRIPTION,
@@ -25,6 +26,8 @@ from service.payments.facts import (
     VerifiedEvent,
 )
 from service.payments.owners import find_referred, note_payer, settle
+
+_log = get_logger(__name__)
 
 
 def record_event(session: Session, event: VerifiedEvent) -> bool:
@@ -93,6 +96,9 @@ def _note_refund(session: Session, event: VerifiedEvent, told: PaymentRefunded) 
 
 
 def _note_subscription(session: Session, event: VerifiedEvent, told: SubscriptionTold) -> None:
+    if told.plan is None:
+        # Something else that is sold there, or a price that the settings have forgotten.
+        _log.warning("price_unknown", provider=event.provider, event_id=event.event_id)
     subscription = find_subscription(session, event.provider, told.reference)
     version = (event.occurred_at, told.rank, event.event_id)
     is_new = subscription is None

@@ -316,7 +316,7 @@ def test_a_paddle_subscription_gives_its_plan_while_it_is_active(
 
 
 def test_a_change_of_plan_counts_from_its_event_on(
-    deliver: Deliver, db_session: Session, account: Account
+    deliver: Deliver, db_session: Session, account: Account, log: io.StringIO
 ) -> None:
     deliver(
         stripe.checkout(
@@ -333,6 +333,7 @@ def test_a_change_of_plan_counts_from_its_event_on(
         deliver(stripe.subscription("updated", "active", plan=plan, created=created))
         assert reload(db_session, account).plan == expected
     assert count_free_credits(db_session, account.id) == 0
+    assert log.getvalue().count("price_unknown") == 1
 
 
 def test_events_of_one_second_end_as_a_subscription_goes(
