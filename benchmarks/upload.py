@@ -1,0 +1,280 @@
+"""The upload bar of the design: 200 MB, accepted and refused at the last line, through gunicorn.
+
+    python benchmarks/upload.py [--runs N]
+
+The service runs on this machine as `tallystick up` runs it, its workers stopped; so does the
+client, which takes its share of the processor. A time counts from the first byte sent to the last
+byte of the answer, and the best of several runs counts. An accepted upload is on disk by then,
+re-encoded, and its row committed. Memory is the most that either web process ever held. The phases
+are those of one accepted file, in this process. The limit a minute is raised: it would be hit.
+"""
+
+import argparse
+import email
+import email.policy
+import http.client
+import os
+import random
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+import requests
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from detectors.formats import encode_chunk, read_chunks
+from service.blobs import BlobStore
+from service.models import Credit
+from service.models.accounts import find_account
+from service.stack import Stack
+from service.uploads.multipart import FileSink, copy_file
+from service.uploads.storing import CHUNK_BYTES
+
+PERSON: Final = "benchmark@example.com"
+SETTINGS: Final = {
+    "PATH": os.environ["PATH"],
+    "UPLOAD_LIMIT_PER_MINUTE": "1000000",
+    "LOG_LEVEL": "WARNING",
+}
+BYTES_PER_MB: Final = 1_000_000
+FILE_BYTES: Final = 200 * BYTES_PER_MB
+LINE_BYTES: Final = 215
+MODELS: Final = (b"gpt-5.4-mini", b"gpt-5.4", b"gpt-5-nano", b"gpt-4o-mini")
+START: Final = 1_790_000_000
+TOO_MANY_BYTES: Final = 201 << 20
+BOUNDARY: Final = "tallystick-benchmark"
+HEAD: Final = (
+    f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="usage.log"\r\n\r\n'
+).encode()
+TAIL: Final = f"\r\n--{BOUNDARY}--\r\n".encode()
+BLOCK_BYTES: Final = 256 * 1024
+MAX_SECONDS, MAX_MB = 6.0, 150.0
+CREDITS: Final = 100
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file to send, and the status that answers it."""
+
+    what: str
+    file: bytes
+    status: int
+    bar_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    what: str
+    value: str
+    bar: str = ""
+    is_met: bool | None = None
+
+
+class Clock:
+    """Adds the time since it was last asked to one phase or another."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def stop(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+
+def usage_log(size: int) -> bytes:
+    """OpenAI-style JSON Lines of some 215 bytes; no two have the same id, few the same counts."""
+    randomness, log = random.Random(size), bytearray()
+    for row in range(size // LINE_BYTES):
+        prompt = randomness.randrange(200, 9_000)
+        log += (
+            b'{"id":"chatcmpl-%08d","created":%d,"model":"%s","usage":{"prompt_tokens":%d,'
+            b'"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}},'
+            b'"tag":"route-%02d","declared_max_tokens":%d}\n'
+        ) % (
+            row,
+            START + row,
+            MODELS[row % len(MODELS)],
+            prompt,
+            prompt % 900,
+            prompt // 2,
+            prompt % 40,
+            256 << prompt % 5,
+        )
+    return bytes(log)
+
+
+def csv_log(size: int) -> bytes:
+    """CSV with the required columns and a tag: three times as many rows."""
+    header = b"ts,provider,model,prompt_tokens,completion_tokens,tag\n"
+    rows = b"".join(
+        b"2026-10-%02dT09:%02d:%02dZ,openai,gpt-5-mini,%d,%d,route-%02d\n"
+        % (1 + row % 28, row // 60 % 60, row % 60, 400 + row % 9_000, 20 + row % 900, row % 40)
+        for row in range(10_000)
+    )
+    return header + rows * ((size - len(header)) // len(rows))
+
+
+class Client:
+    """A signed-in browser that has credits."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._port = stack.port
+        self._headers = {
+            "Cookie": sign_in(stack),
+            "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
+        }
+
+    def upload(self, file: bytes) -> tuple[int, float]:
+        """The answer's status, and the seconds that it took to come."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+        length = {"Content-Length": str(len(HEAD) + len(file) + len(TAIL))}
+        began = time.perf_counter()
+        connection.request("POST", "/api/v1/audits", body_of(file), {**self._headers, **length})
+        response = connection.getresponse()
+        response.read()
+        seconds = time.perf_counter() - began
+        connection.close()
+        return response.status, seconds
+
+
+def body_of(file: bytes) -> Iterator[bytes]:
+    yield HEAD
+    view = memoryview(file)
+    for start in range(0, len(file), BLOCK_BYTES):
+        yield bytes(view[start : start + BLOCK_BYTES])
+    yield TAIL
+
+
+def sign_in(stack: Stack) -> str:
+    """Ask for a link, read the mail, follow the link; returns the session's cookie."""
+    url = f"http://localhost:{stack.port}"
+    requests.post(f"{url}/auth/magic-link", json={"email": PERSON}, timeout=10).raise_for_status()
+    ends_at = time.monotonic() + 20
+    while not (mails := list(Path(stack.config.outbox_folder).glob("*.eml"))):
+        if time.monotonic() > ends_at:
+            raise SystemExit("the mail with the sign-in link did not come")
+        time.sleep(0.05)
+    with mails[0].open("rb") as file:
+        mail = email.message_from_binary_file(file, policy=email.policy.default)
+    text = mail.get_body(("plain",))
+    link = re.search(r"http\S+/auth/verify\S+", text.get_content() if text else "")
+    if link is None:
+        raise SystemExit("the mail holds no sign-in link")
+    response = requests.get(link[0], timeout=10)
+    response.raise_for_status()
+    return response.headers["Set-Cookie"].partition(";")[0]
+
+
+def give_credits(stack: Stack) -> None:
+    engine = create_engine(stack.config.database_url)
+    with Session(engine) as session:
+        account = find_account(session, PERSON)
+        if account is None:
+            raise SystemExit("signing in made no account")
+        session.add_all(Credit(account_id=account.id) for _ in range(CREDITS))
+        session.commit()
+    engine.dispose()
+
+
+def measure(stack: Stack, runs: int) -> list[Measured]:
+    for number in range(1, stack.config.worker_processes + 1):
+        stack.supervisor.stop(f"worker-{number}")
+    client, log = Client(stack), usage_log(FILE_BYTES)
+    results = [timed(client, Case("no credit, answered unread", log, 402), runs)]
+    give_credits(stack)
+    spoiled = log + b'{"model":"gpt-5","usage":{},"content":"never kept"}\n'
+    cases = [
+        Case("JSON Lines, accepted", log, 201, MAX_SECONDS),
+        Case("JSON Lines, refused at the last line", spoiled, 422, MAX_SECONDS),
+        Case("CSV, accepted", csv_log(FILE_BYTES), 201, MAX_SECONDS),
+        Case("too large, refused by its length", bytes(TOO_MANY_BYTES), 413),
+    ]
+    results += [timed(client, case, runs) for case in cases]
+    return [*results, memory(stack), *phases(log)]
+
+
+def timed(client: Client, case: Case, runs: int) -> Measured:
+    results = [client.upload(case.file) for _ in range(runs)]
+    for status, _ in results:
+        if status != case.status:
+            raise SystemExit(f"{case.what}: answered with {status}, not {case.status}")
+    seconds = min(seconds for _, seconds in results)
+    what = f"{len(case.file) / BYTES_PER_MB:.0f} MB of {case.what}"
+    if case.bar_seconds is None:
+        return Measured(what, f"{seconds:.2f} s")
+    bar = f"<= {case.bar_seconds:.0f} s"
+    return Measured(what, f"{seconds:.2f} s", bar, seconds <= case.bar_seconds)
+
+
+def memory(stack: Stack) -> Measured:
+    web = psutil.Process(stack.supervisor.programs()["web"].pid)
+    peak = max(peak_mb(process.pid) for process in web.children())
+    return Measured(
+        "web process, peak RSS", f"{peak:.0f} MB", f"<= {MAX_MB:.0f} MB", peak <= MAX_MB
+    )
+
+
+def peak_mb(pid: int) -> float:
+    """The kernel's own high-water mark, which misses nothing; it counts in kibibytes."""
+    peak = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
+    if peak is None:
+        raise SystemExit("this system does not tell how much memory a process has held")
+    return int(peak[1]) * 1_024 / BYTES_PER_MB
+
+
+def phases(log: bytes) -> list[Measured]:
+    """What the web process does with the file, one step after the other."""
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-phases-"))
+    blobs, clock = BlobStore.from_url(folder.as_uri()), Clock()
+    with tempfile.TemporaryFile() as spool:
+        copy_file(body_of(log), BOUNDARY.encode(), FileSink(spool, len(log)))
+        clock.stop("receive, count, hash, spool")
+        spool.seek(0)
+        with blobs.writer("raw/benchmark.jsonl") as blob:
+            for chunk in read_chunks(spool, chunk_bytes=CHUNK_BYTES):
+                clock.stop("check the contract")
+                text = encode_chunk(chunk)
+                clock.stop("re-encode")
+                blob.write(text)
+                clock.stop("store, fsync")
+        clock.stop("store, fsync")
+    shutil.rmtree(folder)
+    return [Measured(f"phase: {what}", f"{spent:.2f} s") for what, spent in clock.seconds.items()]
+
+
+def print_table(results: list[Measured]) -> None:
+    table = Table(title="Upload, durable before the 201")
+    for heading in ("what", "measured", "bar", "met"):
+        table.add_column(heading)
+    for one in results:
+        met = "" if one.is_met is None else "yes" if one.is_met else "no"
+        table.add_row(one.what, one.value, one.bar, met)
+    Console(width=120).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--runs", type=int, default=3, help="times that each file is sent")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-upload-"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
+    try:
+        with Stack(folder / "var", None, SETTINGS) as stack:
+            print_table(measure(stack, arguments.runs))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
