@@ -12,12 +12,13 @@ from flask_wtf.csrf import CSRFProtect, validate_csrf
 from wtforms import ValidationError
 
 from service.admin_gate import is_admin_path
-from service.api.bodies import FORM_TYPES
+from service.api.bodies import FORM_TYPES, read_body
 from service.errors import AUTH_PREFIX, ForbiddenError, is_api_path
 from service.extensions import current_config
 from service.sessions import COOKIE_NAME
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_MAX_FORM_BYTES: Final = 64 * 1024
 _TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
 
 _csrf: Final = CSRFProtect()
@@ -75,6 +76,7 @@ def _own_origins() -> tuple[str, str]:
 
 
 def _check_token() -> None:
+    read_body(_MAX_FORM_BYTES)  # kept, so that the view can read it again
     try:
         validate_csrf(request.form.get(_TOKEN_FIELD))
     except ValidationError as error:

@@ -1,5 +1,6 @@
 """A real SMTP server of a test's own, which keeps what it takes and can be made to fail."""
 
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 ACCEPTED = "250 Taken"
+logging.getLogger("mail.log").setLevel(logging.ERROR)  # every word that is said
 
 
 class Sink:

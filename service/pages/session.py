@@ -31,12 +31,13 @@ _POST_ERRORS: Final = {
     415: "The body is neither JSON nor a form.",
     503: "The service is busy or restarting.",
 }
+_LOGOUT_ERRORS: Final = {status: when for status, when in _POST_ERRORS.items() if status != 415}
 _FORM_DOCUMENT: Final = {
     "content": {
         "application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/MagicLink"}}
     }
 }
-_PAGE: Final = {"type": "string"}
+_HTML: Final = {"type": "string"}
 # What browsers and mail programs say when nobody has clicked yet.
 _PURPOSE_HEADERS: Final = ("Sec-Purpose", "Purpose", "X-Purpose", "X-Moz")
 _PURPOSES: Final = ("prefetch", "prerender", "preview")
@@ -84,23 +85,23 @@ def magic_link(asked: dict[str, Any]) -> Response:
 )
 @blueprint.arguments(VerifyQuerySchema, location="query")
 @blueprint.response(
-    200, _PAGE, content_type="text/html", description="Signed in; the page leads on."
+    200, _HTML, content_type="text/html", description="Signed in; the page leads on."
 )
-def verify(query: dict[str, str]) -> Any:
+def verify(query: dict[str, str]) -> Response:
     """Sign in with a mailed link. HEAD and prefetching consume nothing."""
     if _nobody_clicked():
-        return render_template("pages/sign_in_continue.html")
+        return _page("sign_in_continue")
     secret_hash = tokens.find_hash(tokens.Kind.MAGIC_LINK, query["token"])
     link = consume_magic_link(get_session(), secret_hash) if secret_hash else None
     if link is None:
-        return make_response(render_template("pages/sign_in_refused.html"), 422)
+        return _page("sign_in_refused", status=422)
     _start_session(link)
-    return render_template("pages/signed_in.html", onward=link.next_path or HOME)
+    return _page("signed_in", onward=link.next_path or HOME)
 
 
 @blueprint.route("/auth/logout", methods=["POST"])
 @bounded_body
-@blueprint.documented(errors=_POST_ERRORS)
+@blueprint.documented(errors=_LOGOUT_ERRORS)
 @blueprint.response(200, MessageSchema, description="Signed out, or never signed in.")
 def logout() -> Response:
     """Sign this browser out."""
@@ -132,5 +133,9 @@ def _start_session(link: ConsumedLink) -> None:
 
 def _answer(message: str) -> Response:
     if wants_page():
-        return make_response(render_template("pages/message.html", message=message))
+        return _page("message", message=message)
     return jsonify(message=message)
+
+
+def _page(name: str, *, status: int = 200, **words: str) -> Response:
+    return make_response(render_template(f"pages/{name}.html", **words), status)

@@ -39,7 +39,10 @@ class Tenant:
 def sign_in(
     sessions: "sessionmaker[Session]", email: str, secret_key: str = SECRET_KEY
 ) -> dict[str, str]:
-    """The headers of a browser that is signed in with this address; a new one has an account."""
+    """The headers of a browser that is signed in with this address; a new one has an account.
+
+    For real HTTP, and for a test client made with `use_cookies=False`: others send their own.
+    """
     with sessions() as session:
         account = find_account(session, email)
         if account is None:

@@ -39,6 +39,9 @@ def test_it_is_openapi_3_1_of_every_route_of_the_api(app: Flask, document: dict[
         (INGEST, "post", "200 201 400 401 402 413 415 422 429 500 503"),
         (AUDITS, "get", "200 401 403 422 429 500 503"),
         (FINDINGS, "get", "200 401 403 404 422 429 500 503"),
+        ("/auth/magic-link", "post", "200 400 403 413 415 422 429 500 503"),
+        ("/auth/logout", "post", "200 400 403 413 500 503"),
+        (f"{API_PREFIX}/early-access", "post", "200 400 403 413 415 422 429 500 503"),
     ],
 )
 def test_each_status_is_documented_with_the_envelope_and_its_headers(
@@ -55,6 +58,17 @@ def test_each_status_is_documented_with_the_envelope_and_its_headers(
         else:
             assert schema["$ref"].startswith("#/components/schemas/")
             assert schema["$ref"] != "#/components/schemas/Error"
+
+
+def test_a_sign_in_link_is_asked_for_by_json_or_a_form(document: dict[str, Any]) -> None:
+    content = document["paths"]["/auth/magic-link"]["post"]["requestBody"]["content"]
+    assert set(content) == {"application/json", "application/x-www-form-urlencoded"}
+    schema = document["components"]["schemas"]["MagicLink"]
+    assert set(schema["properties"]) == {"email", "next"}
+    assert schema["required"] == ["email"]
+    verify = document["paths"]["/auth/verify"]["get"]
+    assert sorted(verify["responses"]) == ["200", "422", "500", "503"]
+    assert [one["name"] for one in verify["parameters"]] == ["token"]
 
 
 def test_each_route_names_its_credential(document: dict[str, Any]) -> None:

@@ -50,3 +50,16 @@ def test_a_secret_has_one_spelling(spelling: str) -> None:
 def test_the_shown_prefix_tells_four_characters() -> None:
     secret = tokens.mint(Kind.READ_TOKEN)
     assert tokens.shown_prefix(secret) == secret[:7]
+
+
+def test_a_derived_secret_is_well_formed_and_belongs_to_its_row_kind_and_key() -> None:
+    secret, secret_hash = tokens.derive(Kind.MAGIC_LINK, "key", "row")
+    assert tokens.derive(Kind.MAGIC_LINK, "key", "row") == (secret, secret_hash)
+    assert tokens.find_hash(Kind.MAGIC_LINK, secret) == secret_hash
+    assert tokens.find_hash(Kind.WEB_SESSION, secret) is None
+    others = [
+        tokens.derive(Kind.WEB_SESSION, "key", "row"),
+        tokens.derive(Kind.MAGIC_LINK, "yek", "row"),
+    ]
+    others.append(tokens.derive(Kind.MAGIC_LINK, "key", "wor"))
+    assert len({secret_hash, *(one for _, one in others)}) == 4

@@ -1,0 +1,74 @@
+"""The outbox: one mail for one reason, and who may send it."""
+
+from datetime import timedelta
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from service.models import Mail
+from service.models.base import utc_now
+from service.models.mails import claim_mail, fail_mail, finish_mail, post_mail, postpone_mail
+
+LEASE = 60.0
+
+
+def _post(session: Session, dedupe_key: str | None = None) -> str | None:
+    return post_mail(
+        session,
+        kind="sign_in",
+        recipient="ada@example.org",
+        parameters={},
+        dedupe_key=dedupe_key,
+    )
+
+
+def test_a_mail_with_the_key_of_another_is_that_other(db_session: Session) -> None:
+    first = _post(db_session, "report-1")
+    assert first is not None
+    assert _post(db_session, "report-1") is None
+    assert _post(db_session, "report-2") is not None
+    assert _post(db_session) != _post(db_session)
+    assert db_session.scalar(select(func.count()).select_from(Mail)) == 4
+
+
+def test_a_mail_is_claimed_once_until_its_lease_runs_out(db_session: Session) -> None:
+    mail_id, connection = str(_post(db_session)), db_session.connection()
+    first = claim_mail(connection, mail_id, LEASE)
+    assert first is not None
+    assert claim_mail(connection, mail_id, LEASE) is None
+    db_session.execute(update(Mail).values(lease_expires_at=utc_now() - timedelta(seconds=1)))
+    second = claim_mail(connection, mail_id, LEASE)
+    assert second is not None
+    assert (first.attempt, second.attempt) == (1, 2)
+    # The first no longer decides, unless it did send the mail.
+    postpone_mail(connection, first, "OSError")
+    fail_mail(connection, first, "OSError")
+    assert db_session.scalar(select(Mail.status)) == "sending"
+    finish_mail(connection, first)
+    postpone_mail(connection, second, "OSError")
+    assert db_session.scalar(select(Mail.status)) == "sent"
+    assert claim_mail(connection, mail_id, LEASE) is None
+
+
+def test_pauses_grow_up_to_a_quarter_of_an_hour(db_session: Session) -> None:
+    mail_id, connection = str(_post(db_session)), db_session.connection()
+    pauses = []
+    for _ in range(10):
+        dispatch = claim_mail(connection, mail_id, LEASE)
+        assert dispatch is not None
+        postpone_mail(connection, dispatch, "OSError")
+        assert claim_mail(connection, mail_id, LEASE) is None
+        waits = select(func.extract("epoch", Mail.next_attempt_at - func.now()))
+        pauses.append(float(db_session.scalar(waits) or 0))
+        db_session.execute(update(Mail).values(next_attempt_at=func.now()))
+    assert pauses == [5, 10, 20, 40, 80, 160, 320, 640, 900, 900]
+
+
+def test_what_is_overdue_is_not_claimed(db_session: Session) -> None:
+    expired, old = str(_post(db_session)), str(_post(db_session))
+    gone, long_ago = utc_now() - timedelta(seconds=1), utc_now() - timedelta(hours=25)
+    db_session.execute(update(Mail).where(Mail.id == expired).values(expires_at=gone))
+    db_session.execute(update(Mail).where(Mail.id == old).values(created_at=long_ago))
+    connection = db_session.connection()
+    assert claim_mail(connection, expired, LEASE) is None
+    assert claim_mail(connection, old, LEASE) is None
