@@ -38,6 +38,11 @@ class LiveService:
         """The headers of a signed-in browser."""
         return sign_in(self.sessions, email)
 
+    @property
+    def uploads(self) -> Path:
+        """Where files are received."""
+        return self.blobs.parent / "uploads"
+
     def blob_names(self) -> set[str]:
         return {path.name for path in self.blobs.rglob("*") if path.is_file()}
 
@@ -47,6 +52,7 @@ def start_live_service(
 ) -> LiveService:
     """gunicorn with two workers; `settings` are environment variables in lower case."""
     own_url = make_database(database_url)
+    (folder / "uploads").mkdir()
     port = _free_port()
     environment = {
         **os.environ,
@@ -56,6 +62,8 @@ def start_live_service(
         "STORAGE_URL": f"file://{folder}/blobs",
         "INGEST_KEY_LIMIT_PER_MINUTE": "100000",
         "INGEST_IP_LIMIT_PER_MINUTE": "100000",
+        "UPLOAD_LIMIT_PER_MINUTE": "100000",
+        "UPLOAD_FOLDER": str(folder / "uploads"),
         **{name.upper(): str(value) for name, value in settings.items()},
     }
     log_file = folder / "web.log"

@@ -9,11 +9,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 import requests
-from redis import Redis
-from sqlalchemy import text
 
 from tests.service.live import LiveService
 from tests.service.scenes import INGEST, Tenant, record
+from tests.service.traces import traces_of
 
 CANARY = "CANARYx7Qp"
 SENTENCE = f"please keep {CANARY} secret"
@@ -74,25 +73,7 @@ def tenant(live: LiveService) -> Tenant:
 def _nothing_is_kept(live: LiveService, redis_url: str) -> Iterator[None]:
     """After all requests of this file: what did they leave behind?"""
     yield
-    assert _traces(live, redis_url, CANARY) == []
-
-
-def _traces(live: LiveService, redis_url: str, word: str) -> list[str]:
-    """Where the word is: the log, the blobs, every table, every key and value of Redis."""
-    needle, found = word.encode(), []
-    found += ["log"] if needle in live.log_file.read_bytes() else []
-    files = [path for path in live.blobs.rglob("*") if path.is_file()]
-    found += [str(path) for path in files if needle in path.read_bytes()]
-    with live.engine.connect() as connection:
-        public = text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-        for table in connection.scalars(public).all():
-            rows = text(f"SELECT count(*) FROM {table} AS row WHERE row::text LIKE '%{word}%'")
-            found += [table] if connection.scalar(rows) else []
-    redis = Redis.from_url(redis_url)
-    for key in redis.scan_iter():
-        found += [repr(key)] if needle in key or needle in (redis.dump(key) or b"") else []
-    redis.close()
-    return found
+    assert traces_of(live, redis_url, CANARY) == []
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
@@ -199,4 +180,4 @@ def test_the_search_for_traces_finds_what_is_kept(
     )
     blob = live.blobs / "raw" / f"{response.json()['audit_id']}.jsonl"
     # A label that the contract allows is in the stored records, and nowhere else.
-    assert _traces(live, redis_url, "KEPTx7Qp") == [str(blob)]
+    assert traces_of(live, redis_url, "KEPTx7Qp") == [str(blob)]
