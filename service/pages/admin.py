@@ -47,11 +47,10 @@ class ActParser(BodyParser):
     """Adds the location `act`: a JSON object, or the form of our own page."""
 
     def load_act(self, request: Request, _schema: Any) -> Any:
-        body = read_body(_MAX_BODY_BYTES)
-        if request.mimetype in FORM_TYPES:
+        if request.mimetype in FORM_TYPES:  # read already, for its token
             return {name: value for name, value in request.form.items() if value}
         try:
-            return msgspec.json.decode(body, type=dict[str, Any])
+            return msgspec.json.decode(read_body(_MAX_BODY_BYTES), type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError) as error:
             names = ", ".join(MarkPaidSchema().fields)
             raise InvalidRequestError(f"A JSON object is expected with {names}.") from error

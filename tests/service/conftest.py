@@ -17,7 +17,7 @@ from service.config import Config
 from service.db import make_engine, make_sessions
 from service.extensions import limiter
 from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
-from tests.service.scenes import Tenant, add_tenant
+from tests.service.scenes import ADMIN_TOKEN, Tenant, add_tenant
 
 
 @pytest.fixture
@@ -129,5 +129,16 @@ def live(
 ) -> Iterator[LiveService]:
     """The web process as it runs in production: gunicorn, two workers, a database of its own."""
     service = start_live_service(database_url, redis_url, tmp_path_factory.mktemp("live"))
+    yield service
+    stop_live_service(service)
+
+
+@pytest.fixture(scope="session")
+def administered(
+    database_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveService]:
+    """The same with an administrator's token, and a sweeper nowhere near."""
+    folder = tmp_path_factory.mktemp("administered")
+    service = start_live_service(database_url, redis_url, folder, admin_token=ADMIN_TOKEN)
     yield service
     stop_live_service(service)

@@ -16,6 +16,7 @@ from service.sessions import COOKIE_NAME, SECRET_FIELD
 
 INGEST = "/api/v1/ingest"
 AUDITS = "/api/v1/audits"
+ADMIN_TOKEN = "an-administrators-token-of-44-characters-yes"
 SECRET_KEY = "a secret key for tests, 32 or longer"  # of every application in tests/service
 
 
