@@ -28,6 +28,7 @@ _SEEN_INTERVAL: Final = timedelta(minutes=5)
 def init_web_sessions(app: Flask, config: Config) -> None:
     app.config.update(
         SECRET_KEY=config.secret_key,
+        SECRET_KEY_FALLBACKS=config.secret_key_fallbacks.split(),
         SESSION_COOKIE_NAME=COOKIE_NAME,
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SECURE=True,

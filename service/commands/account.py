@@ -1,6 +1,5 @@
 """tallystick account: accounts, their plans and their secrets."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,12 @@ from sqlalchemy.orm import Session
 from service.commands.options import CommandError, data_option, one_line_errors, reach
 from service.config import Config
 from service.db import make_engine, make_sessions
+from service.mail.addresses import find_address
 from service.models import Account, ReadToken, Subscription
 from service.models.accounts import COMP, KEY_LIMITS, find_account
 from service.models.credentials import KeyLimitError, add_ingest_key
 
 SCOPES = ("read:audits", "read:findings")
-_EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -84,9 +83,10 @@ def session_of(config: Config) -> Iterator[Session]:
 
 
 def create_account(session: Session, email: str, plan: str) -> Account:
-    if not _EMAIL.fullmatch(email):
+    address = find_address(email)
+    if address is None:
         raise CommandError("that is no email address")
-    created = Account(email=email.lower())
+    created = Account(email=address)
     if KEY_LIMITS[plan]:
         created.subscriptions = [Subscription(plan=plan, status="active", provider=COMP)]
     session.add(created)

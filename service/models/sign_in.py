@@ -109,7 +109,7 @@ def _end_earlier_links(session: Session, email: str, before: datetime, now: date
     earlier = (
         select(MagicLink.id)
         .where(MagicLink.email == email, MagicLink.ended_at.is_(None))
-        .where(MagicLink.created_at <= before)
+        .where(MagicLink.created_at <= before, MagicLink.expires_at > now)
         .order_by(MagicLink.created_at.desc(), MagicLink.id.desc())
         .with_for_update()
     )

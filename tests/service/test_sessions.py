@@ -56,6 +56,16 @@ def test_a_cookie_that_others_signed_is_worth_nothing(
     error_of(client.get(WHO, headers=headers), 401, "unauthorized")
 
 
+def test_a_cookie_signed_with_an_earlier_secret_key_is_still_known(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+) -> None:
+    earlier = "an-earlier-secret-key-of-32-or-more-letters"
+    headers = sign_in(sessions, "ada@example.org", secret_key=earlier)
+    app = make_app(secret_key_fallbacks=f"{earlier[::-1]} {earlier}")
+    app.add_url_rule(WHO, view_func=require_login(lambda: jsonify(email=current_caller().email)))
+    assert app.test_client(use_cookies=False).get(WHO, headers=headers).status_code == 200
+
+
 def test_a_session_ends_after_thirty_days_however_often_it_is_used(
     client: FlaskClient, sessions: "sessionmaker[Session]"
 ) -> None:

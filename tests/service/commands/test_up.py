@@ -85,6 +85,22 @@ def test_one_line_tells_where_it_is_ready(up: Up) -> None:
     assert requests.get(f"{up.base_url}/readyz", timeout=10).status_code == 200
 
 
+def test_mail_lies_in_the_outbox_and_signs_in(up: Up) -> None:
+    asked = requests.post(
+        f"{up.base_url}/auth/magic-link", json={"email": "ada@example.org"}, timeout=10
+    )
+    assert asked.status_code == 200
+    outbox = up.folder / "outbox"
+    wait_until(lambda: any(outbox.glob("*.eml")), 20)
+    [mail] = outbox.glob("*.eml")
+    assert stat.S_IMODE(mail.stat().st_mode) == 0o600
+    [link] = [line for line in mail.read_text().splitlines() if line.startswith("http")][:1]
+    assert link.startswith(f"{up.base_url}/auth/verify?token=")
+    answer = requests.get(link, timeout=10)
+    assert answer.status_code == 200
+    assert "You are signed in." in answer.text
+
+
 def test_a_second_up_on_the_folder_is_refused_in_one_line(up: Up) -> None:
     second = tallystick("up", folder=up.folder)
     assert second.returncode == 2
