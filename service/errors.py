@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 from flask import Flask, Response, g, jsonify, make_response, render_template, request
+from flask.globals import request_ctx
 from flask_limiter import RateLimitExceeded
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -154,6 +155,8 @@ def wants_page() -> bool:
 
     Sign-in and administration also serve programs, which unlike browsers do not name HTML.
     """
+    if request_ctx.url_adapter is None:
+        return False  # of such a Host header no address can be made, and a page needs some
     is_sign_in = request.path.startswith(AUTH_PREFIX) and request.method == "POST"
     if is_sign_in or g.get("is_admin"):
         return any(kind == "text/html" for kind, _quality in request.accept_mimetypes)

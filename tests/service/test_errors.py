@@ -139,3 +139,10 @@ def test_pages_keep_to_their_own_policy(client: FlaskClient) -> None:
 def test_answers_of_the_api_are_not_cached(client: FlaskClient, tenant: Tenant) -> None:
     for response in (client.get(AUDITS, headers=tenant.reads), client.get(AUDITS)):
         assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/sign-in", "/api/v1/audits"])
+def test_a_host_of_which_no_address_can_be_made_is_a_bad_request(
+    client: FlaskClient, path: str
+) -> None:
+    error_of(client.get(path, headers={"Host": "a" * 300}), 400, "bad_request")
