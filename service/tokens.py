@@ -9,6 +9,7 @@ import hmac
 import re
 import secrets
 import zlib
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -81,10 +82,13 @@ def sign_report(secret_key: str, audit_id: str) -> str:
     return _serializer(secret_key).dumps(audit_id)
 
 
-def verify_report(secret_key: str, token: str, days: int) -> str:
-    """The audit id that a token was signed for; raises `NotFoundError` for any other token."""
+def verify_report(secret_keys: str | Sequence[str], token: str, days: int) -> str:
+    """The audit id that a token was signed for; raises `NotFoundError` for any other token.
+
+    Any of the keys may have signed it.
+    """
     try:
-        audit_id = _serializer(secret_key).loads(token, max_age=days * _SECONDS_PER_DAY)
+        audit_id = _serializer(secret_keys).loads(token, max_age=days * _SECONDS_PER_DAY)
     except (BadData, ValueError) as error:
         raise NotFoundError from error
     if not _is_canonical(token) or not isinstance(audit_id, str):
@@ -92,9 +96,9 @@ def verify_report(secret_key: str, token: str, days: int) -> str:
     return audit_id
 
 
-def _serializer(secret_key: str) -> URLSafeTimedSerializer:
+def _serializer(secret_keys: str | Sequence[str]) -> URLSafeTimedSerializer:
     signer = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
-    return URLSafeTimedSerializer(secret_key, salt="report-link", signer_kwargs=signer)
+    return URLSafeTimedSerializer(secret_keys, salt="report-link", signer_kwargs=signer)
 
 
 def _is_canonical(token: str) -> bool:

@@ -28,7 +28,7 @@ blueprint = Blueprint("reports", __name__, description="Signed report links.")
 def report(token: str) -> Response:
     """Show the report that a signed link leads to."""
     config, session = current_config(), get_session()
-    audit_id = verify_report(config.secret_key, token, config.report_link_days)
+    audit_id = verify_report(config.secret_keys, token, config.report_link_days)
     audit = session.get(Audit, audit_id)
     if audit is None:
         raise NotFoundError

@@ -95,3 +95,18 @@ def test_a_production_start_without_a_secret_fails_with_a_clear_message() -> Non
     )
     assert finished.returncode != 0
     assert "SECRET_KEY is not set" in finished.stderr
+
+
+@pytest.mark.parametrize("token", ["short", "x" * 31, f"{'x' * 32} y", f"{'x' * 32}é"])
+def test_an_admin_token_that_is_short_or_no_header_value_is_refused(token: str) -> None:
+    with pytest.raises(ConfigError, match="ADMIN_TOKEN") as raised:
+        Config.from_environment({**REQUIRED, "ADMIN_TOKEN": token})
+    assert token not in str(raised.value)
+
+
+def test_earlier_secret_keys_are_as_long_as_the_first() -> None:
+    keys = f"{'a' * 32} {'b' * 32}"
+    config = Config.from_environment({**REQUIRED, "SECRET_KEY_FALLBACKS": keys})
+    assert config.secret_keys == ("a" * 32, "b" * 32, REQUIRED["SECRET_KEY"])
+    with pytest.raises(ConfigError, match="SECRET_KEY_FALLBACKS"):
+        Config.from_environment({**REQUIRED, "SECRET_KEY_FALLBACKS": "short"})
