@@ -14,6 +14,8 @@ from tests.service.scenes import AUDITS, sign_in
 
 Sessions = sessionmaker[Session]
 
+MULTIPART = "multipart/form-data; boundary=x7Qp"
+
 
 @dataclass(frozen=True)
 class Person:
@@ -68,3 +70,41 @@ def upload(
         headers={**person.headers, **headers},
         timeout=60,
     )
+
+
+def multipart(parts: list[tuple[str, bytes]], boundary: str = "x7Qp") -> bytes:
+    """A body of parts, each given by what its Content-Disposition says and by its bytes."""
+    body = b"".join(
+        f"--{boundary}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n".encode()
+        + content
+        + b"\r\n"
+        for disposition, content in parts
+    )
+    return body + f"--{boundary}--\r\n".encode()
+
+
+def one_file(content: bytes, name: str = "usage.jsonl") -> bytes:
+    return multipart([(f'name="file"; filename="{name}"', content)])
+
+
+def post_body(
+    url: str, person: Person, body: Any, content_type: str = MULTIPART, **headers: str
+) -> requests.Response:
+    """Send a body as it stands; one without a length, an iterator for instance, goes in chunks."""
+    return requests.post(
+        f"{url}{AUDITS}",
+        data=body,
+        headers={**person.headers, "Content-Type": content_type, **headers},
+        timeout=60,
+    )
+
+
+def error_in(response: requests.Response, status: int, code: str) -> str:
+    """Check that the answer is this error's envelope; returns its message."""
+    assert response.status_code == status, response.text
+    error = response.json()["error"]
+    assert set(error) - {"payment_links"} == {"code", "message", "request_id"}
+    assert error["code"] == code
+    message = error["message"]
+    assert isinstance(message, str)
+    return message
