@@ -2,13 +2,17 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from service.models.early_access import EarlyAccess
 
-# What makes a formula at the beginning of a cell, and what hides such a beginning.
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+# What makes a formula at the beginning of a cell, and what hides such a beginning: white space and
+# marks without a width, which a program may leave out before it looks.
+_FORMULA: Final = re.compile(
+    r"[\s\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]"
+)
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -26,4 +30,4 @@ def write_early_access(rows: Iterable[EarlyAccess]) -> str:
 
 
 def _inert(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+    return f"'{cell}" if _FORMULA.match(cell) else cell

@@ -2,20 +2,23 @@
 
 from typing import Final
 
-from flask import Response
+from flask import Response, request, url_for
 
 from service.api.blueprint import Blueprint
 from service.db import get_session
 from service.errors import NotFoundError
-from service.extensions import current_config
+from service.extensions import current_blobs, current_config
 from service.models.audits import Audit, ReportRow
-from service.reports.html import print_report, print_waiting
+from service.reports.findings_csv import print_findings
+from service.reports.html import Surroundings, print_finding, print_report, print_waiting
+from service.reports.kept_pdf import get_pdf
 from service.tokens import verify_report
 
 _ERRORS: Final = {
     404: "The link is altered or expired.",
     503: "The service is busy or restarting.",
 }
+_FORM_ERRORS: Final = {**_ERRORS, 404: "The link is altered or expired, or the report not ready."}
 
 blueprint = Blueprint("reports", __name__, description="Signed report links.")
 
@@ -27,11 +30,83 @@ blueprint = Blueprint("reports", __name__, description="Signed report links.")
 )
 def report(token: str) -> Response:
     """Show the report that a signed link leads to."""
+    audit, document = _find(token)
+    if document is None:
+        return Response(print_waiting(audit), mimetype="text/html")
+    finding_id = request.args.get("finding")
+    if finding_id is not None:
+        return Response(print_finding(document, finding_id), mimetype="text/html")
+    return Response(print_report(document, _surroundings(token)), mimetype="text/html")
+
+
+@blueprint.route("/r/<token>/pdf", methods=["GET"])
+@blueprint.documented(media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.response(
+    200,
+    {"type": "string", "format": "binary"},
+    content_type="application/pdf",
+    description="The report as PDF.",
+)
+def pdf(token: str) -> Response:
+    """Show the report as PDF."""
+    audit, document = _get(token)
+    return _file(get_pdf(current_blobs(), audit, document), "application/pdf", "pdf", "inline")
+
+
+@blueprint.route("/r/<token>/json", methods=["GET"])
+@blueprint.documented(media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.response(
+    200,
+    {"type": "object"},
+    content_type="application/json",
+    description="The whole report document.",
+)
+def json(token: str) -> Response:
+    """Download the report document."""
+    _, document = _get(token)
+    return _file(document, "application/json", "json", "attachment")
+
+
+@blueprint.route("/r/<token>/findings.csv", methods=["GET"])
+@blueprint.documented(media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.response(
+    200, {"type": "string"}, content_type="text/csv", description="All findings as a table."
+)
+def findings_csv(token: str) -> Response:
+    """Download the findings as a table."""
+    _, document = _get(token)
+    return _file(print_findings(document).encode(), "text/csv; charset=utf-8", "csv", "attachment")
+
+
+def _find(token: str) -> tuple[Audit, bytes | None]:
+    """The audit of a signed token, and its report document once there is one."""
     config, session = current_config(), get_session()
     audit_id = verify_report(config.secret_keys, token, config.report_link_days)
     audit = session.get(Audit, audit_id)
     if audit is None:
         raise NotFoundError
     row = session.get(ReportRow, audit_id)
-    page = print_waiting(audit) if row is None else print_report(audit, row.document)
-    return Response(page, mimetype="text/html")
+    return audit, None if row is None else row.document
+
+
+def _get(token: str) -> tuple[Audit, bytes]:
+    audit, document = _find(token)
+    if document is None:
+        raise NotFoundError
+    return audit, document
+
+
+def _surroundings(token: str) -> Surroundings:
+    config = current_config()
+    return Surroundings(
+        pdf=url_for("reports.pdf", token=token),
+        json=url_for("reports.json", token=token),
+        findings_csv=url_for("reports.findings_csv", token=token),
+        link_days=config.report_link_days,
+        retention_days=config.raw_retention_days,
+    )
+
+
+def _file(content: bytes, content_type: str, ending: str, disposition: str) -> Response:
+    headers = {"Content-Disposition": f'{disposition}; filename="tallystick-report.{ending}"'}
+    return Response(content, content_type=content_type, headers=headers)

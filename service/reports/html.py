@@ -1,42 +1,94 @@
-"""The report document as an HTML page, and how its numbers are written."""
+"""The report document as an HTML page. Nothing is computed here but what is shown and what not."""
 
-from decimal import Decimal
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 
 from flask import Flask, render_template
+from markupsafe import Markup
 
-from detectors.contract import Report
+from detectors import charts, figures
+from detectors.contract import Finding, Report
+from detectors.labels import inert, shortened
+from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from service.errors import NotFoundError
 from service.models.audits import Audit
+from service.reports.headline import sentence
 
-_SMALL_USD: Final = Decimal("0.01")
-
-SEVERITY_WORDS: Final = {"high": "High", "medium": "Medium", "low": "Low"}
-CONFIDENCE_WORDS: Final = {
-    "VERIFIED": "follows from the billed counts",
-    "ESTIMATED": "rests on the assumption that the detector's page states",
-    "INFORMATIONAL": "no dollars are claimed",
-}
-DETECTOR_NAMES: Final = {
-    "d1_model_overkill": "Short answers from a flagship model",
-    "d2_missed_caching": "Missed prompt caching",
-    "d3_context_bloat": "Oversized prompts",
-    "d4_duplicate_calls": "The same call again, within seconds",
-    "d5_max_tokens_misfit": "Ill-fitting answer limit",
-    "d6_chatty_loop": "One item at a time",
-}
+# So many are shown in full, and with those so many in all: a page stays a page.
+_FULL_FINDINGS: Final = 20
+_SHOWN_FINDINGS: Final = 400
 
 
-def print_report(audit: Audit, document: bytes) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a report's page says beside the report: other forms of it, and how long things last.
+
+    An address is empty where there is no such form.
+    """
+
+    pdf: str = ""
+    json: str = ""
+    findings_csv: str = ""
+    link_days: int
+    retention_days: int
+    is_sample: bool = False
+
+
+def print_report(document: bytes, around: Surroundings) -> str:
     report = Report.from_json(document)
-    return render_template("report/report.html", audit=audit, report=report)
+    return render_template(
+        "report/report.html",
+        report=report,
+        sentence=sentence(report),
+        around=around,
+        charts=charts,
+        full=report.findings[:_FULL_FINDINGS],
+        listed=report.findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
+        hidden=max(0, len(report.findings) - _SHOWN_FINDINGS),
+        detectors=_present(report.findings),
+        reasons=_rank(report.invalid_rows.reasons),
+    )
+
+
+def print_finding(document: bytes, finding_id: str) -> str:
+    """One finding of the report with its evidence; raises `NotFoundError` where it has none."""
+    report = Report.from_json(document)
+    for finding in report.findings:
+        if finding.id == finding_id:
+            return render_template("report/finding_page.html", report=report, finding=finding)
+    raise NotFoundError
 
 
 def print_waiting(audit: Audit) -> str:
     return render_template("report/waiting.html", audit=audit)
 
 
+def _present(findings: Iterable[Finding]) -> Mapping[str, str]:
+    """The short codes and names of the detectors that found something."""
+    found = {finding.detector for finding in findings}
+    return {one[:2]: name for one, name in DETECTOR_NAMES.items() if one in found}
+
+
+def _rank(reasons: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Why rows were left out, the commonest first."""
+    ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
+    return [(inert(reason), figures.number(count)) for reason, count in ranked]
+
+
 def register_filters(app: Flask) -> None:
-    app.jinja_env.filters.update(usd=usd, whole_usd=whole_usd, percent=percent, number=number)
+    app.jinja_env.filters.update(
+        usd=figures.usd,
+        whole_usd=figures.whole_usd,
+        percent=figures.percent,
+        number=figures.number,
+        short_number=figures.short_number,
+        counted=figures.counted,
+        inert=inert,
+        shortened=shortened,
+        moment=moment,
+    )
     app.jinja_env.globals.update(
         detector_names=DETECTOR_NAMES,
         severity_words=SEVERITY_WORDS,
@@ -44,23 +96,8 @@ def register_filters(app: Flask) -> None:
     )
 
 
-def usd(amount: Decimal) -> str:
-    """$1,234.56; an amount too small for cents keeps its leading digits."""
-    if 0 < abs(amount) < _SMALL_USD:
-        return f"${float(amount):.2g}" if abs(amount) >= Decimal("0.0001") else "< $0.0001"
-    return f"${amount:,.2f}"
-
-
-def whole_usd(amount: Decimal) -> str:
-    """$1,235, for a headline; amounts under $10 keep their cents."""
-    return usd(amount) if abs(amount) < 10 else f"${amount:,.0f}"
-
-
-def percent(value: float) -> str:
-    """12.3 %, without a decimal that says nothing."""
-    text = f"{value:.1f}"
-    return f"{text.removesuffix('.0')} %"
-
-
-def number(value: int) -> str:
-    return f"{value:,}"
+def moment(value: str | datetime) -> Any:
+    """A time in UTC, to the minute; the page's script adds the reader's own on hover."""
+    when = datetime.fromisoformat(value) if isinstance(value, str) else value
+    exact, shown = when.strftime("%Y-%m-%dT%H:%M:%SZ"), when.strftime("%Y-%m-%d %H:%M")
+    return Markup('<time datetime="{}">{} UTC</time>').format(exact, shown)

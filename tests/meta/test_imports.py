@@ -9,7 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DATAFRAMES = {"polars", "narwhals", "pandas", "duckdb", "pyspark", "pyarrow", "numpy"}
-BORDER = {"detectors", "detectors.contract", "detectors.errors"}
+BORDER = {
+    "detectors",
+    "detectors.contract",
+    "detectors.errors",
+    # What prints a report.
+    "detectors.charts",
+    "detectors.figures",
+    "detectors.labels",
+    "detectors.words",
+}
 EVERY_MODULE = """
 import json, pkgutil, sys, importlib, service
 for found in pkgutil.walk_packages(service.__path__, "service."):
@@ -33,11 +42,13 @@ def test_importing_the_service_loads_no_dataframe_library(program: str) -> None:
 
 def test_the_web_loads_only_the_border_of_the_detectors() -> None:
     ours = {name for name in _loaded(SERVING) if name.partition(".")[0] == "detectors"}
-    assert {name for name in ours if not name.startswith("detectors.formats")} == BORDER
+    parts = ("detectors.formats", "detectors.charts.")
+    assert {name for name in ours if not name.startswith(parts)} == BORDER
 
 
 def test_importing_the_web_opens_no_connection_and_reads_no_setting() -> None:
     program = f"import os; os.environ.clear(); {SERVING}"
     loaded = _loaded(program)
     assert "obstore" not in loaded
+    assert "reportlab" not in loaded  # only who prints a PDF pays for it
     assert "worker" not in loaded

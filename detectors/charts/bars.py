@@ -1,0 +1,101 @@
+"""Bars that lie, each under its label: spend by model and by route."""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Final
+
+from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box
+from detectors.contract import Others, Report
+from detectors.figures import counted, number, percent, usd
+from detectors.labels import inert, shortened
+
+_SHOWN: Final = 10
+_LISTED: Final = 50
+ROW: Final = 36
+LABEL_LENGTH: Final = 44
+BAR: Final = 11
+
+# A label, how many calls, and what they cost.
+_Entry = tuple[str, int, Decimal]
+
+
+def spend_by_model(report: Report) -> Chart:
+    """The dearest models, and all others as one."""
+    named = [(_model(one.provider, one.model), one.calls, one.spend_usd)
+             for one in report.spend_by_model]  # fmt: skip
+    return _spend("models", ("model", "models"), named, report.other_models)
+
+
+def spend_by_route(report: Report) -> Chart:
+    """The dearest routes, and all others as one."""
+    named = [(one.route or "no tag or endpoint", one.calls, one.spend_usd)
+             for one in report.spend_by_route]  # fmt: skip
+    return _spend("routes", ("route", "routes"), named, report.other_routes)
+
+
+def _model(provider: str, model: str) -> str:
+    return f"{model} ({provider})"
+
+
+def _spend(name: str, nouns: tuple[str, str], entries: Sequence[_Entry], left_out: Others) -> Chart:
+    total = sum((spend for _, _, spend in entries), left_out.spend_usd)
+    drawn = _cut(entries, _SHOWN, nouns, left_out)
+    title = f"Spend by {nouns[0]}"
+    summary = _summarise(entries, total, counted(len(entries) + left_out.count, *nouns))
+    return Chart(
+        name=name,
+        title=title,
+        summary=summary,
+        svg=_draw(drawn, total).svg(name, title, summary),
+        columns=(nouns[0].capitalize(), "Calls", "Spend", "Share"),
+        rows=tuple(
+            (inert(label), number(calls), usd(spend), percent(share(spend, total)))
+            for label, calls, spend in _cut(entries, _LISTED, nouns, left_out)
+        ),
+    )
+
+
+def _cut(
+    entries: Sequence[_Entry], shown: int, nouns: tuple[str, str], left_out: Others
+) -> list[_Entry]:
+    rest = entries[shown:]
+    others = left_out.count + len(rest)
+    if not others:
+        return list(entries)
+    calls = left_out.calls + sum(calls for _, calls, _ in rest)
+    spend = left_out.spend_usd + sum((spend for _, _, spend in rest), Decimal(0))
+    return [*entries[:shown], (f"{number(others)} other {nouns[others != 1]}", calls, spend)]
+
+
+def _summarise(entries: Sequence[_Entry], total: Decimal, count: str) -> str:
+    if not entries:
+        return "No call could be priced."
+    label, _, spend = entries[0]
+    dearest = f"{shortened(label, LABEL_LENGTH)} takes {percent(share(spend, total))}"
+    return f"{usd(total)} over {count}; {dearest}."
+
+
+def share(part: Decimal, whole: Decimal) -> float:
+    """As a percentage of the whole; 0 of nothing."""
+    return float(part / whole * 100) if whole else 0.0
+
+
+def _draw(entries: Iterable[_Entry], total: Decimal) -> Drawing:
+    rows = list(entries)
+    drawing = Drawing(height=max(1, len(rows)) * ROW)
+    largest = max((spend for _, _, spend in rows), default=Decimal(0)) or Decimal(1)
+    for place, (label, _, spend) in enumerate(rows):
+        top = place * ROW
+        label_row(drawing, top, label, f"{usd(spend)} · {percent(share(spend, total))}")
+        width = float(spend / largest) * WIDTH
+        drawing.fill(box(0, top + 19, max(width, 1), BAR), "s0", SERIES[0])
+    if not rows:
+        drawing.text(0, 16, "No call could be priced.", faint=True)
+    return drawing
+
+
+def label_row(drawing: Drawing, top: float, label: str, value: str) -> None:
+    """The words above a bar, no longer than leaves room for its number."""
+    room = int((WIDTH - len(value) * 7.4) / 6.6)
+    drawing.text(0, top + 13, shortened(label, min(LABEL_LENGTH, room)))
+    drawing.text(WIDTH, top + 13, value, end=True)

@@ -1,0 +1,107 @@
+"""What every chart is made of: a drawing of fixed width, its words, and the table behind it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from html import escape
+from typing import Final
+
+WIDTH: Final = 400  # small enough that its text can be read on a phone
+TEXT_SIZE: Final = 13
+INK: Final = "#23272f"
+FAINT: Final = "#5a6270"
+RULE: Final = "#d5d9df"
+PAPER: Final = "#ffffff"
+# By lightness in turn, dark beside light, so that neighbours differ without colour as well.
+SERIES: Final = ("#0b6157", "#6cb8a9", "#3f5a9a", "#b8c4e6", "#8a4a12", "#b9bec7")
+LOSS: Final = "#b34700"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """`rows` are the numbers drawn, under `columns`; all but the first column are numbers."""
+
+    name: str
+    title: str
+    summary: str
+    svg: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(slots=True)
+class Drawing:
+    """Marks in the order of drawing, from the top left corner."""
+
+    height: float
+    marks: list[str] = field(default_factory=list)
+
+    def text(
+        self, x: float, y: float, words: str, *, end: bool = False, faint: bool = False
+    ) -> None:
+        anchor = ' text-anchor="end"' if end else ""
+        name, fill = ("faint", FAINT) if faint else ("ink", INK)
+        self.marks.append(
+            f'<text class="{name}" x="{pixels(x)}" y="{pixels(y)}" fill="{fill}"{anchor}>'
+            f"{escape(words)}</text>"
+        )
+
+    def fill(self, outline: str, name: str, colour: str) -> None:
+        if outline:
+            self.marks.append(f'<path class="{name}" fill="{colour}" d="{outline}"/>')
+
+    def rule(self, lines: str, name: str, colour: str, width: float = 1) -> None:
+        if lines:
+            self.marks.append(
+                f'<path class="{name}" fill="none" stroke="{colour}" '
+                f'stroke-width="{width:g}" d="{lines}"/>'
+            )
+
+    def svg(self, name: str, title: str, summary: str) -> str:
+        height = pixels(self.height)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" '
+            f'aria-labelledby="{name}-title {name}-summary" width="{WIDTH}" height="{height}" '
+            f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="{TEXT_SIZE}">'
+            f'<title id="{name}-title">{escape(title)}</title>'
+            f'<desc id="{name}-summary">{escape(summary)}</desc>'
+            f"{''.join(self.marks)}</svg>"
+        )
+
+
+def pixels(value: float) -> str:
+    """To a tenth of a pixel, in as few characters as it takes."""
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def box(x: float, y: float, width: float, height: float) -> str:
+    """The outline of a rectangle."""
+    left, top, wide, high = (pixels(each) for each in (x, y, width, height))
+    return f"M{left} {top}h{wide}v{high}h-{wide}z"
+
+
+def horizontal(x: float, y: float, width: float) -> str:
+    return f"M{pixels(x)} {pixels(y)}h{pixels(width)}"
+
+
+def vertical(x: float, y: float, height: float) -> str:
+    return f"M{pixels(x)} {pixels(y)}v{pixels(height)}"
+
+
+def hatching(boxes: Iterable[tuple[float, float, float, float]], kind: int) -> str:
+    """Lines inside rectangles, by which a series is known without its colour."""
+    lines = []
+    for x, y, width, height in boxes:
+        if kind in _ACROSS:
+            step = 4 if kind in _DENSE else 6
+            lines += [horizontal(x, y + at, width) for at in range(step, int(height), step)]
+        if kind in _DOWN and height >= 1:
+            count = 2 if width >= 6 else 1
+            step_x = width / (count + 1)
+            lines += [vertical(x + step_x * place, y, height) for place in range(1, count + 1)]
+    return "".join(lines)
+
+
+_ACROSS: Final = frozenset({1, 4})
+_DOWN: Final = frozenset({2, 4})
+_DENSE: Final = frozenset({4})

@@ -1,0 +1,201 @@
+"""Spend over time, stacked by model: one bar a day, or one for several days of a long log."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Final
+
+from detectors.charts.chart import (
+    PAPER,
+    RULE,
+    SERIES,
+    WIDTH,
+    Chart,
+    Drawing,
+    box,
+    hatching,
+    horizontal,
+)
+from detectors.contract import Report
+from detectors.figures import counted, short_usd, usd
+from detectors.labels import inert, shortened
+
+_MOST_BARS: Final = 62
+_MODELS: Final = 5
+_PLOT_LEFT: Final = 46
+_PLOT_HEIGHT: Final = 170
+_PLOT_TOP: Final = 10
+_WIDEST_BAR: Final = 44
+_LEGEND_ROW: Final = 20
+_OTHERS: Final = "Other models"
+
+_Amounts = Mapping[str, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    first: date
+    last: date
+    spend: _Amounts  # by series
+
+    @property
+    def total(self) -> Decimal:
+        return sum(self.spend.values(), Decimal(0))
+
+    @property
+    def label(self) -> str:
+        return f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
+
+
+def spend_by_day(report: Report) -> Chart:
+    """The dearest models of a log's days, and all others as one."""
+    days = _spend_by_day(report)
+    series = _series(days)
+    span = _bar_days(days)
+    bars = list(_bars(days, span))
+    title = "Spend by day" if span == 1 else f"Spend by {span} days"
+    title = "Spend by week" if span == 7 else title
+    summary = _summarise(bars)
+    shown = [bar for bar in bars if bar.total]
+    return Chart(
+        name="days",
+        title=title,
+        summary=summary,
+        svg=_draw(bars, series).svg("days", title, summary),
+        columns=("Day (UTC)" if span == 1 else "Days (UTC)", "Spend", *map(inert, series)),
+        rows=tuple(
+            (bar.label, usd(bar.total), *(usd(bar.spend.get(one, Decimal(0))) for one in series))
+            for bar in shown
+        ),
+    )
+
+
+def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
+    """Each day's spend by model, what is not of the dearest models under one name."""
+    kept = [(one.provider, one.model) for one in report.spend_by_model[:_MODELS]]
+    if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
+        kept = [(one.provider, one.model) for one in report.spend_by_model]
+    names = _names(kept)
+    days: dict[date, dict[str, Decimal]] = {
+        date.fromisoformat(one.day): {} for one in report.spend_by_day
+    }
+    for part in report.spend_by_day_and_model:
+        if (part.provider, part.model) in names:
+            name = names[part.provider, part.model]
+            days[date.fromisoformat(part.day)][name] = part.spend_usd
+    for one in report.spend_by_day:
+        spend = days[date.fromisoformat(one.day)]
+        rest = one.spend_usd - sum(spend.values(), Decimal(0))
+        # Each amount is rounded by itself; a difference of some billionths is no other model.
+        if rest > Decimal("1e-7"):
+            spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
+    return days
+
+
+def _names(models: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """The model alone where that says which it is, else with its provider."""
+    seen = [model for _, model in models]
+    return {
+        (provider, model): model if seen.count(model) == 1 else f"{model} ({provider})"
+        for provider, model in models
+    }
+
+
+def _series(days: Mapping[date, _Amounts]) -> list[str]:
+    """The dearest first, the others last."""
+    totals: dict[str, Decimal] = defaultdict(Decimal)
+    for spend in days.values():
+        for name, amount in spend.items():
+            totals[name] += amount
+    return sorted(totals, key=lambda name: (name == _OTHERS, -totals[name], name))
+
+
+def _bar_days(days: Mapping[date, _Amounts]) -> int:
+    """How many days one bar stands for: one, or so many weeks that the bars have room."""
+    if not days:
+        return 1
+    span = (max(days) - min(days)).days + 1
+    return 1 if span <= _MOST_BARS else 7 * -(-span // (7 * _MOST_BARS))
+
+
+def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:
+    if not days:
+        return
+    first, last = min(days), max(days)
+    sums: dict[int, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for day, spend in days.items():
+        for name, amount in spend.items():
+            sums[(day - first).days // span][name] += amount
+    for place in range((last - first).days // span + 1):
+        begin = first + timedelta(days=place * span)
+        yield _Bar(begin, min(begin + timedelta(days=span - 1), last), sums[place])
+
+
+def _summarise(bars: Sequence[_Bar]) -> str:
+    if not bars:
+        return "No call could be priced."
+    dearest = max(bars, key=lambda bar: bar.total)
+    days = counted((bars[-1].last - bars[0].first).days + 1, "day")
+    total = sum((bar.total for bar in bars), Decimal(0))
+    return f"{usd(total)} in {days}; most, {usd(dearest.total)}, on {dearest.label}."
+
+
+def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
+    floor = _PLOT_TOP + _PLOT_HEIGHT
+    drawing = Drawing(height=floor + 30 + len(series) * _LEGEND_ROW)
+    if not bars:
+        drawing.text(0, 16, "No call could be priced.", faint=True)
+        return drawing
+    top = _ceiling(max(float(bar.total) for bar in bars))
+    for part in (0.0, 0.5, 1.0):
+        y = floor - part * _PLOT_HEIGHT
+        drawing.rule(horizontal(_PLOT_LEFT, y, WIDTH - _PLOT_LEFT), "rule", RULE)
+        drawing.text(_PLOT_LEFT - 6, y + 4, short_usd(top * part), end=True, faint=True)
+    for place, boxes in enumerate(_boxes(bars, series, top)):
+        kind = len(SERIES) - 1 if series[place] == _OTHERS else place
+        drawing.fill("".join(box(*one) for one in boxes), f"s{kind}", SERIES[kind])
+        drawing.rule(hatching(boxes, kind), "paper", PAPER)
+    drawing.text(_PLOT_LEFT, floor + 16, str(bars[0].first), faint=True)
+    if len(bars) > 1:
+        drawing.text(WIDTH, floor + 16, str(bars[-1].last), end=True, faint=True)
+    _draw_legend(drawing, series, floor + 30)
+    return drawing
+
+
+def _ceiling(largest: float) -> float:
+    """The next number of one leading digit, or one and a half, that covers the largest."""
+    if largest <= 0:
+        return 1.0
+    size = 10.0 ** (len(f"{largest:.0f}") - 1) if largest >= 1 else 1.0
+    while largest < size:
+        size /= 10
+    return next(size * each for each in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if size * each >= largest)
+
+
+def _boxes(
+    bars: Sequence[_Bar], series: Sequence[str], top: float
+) -> list[list[tuple[float, float, float, float]]]:
+    """The rectangles of each series, stacked from the floor up."""
+    pitch = min((WIDTH - _PLOT_LEFT) / len(bars), _WIDEST_BAR / 0.8)
+    width = pitch * 0.8
+    boxes: list[list[tuple[float, float, float, float]]] = [[] for _ in series]
+    for place, bar in enumerate(bars):
+        x, y = _PLOT_LEFT + place * pitch + pitch * 0.1, float(_PLOT_TOP + _PLOT_HEIGHT)
+        for kind, name in enumerate(series):
+            height = float(bar.spend.get(name, Decimal(0))) / top * _PLOT_HEIGHT
+            if height >= 0.1:
+                y -= height
+                boxes[kind].append((x, y, width, height))
+    return boxes
+
+
+def _draw_legend(drawing: Drawing, series: Sequence[str], top: float) -> None:
+    for place, name in enumerate(series):
+        kind = len(SERIES) - 1 if name == _OTHERS else place
+        y = top + place * _LEGEND_ROW
+        swatch = (float(_PLOT_LEFT), y, 22.0, 13.0)
+        drawing.fill(box(*swatch), f"s{kind}", SERIES[kind])
+        drawing.rule(hatching([swatch], kind), "paper", PAPER)
+        drawing.text(_PLOT_LEFT + 30, y + 11, shortened(name, 42))

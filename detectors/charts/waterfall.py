@@ -1,0 +1,92 @@
+"""From what is spent a month to what would be left: one step down for each detector."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from detectors.charts.bars import BAR, ROW, label_row, share
+from detectors.charts.chart import (
+    FAINT,
+    LOSS,
+    PAPER,
+    SERIES,
+    WIDTH,
+    Chart,
+    Drawing,
+    box,
+    hatching,
+    vertical,
+)
+from detectors.contract import Report
+from detectors.figures import percent, usd
+from detectors.words import DETECTOR_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    label: str
+    alone: Decimal | None  # what the detector would save by itself; None for a total
+    low: Decimal
+    high: Decimal
+    amount: Decimal
+
+
+def savings_waterfall(report: Report) -> Chart:
+    """Each step is what a detector saves of what the steps before it leave."""
+    steps = list(_steps(report))
+    audit = report.audit
+    title = "From today's spend to what would be left, a month"
+    summary = (
+        f"{usd(audit.projected_spend_usd)} a month now, {usd(audit.projected_savings_usd)} of it "
+        f"avoidable, {usd(steps[-1].amount)} left."
+    )
+    return Chart(
+        name="savings",
+        title=title,
+        summary=summary,
+        svg=_draw(steps).svg("savings", title, summary),
+        columns=("Step", "Alone", "In this order", "Share of spend"),
+        rows=tuple(_row(step, audit.projected_spend_usd) for step in steps),
+    )
+
+
+def _steps(report: Report) -> Iterator[_Step]:
+    audit = report.audit
+    left = audit.projected_spend_usd
+    yield _Step("Spend now", None, Decimal(0), left, left)
+    for one in report.savings_by_detector:
+        if one.alone_usd or one.composed_usd:
+            after = max(left - one.composed_usd, Decimal(0))
+            label = DETECTOR_NAMES.get(one.detector, one.detector)
+            low, high = sorted((left, after))
+            yield _Step(label, one.alone_usd, low, high, -one.composed_usd)
+            left = after
+    remaining = audit.projected_spend_usd - audit.projected_savings_usd
+    yield _Step("Left", None, Decimal(0), remaining, remaining)
+
+
+def _row(step: _Step, spend: Decimal) -> tuple[str, ...]:
+    alone = "" if step.alone is None else usd(-step.alone)
+    part = percent(share(abs(step.amount), spend))
+    return (step.label, alone, usd(step.amount), part)
+
+
+def _draw(steps: list[_Step]) -> Drawing:
+    drawing = Drawing(height=len(steps) * ROW)
+    largest = float(max(step.high for step in steps)) or 1.0
+    for place, step in enumerate(steps):
+        top, start = place * ROW, float(step.low) / largest * WIDTH
+        width = max(float(step.high - step.low) / largest * WIDTH, 1)
+        label_row(drawing, top, step.label, usd(step.amount))
+        bar = (min(start, WIDTH - width), top + 19.0, width, float(BAR))
+        if step.alone is None:
+            drawing.fill(box(*bar), "s0", SERIES[0])
+        else:
+            drawing.fill(box(*bar), "loss", LOSS)
+            drawing.rule(hatching([bar], 1), "paper", PAPER)
+        if place + 1 < len(steps):
+            # Leads from where this bar ends to where the next begins.
+            edge = step.high if step.alone is None else step.low
+            at = min(max(float(edge) / largest * WIDTH, 0.5), WIDTH - 0.5)
+            drawing.rule(vertical(at, top + 19 + BAR, 6), "rule", FAINT)
+    return drawing

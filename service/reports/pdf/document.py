@@ -1,0 +1,91 @@
+"""The PDF's pages: running foot, outline, and the sections in their order."""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, Final
+
+from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import BaseDocTemplate, Flowable, Frame, PageTemplate
+
+from detectors.contract import Report
+from detectors.figures import usd
+from service.reports.pdf.fonts import PLAIN, register_fonts
+from service.reports.pdf.looks import FAINT, LINE, MARGIN, PAGE, TEXT_WIDTH
+from service.reports.pdf.sections import story
+
+_FOOT: Final = 10.0
+_TITLE: Final = "Language-model cost report"
+
+
+def print_pdf(document: bytes) -> bytes:
+    """The report as PDF; at most 20 pages, the same bytes for the same document."""
+    register_fonts()
+    report = Report.from_json(document)
+    # The first printing counts the pages, which the second one's feet name.
+    counted = _Pages()
+    _build(report, counted, total=0)
+    return _build(report, _Pages(), total=counted.number)
+
+
+class _Pages:
+    number = 0
+
+
+def _build(report: Report, pages: _Pages, total: int) -> bytes:
+    file = BytesIO()
+    template = _Document(file, subject=_subject(report), on_page=_foot(report, pages, total))
+    template.build(story(report))
+    return file.getvalue()
+
+
+class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
+    def __init__(self, file: BytesIO, *, subject: str, on_page: Callable[[Any, Any], None]) -> None:
+        super().__init__(
+            file,
+            pagesize=PAGE,
+            title=_TITLE,
+            author="Tallystick",
+            subject=subject,
+            creator="Tallystick",
+            lang="en",
+            invariant=1,
+            pageCompression=1,
+        )
+        height = PAGE[1] - 2 * MARGIN
+        frame = Frame(MARGIN, MARGIN, TEXT_WIDTH, height, 0, 0, 0, 0, id="page")
+        self.addPageTemplates(PageTemplate("page", [frame], onPage=on_page))
+
+    def afterFlowable(self, flowable: Flowable) -> None:
+        """Put headings into the outline."""
+        outline = getattr(flowable, "outline", None)
+        if outline:
+            key, text, level = outline
+            self.canv.bookmarkPage(key)
+            self.canv.addOutlineEntry(text, key, level, closed=False)
+
+
+def _foot(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], None]:
+    audit = report.audit
+    period = (
+        f"{audit.first_call[:10]} to {(audit.last_call or '')[:10]}" if audit.first_call else ""
+    )
+
+    def draw(canvas: Canvas, template: Any) -> None:
+        pages.number = template.page
+        y = MARGIN - 8 * 2
+        canvas.saveState()
+        canvas.setStrokeColor(LINE)
+        canvas.line(MARGIN, y + 11, PAGE[0] - MARGIN, y + 11)
+        canvas.setFillColor(FAINT)
+        canvas.setFont(PLAIN, 7.5)
+        canvas.drawString(MARGIN, y, f"Tallystick · {_TITLE}{f' · {period}' if period else ''}")
+        of = f" of {total}" if total else ""
+        canvas.drawRightString(PAGE[0] - MARGIN, y, f"Page {template.page}{of}")
+        canvas.restoreState()
+
+    return draw
+
+
+def _subject(report: Report) -> str:
+    audit = report.audit
+    return f"{usd(audit.projected_savings_usd)} of {usd(audit.projected_spend_usd)} a month"

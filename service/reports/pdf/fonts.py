@@ -1,0 +1,57 @@
+"""The embedded fonts, and what stands for characters that they lack."""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from reportlab.lib.fonts import addMapping
+from reportlab.pdfbase.pdfmetrics import getFont, stringWidth
+from svglib.fonts import get_global_font_map
+
+from detectors.labels import inert
+
+PLAIN: Final = "Tallystick"
+BOLD: Final = "Tallystick-Bold"
+_FOLDER: Final = Path(__file__).parents[2] / "fonts"
+_FILES: Final = {
+    PLAIN: _FOLDER / "DejaVuSansCondensed.ttf",
+    BOLD: _FOLDER / "DejaVuSansCondensed-Bold.ttf",
+}
+_MISSING: Final = "\N{WHITE SQUARE}"
+
+
+@cache
+def register_fonts() -> None:
+    """Once a process: reading the fonts takes longer than printing a report."""
+    for name, path in _FILES.items():
+        # This one registers it with the PDF's own library as well.
+        get_global_font_map().register_font(name, str(path), rlgFontName=name)
+    for is_bold in (0, 1):
+        for is_italic in (0, 1):
+            addMapping(PLAIN, is_bold, is_italic, BOLD if is_bold else PLAIN)
+
+
+def printable(text: str) -> str:
+    """The text as both fonts can print it; what they lack is shown as a square."""
+    glyphs = _glyphs()
+    return "".join(one if ord(one) in glyphs else _MISSING for one in inert(text))
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    register_fonts()
+    plain, bold = (frozenset(getFont(name).face.charToGlyph) for name in _FILES)
+    return plain & bold
+
+
+def fitted(text: str, width: float, size: float) -> str:
+    """The text, cut with an ellipsis where it is wider than that."""
+    text = printable(text)
+    if stringWidth(text, PLAIN, size) <= width:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        wide = stringWidth(f"{text[:middle].rstrip()}…", PLAIN, size)
+        low, high = (middle, high) if wide <= width else (low, middle - 1)
+    return f"{text[:low].rstrip()}…"

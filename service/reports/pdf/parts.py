@@ -1,0 +1,109 @@
+"""What the sections of the PDF are made of: paragraphs, tiles, tables, charts."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+from reportlab.lib.styles import ParagraphStyle
+from reportlab.platypus import Flowable, LongTable, Paragraph, Spacer, Table
+from svglib.svglib import svg2rlg
+
+from detectors.charts import Chart
+from service.reports.pdf.fonts import BOLD, PLAIN, fitted, printable
+from service.reports.pdf.looks import (
+    BODY,
+    FAINT,
+    HEADING,
+    INK,
+    LINE,
+    QUIET,
+    TEXT_WIDTH,
+    TILE,
+    TILE_NAME,
+    TINT,
+)
+
+_ROW_HEIGHT: Final = 13.0
+_ROW_SIZE: Final = 7.5
+_PADDING: Final = 4.0
+
+
+def words(text: str, style: ParagraphStyle = BODY) -> Paragraph:
+    """A paragraph of somebody's text, in which nothing is markup."""
+    return Paragraph(escape(printable(text)), style)
+
+
+def heading(text: str, key: str) -> Paragraph:
+    """A heading that the outline leads to."""
+    paragraph = Paragraph(escape(printable(text)), HEADING)
+    paragraph.outline = (key, text, 0)
+    return paragraph
+
+
+def tiles(pairs: Sequence[tuple[str, str]]) -> Table:
+    """Numbers under their names, side by side."""
+    cells = [[words(name, TILE_NAME), words(value, TILE)] for name, value in pairs]
+    table = Table([cells], colWidths=[TEXT_WIDTH / len(cells)] * len(cells))
+    table.setStyle(
+        [
+            ("BACKGROUND", (0, 0), (-1, -1), TINT),
+            ("VALIGN", (0, 0), (-1, -1), "TOP"),
+            ("LINEAFTER", (0, 0), (-2, -1), 3, "white"),
+            ("TOPPADDING", (0, 0), (-1, -1), 8),
+            ("BOTTOMPADDING", (0, 0), (-1, -1), 8),
+        ]
+    )
+    return table
+
+
+def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequence[int]) -> Any:
+    """A table of one line a row, each cell cut to its column; numbers stand in the last."""
+    widths = [TEXT_WIDTH * share / sum(shares) for share in shares]
+    cells = [
+        [
+            fitted(cell, width - 2 * _PADDING, _ROW_SIZE)
+            for cell, width in zip(row, widths, strict=True)
+        ]
+        for row in rows
+    ]
+    table = LongTable(
+        [list(columns), *cells],
+        colWidths=widths,
+        rowHeights=[_ROW_HEIGHT] * (len(rows) + 1),
+        repeatRows=1,
+    )
+    table.setStyle(
+        [
+            ("FONT", (0, 0), (-1, -1), PLAIN, _ROW_SIZE),
+            ("FONT", (0, 0), (-1, 0), BOLD, _ROW_SIZE),
+            ("TEXTCOLOR", (0, 0), (-1, 0), FAINT),
+            ("TEXTCOLOR", (0, 1), (-1, -1), INK),
+            ("LINEBELOW", (0, 0), (-1, -1), 0.5, LINE),
+            ("ALIGN", (-1, 0), (-1, -1), "RIGHT"),
+            ("VALIGN", (0, 0), (-1, -1), "MIDDLE"),
+            ("LEFTPADDING", (0, 0), (-1, -1), _PADDING),
+            ("RIGHTPADDING", (0, 0), (-1, -1), _PADDING),
+            ("TOPPADDING", (0, 0), (-1, -1), 0),
+            ("BOTTOMPADDING", (0, 0), (-1, -1), 0),
+        ]
+    )
+    return table
+
+
+def drawing(chart: Chart, width: float) -> list[Flowable]:
+    """A chart under its title, with its summary; its text can be searched as any other."""
+    svg = printable_svg(chart.svg)
+    picture: Any = svg2rlg(BytesIO(svg.encode()))
+    scale = width / picture.width
+    picture.width, picture.height = width, picture.height * scale
+    picture.scale(scale, scale)
+    return [words(chart.title, _CHART_TITLE), picture, Spacer(1, 4), words(chart.summary, QUIET)]
+
+
+def printable_svg(svg: str) -> str:
+    """The chart with our fonts, and without what they lack."""
+    return printable(svg).replace('font-family="sans-serif"', f'font-family="{PLAIN}"')
+
+
+_CHART_TITLE: Final = ParagraphStyle("chart title", BODY, fontName=BOLD, keepWithNext=1)
