@@ -18,6 +18,7 @@ from service.models.mails import Dispatch
 SIGN_IN: Final = "sign_in"
 _TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"
 _MAX_SUBJECT_LENGTH: Final = 150
+_LONGEST_LINE: Final = 900  # of 998, which mail servers take
 _POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can pass it on
 
 # A kind's words: the subject, and what its templates print.
@@ -35,9 +36,16 @@ def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
     message["Message-ID"] = f"<{dispatch.mail_id}@{_sender(config).domain}>"
     # No robot shall answer: it would answer to nobody.
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content(_render(f"{dispatch.kind}.txt", words))
-    message.add_alternative(_render(f"{dispatch.kind}.html", words), subtype="html")
+    text, html = (_render(f"{dispatch.kind}.{kind}", words) for kind in ("txt", "html"))
+    message.set_content(text, cte=_encoding(text))
+    message.add_alternative(html, subtype="html", cte=_encoding(html))
     return message
+
+
+def _encoding(text: str) -> str:
+    """Plain where it can be, so that a link can be read in the file of a mail, too."""
+    is_plain = text.isascii() and all(len(line) < _LONGEST_LINE for line in text.splitlines())
+    return "7bit" if is_plain else "quoted-printable"
 
 
 def one_line(text: str) -> str:

@@ -67,6 +67,17 @@ def test_both_parts_hold_the_link_to_the_configured_address(
     assert url in _part(message, "plain").splitlines()
     assert f'href="{url}"' in _part(message, "html")
     assert "15 minutes" in _part(message, "plain")
+    assert message.as_bytes().count(url.encode()) == 3  # to be read without decoding
+
+
+def test_what_is_not_ascii_or_too_long_for_a_line_is_encoded(
+    config: Config, dispatch: Dispatch
+) -> None:
+    for site in ("\xe4" * 10, "x" * 1_500):
+        message = compose(replace(config, base_url=f"https://{site}.example"), dispatch)
+        assert site in _part(message, "plain")
+        assert message.as_bytes().isascii()
+        assert max(map(len, message.as_bytes().splitlines())) < 998
 
 
 def test_links_differ_by_row_and_by_secret_key(config: Config) -> None:
