@@ -12,14 +12,19 @@ KEY_LIMITS = {"free": 0, "pro": 5, "team": 50}
 # past_due still counts: the payment provider is retrying.
 ACTIVE_STATUSES = frozenset({"active", "trialing", "past_due"})
 COMP = "comp"  # the provider of what is given away
+# How an account hears of the reports of its ingest batches.
+EACH, DAILY, NEVER = REPORT_MAILS = ("each", "daily", "none")
 
 
 class Account(Base):
     __tablename__ = "accounts"
+    __table_args__ = (CheckConstraint(f"report_mails IN {REPORT_MAILS}", name="report_mails"),)
 
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     email: Mapped[str] = mapped_column(unique=True)  # stored in lower case
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    report_mails: Mapped[str] = mapped_column(default=EACH, server_default=EACH)
+    reports_told_until: Mapped[datetime | None]  # from when on the next digest tells
 
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"

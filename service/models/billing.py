@@ -67,6 +67,8 @@ class Payment(Base):
     # Paid and refunded may be told in any order, so each has its own time.
     paid_at: Mapped[datetime | None]
     refunded_at: Mapped[datetime | None]
+    # From when on its account is deleted: it keeps no address, and buys nothing for anybody else.
+    closed_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
