@@ -16,10 +16,12 @@ from service.api.bodies import FORM_TYPES, read_body
 from service.errors import AUTH_PREFIX, ForbiddenError, is_api_path
 from service.extensions import current_config
 from service.sessions import COOKIE_NAME
+from service.uploads.multipart import TOKEN_FIELD
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _MAX_FORM_BYTES: Final = 64 * 1024
-_TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
+# Forms that hold a file: their views look at the token as it streams by, before the file.
+_FILE_FORMS: Final = frozenset({"/upload"})
 
 _csrf: Final = CSRFProtect()
 
@@ -28,7 +30,7 @@ def refuse_forgeries(app: Flask) -> None:
     """Check every request that could change something, before anything else looks at it."""
     app.config.update(
         WTF_CSRF_CHECK_DEFAULT=False,  # `_check` decides which requests need a token
-        WTF_CSRF_FIELD_NAME=_TOKEN_FIELD,
+        WTF_CSRF_FIELD_NAME=TOKEN_FIELD,
         WTF_CSRF_TIME_LIMIT=None,  # as long as the session that it belongs to
     )
     _csrf.init_app(app)
@@ -51,7 +53,7 @@ def _needs_token(rule: str, has_session: bool) -> bool:
     No other site can make a browser send the administrator's header, but whatever adds it to the
     browser's own requests adds it to those, too.
     """
-    if is_api_path(rule):
+    if is_api_path(rule) or rule in _FILE_FORMS:
         return False
     if is_admin_path(rule):
         return request.mimetype in FORM_TYPES
@@ -77,8 +79,13 @@ def _own_origins() -> tuple[str, str]:
 
 def _check_token() -> None:
     read_body(_MAX_FORM_BYTES)  # kept, so that the view can read it again
+    check_token(request.form.get(TOKEN_FIELD))
+
+
+def check_token(token: str | None) -> None:
+    """Raise `ForbiddenError` for what is not the token of this browser's session."""
     try:
-        validate_csrf(request.form.get(_TOKEN_FIELD))
+        validate_csrf(token)
     except ValidationError as error:
         raise ForbiddenError(
             "This form is out of date. Go back, load its page again and send it once more."

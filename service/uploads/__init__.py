@@ -1,6 +1,6 @@
 """Uploaded files: received without a name, checked as a whole, stored re-encoded."""
 
-from service.uploads.receiving import ReceivedFile, bounded_upload, received_file
-from service.uploads.storing import store_log
+from service.uploads.acceptance import Accepted, accept_upload, limit_uploads
+from service.uploads.receiving import bounded_upload
 
-__all__ = ["ReceivedFile", "bounded_upload", "received_file", "store_log"]
+__all__ = ["Accepted", "accept_upload", "bounded_upload", "limit_uploads"]

@@ -18,7 +18,7 @@ from service.errors import (
 )
 from service.extensions import current_config
 from service.logs import get_logger
-from service.uploads.multipart import MAX_OVERHEAD_BYTES, FileSink, copy_file
+from service.uploads.multipart import MAX_OVERHEAD_BYTES, FileSink, TokenCheck, copy_file
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,12 +54,15 @@ def bounded_upload(view: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def received_file() -> Iterator[ReceivedFile]:
-    """The request's one file, in a temporary file that has no name and so cannot be left behind."""
+def received_file(check_token: TokenCheck | None = None) -> Iterator[ReceivedFile]:
+    """The request's one file, in a temporary file that has no name and so cannot be left behind.
+
+    With `check_token` it comes from a form, whose token that judges before the file is looked at.
+    """
     boundary, config = _boundary(), current_config()
     with storage_needed(), TemporaryFile(dir=config.upload_folder or None, buffering=0) as spool:
         file = cast(BinaryIO, spool)
-        sink = FileSink(file, config.max_upload_bytes)
+        sink = FileSink(file, config.max_upload_bytes, check_token)
         copy_file(read_blocks(), boundary, sink)
         file.seek(0)
         yield ReceivedFile(file, sink.size, sink.sha256)
