@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from gunicorn.config import Config as GunicornConfig
 from gunicorn.glogging import Logger
+from gunicorn.http.body import ChunkedReader, LengthReader
 from gunicorn.http.errors import (
     ExpectationFailed,
     LimitRequestHeaders,
@@ -48,12 +49,17 @@ _LINGER_SECONDS: Final = 15.0
 _LINGER_SILENCE_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 256 * 1024 * 1024
 _LINGER_BLOCK_BYTES: Final = 256 * 1024
+_READ_UP_BYTES: Final = 64 * 1024
 
 _log = get_logger(__name__)
 
 
 class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """The threaded worker, answering what it cannot parse by its kind alone."""
+
+    def load_wsgi(self) -> None:
+        super().load_wsgi()
+        self.wsgi: Any = _close_after_unread_bodies(self.wsgi)
 
     def handle(self, conn: Any) -> Any:
         # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.
@@ -75,6 +81,30 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             write_nonblock(client, _error_answer(status, request_id))
         except OSError:
             log.debug("client_gone")
+
+
+def _close_after_unread_bodies(application: Any) -> Any:
+    """Tell the client, in the answer's headers, that its connection ends with this answer.
+
+    What is left of the body is thrown away, so a next request must not follow it.
+    """
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        def start(*arguments: Any) -> Any:
+            if _is_mostly_unread(environ["wsgi.input"].reader):
+                start_response.__self__.force_close()
+            return start_response(*arguments)
+
+        return application(environ, start)
+
+    return answer
+
+
+def _is_mostly_unread(body: Any) -> bool:
+    """Whether more of the body is to come than gunicorn reads up by itself."""
+    if isinstance(body, LengthReader):
+        return bool(body.length >= _READ_UP_BYTES)
+    return isinstance(body, ChunkedReader) and body.parser is not None
 
 
 def _linger(connection: socket.socket) -> None:
