@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from flask import Flask, Response, g, jsonify, make_response, render_template, request
 from flask.globals import request_ctx
 from flask_limiter import RateLimitExceeded
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from werkzeug.exceptions import HTTPException, InternalServerError
 
@@ -210,12 +210,21 @@ def _on_detector_error(error: DetectorError) -> Response:
 
 def _on_database_error(error: Exception) -> Response:
     """503 where another try can succeed: no free connection, or a server that went away."""
+    if _is_account_gone(error):
+        return _on_service_error(UnauthorizedError("This account was deleted meanwhile."))
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
     if not lost and not isinstance(error, (OperationalError, PoolTimeoutError)):
         return _on_unexpected_error(error)
     _log.warning("database_unavailable", error_type=type(error).__name__)
     unavailable = UnavailableError()
     return error_response(503, unavailable.message, unavailable.headers)
+
+
+def _is_account_gone(error: Exception) -> bool:
+    """Whether something was to be added to an account that was deleted after it was let in."""
+    diagnosis = getattr(getattr(error, "orig", None), "diag", None)
+    constraint = getattr(diagnosis, "constraint_name", None) or ""
+    return isinstance(error, IntegrityError) and constraint.endswith("_account_id_accounts")
 
 
 def on_http_exception(error: HTTPException) -> Response:

@@ -1,5 +1,6 @@
 """Payments, the events that told of them, and the audit credits that they bought."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -140,6 +141,13 @@ def add_event(session: Session, event: PaymentEvent) -> bool:
 def find_payment(session: Session, provider: str, reference: str) -> Payment | None:
     named = (Payment.provider == provider, Payment.reference == reference)
     return session.scalars(select(Payment).where(*named)).one_or_none()
+
+
+def list_payments(session: Session, account_id: str, limit: int) -> Sequence[Payment]:
+    """The account's latest payments first."""
+    query = select(Payment).where(Payment.account_id == account_id)
+    latest = (func.coalesce(Payment.paid_at, Payment.created_at).desc(), Payment.id)
+    return session.scalars(query.order_by(*latest).limit(limit)).all()
 
 
 def get_or_add_payment(session: Session, provider: str, reference: str) -> Payment:

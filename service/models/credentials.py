@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
-from sqlalchemy import ForeignKey, func, select, update
+from sqlalchemy import ForeignKey, delete, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary, Text
@@ -12,6 +12,8 @@ from sqlalchemy.types import LargeBinary, Text
 from service import tokens
 from service.models.accounts import KEY_LIMITS, Account, has_active_subscription
 from service.models.base import Base, new_id, utc_now
+
+MAX_READ_TOKENS: Final = 50  # of one account: more than it needs, too few to fill our tables
 
 
 class IngestKey(Base):
@@ -125,6 +127,43 @@ def add_ingest_key(session: Session, owner: Account, label: str = "") -> tuple[I
     row, secret = IngestKey.minted(owner.id, label=label)
     session.add(row)
     return row, secret
+
+
+class TokenLimitError(Exception):
+    """The account has as many read tokens as any may have."""
+
+
+def add_read_token(
+    session: Session, owner: Account, scopes: Sequence[str], label: str = ""
+) -> tuple[ReadToken, str]:
+    """A new read token and its secret; raises `TokenLimitError` where there are too many."""
+    session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
+    query = select(func.count()).where(ReadToken.account_id == owner.id)
+    if (session.scalar(query) or 0) >= MAX_READ_TOKENS:
+        raise TokenLimitError
+    row, secret = ReadToken.minted(owner.id, scopes=scopes, label=label)
+    session.add(row)
+    return row, secret
+
+
+def list_ingest_keys(session: Session, account_id: str) -> Sequence[IngestKey]:
+    """The account's keys, the newest first."""
+    query = select(IngestKey).where(IngestKey.account_id == account_id)
+    return session.scalars(query.order_by(IngestKey.created_at.desc(), IngestKey.id)).all()
+
+
+def list_read_tokens(session: Session, account_id: str) -> Sequence[ReadToken]:
+    """The account's tokens, the newest first."""
+    query = select(ReadToken).where(ReadToken.account_id == account_id)
+    return session.scalars(query.order_by(ReadToken.created_at.desc(), ReadToken.id)).all()
+
+
+def revoke(
+    session: Session, table: type[IngestKey] | type[ReadToken], account_id: str, row_id: str
+) -> bool:
+    """Delete what the service knows of one of the account's secrets; false where it has none."""
+    mine = delete(table).where(table.account_id == account_id, table.id == row_id)
+    return session.scalar(mine.returning(table.id)) is not None
 
 
 def touch(

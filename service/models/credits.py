@@ -7,7 +7,7 @@ credit one succeeds, and a claim that is rolled back leaves it to the one that w
 commit.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, Exists, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -26,6 +26,23 @@ class NoCreditError(Exception):
 def count_free_credits(session: Session, account_id: str) -> int:
     query = select(func.count()).where(Credit.account_id == account_id, _IS_FREE)
     return session.scalar(query) or 0
+
+
+class CreditCounts(NamedTuple):
+    """An account's credits, each in one of three states."""
+
+    free: int
+    used: int
+    revoked: int
+
+
+def count_credits(session: Session, account_id: str) -> CreditCounts:
+    query = select(
+        func.count().filter(_IS_FREE),
+        func.count().filter(Credit.audit_id.is_not(None)),
+        func.count().filter(Credit.audit_id.is_(None), Credit.revoked_at.is_not(None)),
+    )
+    return CreditCounts(*session.execute(query.where(Credit.account_id == account_id)).one())
 
 
 def claim_credit(session: Session, account_id: str, audit_id: str) -> None:

@@ -12,7 +12,8 @@ from service.models.billing import SUBSCRIPTION, Customer, Payment
 def list_waiting_payments(session: Session, account: Account) -> Sequence[Payment]:
     """The payments of nobody that came with this account's address, or of a customer who has it."""
     paid_by_account = or_(Payment.email == account.email, _is_customer_of(account, Payment))
-    query = select(Payment).where(Payment.account_id.is_(None), paid_by_account)
+    nobodys = (Payment.account_id.is_(None), Payment.closed_at.is_(None))
+    query = select(Payment).where(*nobodys, paid_by_account)
     return session.scalars(query.order_by(Payment.id)).all()
 
 

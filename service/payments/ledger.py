@@ -72,6 +72,8 @@ def _note_payment(session: Session, event: VerifiedEvent, told: PaymentTold) -> 
         payment.amount, payment.currency = told.amount, told.currency
     if told.is_paid:
         payment.paid_at = min(payment.paid_at or event.occurred_at, event.occurred_at)
+    if payment.closed_at is not None:
+        return
     payment.email = payment.email or told.payer.email
     payment.customer_reference = payment.customer_reference or told.payer.customer_reference
     referred = find_referred(session, told.payer)
