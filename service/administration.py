@@ -9,20 +9,24 @@ from sqlalchemy.orm import Session
 from service.blobs import BlobStore
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.admin_acts import EXPORT, MARK_PAID, PURGE, RERUN, Via, note_act
-from service.models.audits import DONE, FAILED, QUEUED, Audit
+from service.models.audits import DONE, FAILED, QUEUED, Audit, ReportRow
 from service.models.base import utc_now
 from service.models.billing import Payment
 from service.models.early_access import EarlyAccess, list_early_access
 from service.payments import ManualPayment, mark_paid
+from service.reports.kept_pdf import get_pdf
 
 _NOWHERE = "No audit has this id."
 
 
-def get_any_audit(session: Session, audit_id: str) -> Audit:
-    audit = session.get(Audit, audit_id)
+def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str) -> bytes:
+    """The report of an audit as PDF."""
+    audit, row = session.get(Audit, audit_id), session.get(ReportRow, audit_id)
     if audit is None:
         raise NotFoundError(_NOWHERE)
-    return audit
+    if row is None:
+        raise NotFoundError("This audit has no report.")
+    return get_pdf(blobs, audit, row.document)
 
 
 def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]:

@@ -2,7 +2,8 @@
 
 A raw blob is stored before its audit's row is committed, and a frame before its report is, so a
 process that is killed in between leaves one behind. Neither takes nearly an hour from the one to
-the other. A raw upload that is purged is named no more.
+the other. A raw upload that is purged is named no more, and neither is the PDF of a report that a
+rerun has replaced.
 """
 
 import time
@@ -15,6 +16,7 @@ from sqlalchemy import Connection
 from service.blobs import BlobStore
 from service.logs import get_logger
 from service.models.audits import FRAME_FOLDER, RAW_FOLDER, list_named_keys
+from service.reports.kept_pdf import PDF_FOLDER, pdf_key
 
 _OLD_SECONDS: Final = 3_600.0
 _LOOK_AGAIN_SECONDS: Final = 3_600.0
@@ -45,7 +47,7 @@ class StrayBlobs:
         page = list(islice(self._keys, _PAGE))
         if not page and time.monotonic() >= self._look_again_at:
             self._look_again_at = time.monotonic() + _LOOK_AGAIN_SECONDS
-            folders = (RAW_FOLDER, FRAME_FOLDER)
+            folders = (RAW_FOLDER, FRAME_FOLDER, PDF_FOLDER)
             self._keys = chain.from_iterable(
                 self._blobs.list_old(folder, _OLD_SECONDS) for folder in folders
             )
@@ -57,6 +59,7 @@ class StrayBlobs:
             return
         with connection.begin():
             named = list_named_keys(connection, [_audit_id_of(key) for key in keys])
+        named |= {pdf_key(key) for key in named if key.startswith(f"{FRAME_FOLDER}/")}
         strays = [key for key in keys if key not in named]
         for key in strays:
             self._blobs.delete(key)
@@ -65,5 +68,5 @@ class StrayBlobs:
 
 
 def _audit_id_of(key: str) -> str:
-    """Blobs are named `raw/<audit id>.<ending>` and `frames/<audit id>-<start>.<ending>`."""
+    """Blobs are named `raw/<audit id>.<ending>`, or with `-<start>` behind the id."""
     return key.partition("/")[2].partition(".")[0].partition("-")[0]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import click
 import msgspec
@@ -17,7 +17,7 @@ from service.admin_schemas import (
 )
 from service.administration import (
     export_early_access,
-    get_any_audit,
+    get_any_pdf,
     mark_purged,
     queue_rerun,
     record_payment,
@@ -80,13 +80,16 @@ def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
 
 @admin.command()
 @click.argument("audit_id")
+@click.option(
+    "--output", type=click.File("wb"), default="-", help="Where to; standard output without it."
+)
 @data_option
 @one_line_errors
-def report(audit_id: str, data_dir: Path | None) -> None:
-    """Write an audit's report as PDF to standard output."""
-    with session_of(reach(data_dir)) as session:
-        get_any_audit(session, audit_id)
-    raise CommandError("this audit's report has not been rendered as PDF")
+def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
+    """Write an audit's report as PDF."""
+    config = reach(data_dir)
+    with session_of(config) as session:
+        output.write(get_any_pdf(session, BlobStore.from_url(config.storage_url), audit_id))
 
 
 @admin.command()

@@ -18,7 +18,7 @@ from service.admin_schemas import (
 )
 from service.administration import (
     export_early_access,
-    get_any_audit,
+    get_any_pdf,
     mark_purged,
     queue_rerun,
     record_payment,
@@ -28,7 +28,7 @@ from service.api.bodies import FORM_TYPES, read_body
 from service.api.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
 from service.csv_cells import write_early_access
 from service.db import get_session
-from service.errors import InvalidRequestError, NotFoundError, wants_page
+from service.errors import InvalidRequestError, wants_page
 from service.extensions import current_blobs, current_queues
 from service.models.admin_acts import Via
 from service.pages.overview import load_overview
@@ -118,11 +118,17 @@ def rerun(audit_id: str) -> Any:
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_admin
 @blueprint.documented(security="admin_token", errors=_ERRORS)
-@blueprint.response(200, {"type": "string", "format": "binary"}, content_type="application/pdf")
+@blueprint.response(
+    200,
+    {"type": "string", "format": "binary"},
+    content_type="application/pdf",
+    description="The report as PDF.",
+)
 def report(audit_id: str) -> Response:
     """Download an audit's report as PDF, without minting a link."""
-    get_any_audit(get_session(), check_audit_id(audit_id))
-    raise NotFoundError("This audit's report has not been rendered as PDF.")
+    content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id))
+    headers = {"Content-Disposition": 'attachment; filename="tallystick-report.pdf"'}
+    return Response(content, mimetype="application/pdf", headers=headers)
 
 
 @blueprint.route("/payments/mark-paid", methods=["POST"])

@@ -16,8 +16,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.models import AdminAct, Audit, EarlyAccess, Payment
+from service.models import AdminAct, Audit, EarlyAccess, Payment, ReportRow
 from service.models.base import utc_now
+from tests.service.documents import make_report
 from tests.service.live import LiveService
 from tests.service.scenes import ADMIN_TOKEN
 
@@ -217,11 +218,22 @@ def test_of_many_reruns_at_once_one_is_taken(
     assert len(acts_on(administered, audit.id)) == 1
 
 
-def test_a_report_that_is_not_rendered_is_404(
+def test_the_report_of_any_audit_is_downloaded_as_pdf(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
-    audit = make_audit(status="done")
-    assert "PDF" in message(get(administered, f"/admin/audits/{audit.id}/report"), 404)
+    audit = make_audit(status="done", has_frame=True)
+    path = f"/admin/audits/{audit.id}/report"
+    assert "no report" in message(get(administered, path), 404)
+    with administered.sessions() as session:
+        session.add(ReportRow(audit_id=audit.id, document=make_report().to_json()))
+        session.commit()
+    answer = get(administered, path)
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "application/pdf"
+    assert "attachment" in answer.headers["Content-Disposition"]
+    assert answer.content.startswith(b"%PDF-")
+    message(get(administered, f"/admin/audits/{uuid4().hex}/report"), 404)
+    message(get(administered, f"/admin/audits/{'x' * 201}/report"), 422)
 
 
 # Payments

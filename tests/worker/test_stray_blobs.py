@@ -39,10 +39,13 @@ def test_the_sweeper_removes_old_strays_and_nothing_else(
     audit_id, other_id = new_audit(), new_audit()
     run_audit(audit_id)
     named = [f"raw/{audit_id}.jsonl", f"frames/{audit_id}-1.parquet", f"raw/{other_id}.jsonl"]
+    named.append(f"pdf/{audit_id}-1.pdf")
+    blobs.put(named[-1], b"%PDF")
     for key in named:
         os.utime(folder / key, (0, 0))
     killed = f"frames/{audit_id}-7.parquet"  # of a start that was killed before it could publish
-    strays = (STRAY, FRAME, killed)
+    replaced = f"pdf/{audit_id}-0.pdf"  # of a report before the last rerun
+    strays = (STRAY, FRAME, killed, replaced)
     for key in strays:
         _put_old(folder, blobs, key)
     blobs.put(YOUNG, b"{}\n")

@@ -14,7 +14,8 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from service.cli import register
-from service.models import Account, AdminAct, Audit, EarlyAccess
+from service.models import Account, AdminAct, Audit, EarlyAccess, ReportRow
+from tests.service.documents import make_report
 from tests.service.live import make_database
 
 Run = Callable[..., Result]
@@ -95,9 +96,14 @@ def test_an_id_that_names_nothing_is_told_in_one_line(run: Run, act: str) -> Non
     assert (result.exit_code, result.stderr) == (2, "Error: No audit has this id.\n")
 
 
-def test_a_report_that_is_not_rendered(run: Run, audit: Audit) -> None:
-    result = run("report", audit.id)
-    assert (result.exit_code, "PDF" in result.stderr) == (2, True)
+def test_report(run: Run, audit: Audit, committed: Session, tmp_path: Path) -> None:
+    nothing = run("report", audit.id)
+    assert (nothing.exit_code, nothing.stderr) == (2, "Error: This audit has no report.\n")
+    committed.add(ReportRow(audit_id=audit.id, document=make_report().to_json()))
+    committed.commit()
+    output = tmp_path / "report.pdf"
+    assert run("report", audit.id, "--output", str(output)).exit_code == 0
+    assert output.read_bytes().startswith(b"%PDF-")
 
 
 def test_mark_paid(run: Run, committed: Session) -> None:
