@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import requests
+from sqlalchemy import delete
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, Credit
@@ -28,9 +29,14 @@ class Person:
 
 def add_person(sessions: Sessions, credits: int = 0) -> Person:
     email = f"{uuid4().hex}@example.org"
-    headers = sign_in(sessions, email)
+    return give_credits(sessions, email, credits, sign_in(sessions, email))
+
+
+def give_credits(sessions: Sessions, email: str, credits: int, headers: dict[str, str]) -> Person:
+    """The person with this address, who has these credits and no others."""
     with sessions() as session:
         account = session.query(Account).filter_by(email=email).one()
+        session.execute(delete(Credit).where(Credit.account_id == account.id))
         session.add_all(Credit(account_id=account.id) for _ in range(credits))
         session.commit()
         return Person(account.id, email, headers)
