@@ -170,14 +170,26 @@ def test_a_link_ends(system: System, sink: Sink, note: Note, occasion: str) -> N
     note("22 magic links end: at 15:01, by a later one, once used", len(tried), losses)
 
 
-def _links(system: System, sink: Sink, count: int) -> list[str]:
-    """Links to one new address, the oldest first."""
-    email, links = new_address(), list[str]()
+def _links(system: System, sink: Sink, count: int, email: str | None = None) -> list[str]:
+    """Links to one address, the oldest first."""
+    email, links = email or new_address(), list[str]()
     for number in range(count):
         ask_for_link(system, email)
         wait_for_mails(sink, email, number + 1)
         links.append(wait_for_link(sink, email))
     return links
+
+
+def test_links_of_one_new_address_may_be_used_at_once(system: System, sink: Sink) -> None:
+    """They wait for each other in one order, and there is one account in the end."""
+    for _ in range(5):
+        email = new_address()
+        links = _links(system, sink, 12, email)
+        with ThreadPoolExecutor(12) as pool:
+            statuses = list(pool.map(lambda link: get(system, link).status_code, links))
+        assert set(statuses) <= {200, 422}
+        assert statuses[-1] == 200
+        assert count_sessions(system, email) == statuses.count(200)
 
 
 def _age(system: System, link: str, age: str) -> None:
