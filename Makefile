@@ -91,12 +91,12 @@ $(BIN)/python:
 	@echo "Installing into $(VENV); this takes a minute the first time."
 	@$(PYTHON) -m venv $(VENV)
 
-$(SERVICE): requirements/service.lock pyproject.toml | $(BIN)/python
+$(SERVICE): requirements/service.lock pyproject.toml client/pyproject.toml | $(BIN)/python
 	@$(PIP) install --require-hashes -r requirements/service.lock
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PIP) install --no-deps --no-build-isolation -e . -e client
 	@touch $@
 
-$(DEV): requirements/dev.lock pyproject.toml | $(BIN)/python
+$(DEV): requirements/dev.lock pyproject.toml client/pyproject.toml | $(BIN)/python
 	@$(PIP) install --require-hashes -r requirements/dev.lock
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PIP) install --no-deps --no-build-isolation -e . -e client
 	@touch $(SERVICE) $@

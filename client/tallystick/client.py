@@ -1,0 +1,206 @@
+"""Turning capture on and off, and what a program may ask of it while it is on."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from tallystick import capture
+from tallystick.capture import Capture, Settings
+from tallystick.delivery import Delivery
+from tallystick.dsn import VARIABLE, Destination, parse_dsn
+from tallystick.forks import Forks
+from tallystick.labels import clean_label, clean_tag, current_tag
+from tallystick.records import Labels, Measures, is_prefix_hash, is_provider, write_record
+from tallystick.usage import Counts
+
+if TYPE_CHECKING:
+    from tallystick.sending import Sender
+
+FLUSH_INTERVAL_SECONDS = 900.0
+MAX_QUEUE = 5_000
+# Less than the quarter of a second that an exit may be kept up, by the time that it takes to wake.
+EXIT_SECONDS = 0.2
+CLOSE_SECONDS = 2.0
+
+_forks: Forks | None = None
+_has_warned = False
+
+
+def init(
+    *,
+    tag: str | None = None,
+    environment: str | None = None,
+    prefix_hash: bool = False,
+    flush_interval: float = FLUSH_INTERVAL_SECONDS,
+    max_queue: int = MAX_QUEUE,
+    debug: bool = False,
+) -> None:
+    """Count every OpenAI and Anthropic call from here on, and send the counts to `SERVICE_DSN`.
+
+    Where the variable is not set, nothing happens at all. A second call changes nothing.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text.strip() or capture.active is not None:
+        return
+    destination = parse_dsn(text)
+    if destination is None:
+        _warn_of_dsn()
+        return
+    settings = Settings(
+        label=clean_tag(tag) or clean_tag(environment),
+        prefix_hash=bool(prefix_hash),
+        flush_interval=_at_least(0.05, flush_interval, FLUSH_INTERVAL_SECONDS),
+        max_queue=int(_at_least(1, max_queue, MAX_QUEUE)),
+        debug=bool(debug),
+    )
+    _start(settings, destination)
+
+
+def flush(timeout: float = CLOSE_SECONDS) -> bool:
+    """Send what waits now, and wait at most `timeout` seconds; whether nothing waits any more."""
+    current = capture.active
+    return current is None or current.delivery.flush(timeout)
+
+
+def close(timeout: float = CLOSE_SECONDS) -> None:
+    """Send what waits, and capture nothing more until `init()` is called again."""
+    current = capture.active
+    if current is not None:
+        atexit.unregister(_at_exit)
+        _end_open_streams(current)
+        capture.active = None
+        current.delivery.close(timeout)
+
+
+def stats() -> dict[str, Any]:
+    """Counters of this process; empty while nothing is captured.
+
+    `captured` records became `sent`, `queued` or `dropped`. Calls `without_usage` made no record.
+    """
+    current = capture.active
+    return {} if current is None else current.stats()
+
+
+def record(
+    *,
+    model: str,
+    prompt_tokens: int,
+    completion_tokens: int,
+    provider: str = "openai",
+    ts: datetime | None = None,
+    cached_tokens: int | None = None,
+    cache_write_tokens: int | None = None,
+    latency_ms: float | None = None,
+    endpoint: str | None = None,
+    request_id: str | None = None,
+    tag: str | None = None,
+    declared_max_tokens: int | None = None,
+    prefix_hash: str | None = None,
+) -> bool:
+    """Count a call that no hook sees; whether it is one that the service would take."""
+    current = capture.active
+    if current is None:
+        return False
+    try:
+        labels = Labels(
+            provider,
+            clean_label(model) or "",
+            clean_label(endpoint),
+            clean_label(request_id),
+            clean_tag(tag) or current_tag() or current.settings.label,
+            prefix_hash if is_prefix_hash(prefix_hash) else None,
+        )
+        counts = Counts(prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens)
+        line = write_record(labels, counts, Measures(_seconds(ts), latency_ms, declared_max_tokens))
+        if line is None or not is_provider(provider):
+            return False
+        current.delivery.start()
+        current.delivery.put(line)
+    except Exception:  # a value of a wrong type; whoever counts calls must not be stopped by it
+        capture.note_fault()
+        return False
+    return True
+
+
+def _seconds(moment: datetime | None) -> float:
+    if moment is None:
+        return time.time()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _start(settings: Settings, destination: Destination) -> None:
+    global _forks
+    from tallystick import hooks
+
+    def make_sender() -> Sender:
+        # Imported in the thread that sends: it takes longer than all of `init()` does.
+        from tallystick.sending import Sender
+
+        return Sender(destination)
+
+    delivery = Delivery(
+        make_sender,
+        interval=settings.flush_interval * _share(),
+        max_queue=settings.max_queue,
+        report=_report if settings.debug else _keep_quiet,
+    )
+    capture.active = Capture(settings, delivery)
+    if _forks is None:
+        _forks = Forks(_renew, _at_exit)
+    atexit.register(_at_exit)
+    hooks.install()
+
+
+def _share() -> float:
+    """Nine to eleven tenths, so that processes started together do not send together."""
+    return 0.9 + os.getpid() % 101 / 500
+
+
+def _renew() -> None:
+    current = capture.active
+    if current is not None:
+        current.delivery.reset()
+        current.reset()
+
+
+def _at_exit() -> None:
+    current = capture.active
+    if current is not None:
+        _end_open_streams(current)
+        current.delivery.close(EXIT_SECONDS)
+
+
+def _end_open_streams(current: Capture) -> None:
+    for call in list(current.open_streams.values()):
+        try:
+            call.end()
+        except Exception:
+            capture.note_fault()
+
+
+def _at_least(least: float, value: float, default: float) -> float:
+    """The value where it is a number in bounds; a wrong setting is no reason to stop a program."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if is_number and least <= value < float("inf") else default
+
+
+def _warn_of_dsn() -> None:
+    """Once, and without what the variable holds: there may be a key in it."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        _report(f"{VARIABLE} is not of the form https://<INGEST_KEY>@<host>; no call is captured")
+
+
+def _report(message: str) -> None:
+    import logging
+
+    logging.getLogger("tallystick").warning(message)
+
+
+def _keep_quiet(message: str) -> None:
+    """What goes wrong is nobody's business unless they ask for it."""

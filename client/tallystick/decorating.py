@@ -1,0 +1,92 @@
+"""A tag as a decorator: functions, coroutine functions, generators and asynchronous generators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Generator
+from typing import Any, Callable, TypeVar, cast
+
+from tallystick.labels import tag
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def decorate(label: tag, function: _Function) -> _Function:
+    """The function, whose body has the tag wherever it runs; what kind it is stays visible."""
+    if inspect.iscoroutinefunction(function):
+        wrapper: Any = _tagged_coroutine(label, function)
+    elif inspect.isasyncgenfunction(function):
+        wrapper = _tagged_async_generator(label, function)
+    elif inspect.isgeneratorfunction(function):
+        wrapper = _tagged_generator(label, function)
+    else:
+        wrapper = _tagged_function(label, function)
+    return cast("_Function", functools.wraps(function)(wrapper))
+
+
+def _tagged_function(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with label:
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _tagged_coroutine(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        with label:
+            return await function(*args, **kwargs)
+
+    return call
+
+
+def _tagged_generator(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from _Tagged(label, function(*args, **kwargs)))
+
+    return call
+
+
+class _Tagged(Generator[Any, Any, Any]):
+    """A generator that runs within the tag, one step at a time."""
+
+    def __init__(self, label: tag, generator: Generator[Any, Any, Any]) -> None:
+        self._label = label
+        self._generator = generator
+
+    def send(self, value: Any) -> Any:
+        with self._label:
+            return self._generator.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        with self._label:
+            return self._generator.throw(*error)
+
+    def close(self) -> None:
+        with self._label:
+            self._generator.close()
+
+
+def _tagged_async_generator(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        generator = function(*args, **kwargs)
+        step, value = generator.asend, None
+        try:
+            while True:
+                with label:
+                    try:
+                        item = await step(value)
+                    except StopAsyncIteration:
+                        return
+                try:
+                    step, value = generator.asend, (yield item)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # thrown in by the caller, for the body to see
+                    step, value = generator.athrow, error
+        finally:
+            with label:
+                await generator.aclose()
+
+    return call

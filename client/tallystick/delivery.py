@@ -1,0 +1,148 @@
+"""Records on their way: a bounded queue that anyone may add to, and the thread that empties it.
+
+Adding takes no lock and starts nothing, for it may happen within garbage collection, where the lock
+could be held by the very code that was interrupted. What does not fit is dropped, oldest first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from itertools import count
+from typing import Any, Callable
+
+MAX_BATCH = 5_000
+_SECONDS_A_DAY = 86_400.0
+
+
+class Delivery:
+    """`make_sender` is called in the thread, so that what it imports slows nobody down."""
+
+    def __init__(
+        self,
+        make_sender: Callable[[], Any],
+        *,
+        interval: float,
+        max_queue: int,
+        report: Callable[[str], None],
+    ) -> None:
+        self._make_sender = make_sender
+        self._interval = interval
+        self._max_queue = max_queue
+        # Sending takes a while, during which the other half is filled.
+        self._enough = max(1, min(MAX_BATCH, max_queue // 2))
+        self._report = report
+        self.reset()
+
+    def reset(self) -> None:
+        """As new: a forked process has neither the thread nor a right to the parent's records."""
+        self._queue: deque[str] = deque(maxlen=self._max_queue)
+        self._numbers = count(1)
+        self._captured = self._sent = self._in_flight = 0
+        self._flushes: deque[Any] = deque()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._wake = threading.Lock()
+        self._wake.acquire()
+        self._is_closing = False
+        self._paused_until = 0.0
+
+    # For everyone
+
+    def put(self, record: str) -> None:
+        self._captured = next(self._numbers)
+        self._queue.append(record)
+        if len(self._queue) >= self._enough:
+            self._rouse()
+
+    def start(self) -> None:
+        """See to it that the thread runs; never called within garbage collection."""
+        if self._thread is None and self._starting.acquire(False):
+            try:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._run, name="tallystick", daemon=True)
+                    self._thread = thread  # even where it cannot start: asking again would not help
+                    thread.start()
+            finally:
+                self._starting.release()
+
+    def flush(self, timeout: float) -> bool:
+        """Send what waits, at most for so long; whether nothing waits any more."""
+        if not self._queue and not self._in_flight:
+            return True
+        self.start()
+        done = threading.Lock()
+        done.acquire()
+        self._flushes.append(done)
+        self._rouse()
+        return done.acquire(timeout=max(0.0, min(timeout, _SECONDS_A_DAY)))
+
+    def close(self, timeout: float) -> bool:
+        """Flush, and let the thread end."""
+        self._is_closing = True
+        is_done = self.flush(timeout)
+        self._rouse()
+        return is_done
+
+    def stats(self) -> dict[str, int]:
+        waiting = len(self._queue)
+        left = self._sent + self._in_flight + waiting
+        return {
+            "captured": self._captured,
+            "sent": self._sent,
+            "queued": waiting,
+            "dropped": max(0, self._captured - left),
+        }
+
+    @property
+    def is_paused(self) -> bool:
+        return time.monotonic() < self._paused_until
+
+    def _rouse(self) -> None:
+        try:
+            self._wake.release()
+        except RuntimeError:
+            pass  # roused already
+
+    # In the thread
+
+    def _run(self) -> None:
+        try:
+            self._serve(self._make_sender())
+        except Exception as error:  # a thread that ends by an exception would print it
+            self._report(f"nothing is sent any more: {type(error).__name__}")
+
+    def _serve(self, sender: Any) -> None:
+        due = time.monotonic() + self._interval
+        while True:
+            self._wake.acquire(timeout=max(0.0, min(due - time.monotonic(), _SECONDS_A_DAY)))
+            flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
+            if flushes or self._is_closing or time.monotonic() >= due:
+                self._send(sender, 1)
+                due = time.monotonic() + self._interval
+            else:
+                self._send(sender, self._enough)
+            for done in flushes:
+                done.release()
+            if self._is_closing and not self._flushes:
+                return
+
+    def _send(self, sender: Any, least: int) -> None:
+        """Batches, as long as there is enough for one."""
+        while len(self._queue) >= least:
+            batch = self._take()
+            if self.is_paused:
+                continue
+            self._in_flight = len(batch)
+            answer = sender.send(batch)
+            if answer.is_taken:
+                self._sent += len(batch)
+            else:
+                self._paused_until = time.monotonic() + answer.pause_seconds
+                self._report(f"{len(batch)} records were dropped: {answer.reason}")
+            self._in_flight = 0
+
+    def _take(self) -> list[str]:
+        size = min(MAX_BATCH, len(self._queue))
+        return [self._queue.popleft() for _ in range(size)]

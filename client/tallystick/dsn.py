@@ -1,0 +1,52 @@
+"""Where to send and with which key: one string of the environment, taken apart."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+VARIABLE = "SERVICE_DSN"
+_PATH = "/api/v1/ingest"
+
+
+class Destination(NamedTuple):
+    """An address to post to, and the ingest key, which no representation shows."""
+
+    url: str
+    key: str
+
+    def __repr__(self) -> str:
+        return f"Destination(url={self.url!r})"
+
+
+def parse_dsn(text: str) -> Destination | None:
+    """`https://<INGEST_KEY>@<host>`, a port and a path allowed; None where it is anything else."""
+    scheme, _, rest = text.strip().partition("://")
+    key, at, address = rest.partition("@")
+    host, _, path = address.partition("/")
+    is_plain = text.isascii() and text.strip().isprintable() and " " not in text.strip()
+    if scheme not in ("https", "http") or not (key and at and is_plain):
+        return None
+    if not _is_host(host) or any(mark in address for mark in "@?#") or not _is_key(key):
+        return None
+    base = f"{scheme}://{host}/{path}".rstrip("/")
+    return Destination(base + _PATH, key)
+
+
+def _is_key(key: str) -> bool:
+    return not any(mark in key for mark in ":/?#[]@\\\"'")
+
+
+def _is_host(host: str) -> bool:
+    """A name or an address, IPv6 in brackets, with or without a port."""
+    name, bracket, after = host.rpartition("]")
+    if bracket:
+        return name.startswith("[") and len(name) > 1 and _is_port(after)
+    name, colon, port = host.partition(":")
+    return bool(name) and _is_port(colon + port)
+
+
+def _is_port(text: str) -> bool:
+    if not text:
+        return True
+    digits = text[1:]
+    return text[0] == ":" and digits.isdigit() and 0 < int(digits) < 65_536

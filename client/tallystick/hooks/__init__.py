@@ -1,0 +1,59 @@
+"""Where the vendors' libraries are hooked: three methods each, wrapped on their classes.
+
+Every wrapper lets the call through whatever happens in it, and each is set by itself: where a
+library has moved one of the three, the others still work.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any, Callable
+
+from tallystick.hooks import answers, requests, streams
+from tallystick.hooks.importing import when_imported
+
+_Wrap = Callable[[str, Any], Any]
+
+# Per module of a library: the class, its method, and what wraps it.
+_POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
+    "_base_client": (
+        ("SyncAPIClient", "request", requests.wrap_request),
+        ("AsyncAPIClient", "request", requests.wrap_async_request),
+    ),
+    "_response": (("BaseAPIResponse", "_parse", answers.wrap_parse),),
+    "_legacy_response": (("LegacyAPIResponse", "_parse", answers.wrap_parse),),
+    "_streaming": (
+        ("Stream", "close", streams.wrap_close),
+        ("AsyncStream", "close", streams.wrap_async_close),
+    ),
+}
+_LIBRARIES = ("openai", "anthropic")
+_MARK = "__tallystick_original__"
+
+
+def install() -> None:
+    """Hook what is imported already, and the rest when it is; never import anything."""
+    names = [f"{library}.{module}" for library in _LIBRARIES for module in _POINTS]
+    when_imported(dict.fromkeys(names, _hook_module))
+    for name in names:
+        module = sys.modules.get(name)
+        if module is not None:
+            _hook_module(module)
+
+
+def _hook_module(module: ModuleType) -> None:
+    library, _, name = module.__name__.partition(".")
+    for class_name, method, wrap in _POINTS[name]:
+        try:
+            _hook(vars(module)[class_name], method, library, wrap)
+        except Exception:  # noqa: S112 - moved or renamed: its calls go uncounted, not unmade
+            continue
+
+
+def _hook(owner: type, method: str, library: str, wrap: _Wrap) -> None:
+    original = vars(owner)[method]
+    if not hasattr(original, _MARK):
+        wrapper = wrap(library, original)
+        setattr(wrapper, _MARK, original)
+        setattr(owner, method, wrapper)

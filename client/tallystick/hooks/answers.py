@@ -1,0 +1,54 @@
+"""What a request gave back: an answer, a stream, or a raw response that may be parsed later."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from tallystick.calls import Call
+from tallystick.capture import note_fault
+from tallystick.hooks.streams import follow
+
+# On the raw response itself, and only if it came out of `request`: those that the library makes
+# for itself on the way are parsed through the same method, and must not count a second time.
+_WAITING = "_tallystick_call"
+
+
+def settle(call: Call, answer: Any) -> None:
+    """End the call, or leave it where its end will be seen. The kinds are told by their members."""
+    try:
+        if hasattr(type(answer), "__stream__"):
+            follow(call, answer)
+            return
+        members = getattr(answer, "__dict__", None)
+        if members is not None and "_parsed_by_type" in members:
+            call.headers = answer.http_response.headers
+            call.arrived()
+            members[_WAITING] = call
+            return
+        if members is not None:
+            call.request_id = members.get("_request_id")
+        if members is not None or isinstance(answer, dict):
+            call.see(answer)
+        call.end()
+    except Exception:
+        note_fault()
+
+
+def wrap_parse(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _parse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = original(self, *args, **kwargs)
+        _settle_waiting(self, answer)
+        return answer
+
+    return _parse
+
+
+def _settle_waiting(response: Any, answer: Any) -> None:
+    try:
+        call = response.__dict__.get(_WAITING)
+        if call is not None:
+            settle(call, answer)
+    except Exception:
+        note_fault()

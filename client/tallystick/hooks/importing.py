@@ -1,0 +1,67 @@
+"""Acting on a module right after it is imported, whoever imports it, without importing it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Callable
+
+_Action = Callable[[ModuleType], None]
+
+
+def when_imported(actions: Mapping[str, _Action]) -> None:
+    """Run an action on each of these modules, at every import or reload of it."""
+    for finder in sys.meta_path:
+        if isinstance(finder, _Finder):
+            finder.actions.update(actions)
+            return
+    sys.meta_path.insert(0, _Finder(actions))
+
+
+class _Finder(MetaPathFinder):
+    """Finds nothing by itself: asks those behind it, and has their loader tell when it is done."""
+
+    def __init__(self, actions: Mapping[str, _Action]) -> None:
+        self.actions = dict(actions)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        action = self.actions.get(fullname)
+        if action is None:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find(fullname, path, target) if find else None
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _TellingLoader(spec.loader, action)
+                return spec
+        return None
+
+
+class _TellingLoader(Loader):
+    """The loader that was found, and nothing of it is left in the module afterwards."""
+
+    def __init__(self, loader: Any, action: _Action) -> None:
+        self._loader = loader
+        self._action = action
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        try:
+            self._action(module)
+        except Exception:  # noqa: S110 - the import is the caller's; the hook is only ours
+            pass

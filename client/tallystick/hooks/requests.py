@@ -1,0 +1,43 @@
+"""The one method that every call goes through: `request` of the libraries' base clients."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from tallystick.calls import Call, begin
+from tallystick.capture import note_fault
+from tallystick.hooks.answers import settle
+
+
+def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(library, self, args, kwargs)
+        answer = original(self, *args, **kwargs)
+        if call is not None:
+            settle(call, answer)
+        return answer
+
+    return request
+
+
+def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(library, self, args, kwargs)
+        answer = await original(self, *args, **kwargs)
+        if call is not None:
+            settle(call, answer)
+        return answer
+
+    return request
+
+
+def _begin(library: str, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    try:
+        options = args[1] if len(args) > 1 else kwargs["options"]
+        return begin(library, client, options)
+    except Exception:
+        note_fault()
+        return None

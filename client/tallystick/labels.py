@@ -1,0 +1,75 @@
+"""The short texts of a record: which tag a call gets, and what is let into a label at all."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Callable, Optional, TypeVar
+
+MAX_TAG = 120
+MAX_LABEL = 200
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+# Each entry holds the one that it covers, so that leaving needs no token: tokens cannot be used in
+# another context, and generators and tasks are left in other contexts than they were entered in.
+_Entry = tuple[Optional[str], Optional[Any]]
+_entered: ContextVar[_Entry | None] = ContextVar("tallystick_tag", default=None)
+
+
+class tag:
+    """Label the calls made inside, as a context manager or as a decorator.
+
+    The innermost tag counts. It follows the calls of a task and of `asyncio.to_thread`; a decorated
+    generator or coroutine function has it whenever its own body runs, and its caller never.
+    """
+
+    __slots__ = ("_label",)
+
+    def __init__(self, label: str | None) -> None:
+        self._label = clean_tag(label)
+
+    def __enter__(self) -> tag:
+        _entered.set((self._label, _entered.get()))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        entry = _entered.get()
+        if entry is not None:
+            _entered.set(entry[1])
+
+    def __call__(self, function: _Function) -> _Function:
+        # `inspect`, which it needs, would take longer to import than all the rest together.
+        from tallystick.decorating import decorate
+
+        return decorate(self, function)
+
+
+def current_tag() -> str | None:
+    entry = _entered.get()
+    return entry[0] if entry is not None else None
+
+
+def clean_tag(label: object) -> str | None:
+    return clean_label(label, MAX_TAG)
+
+
+def clean_label(label: object, longest: int = MAX_LABEL) -> str | None:
+    """The text without what the service would refuse in it; None where nothing is left.
+
+    One refused record would take its whole batch with it.
+    """
+    if not isinstance(label, str):
+        return None
+    if not label.isprintable():
+        label = "".join(filter(_is_allowed, label))
+    return label[:longest] or None
+
+
+def _is_allowed(character: str) -> bool:
+    code = ord(character)
+    return not (code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000)

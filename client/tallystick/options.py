@@ -1,0 +1,92 @@
+"""What the options of a request tell: which endpoint, which model, which limit on the answer."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tallystick.labels import clean_label
+from tallystick.usage import member
+
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_LONG_ENDPOINTS = frozenset(
+    {
+        "chat/completions",
+        "responses/compact",
+        "images/generations",
+        "images/edits",
+        "images/variations",
+        "audio/transcriptions",
+        "audio/translations",
+    }
+)
+_RESPONSES = "responses"
+_NO_IDS = frozenset({"compact", "input_tokens"})
+_LONGEST_WORD = 40
+_REMEMBERED = 256
+
+
+class Route(NamedTuple):
+    """The label of an endpoint, and the id of the response that a URL names, if it names one."""
+
+    endpoint: str | None
+    response_id: str | None
+
+
+_routes: dict[str, Route] = {}
+
+
+def route_of(url: object) -> Route:
+    text = url if isinstance(url, str) else str(url)
+    route = _routes.get(text)
+    if route is None:
+        route = _read_route(text)
+        if route.response_id is None:  # a URL with an id in it will hardly be asked for again
+            if len(_routes) >= _REMEMBERED:
+                _routes.clear()
+            _routes[text] = route
+    return route
+
+
+def _read_route(url: str) -> Route:
+    path = url.partition("?")[0]
+    if "://" in path:
+        path = path.partition("://")[2].partition("/")[2]
+    steps = [step for step in path.split("/") if step]
+    if not steps:
+        return Route(None, None)
+    response_id = _response_id(steps)
+    if response_id is not None:
+        return Route(_RESPONSES, response_id)
+    return Route(_endpoint(steps), None)
+
+
+def _response_id(steps: list[str]) -> str | None:
+    """`responses/<id>` and `responses/<id>/cancel`."""
+    if steps[-1] == "cancel":
+        steps = steps[:-1]
+    if len(steps) > 1 and steps[-2] == _RESPONSES and steps[-1] not in _NO_IDS:
+        return steps[-1]
+    return None
+
+
+def _endpoint(steps: list[str]) -> str | None:
+    """The words at the end of a path; never a part of it that may be an id or a name."""
+    last = steps[-1]
+    if "/".join(steps[-2:]) in _LONG_ENDPOINTS:
+        return "/".join(steps[-2:])
+    if last.endswith("awPredict") or last.startswith("invoke"):
+        return "messages"  # the same endpoint, as Vertex and Bedrock address it
+    is_word = len(last) <= _LONGEST_WORD and last.replace("_", "").isalpha() and last.islower()
+    return last if is_word else None
+
+
+def declared_limit(body: Any) -> int | None:
+    for name in _LIMITS:
+        value = member(body, name)
+        if type(value) is int and value >= 0:
+            return value
+    return None
+
+
+def requested_model(body: Any) -> str | None:
+    return clean_label(member(body, "model"))

@@ -1,0 +1,106 @@
+"""A usage record as the service takes it, written once, as JSON, when the call is over.
+
+Every value is one that the service accepts: one refused record would take its whole batch with it.
+Only counts, times and labels are named here, so nothing else can get into a record.
+"""
+
+from __future__ import annotations
+
+import time
+from json.encoder import encode_basestring_ascii as quote
+from typing import NamedTuple
+
+from tallystick.labels import clean_label
+from tallystick.usage import MAX_COUNT, Counts
+
+_FIRST_SECOND = 946_684_800  # 2000
+_LAST_SECOND = 4_102_444_800  # 2100, exclusive
+_MAX_LATENCY_MS = 1e9
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+
+
+class Labels(NamedTuple):
+    """The texts of a record, all of them short and the caller's own."""
+
+    provider: str
+    model: str
+    endpoint: str | None = None
+    request_id: str | None = None
+    tag: str | None = None
+    prefix_hash: str | None = None
+
+
+class Measures(NamedTuple):
+    """When a call began, how long it took, and which limit it had."""
+
+    started_at: float
+    latency_ms: float | None = None
+    declared_max_tokens: int | None = None
+
+
+def write_record(labels: Labels, counts: Counts, measures: Measures) -> str | None:
+    """One JSON object; None where the service would refuse it."""
+    moment = _moment(measures.started_at)
+    if moment is None or not labels.model or not all(map(_is_count, counts[:2])):
+        return None
+    pieces = [
+        f'{{"ts":"{moment}","provider":{quote(labels.provider)},"model":{quote(labels.model)}'
+        f',"prompt_tokens":{counts.prompt},"completion_tokens":{counts.completion}'
+    ]
+    _add_numbers(pieces, counts, measures)
+    _add_texts(pieces, labels)
+    pieces.append("}")
+    return "".join(pieces)
+
+
+def _add_numbers(pieces: list[str], counts: Counts, measures: Measures) -> None:
+    if counts.cached is not None and _is_count(counts.cached):
+        pieces.append(f',"cached_tokens":{counts.cached}')
+    if counts.cache_write is not None and _is_count(counts.cache_write):
+        pieces.append(f',"cache_write_tokens":{counts.cache_write}')
+    latency = measures.latency_ms
+    if latency is not None and 0 <= latency <= _MAX_LATENCY_MS:
+        pieces.append(f',"latency_ms":{latency:.3f}')
+    limit = measures.declared_max_tokens
+    if limit is not None and _is_count(limit):
+        pieces.append(f',"declared_max_tokens":{limit}')
+
+
+def _add_texts(pieces: list[str], labels: Labels) -> None:
+    if labels.endpoint is not None:
+        pieces.append(f',"endpoint":{quote(labels.endpoint)}')
+    request_id = clean_label(labels.request_id)
+    if request_id is not None:
+        pieces.append(f',"request_id":{quote(request_id)}')
+    if labels.tag is not None:
+        pieces.append(f',"tag":{quote(labels.tag)}')
+    if labels.prefix_hash is not None:
+        pieces.append(f',"prefix_hash":"{labels.prefix_hash}"')
+
+
+def _moment(seconds: float) -> str | None:
+    if not _FIRST_SECOND <= seconds < _LAST_SECOND:
+        return None  # a clock that was never set
+    whole = int(seconds)
+    year, month, day, hour, minute, second = time.gmtime(whole)[:6]
+    micros = int((seconds - whole) * 1e6)
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_COUNT
+
+
+def is_prefix_hash(text: object) -> bool:
+    return isinstance(text, str) and len(text) == 64 and _HEX_DIGITS.issuperset(text)
+
+
+def is_provider(text: object) -> bool:
+    """A lowercase label, as prices are looked up by."""
+    if not isinstance(text, str) or not 0 < len(text) <= 64 or not text.isascii():
+        return False
+    return text.lower() == text and text[0].isalnum() and all(map(_is_provider_character, text))
+
+
+def _is_provider_character(character: str) -> bool:
+    return character.isalnum() or character in "._-"

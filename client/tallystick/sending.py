@@ -1,0 +1,118 @@
+"""One batch over the network: packed, posted once, and what the answer means for the next ones."""
+
+from __future__ import annotations
+
+import ssl
+import time
+import zlib
+from hashlib import sha256
+from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+from tallystick.dsn import Destination
+from tallystick.version import __version__
+
+TIMEOUT_SECONDS = 5.0
+REFUSED_PAUSE_SECONDS = 600.0  # a key or a subscription is put right by people
+LIMITED_PAUSE_SECONDS = 60.0
+LONGEST_PAUSE_SECONDS = 3_600.0
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_RECORDS_AT_ONCE = 200
+
+
+class Answer(NamedTuple):
+    """Whether the batch was taken, and for how long to send nothing."""
+
+    is_taken: bool
+    pause_seconds: float
+    reason: str
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A redirect would carry the key to another host."""
+
+    def redirect_request(self, *request: object) -> None:
+        return None
+
+
+class Sender:
+    """Posts batches, each over a connection of its own."""
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._opener = build_opener(_NoRedirects, HTTPSHandler(context=_trust()))
+
+    def send(self, records: list[str]) -> Answer:
+        """Post once; what goes wrong is told, never raised."""
+        try:
+            return self._post(records)
+        except HTTPError as error:
+            error.close()
+            return _judge(error.code, error.headers.get("Retry-After"))
+        except Exception as error:  # any failure of a network is the same to us
+            return Answer(False, 0.0, type(error).__name__)
+
+    def _post(self, records: list[str]) -> Answer:
+        body, digest = _pack(records)
+        request = Request(  # noqa: S310 - the address is one of http or https, checked at the start
+            self._destination.url,
+            data=body,
+            headers={
+                "Authorization": f"Bearer {self._destination.key}",
+                "Content-Type": "application/json",
+                "Content-Encoding": "gzip",
+                "Idempotency-Key": digest,
+                "User-Agent": f"tallystick-python/{__version__}",
+            },
+        )
+        with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+            return _judge(response.status, response.headers.get("Retry-After"))
+
+
+def _trust() -> ssl.SSLContext:
+    """The system's certificates, or where a Python came without any, those of `certifi`."""
+    context = ssl.create_default_context()
+    paths = ssl.get_default_verify_paths()
+    if not (paths.cafile or paths.capath):
+        try:
+            import certifi
+        except ImportError:
+            return context
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def _pack(records: list[str]) -> tuple[bytes, str]:
+    """The body, packed piece by piece: other threads get their turn between any two."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP_WINDOW)
+    digest = sha256()
+    packed: list[bytes] = []
+    before = '{"records":['
+    for start in range(0, len(records), _RECORDS_AT_ONCE):
+        piece = (before + ",".join(records[start : start + _RECORDS_AT_ONCE])).encode("ascii")
+        digest.update(piece)
+        packed.append(packer.compress(piece))
+        before = ","
+        time.sleep(0)
+    digest.update(b"]}")
+    packed += [packer.compress(b"]}"), packer.flush()]
+    return b"".join(packed), digest.hexdigest()
+
+
+def _judge(status: int, retry_after: str | None) -> Answer:
+    if 200 <= status < 300:
+        return Answer(True, 0.0, "")
+    pause = 0.0
+    if status in (401, 402):
+        pause = REFUSED_PAUSE_SECONDS
+    elif retry_after is not None or status == 429:
+        pause = _seconds(retry_after)
+    return Answer(False, pause, f"status {status}")
+
+
+def _seconds(retry_after: str | None) -> float:
+    text = (retry_after or "").strip()
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+        return LIMITED_PAUSE_SECONDS  # a date, or nothing that could be understood
+    return min(float(text), LONGEST_PAUSE_SECONDS)
