@@ -1,6 +1,6 @@
 """tallystick admin: what administrators do, from a terminal that reaches the database."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -13,7 +13,6 @@ from service.admin_schemas import (
     AccountLineSchema,
     AuditLineSchema,
     EarlyAccessLineSchema,
-    MarkPaidSchema,
 )
 from service.administration import (
     export_early_access,
@@ -25,9 +24,11 @@ from service.administration import (
 from service.blobs import BlobStore
 from service.commands.account import json_option, session_of
 from service.commands.options import CommandError, data_option, one_line_errors, reach
+from service.commands.output import print_fields, print_table
 from service.config import Config
 from service.csv_cells import write_early_access
 from service.jobs import AuditQueues
+from service.manual_payments import MarkPaidSchema
 from service.models.admin_acts import COMMAND
 from service.models.base import utc_now
 from service.models.listings import (
@@ -60,7 +61,7 @@ def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
         audit, is_new = mark_purged(session, audit_id, COMMAND)
         session.commit()
     BlobStore.from_url(config.storage_url).delete(audit.blob_key)
-    _print_fields({"audit_id": audit.id, "is_repeat": not is_new}, as_json)
+    print_fields({"audit_id": audit.id, "is_repeat": not is_new}, as_json)
 
 
 @admin.command()
@@ -75,7 +76,7 @@ def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
         audit = queue_rerun(session, BlobStore.from_url(config.storage_url), audit_id, COMMAND)
         session.commit()
     AuditQueues.from_config(config).enqueue_audit(audit.id, audit.source, audit.starts + 1)
-    _print_fields({"audit_id": audit.id, "status": audit.status}, as_json)
+    print_fields({"audit_id": audit.id, "status": audit.status}, as_json)
 
 
 @admin.command()
@@ -110,7 +111,7 @@ def mark_paid(as_json: bool, data_dir: Path | None, **told: str | None) -> None:
         row, is_new = record_payment(session, payment, COMMAND)
         session.commit()
     fields = {"payment_id": row.id, "account_id": row.account_id, "is_repeat": not is_new}
-    _print_fields(fields, as_json)
+    print_fields(fields, as_json)
 
 
 @admin.command()
@@ -177,29 +178,6 @@ def _list(
     if as_json:
         click.echo(msgspec.json.encode(rows))
         return
-    _print_table(tuple(schema.fields), rows)
+    print_table(tuple(schema.fields), rows)
     if page.has_next:
         click.echo(f"More with --page {number + 1}.", err=True)
-
-
-def _print_table(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    lines = [names, *([_shown(row[name]) for name in names] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
-
-
-def _print_fields(fields: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode(fields))
-        return
-    width = max(map(len, fields))
-    for name, value in fields.items():
-        click.echo(f"{name:<{width}}  {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else str(value)

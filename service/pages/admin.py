@@ -10,7 +10,6 @@ from marshmallow import Schema
 from service.admin_gate import require_admin
 from service.admin_schemas import (
     MarkedPaidSchema,
-    MarkPaidSchema,
     OverviewSchema,
     PagesSchema,
     PurgedSchema,
@@ -30,6 +29,7 @@ from service.csv_cells import write_early_access
 from service.db import get_session
 from service.errors import InvalidRequestError, wants_page
 from service.extensions import current_blobs, current_queues
+from service.manual_payments import MarkPaidSchema
 from service.models.admin_acts import Via
 from service.pages.overview import load_overview
 from service.payments import ManualPayment
