@@ -28,13 +28,13 @@ def short_usd(amount: float) -> str:
         return f"${short_number(amount)}"
     if amount >= 10 or amount == 0:
         return f"${amount:.0f}"
-    return f"${amount:.2g}"
+    return f"${amount:.2f}" if amount >= 0.1 else f"${amount:.2g}"
 
 
 def percent(value: float) -> str:
     """12.3 %, without a decimal that says nothing."""
     text = f"{value:.1f}"
-    return f"{text.removesuffix('.0')} %"
+    return f"{text.removesuffix('.0')}\N{NO-BREAK SPACE}%"
 
 
 def number(value: int) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 
 # Control and format characters (bidi overrides among them), surrogates, line separators.
 _ACTIVE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
 
 
 def inert(label: str) -> str:
@@ -15,6 +16,11 @@ def inert(label: str) -> str:
         else character
         for character in label
     )
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether the text would turn the order of what stands around it."""
+    return any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in text)
 
 
 def shortened(label: str, longest: int) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
-from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box
+from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box, fitted
 from detectors.contract import Others, Report
 from detectors.figures import counted, number, percent, usd
 from detectors.labels import inert, shortened
 
 _SHOWN: Final = 10
-_LISTED: Final = 50
-ROW: Final = 36
+_LISTED: Final = 25
+ROW: Final = 38
 LABEL_LENGTH: Final = 44
 BAR: Final = 11
 
@@ -88,7 +88,8 @@ def _draw(entries: Iterable[_Entry], total: Decimal) -> Drawing:
         top = place * ROW
         label_row(drawing, top, label, f"{usd(spend)} · {percent(share(spend, total))}")
         width = float(spend / largest) * WIDTH
-        drawing.fill(box(0, top + 19, max(width, 1), BAR), "s0", SERIES[0])
+        kind = len(SERIES) - 1 if place == _SHOWN else 0  # after those shown come all others
+        drawing.fill(box(0, top + 20, max(width, 1), BAR), f"s{kind}", SERIES[kind])
     if not rows:
         drawing.text(0, 16, "No call could be priced.", faint=True)
     return drawing
@@ -96,6 +97,5 @@ def _draw(entries: Iterable[_Entry], total: Decimal) -> Drawing:
 
 def label_row(drawing: Drawing, top: float, label: str, value: str) -> None:
     """The words above a bar, no longer than leaves room for its number."""
-    room = int((WIDTH - len(value) * 7.4) / 6.6)
-    drawing.text(0, top + 13, shortened(label, min(LABEL_LENGTH, room)))
+    drawing.text(0, top + 13, fitted(label, WIDTH - len(value) * 8.5 - 8))
     drawing.text(WIDTH, top + 13, value, end=True)

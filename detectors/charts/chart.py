@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Final
+from unicodedata import east_asian_width
+
+from detectors.labels import inert
 
 WIDTH: Final = 400  # small enough that its text can be read on a phone
-TEXT_SIZE: Final = 13
+TEXT_SIZE: Final = 14
 INK: Final = "#23272f"
 FAINT: Final = "#5a6270"
 RULE: Final = "#d5d9df"
@@ -72,6 +75,25 @@ def pixels(value: float) -> str:
     """To a tenth of a pixel, in as few characters as it takes."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
+
+
+def fitted(label: str, room: float) -> str:
+    """The inert label, cut with an ellipsis where it would be wider than that, as far as known."""
+    text, used = inert(label), 0.0
+    for place, character in enumerate(text):
+        used += _em(character) * TEXT_SIZE
+        if used > room:
+            return f"{text[: max(place - 1, 1)].rstrip()}…"
+    return text
+
+
+def _em(character: str) -> float:
+    """About how wide the character is, on the safe side: fonts differ."""
+    if east_asian_width(character) in "WF":
+        return 1.05
+    if character in "mwMW@%" or not character.isascii():
+        return 0.9
+    return 0.68 if character.isupper() or character.isdigit() else 0.56
 
 
 def box(x: float, y: float, width: float, height: float) -> str:

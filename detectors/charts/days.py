@@ -1,4 +1,4 @@
-"""Spend over time, stacked by model: one bar a day, or one for several days of a long log."""
+"""Spend over time, stacked: one bar a day, or one for several days of a long time."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,21 +15,23 @@ from detectors.charts.chart import (
     Chart,
     Drawing,
     box,
+    fitted,
     hatching,
     horizontal,
 )
 from detectors.contract import Report
 from detectors.figures import counted, short_usd, usd
-from detectors.labels import inert, shortened
+from detectors.labels import inert
 
 _MOST_BARS: Final = 62
 _MODELS: Final = 5
-_PLOT_LEFT: Final = 46
+_PLOT_LEFT: Final = 52
 _PLOT_HEIGHT: Final = 170
 _PLOT_TOP: Final = 10
 _WIDEST_BAR: Final = 44
 _LEGEND_ROW: Final = 20
 _OTHERS: Final = "Other models"
+_NEEDED, _AVOIDABLE = "Needed", "Avoidable"
 
 _Amounts = Mapping[str, Decimal]
 
@@ -68,6 +70,26 @@ def spend_by_day(report: Report) -> Chart:
         rows=tuple(
             (bar.label, usd(bar.total), *(usd(bar.spend.get(one, Decimal(0))) for one in series))
             for bar in shown
+        ),
+    )
+
+
+def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
+    """What the audits of each day spent, and which part of it they could have saved."""
+    parts = {
+        day: {_NEEDED: spend - saved, _AVOIDABLE: saved} for day, (spend, saved) in days.items()
+    }
+    bars = list(_bars(parts, _bar_days(parts)))
+    title, summary = "Spend and savings", _summarise(bars)
+    shown = [bar for bar in bars if bar.total]
+    return Chart(
+        name="runs",
+        title=title,
+        summary=summary,
+        svg=_draw(bars, (_NEEDED, _AVOIDABLE)).svg("runs", title, summary),
+        columns=("Audited (UTC)", "Spend", _AVOIDABLE),
+        rows=tuple(
+            (bar.label, usd(bar.total), usd(bar.spend.get(_AVOIDABLE, Decimal(0)))) for bar in shown
         ),
     )
 
@@ -198,4 +220,4 @@ def _draw_legend(drawing: Drawing, series: Sequence[str], top: float) -> None:
         swatch = (float(_PLOT_LEFT), y, 22.0, 13.0)
         drawing.fill(box(*swatch), f"s{kind}", SERIES[kind])
         drawing.rule(hatching([swatch], kind), "paper", PAPER)
-        drawing.text(_PLOT_LEFT + 30, y + 11, shortened(name, 42))
+        drawing.text(_PLOT_LEFT + 30, y + 11, fitted(name, WIDTH - _PLOT_LEFT - 30))

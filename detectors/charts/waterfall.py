@@ -78,7 +78,7 @@ def _draw(steps: list[_Step]) -> Drawing:
         top, start = place * ROW, float(step.low) / largest * WIDTH
         width = max(float(step.high - step.low) / largest * WIDTH, 1)
         label_row(drawing, top, step.label, usd(step.amount))
-        bar = (min(start, WIDTH - width), top + 19.0, width, float(BAR))
+        bar = (min(start, WIDTH - width), top + 20.0, width, float(BAR))
         if step.alone is None:
             drawing.fill(box(*bar), "s0", SERIES[0])
         else:
@@ -88,5 +88,5 @@ def _draw(steps: list[_Step]) -> Drawing:
             # Leads from where this bar ends to where the next begins.
             edge = step.high if step.alone is None else step.low
             at = min(max(float(edge) / largest * WIDTH, 0.5), WIDTH - 0.5)
-            drawing.rule(vertical(at, top + 19 + BAR, 6), "rule", FAINT)
+            drawing.rule(vertical(at, top + 20 + BAR, 7), "rule", FAINT)
     return drawing

@@ -23,7 +23,7 @@ def _methods(detectors: Iterable[Detector]) -> tuple[Method, ...]:
 def _method(detector: str, text: str) -> Method:
     title, *parts = _HEADING.split(text)
     sections = {
-        heading.lower().replace(" ", "_"): " ".join(words.split())
+        heading.lower().replace(" ", "_"): " ".join(words.replace("`", "").split())
         for heading, words in zip(parts[::2], parts[1::2], strict=True)
     }
     return Method(

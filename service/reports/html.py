@@ -1,23 +1,25 @@
 """The report document as an HTML page. Nothing is computed here but what is shown and what not."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Final
 
 from flask import Flask, render_template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from detectors import charts, figures
 from detectors.contract import Finding, Report
-from detectors.labels import inert, shortened
+from detectors.labels import inert, is_right_to_left, shortened
 from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 from service.errors import NotFoundError
 from service.models.audits import Audit
 from service.reports.headline import sentence
 
 # So many are shown in full, and with those so many in all: a page stays a page.
-_FULL_FINDINGS: Final = 20
+_FULL_FINDINGS: Final = 12
 _SHOWN_FINDINGS: Final = 400
 
 
@@ -25,7 +27,7 @@ _SHOWN_FINDINGS: Final = 400
 class Surroundings:
     """What a report's page says beside the report: other forms of it, and how long things last.
 
-    An address is empty where there is no such form.
+    An address is empty where there is no such form; `owned` is the audit in its owner's view.
     """
 
     pdf: str = ""
@@ -34,6 +36,8 @@ class Surroundings:
     link_days: int
     retention_days: int
     is_sample: bool = False
+    owned: Audit | None = None
+    share_url: str = ""
 
 
 def print_report(document: bytes, around: Surroundings) -> str:
@@ -88,11 +92,25 @@ def register_filters(app: Flask) -> None:
         inert=inert,
         shortened=shortened,
         moment=moment,
+        isolated=isolated,
     )
     app.jinja_env.globals.update(
         detector_names=DETECTOR_NAMES,
         severity_words=SEVERITY_WORDS,
         confidence_words=CONFIDENCE_WORDS,
+    )
+
+
+def isolated(text: str, *labels: str) -> Markup:
+    """Our own words about labels, none of which can turn the order of the words around it."""
+    turning = {inert(one) for one in labels if is_right_to_left(one)}
+    if not turning:
+        return escape(inert(text))
+    pattern = re.compile("|".join(map(re.escape, sorted(turning, key=len, reverse=True))))
+    plain = pattern.split(inert(text))
+    found = [Markup("<bdi>{}</bdi>").format(one) for one in pattern.findall(inert(text))]
+    return Markup("").join(
+        part for pair in zip_longest(plain, found, fillvalue="") for part in pair
     )
 
 

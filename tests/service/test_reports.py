@@ -269,5 +269,5 @@ def test_dollars_are_written_to_the_cent_unless_smaller(amount: str, written: st
 def test_headlines_leave_out_cents_and_empty_decimals() -> None:
     assert whole_usd(Decimal("2645.49")) == "$2,645"
     assert whole_usd(Decimal("9.5")) == "$9.50"
-    assert percent(31.0) == "31 %"
-    assert percent(0.04) == "0 %"
+    assert percent(31.0) == "31\N{NO-BREAK SPACE}%"
+    assert percent(0.04) == "0\N{NO-BREAK SPACE}%"

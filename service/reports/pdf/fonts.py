@@ -1,5 +1,6 @@
 """The embedded fonts, and what stands for characters that they lack."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -8,7 +9,7 @@ from reportlab.lib.fonts import addMapping
 from reportlab.pdfbase.pdfmetrics import getFont, stringWidth
 from svglib.fonts import get_global_font_map
 
-from detectors.labels import inert
+from detectors.labels import inert, is_right_to_left
 
 PLAIN: Final = "Tallystick"
 BOLD: Final = "Tallystick-Bold"
@@ -18,6 +19,8 @@ _FILES: Final = {
     BOLD: _FOLDER / "DejaVuSansCondensed-Bold.ttf",
 }
 _MISSING: Final = "\N{WHITE SQUARE}"
+# Hebrew and Arabic words, which are read from the right and drawn from the left.
+_TURNED: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+(?: [\u0590-\u08ff]+)*")
 
 
 @cache
@@ -34,7 +37,8 @@ def register_fonts() -> None:
 def printable(text: str) -> str:
     """The text as both fonts can print it; what they lack is shown as a square."""
     glyphs = _glyphs()
-    return "".join(one if ord(one) in glyphs else _MISSING for one in inert(text))
+    shown = "".join(one if ord(one) in glyphs else _MISSING for one in inert(text))
+    return _TURNED.sub(lambda run: run[0][::-1], shown) if is_right_to_left(shown) else shown
 
 
 @cache
