@@ -20,10 +20,12 @@ from detectors.formats import read_stored
 from service.blobs import BlobStore
 from service.config import Config
 from service.db import make_engine
+from service.jobs import AuditQueues
 from service.jobs.lease import HeldLease, LeaseLostError
 from service.jobs.stopping import HandOver
 from service.jobs.transactions import transact
 from service.logs import get_logger
+from service.mail.report_ready import post_report_ready
 from service.metrics.counters import STARTS, timed
 from service.models.audits import FindingRow, ReportRow
 from service.models.leases import (
@@ -91,7 +93,7 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
         ):
             report = _audit(engine, blobs, claim, lease)
             with timed("publish"):
-                transact(engine, lambda connection: _publish(connection, claim, report))
+                mail_id = transact(engine, lambda connection: _publish(connection, claim, report))
     except LeaseLostError:
         STARTS.labels("lease_lost").inc()
         log.warning("lease_lost")
@@ -109,6 +111,8 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
     else:
         STARTS.labels("done").inc()
         log.info("audit_done", records=report.audit.records)
+        if mail_id is not None:
+            AuditQueues.from_config(config).enqueue_mail(mail_id)
         _delete_frames(blobs, claim.earlier_frame_keys)
 
 
@@ -143,12 +147,17 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         return read_log(file)
 
 
-def _publish(connection: Connection, claim: Claim, report: Report) -> None:
-    """Write everything that the audit found, or raise `LeaseLostError` and write nothing."""
+def _publish(connection: Connection, claim: Claim, report: Report) -> str | None:
+    """Write everything that the audit found, or raise `LeaseLostError` and write nothing.
+
+    Returns the mail that tells of it, if there is one to enqueue.
+    """
     if finish_audit(connection, claim, _totals(claim, report)):
         _replace_report(connection, claim.audit_id, report)
-    elif not is_finished(connection, claim.audit_id, claim.frame_key):
+        return post_report_ready(connection, claim.audit_id, report)
+    if not is_finished(connection, claim.audit_id, claim.frame_key):
         raise LeaseLostError
+    return None
 
 
 def _totals(claim: Claim, report: Report) -> dict[str, Any]:

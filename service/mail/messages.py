@@ -13,7 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from service import tokens
 from service.config import Config
+from service.mail.report_ready import write_report_ready
 from service.models.mails import Dispatch
+from service.models.report_mails import REPORT_READY
 
 SIGN_IN: Final = "sign_in"
 _TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"
@@ -73,7 +75,10 @@ def _sign_in(config: Config, parameters: Mapping[str, Any]) -> Words:
     return "Your sign-in link for Tallystick", words
 
 
-KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {SIGN_IN: _sign_in}
+KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
+    SIGN_IN: _sign_in,
+    REPORT_READY: write_report_ready,
+}
 
 
 def _sender(config: Config) -> Address:

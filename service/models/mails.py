@@ -102,7 +102,7 @@ class Dispatch:
     created_at: datetime
 
 
-def post_mail(session: Session, **mail: Unpack[NewMail]) -> str | None:
+def post_mail(session: Session | Connection, **mail: Unpack[NewMail]) -> str | None:
     """Put a mail into the outbox; enqueue what this returns once the transaction is committed.
 
     That is the mail's id, or None where a mail with this dedupe key was posted before.
