@@ -18,7 +18,24 @@ from service.headers import add_security_headers
 from service.logs import configure_logging
 from service.metrics.shared import count_together
 from service.metrics.web import count_requests
-from service.pages import admin, health, public, reports, session, settings
+from service.pages import (
+    admin,
+    billing,
+    dashboard,
+    developer,
+    docs,
+    health,
+    legal,
+    public,
+    reports,
+    session,
+    settings,
+    upload,
+)
+from service.pages import (
+    audits as audit_pages,
+)
+from service.pages.visitors import show_visitors
 from service.reports.html import register_filters
 from service.request_log import follow_requests
 from service.sessions import COOKIE_NAME, init_web_sessions
@@ -53,6 +70,7 @@ def create_app(config: Config | None = None) -> Flask:
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)
+    show_visitors(app)
     _register_routes(app)
     return app
 
@@ -88,5 +106,15 @@ def _register_routes(app: Flask) -> None:
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in (health, reports, session, admin):
         api.register_blueprint(page.blueprint)
-    for plain in (public, settings):
+    for plain in (
+        public,
+        legal,
+        docs,
+        settings,
+        developer,
+        billing,
+        upload,
+        audit_pages,
+        dashboard,
+    ):
         app.register_blueprint(plain.blueprint)

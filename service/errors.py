@@ -3,7 +3,7 @@
 Nothing else maps errors to status codes. Messages are safe to show: they never repeat input.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
@@ -65,6 +65,9 @@ _DETECTOR_STATUS: Final[Mapping[type[DetectorError], int]] = {
     ContractError: 422,
     UnreadableLogError: 422,
 }
+
+# Prints an error's status, message and details; None where it has nothing better to say.
+ErrorPrinter = Callable[[int, str, Mapping[str, Any]], str | None]
 
 _log = get_logger(__name__)
 
@@ -189,12 +192,18 @@ def error_response(
     if not wants_page():
         response = jsonify(envelope(status, message, g.request_id, details))
     else:
-        title = HTTPStatus(status).phrase
-        page = render_template("pages/error.html", status=status, title=title, message=message)
-        response = make_response(page)
+        response = make_response(_print_page(status, message, details or {}))
     response.status_code = status
     response.headers.update(headers)
     return response
+
+
+def _print_page(status: int, message: str, details: Mapping[str, Any]) -> str:
+    """The page of an error; a view that has set `g.print_error` may have a better one."""
+    print_error: ErrorPrinter | None = g.pop("print_error", None)
+    page = print_error(status, message, details) if print_error else None
+    title = HTTPStatus(status).phrase
+    return page or render_template("pages/error.html", status=status, title=title, message=message)
 
 
 def _on_service_error(error: ServiceError) -> Response:

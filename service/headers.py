@@ -27,7 +27,15 @@ SECURITY_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_FORM_PAGES: Final = ("/sign-in", "/settings/")
+_FORM_PAGES: Final = (
+    "/sign-in",
+    "/settings",
+    "/developer",
+    "/billing",
+    "/upload",
+    "/dashboard",
+    "/audits/",
+)
 
 
 def add_security_headers(app: Flask) -> None:

@@ -27,7 +27,10 @@ _SHAPE: Final = re.compile(r"[ -~]{1,255}")
 
 def idempotency_key() -> str | None:
     """The request's key; raises `BadRequestError` for one that is no printable ASCII."""
-    key = request.headers.get(HEADER)
+    return check_key(request.headers.get(HEADER))
+
+
+def check_key(key: str | None) -> str | None:
     if key is not None and _SHAPE.fullmatch(key) is None:
         raise BadRequestError(f"{HEADER} must be 1 to 255 printable ASCII characters.")
     return key

@@ -36,7 +36,7 @@ def report(token: str) -> Response:
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return Response(print_finding(document, finding_id), mimetype="text/html")
-    return Response(print_report(document, _surroundings(token)), mimetype="text/html")
+    return Response(print_report(document, surroundings(token)), mimetype="text/html")
 
 
 @blueprint.route("/r/<token>/pdf", methods=["GET"])
@@ -96,7 +96,8 @@ def _get(token: str) -> tuple[Audit, bytes]:
     return audit, document
 
 
-def _surroundings(token: str) -> Surroundings:
+def surroundings(token: str, *, owner: Audit | None = None) -> Surroundings:
+    """What stands around a report; around its owner's view also where it came from."""
     config = current_config()
     return Surroundings(
         pdf=url_for("reports.pdf", token=token),
@@ -104,6 +105,8 @@ def _surroundings(token: str) -> Surroundings:
         findings_csv=url_for("reports.findings_csv", token=token),
         link_days=config.report_link_days,
         retention_days=config.raw_retention_days,
+        owned=owner,
+        share_url=f"{config.base_url.rstrip('/')}{url_for('reports.report', token=token)}",
     )
 
 

@@ -1,15 +1,20 @@
 """Pages that need a signed-in visitor: who is signed out is led to sign-in, and back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, Final, ParamSpec
 
-from flask import redirect, request, url_for
+from flask import Flask, redirect, request, url_for
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.auth import require_login
+from service.models.audits import INGEST, UPLOAD
+from service.models.sign_in import KnownSession
 from service.sessions import find_web_session
 
 P = ParamSpec("P")
+
+SOURCE_WORDS: Final[Mapping[str, str]] = {UPLOAD: "Upload", INGEST: "Ingest batch"}
 
 
 def require_visitor(view: Callable[P, Any]) -> Callable[P, Any]:
@@ -25,3 +30,19 @@ def require_visitor(view: Callable[P, Any]) -> Callable[P, Any]:
         return redirect(url_for("public.sign_in", next=onward), 303)
 
     return led
+
+
+def show_visitors(app: Flask) -> None:
+    """Let every page ask who looks at it."""
+    app.jinja_env.globals.update(find_visitor=find_visitor, source_words=SOURCE_WORDS)
+
+
+def find_visitor() -> KnownSession | None:
+    """Who is signed in; without a cookie nothing is looked up, and a page shows without the answer.
+
+    Pages that tell of a database that is away ask, too.
+    """
+    try:
+        return find_web_session()
+    except SQLAlchemyError:
+        return None
