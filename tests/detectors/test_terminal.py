@@ -9,6 +9,7 @@ from rich.console import Console
 
 from detectors import terminal
 from detectors.contract import InvalidRows, Report, UnpricedModel
+from detectors.labels import inert
 from tests.detectors.reports import make_finding, make_report
 
 HOSTILE = "[red]bold[/red] :boom: \x1b[31mred\r\n\u202egnirts\u2028\u200b"
@@ -118,4 +119,4 @@ def test_it_prints_hostile_labels_inert(width: int) -> None:
 
 
 def test_it_escapes_what_could_move_hide_or_reorder_others() -> None:
-    assert terminal.inert("\x1b\u202e\ud800\t é") == r"\x1b\u202e\ud800\t é"
+    assert inert("\x1b\u202e\ud800\t é") == r"\x1b\u202e\ud800\t é"
