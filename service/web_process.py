@@ -5,6 +5,7 @@ be a report link, a chunk part of a record. It also waits for a silent sender wi
 up on one who is still sending, so that an early answer is lost.
 """
 
+import gc
 import json
 import socket
 import struct
@@ -60,6 +61,9 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     def load_wsgi(self) -> None:
         super().load_wsgi()
         self.wsgi: Any = _close_after_unread_bodies(self.wsgi)
+        # What is loaded by now stays: the collector need not look at it over and over.
+        gc.collect()
+        gc.freeze()
 
     def handle(self, conn: Any) -> Any:
         # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.

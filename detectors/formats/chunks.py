@@ -1,8 +1,9 @@
 """What a reader hands on at a time: a bounded number of calls, and the rows that are none."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from detectors.contract import InvalidRow, InvalidRows
@@ -21,6 +22,14 @@ class Chunk:
     @property
     def rows(self) -> int:
         return len(self.columns[COLUMNS[0]]) + len(self.invalid)
+
+
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Chunks that follow one another as one."""
+    columns = {
+        name: list(chain.from_iterable(chunk.columns[name] for chunk in chunks)) for name in COLUMNS
+    }
+    return Chunk(columns, [row for chunk in chunks for row in chunk.invalid])
 
 
 @dataclass

@@ -107,6 +107,8 @@ def to_microseconds(moments: list[Moment]) -> list[int | None]:
     kinds = set(map(type, moments))
     if kinds == {int}:
         return [moment * 1_000_000 for moment in moments]  # type: ignore[operator, misc]
+    if kinds == {datetime} and {moment.tzinfo for moment in moments} == {UTC}:  # type: ignore[union-attr]
+        return [(moment - EPOCH) // MICROSECOND for moment in moments]  # type: ignore[operator, misc]
     return [_microseconds_of(moment) for moment in moments]
 
 

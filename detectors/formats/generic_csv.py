@@ -6,7 +6,7 @@ is the integer 100, and an empty cell is absent.
 
 import csv
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
@@ -20,17 +20,23 @@ from detectors.contract import (
     UsageRecord,
 )
 from detectors.errors import UnreadableLogError
-from detectors.formats.chunks import Chunk
+from detectors.formats.chunks import Chunk, join_chunks
 from detectors.formats.columns import COLUMNS, COUNTS, Columns, columns_of, find_unclean_rows
+from detectors.formats.csv_rows import Batch, CsvRows
 from detectors.formats.dialects import to_microseconds
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.parts import Parts, take_clean
 from detectors.formats.problems import Offender, contract_error, describe, shown_name, unknown
 
-_CHUNK_ROWS: Final = 5_000
+# So few rows at once that they are gone before Python's collector looks at them, which would take
+# longer than all the rest; and so many such batches a chunk.
+_BATCH_ROWS: Final = 500
+_CHUNK_BATCHES: Final = 10
 _TYPES: Final[dict[str, Any]] = {
     field.name: field.type for field in msgspec.structs.fields(UsageRecord)
 }
+# What stands for an empty cell, where that is not the empty string.
+_EMPTY: Final = {"latency_ms": None, **dict.fromkeys(COUNTS, 0)}
 
 Row = tuple[int, list[str]]
 
@@ -67,47 +73,14 @@ def check_header(cells: Sequence[str]) -> None:
 
 def read_csv(pieces: Iterator[bytes]) -> Iterator[Chunk]:
     """The chunks of a CSV text that comes in whole lines."""
-    rows = _Rows(pieces)
-    first = next(rows, None)
-    header = [cell.strip().lower() for cell in first[1]] if first else []
+    rows = CsvRows(pieces)
+    first = rows.take(1)
+    header = [cell.strip().lower() for cell in first.rows[0]] if first else []
     check_header(header)
     table = _Table(header)
-    while batch := list(islice(rows, _CHUNK_ROWS)):
-        yield table.parse(batch)
-
-
-class _Rows:
-    """The rows of a CSV text and the lines they start on; blank ones are left out.
-
-    What is no CSV comes as a row without cells.
-    """
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._reader = csv.reader(_lines_of(pieces))
-
-    def __iter__(self) -> Iterator[Row]:
-        return self
-
-    def __next__(self) -> Row:
-        cells: list[str] = []
-        while not cells:
-            line = self._reader.line_num + 1
-            try:
-                cells = next(self._reader)
-            except csv.Error:
-                break
-        return line, cells
-
-
-def _lines_of(pieces: Iterator[bytes]) -> Iterator[str]:
-    # What is not UTF-8 becomes lone surrogates, which no label may hold: the row is invalid.
-    for piece in pieces:
-        lines = piece.decode("utf-8", "surrogateescape").split("\n")
-        last = lines.pop()
-        for line in lines:
-            yield f"{line}\n"
-        if last:
-            yield last
+    parsed = map(table.parse, iter(lambda: rows.take(_BATCH_ROWS), None))
+    while chunks := list(islice(parsed, _CHUNK_BATCHES)):
+        yield join_chunks(chunks)
 
 
 class _Table:
@@ -119,11 +92,42 @@ class _Table:
         fields = [(name, _TYPES[name]) for name in header]
         self._struct = msgspec.defstruct("CsvRow", fields, array_like=True, gc=False)
         self._list = types.GenericAlias(list, (self._struct,))
+        self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in header}
 
-    def parse(self, batch: list[Row]) -> Chunk:
-        """The chunk of some rows: converted together, and looked at singly where that fails."""
+    def parse(self, batch: Batch) -> Chunk:
+        """The chunk of some rows, column by column, or row by row where something is wrong."""
+        return self._parse_quickly(batch.rows) or self._parse_rows(batch)
+
+    def _parse_quickly(self, rows: list[list[str]]) -> Chunk | None:
+        """The chunk of rows that are flawless, else nothing."""
+        if set(map(len, rows)) != {len(self._header)}:
+            return None
+        cells = dict(zip(self._header, zip(*rows, strict=True), strict=True))
+        try:
+            columns = {
+                name: self._read_column(name, cells.get(name), len(rows)) for name in COLUMNS
+            }
+        except msgspec.ValidationError:
+            return None
+        columns["ts"] = to_microseconds(columns["ts"])
+        if find_unclean_rows(columns, may_hold_control_characters=True):
+            return None
+        return Chunk(columns, [])
+
+    def _read_column(self, name: str, cells: tuple[str, ...] | None, rows: int) -> list[Any]:
+        empty = _EMPTY.get(name, "")
+        if cells is None:
+            return [empty] * rows
+        given: Sequence[str | None] = [c or None for c in cells] if "" in cells else cells
+        column: list[Any] = msgspec.convert(given, self._columns[name], strict=False)
+        if given is cells or empty is None:
+            return column
+        return [value or empty for value in column]
+
+    def _parse_rows(self, batch: Batch) -> Chunk:
+        """The chunk of rows that are converted together, or singly where that fails."""
         parts = Parts()
-        whole = list(self._take_whole(batch, parts))
+        whole = list(self._take_whole(zip(*batch, strict=True), parts))
         lines, rows, refused = self._convert(whole)
         columns = self._columns_of(rows)
         unclean = find_unclean_rows(columns, may_hold_control_characters=True)
@@ -133,7 +137,7 @@ class _Table:
         self._examine(sorted(refused), parts)
         return Chunk(parts.columns(), parts.ordered_invalid())
 
-    def _take_whole(self, batch: list[Row], parts: Parts) -> Iterator[Row]:
+    def _take_whole(self, batch: Iterable[Row], parts: Parts) -> Iterator[Row]:
         width = len(self._header)
         for line, cells in batch:
             if len(cells) == width:
@@ -164,7 +168,7 @@ class _Table:
         return columns
 
     def _column(self, name: str, rows: list[Any]) -> list[Any]:
-        empty = None if name == "latency_ms" else 0 if name in COUNTS else ""
+        empty = _EMPTY.get(name, "")
         if name not in self._header:
             return [empty] * len(rows)
         get = attrgetter(name)
