@@ -90,6 +90,12 @@ class Config:
     paddle_pro_link: str = ""
     paddle_team_price: str = ""
     paddle_team_link: str = ""
+    credit_price_shown: str = ""
+    pro_price_shown: str = ""
+    team_price_shown: str = ""
+    operator_name: str = ""
+    operator_contact: str = ""
+    sub_processors: str = ""
     log_level: str = "INFO"
 
     @classmethod

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
+from urllib.parse import urlsplit
 
 from itsdangerous import BadData, URLSafeTimedSerializer
 from itsdangerous.encoding import base64_decode, base64_encode
@@ -75,6 +76,12 @@ def shown_prefix(secret: str) -> str:
     """So much of a secret as may be kept and shown to tell it from its owner's others."""
     kind, _, random = secret.partition("_")
     return f"{kind}_{random[:_SHOWN_RANDOM_LENGTH]}"
+
+
+def make_dsn(base_url: str, ingest_key: str) -> str:
+    """The base address and the key in one string, as the client library takes it."""
+    parts = urlsplit(base_url)
+    return parts._replace(netloc=f"{ingest_key}@{parts.netloc}").geturl().rstrip("/")
 
 
 def sign_report(secret_key: str, audit_id: str) -> str:

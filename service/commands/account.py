@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -17,6 +16,7 @@ from service.mail.addresses import find_address
 from service.models import Account, ReadToken, Subscription
 from service.models.accounts import COMP, KEY_LIMITS, find_account
 from service.models.credentials import KeyLimitError, add_ingest_key
+from service.tokens import make_dsn
 
 SCOPES = ("read:audits", "read:findings")
 
@@ -115,12 +115,6 @@ def mint_read_token(
     row, token = ReadToken.minted(owner.id, scopes=scopes, label=label)
     session.add(row)
     return token
-
-
-def make_dsn(base_url: str, ingest_key: str) -> str:
-    """The base address and the key in one string, as the client library takes it."""
-    parts = urlsplit(base_url)
-    return parts._replace(netloc=f"{ingest_key}@{parts.netloc}").geturl().rstrip("/")
 
 
 def _print(fields: dict[str, str], as_json: bool) -> None:

@@ -75,6 +75,11 @@ class Subscription(Base):
         return self.plan is not None and self.status in ACTIVE_STATUSES
 
 
+def get_account(session: Session, account_id: str) -> Account:
+    """The account of a caller, who has one."""
+    return session.get_one(Account, account_id)
+
+
 def find_account(session: Session, email: str) -> Account | None:
     return session.scalars(select(Account).where(Account.email == email.lower())).one_or_none()
 

@@ -1,9 +1,12 @@
-"""The landing page, and the form that asks for a sign-in link."""
+"""What anybody may look at first: the landing page, the sample report, the sign-in form."""
 
 from flask import Blueprint, render_template, request
 
 from service.extensions import current_config
 from service.local_paths import find_local_path
+from service.models.accounts import KEY_LIMITS
+from service.models.billing import PROVIDERS
+from service.pages.billing import shown_prices
 from service.reports.html import Surroundings, print_finding, print_report
 from service.reports.sample import get_sample_report
 from service.sessions import find_web_session
@@ -13,7 +16,11 @@ blueprint = Blueprint("public", __name__)
 
 @blueprint.get("/")
 def landing() -> str:
-    return render_template("pages/landing.html")
+    config = current_config()
+    is_sold = any(getattr(config, f"{one}_webhook_secret") for one in PROVIDERS)
+    return render_template(
+        "pages/landing.html", prices=shown_prices(config), key_limits=KEY_LIMITS, is_sold=is_sold
+    )
 
 
 @blueprint.get("/sample")
@@ -34,5 +41,12 @@ def sample() -> str:
 
 @blueprint.get("/sign-in")
 def sign_in() -> str:
-    onward = find_local_path(request.args.get("next"))
-    return render_template("pages/sign_in.html", onward=onward, known=find_web_session())
+    onward, minutes = find_local_path(request.args.get("next")), current_config().magic_link_minutes
+    known = find_web_session()
+    return render_template("pages/sign_in.html", onward=onward, known=known, minutes=minutes)
+
+
+@blueprint.get("/deleted")
+def deleted() -> str:
+    """Where a deleted account's owner is led to."""
+    return render_template("pages/deleted.html")

@@ -1,14 +1,20 @@
-"""/settings/sessions: the browsers that are signed in, and signing them out."""
+"""/settings: mails about reports, the browsers that are signed in, and deleting the account."""
 
-from typing import Final
+import secrets
+from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
 
+from service import sessions as web_sessions
+from service.account_deletion import erase_account
 from service.auth import current_caller
 from service.db import get_session
-from service.errors import NotFoundError
-from service.extensions import current_config
+from service.errors import InvalidRequestError, NotFoundError
+from service.extensions import current_blobs, current_config
+from service.mail.addresses import find_address
+from service.models.accounts import COMP, REPORT_MAILS, get_account
+from service.models.report_mails import MANY_A_DAY, choose_report_mails
 from service.models.sign_in import end_other_sessions, end_session, list_sessions
 from service.pages.visitors import require_visitor
 
@@ -33,6 +39,47 @@ _SYSTEMS: Final = (
 )
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    account = get_account(get_session(), current_caller().account_id)
+    is_saved = "saved" in request.args
+    return render_template(
+        "pages/settings.html", account=account, is_saved=is_saved, many_a_day=MANY_A_DAY
+    )
+
+
+@blueprint.post("/report-mails")
+@require_visitor
+def choose_mails() -> Response:
+    """Choose how to hear of reports."""
+    choice = request.form.get("report_mails", "")
+    if choice not in REPORT_MAILS:
+        raise InvalidRequestError("Choose one of the three.")
+    choose_report_mails(get_session(), current_caller().account_id, choice)
+    get_session().commit()
+    return redirect(url_for("settings.home", saved=""), 303)
+
+
+@blueprint.get("/delete")
+@require_visitor
+def ask_to_delete() -> str:
+    return _show_deletion()
+
+
+@blueprint.post("/delete")
+@require_visitor
+def delete() -> Any:
+    """Delete the account, if its own address was typed."""
+    caller = current_caller()
+    typed = find_address(request.form.get("email", "")) or ""
+    if not secrets.compare_digest(typed.encode(), caller.email.encode()):
+        return _show_deletion(problem="This is not the address of your account."), 422
+    erase_account(get_session(), current_blobs(), caller)
+    web_sessions.forget()
+    return redirect(url_for("public.deleted"), 303)
 
 
 @blueprint.get("/sessions")
@@ -61,6 +108,14 @@ def revoke_others() -> Response:
     end_other_sessions(get_session(), caller.account_id, caller.credential_id)
     get_session().commit()
     return _back()
+
+
+def _show_deletion(problem: str = "") -> str:
+    account = get_account(get_session(), current_caller().account_id)
+    running = [one for one in account.subscriptions if one.is_active and one.provider != COMP]
+    return render_template(
+        "pages/delete_account.html", account=account, running=running, problem=problem
+    )
 
 
 def describe_browser(user_agent: str) -> str:

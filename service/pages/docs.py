@@ -1,0 +1,36 @@
+"""/docs: the API's reference, printed from the document at /openapi.json."""
+
+from typing import Final
+
+from flask import Blueprint, current_app, render_template
+
+from service.extensions import api, current_config
+from service.models.base import utc_now
+from service.reference import Chapter, Reference
+
+# Chapters about programs first; what browsers and the operator use comes after them.
+_FIRST: Final = ("ingest", "uploads", "audits")
+_KEPT: Final = "api_reference"
+
+blueprint = Blueprint("docs", __name__)
+
+
+@blueprint.get("/docs")
+def reference() -> str:
+    chapters, credentials = _load()
+    base_url = current_config().base_url.rstrip("/")
+    now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    return render_template(
+        "pages/docs.html", chapters=chapters, credentials=credentials, base_url=base_url, now=now
+    )
+
+
+def _load() -> tuple[list[Chapter], dict[str, str]]:
+    """Read once: the routes of a running process do not change."""
+    if _KEPT not in current_app.extensions:
+        read = Reference(api.spec.to_dict())
+        order = {name: place for place, name in enumerate(_FIRST)}
+        chapters = sorted(read.chapters(), key=lambda one: order.get(one.name, len(order)))
+        current_app.extensions[_KEPT] = (chapters, dict(read.credentials))
+    kept: tuple[list[Chapter], dict[str, str]] = current_app.extensions[_KEPT]
+    return kept

@@ -1,0 +1,242 @@
+"""The API's reference as pages print it: the OpenAPI document, put in reading order. No page."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+from service.errors import code_for
+
+_METHODS: Final = ("get", "post", "put", "patch", "delete")
+_REFERENCE: Final = "#/components/schemas/"
+_DEEPEST: Final = 6
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A parameter, or a field of a body: its name with what it stands in, its type in words."""
+
+    name: str
+    kind: str
+    is_required: bool
+    description: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status and when it comes. `code` is the envelope's, where it has that shape."""
+
+    status: int
+    phrase: str
+    when: str
+    media_types: Sequence[str]
+    code: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    fields: Sequence[Field] = ()
+    example: str = ""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path."""
+
+    anchor: str
+    method: str
+    path: str
+    summary: str
+    description: str
+    credentials: Sequence[str]
+    parameters: Sequence[Field]
+    body_types: Sequence[str]
+    body: Sequence[Field]
+    body_example: str
+    answers: Sequence[Answer]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The operations of one tag."""
+
+    name: str
+    description: str
+    operations: Sequence[Operation]
+
+
+class Reference:
+    """Reads one OpenAPI document."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    @property
+    def credentials(self) -> Mapping[str, str]:
+        """Each credential's name and what is said of it."""
+        schemes = self._document["components"].get("securitySchemes", {})
+        return {
+            name: scheme.get("description") or f"In the header {scheme.get('name', '')}."
+            for name, scheme in schemes.items()
+        }
+
+    def chapters(self) -> list[Chapter]:
+        operations = list(self._operations())
+        return [
+            Chapter(
+                tag["name"],
+                tag.get("description", ""),
+                [one for name, one in operations if name == tag["name"]],
+            )
+            for tag in self._document["tags"]
+        ]
+
+    def _operations(self) -> Iterator[tuple[str, Operation]]:
+        for path, methods in self._document["paths"].items():
+            shared = methods.get("parameters", [])
+            for method in _METHODS:
+                if method in methods:
+                    found = methods[method]
+                    tag = (found.get("tags") or [""])[0]
+                    yield tag, self._operation(method, path, found, shared)
+
+    def _operation(
+        self, method: str, path: str, found: Document, shared: Sequence[Document]
+    ) -> Operation:
+        contents = found.get("requestBody", {}).get("content", {})
+        schema: Document = next((one.get("schema", {}) for one in contents.values()), {})
+        words = f"{method} {path}".lower()
+        return Operation(
+            anchor="-".join("".join(one if one.isalnum() else " " for one in words).split()),
+            method=method.upper(),
+            path=path,
+            summary=found.get("summary", ""),
+            description=found.get("description", ""),
+            credentials=[name for one in found.get("security", []) for name in one],
+            parameters=[self._parameter(one) for one in (*shared, *found.get("parameters", []))],
+            body_types=list(contents),
+            body=list(self._fields(schema)),
+            body_example=self._print_example(contents, schema),
+            answers=[
+                self._answer(int(status), answer)
+                for status, answer in sorted(found.get("responses", {}).items())
+            ],
+        )
+
+    def _parameter(self, found: Document) -> Field:
+        return Field(
+            name=found["name"],
+            kind=self._describe(found.get("schema", {})),
+            is_required=found.get("required", False),
+            description=found.get("description", ""),
+            where=found["in"],
+        )
+
+    def _answer(self, status: int, found: Document) -> Answer:
+        contents = found.get("content", {})
+        schema: Document = next((one.get("schema", {}) for one in contents.values()), {})
+        is_error = schema.get("$ref") == f"{_REFERENCE}Error"
+        headers = found.get("headers", {})
+        return Answer(
+            status=status,
+            phrase=HTTPStatus(status).phrase,
+            when=found.get("description", ""),
+            media_types=list(contents),
+            code=code_for(status) if is_error else "",
+            headers={name: one.get("description", "") for name, one in headers.items()},
+            fields=() if is_error else list(self._fields(schema)),
+            example="" if is_error else self._print_example(contents, schema),
+        )
+
+    def _resolve(self, schema: Document) -> Document:
+        name = schema.get("$ref", "")
+        if not name.startswith(_REFERENCE):
+            return schema
+        found: Document = self._document["components"]["schemas"][name.removeprefix(_REFERENCE)]
+        return found
+
+    def _fields(self, schema: Document, prefix: str = "", depth: int = 0) -> Iterator[Field]:
+        schema = self._resolve(schema)
+        if schema.get("type") == "array":
+            yield from self._fields(schema.get("items", {}), prefix, depth)
+            return
+        required = schema.get("required", [])
+        for name, found in schema.get("properties", {}).items():
+            inner = self._resolve(found)
+            yield Field(
+                name=f"{prefix}{name}",
+                kind=self._describe(inner),
+                is_required=name in required,
+                description=found.get("description", "") or inner.get("description", ""),
+            )
+            is_list = inner.get("type") == "array"
+            if depth < _DEEPEST and (is_list or "properties" in inner):
+                yield from self._fields(
+                    inner, f"{prefix}{name}{'[]' if is_list else ''}.", depth + 1
+                )
+
+    def _describe(self, schema: Document) -> str:
+        """A schema's type and bounds in words."""
+        schema = self._resolve(schema)
+        kinds = schema.get("type", "any")
+        named = [kinds] if isinstance(kinds, str) else [one for one in kinds if one != "null"]
+        if schema.get("format"):
+            named = [f"{' or '.join(named)} ({schema['format']})"]
+        words = [" or ".join(named), *_bounds(schema)]
+        if isinstance(kinds, list) and "null" in kinds:
+            words.append("may be null")
+        return ", ".join(words)
+
+    def _print_example(self, contents: Document, schema: Document) -> str:
+        """The document's own example, else one made from the schema; only of JSON."""
+        media = contents.get("application/json")
+        if media is None:
+            return ""
+        example = media.get("example", self._example(schema))
+        return json.dumps(example, indent=2) if example else ""
+
+    def _example(self, schema: Document, depth: int = 0) -> Any:
+        schema = self._resolve(schema)
+        if "example" in schema:
+            return schema["example"]
+        if "enum" in schema:
+            return schema["enum"][0]
+        kinds = schema.get("type", "object")
+        kind = kinds if isinstance(kinds, str) else kinds[0]
+        if kind == "array":
+            return [self._example(schema.get("items", {}), depth + 1)] if depth < _DEEPEST else []
+        if kind == "object":
+            required = schema.get("required", [])
+            return {
+                name: self._example(found, depth + 1)
+                for name, found in schema.get("properties", {}).items()
+                if name in required and depth < _DEEPEST
+            }
+        return _SAMPLES.get(schema.get("format", ""), _SAMPLES.get(kind))
+
+
+_SAMPLES: Final[Mapping[str, Any]] = {
+    "date-time": "2026-03-01T12:00:00Z",
+    "url": "https://example.org/",
+    "email": "ada@example.org",
+    "string": "…",
+    "integer": 0,
+    "number": 0.0,
+    "boolean": True,
+}
+
+
+def _bounds(schema: Document) -> Iterator[str]:
+    if "enum" in schema:
+        yield "one of " + ", ".join(str(one) for one in schema["enum"])
+    for name, words in (
+        ("minimum", "at least {:,}"),
+        ("maximum", "at most {:,}"),
+        ("minLength", "from {:,} characters"),
+        ("maxLength", "to {:,} characters"),
+        ("minItems", "from {:,} elements"),
+        ("maxItems", "to {:,} elements"),
+    ):
+        if name in schema:
+            yield words.format(schema[name])
