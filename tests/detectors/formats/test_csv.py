@@ -195,3 +195,28 @@ def test_a_table_cut_off_anywhere_never_raises_anything_else() -> None:
             read_csv(text[:end])
         except DetectorError:
             continue
+
+
+def test_rows_keep_their_lines_however_many_come_at_once() -> None:
+    """Blank ones, bad ones, ones over several lines and ones that are no CSV at all between."""
+    lines, bad, valid = [f"{HEADER},tag"], [], 0
+    for number in range(3_000):
+        if number % 11 == 3:
+            lines.append("")
+        if number % 7 == 5:
+            lines += [f'{ROW},"over', "", 'several lines"']
+            bad.append((len(lines) - 2, "tag must be"))
+        elif number % 13 == 8:
+            lines.append("x,y")
+            bad.append((len(lines), "expected 6 cells"))
+        elif number % 997 == 996:
+            lines.append(f'{ROW},"{"x" * 140_000}"')
+            bad.append((len(lines), "not CSV"))
+        else:
+            lines.append(f"{ROW},a")
+            valid += 1
+    records, invalid = read_csv("\n".join(lines))
+    assert len(records) == valid
+    assert [row.line for row in invalid] == [line for line, _ in bad]
+    for row, (_, reason) in zip(invalid, bad, strict=True):
+        assert row.reason.startswith(reason)
