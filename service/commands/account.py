@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import msgspec
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from service.commands.options import CommandError, data_option, one_line_errors, reach
+from service.commands.output import print_fields
 from service.config import Config
 from service.db import make_engine, make_sessions
 from service.mail.addresses import find_address
@@ -42,7 +42,7 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
             session.commit()
         except IntegrityError as error:
             raise CommandError(f"there is already an account of {email}") from error
-        _print({"account_id": created.id, "email": created.email, "plan": plan}, as_json)
+        print_fields({"account_id": created.id, "email": created.email, "plan": plan}, as_json)
 
 
 @account.command()
@@ -69,7 +69,7 @@ def mint(
         else:
             fields = {"read_token": mint_read_token(session, owner, scopes or SCOPES)}
         session.commit()
-    _print(fields, as_json)
+    print_fields(fields, as_json)
 
 
 @contextmanager
@@ -115,12 +115,3 @@ def mint_read_token(
     row, token = ReadToken.minted(owner.id, scopes=scopes, label=label)
     session.add(row)
     return token
-
-
-def _print(fields: dict[str, str], as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode(fields))
-        return
-    width = max(map(len, fields))
-    for name, value in fields.items():
-        click.echo(f"{name:<{width}}  {value}")
