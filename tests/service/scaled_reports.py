@@ -181,12 +181,15 @@ def _finding(at: int, count: int, saved: Decimal, labels: tuple[str, ...]) -> Fi
 
 def _split(total: Decimal, count: int) -> list[Decimal]:
     """Ever smaller parts that add up to the total."""
-    weights = [Decimal(1) / (at + 1) for at in range(count)]
-    parts = [(total * one / sum(weights)).quantize(Decimal("1e-9")) for one in weights]
-    return [total - sum(parts[1:], Decimal(0)), *parts[1:]]
+    return _share(total, [Decimal(1) / (at + 1) for at in range(count)])
 
 
 def _wave(total: Decimal, days: int) -> list[Decimal]:
     """Less at weekends."""
-    weights = [Decimal(1 if at % 7 < 5 else "0.3") for at in range(days)]
-    return [(total * one / sum(weights)).quantize(Decimal("1e-9")) for one in weights]
+    return _share(total, [Decimal(1 if at % 7 < 5 else "0.3") for at in range(days)])
+
+
+def _share(total: Decimal, weights: list[Decimal]) -> list[Decimal]:
+    whole = sum(weights)
+    parts = [(total * one / whole).quantize(Decimal("1e-9")) for one in weights]
+    return [total - sum(parts[1:], Decimal(0)), *parts[1:]]

@@ -18,6 +18,7 @@ _FILES: Final = {
     PLAIN: _FOLDER / "DejaVuSansCondensed.ttf",
     BOLD: _FOLDER / "DejaVuSansCondensed-Bold.ttf",
 }
+_LAST_OF_FIRST_PLANE: Final = 0xFFFF
 _MISSING: Final = "\N{WHITE SQUARE}"
 # Hebrew and Arabic words, which are read from the right and drawn from the left.
 _TURNED: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+(?: [\u0590-\u08ff]+)*")
@@ -45,7 +46,8 @@ def printable(text: str) -> str:
 def _glyphs() -> frozenset[int]:
     register_fonts()
     plain, bold = (frozenset(getFont(name).face.charToGlyph) for name in _FILES)
-    return plain & bold
+    # The library writes no valid Unicode for characters of the higher planes: none could be found.
+    return frozenset(one for one in plain & bold if one <= _LAST_OF_FIRST_PLANE)
 
 
 def fitted(text: str, width: float, size: float) -> str:

@@ -1,0 +1,236 @@
+"""The report's page in every shape: its dollars, its labels, its size, its other forms."""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+from flask.testing import FlaskClient
+
+from detectors.contract import Finding, Report
+from detectors.figures import usd
+from detectors.labels import inert
+from service.reports.sample import get_sample_report
+from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, make_scaled_report
+
+Publish = Callable[[Report], str]
+SHAPES: dict[str, Callable[[], Report]] = {
+    "nothing found": lambda: make_scaled_report(findings=0),
+    "one finding": lambda: make_scaled_report(findings=1),
+    "40 findings": lambda: make_scaled_report(findings=40),
+    "400 findings": lambda: make_scaled_report(findings=400),
+    "one call": lambda: make_scaled_report(findings=0, days=1, records=1, models=1),
+    "ten million calls": lambda: make_scaled_report(
+        findings=400, days=400, records=10_000_000, models=200
+    ),
+    "one day": lambda: make_scaled_report(days=1),
+    "400 days": lambda: make_scaled_report(days=400, records=100_000),
+    "hostile labels": make_hostile_report,
+}
+FORMS = ("", "/pdf", "/json", "/findings.csv")
+
+
+class _Page(HTMLParser):
+    """The text of each finding, and every start tag, as a browser takes them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.findings: dict[str, str] = {}
+        self._current = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        named = dict(attributes)
+        self.tags.append((tag, named))
+        if tag in {"article", "tr", "h2"}:
+            self._current = named.get("id") or ""
+
+    def handle_data(self, data: str) -> None:
+        if re.fullmatch(r"d\d-\d+", self._current):
+            self.findings[self._current] = self.findings.get(self._current, "") + data
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_dollars_of_each_finding_are_those_of_the_document(
+    client: FlaskClient, publish: Publish, shape: str
+) -> None:
+    report = SHAPES[shape]()
+    page = _Page(client.get(publish(report)).get_data(as_text=True))
+    assert list(page.findings) == [finding.id for finding in report.findings]
+    for finding in report.findings:
+        assert usd(finding.monthly_cost_impact_usd) in page.findings[finding.id]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_totals_and_the_charts_are_those_of_the_document(
+    client: FlaskClient, publish: Publish, shape: str
+) -> None:
+    report = SHAPES[shape]()
+    text = unescape(client.get(publish(report)).get_data(as_text=True))
+    audit = report.audit
+    amounts = [audit.total_spend_usd, audit.projected_spend_usd]
+    amounts += [one.spend_usd for one in report.spend_by_model[:10]]
+    amounts += [one.spend_usd for one in report.spend_by_route[:10]]
+    amounts += [one.composed_usd for one in report.savings_by_detector if one.composed_usd]
+    assert [one for one in amounts if usd(one) not in text] == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_page_stays_small_and_brings_no_style_or_script_of_its_own(
+    client: FlaskClient, publish: Publish, shape: str
+) -> None:
+    response = client.get(publish(SHAPES[shape]()))
+    assert len(response.data) <= 150_000
+    for tag, attributes in _Page(response.get_data(as_text=True)).tags:
+        assert "style" not in attributes
+        assert not [name for name in attributes if name.startswith("on")]
+        assert tag != "style"
+        if tag == "script":
+            assert (attributes.get("src") or "").startswith("/static/")
+
+
+def test_hostile_labels_are_inert_and_readable(client: FlaskClient, publish: Publish) -> None:
+    report = make_hostile_report()
+    source = client.get(publish(report)).get_data(as_text=True)
+    tags = {tag for tag, _ in _Page(source).tags}
+    assert "\u202e" not in source
+    assert "alert(1)" in source
+    assert not tags & {"iframe", "object", "embed"}
+    assert [a.get("src") for tag, a in _Page(source).tags if tag == "img"] == [
+        "/static/tallystick.svg"
+    ]
+    for label in HOSTILE_LABELS:
+        assert inert(label) in unescape(source).replace("<bdi>", "").replace("</bdi>", ""), label
+    assert "{{ 7*7 }}" in source
+
+
+@pytest.mark.parametrize("label", HOSTILE_LABELS)
+def test_cells_of_the_table_hold_labels_and_no_formula(
+    client: FlaskClient, publish: Publish, label: str
+) -> None:
+    path = publish(make_scaled_report(findings=3, labels=(label,)))
+    response = client.get(f"{path}/findings.csv")
+    assert response.mimetype == "text/csv"
+    rows = list(csv.DictReader(io.StringIO(response.get_data(as_text=True))))
+    assert len(rows) == 3
+    cell = rows[0]["route"]
+    assert cell.removeprefix("'") == label
+    assert not re.match(r"[\s\u200b-\u200f\u202a-\u202e]*[=+\-@]", cell)
+
+
+def test_the_table_holds_every_finding_in_full(client: FlaskClient, publish: Publish) -> None:
+    report = make_scaled_report(findings=500)
+    text = client.get(f"{publish(report)}/findings.csv").get_data(as_text=True)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["id"] for row in rows] == [one.id for one in report.findings]
+    assert [row["monthly_cost_impact_usd"] for row in rows] == [
+        str(one.monthly_cost_impact_usd) for one in report.findings
+    ]
+    assert rows[0]["formula"] == report.findings[0].formula
+
+
+def test_the_document_is_downloaded_byte_for_byte(client: FlaskClient, publish: Publish) -> None:
+    report = make_hostile_report()
+    response = client.get(f"{publish(report)}/json")
+    assert response.data == report.to_json()
+    assert response.headers["Content-Disposition"].startswith("attachment")
+
+
+def test_the_pdf_is_shown_and_kept(client: FlaskClient, publish: Publish) -> None:
+    path = publish(make_scaled_report())
+    first, second = client.get(f"{path}/pdf"), client.get(f"{path}/pdf")
+    assert first.mimetype == "application/pdf"
+    assert first.data.startswith(b"%PDF")
+    assert first.data == second.data
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_keeps_what_a_link_must_keep(
+    client: FlaskClient, publish: Publish, form: str, log: io.StringIO
+) -> None:
+    path = publish(make_scaled_report(findings=2))
+    for response in (client.get(path + form), client.get(f"/r/{path[3:]}x{form}")):
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+        assert "noindex" in response.headers["X-Robots-Tag"]
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert "unsafe-inline" not in response.headers["Content-Security-Policy"]
+    assert response.status_code == 404
+    assert path[3:] not in log.getvalue()
+    assert "request" in log.getvalue()
+
+
+def test_evidence_stands_on_a_findings_own_page(client: FlaskClient, publish: Publish) -> None:
+    report = make_scaled_report(findings=60)
+    path = publish(report)
+    page = client.get(path).get_data(as_text=True)
+    assert "91,252" not in page
+    last = report.findings[-1]
+    assert f'href="?finding={last.id}"' in page
+    own = client.get(f"{path}?finding={last.id}").get_data(as_text=True)
+    assert own.count("91,252") == len(last.evidence)
+    assert '<time datetime="2026-02-01T10:00:00Z">2026-02-01 10:00 UTC</time>' in own
+
+
+@pytest.mark.parametrize("unknown", ["", "d1-999", "<script>", "../x"])
+def test_a_finding_that_there_is_not_is_not_found(
+    client: FlaskClient, publish: Publish, unknown: str
+) -> None:
+    path = publish(make_scaled_report(findings=2))
+    assert client.get(path, query_string={"finding": unknown}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        (make_scaled_report(findings=0), "nothing to save was found"),
+        (make_scaled_report(findings=1), "looks avoidable"),
+        (Report.from_json(get_sample_report()), "of it, 24.4\u00a0%, looks avoidable"),
+    ],
+)
+def test_the_first_sentence_fits_what_was_found(
+    client: FlaskClient, publish: Publish, shape: Report, sentence: str
+) -> None:
+    assert sentence in client.get(publish(shape)).get_data(as_text=True)
+
+
+def test_one_of_anything_is_singular(client: FlaskClient, publish: Publish) -> None:
+    report = make_scaled_report(findings=1, days=1, records=1, models=1)
+    page = " ".join(client.get(publish(report)).get_data(as_text=True).split())
+    assert "From 1 call on" in page
+    assert "1 observed day," in page
+    for wrong in ("1 calls", "1 days", "1 findings", "1 models"):
+        assert f" {wrong}" not in page
+    assert "add up" not in page
+
+
+def test_a_document_of_an_earlier_version_is_shown(client: FlaskClient, publish: Publish) -> None:
+    report = make_scaled_report(findings=3)
+    old = {name: getattr(report, name) for name in report.__struct_fields__[:9]}
+    old["findings"] = tuple(_without_formula(one) for one in report.findings)
+    page = client.get(publish(Report(**old))).get_data(as_text=True)
+    assert usd(report.audit.projected_spend_usd) in page
+    assert "How it is reckoned" not in page
+
+
+def _without_formula(finding: Finding) -> Finding:
+    fields = {name: getattr(finding, name) for name in finding.__struct_fields__}
+    return Finding(**(fields | {"formula": ""}))
+
+
+def test_the_sample_is_what_the_library_finds_today() -> None:
+    from examples.make_sample_report import make_sample_report
+
+    assert get_sample_report() == make_sample_report()
+
+
+def test_the_sample_is_open_and_says_what_it_is(client: FlaskClient) -> None:
+    page = client.get("/sample").get_data(as_text=True)
+    assert "4,971 made-up calls" in page
+    assert "Download PDF" not in page
+    assert client.get("/sample?finding=d1-001").status_code == 200
+    assert client.get("/sample?finding=d9-001").status_code == 404

@@ -1,0 +1,150 @@
+"""The PDF of a report: its numbers, its labels, its bounds, and that it is kept."""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader
+
+from detectors.contract import Report
+from detectors.figures import usd
+from service.blobs import BlobStore, FileBlobs
+from service.models.audits import Audit
+from service.reports.kept_pdf import get_pdf, pdf_key
+from service.reports.pdf import print_pdf
+from service.reports.pdf.fonts import printable
+from service.reports.sample import get_sample_report
+from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, make_scaled_report
+
+MOST_PAGES, MOST_BYTES = 20, 1_000_000
+SHAPES: dict[str, Callable[[], Report]] = {
+    "nothing found": lambda: make_scaled_report(findings=0),
+    "one finding": lambda: make_scaled_report(findings=1),
+    "40 findings": lambda: make_scaled_report(findings=40),
+    "400 findings": lambda: make_scaled_report(findings=400),
+    "4,000 findings": lambda: make_scaled_report(
+        findings=4_000, labels=("w" * 200, "\u4e2d" * 190)
+    ),
+    "one call": lambda: make_scaled_report(findings=0, days=1, records=1, models=1),
+    "ten million calls": lambda: make_scaled_report(
+        findings=400, days=400, records=10_000_000, models=200
+    ),
+    "one day": lambda: make_scaled_report(days=1),
+    "a century": lambda: make_scaled_report(days=36_500, models=1),
+    "hostile labels": make_hostile_report,
+}
+
+
+def _read(document: bytes) -> tuple[PdfReader, str]:
+    reader = PdfReader(BytesIO(print_pdf(document)))
+    return reader, "\n".join(page.extract_text() for page in reader.pages)
+
+
+def _flat(text: str) -> str:
+    """Without line breaks and spaces: a reader's eye joins what the page's edge broke."""
+    return re.sub(r"\s+", "", text)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_report_of_any_shape_fits_on_twenty_pages_and_in_a_megabyte(shape: str) -> None:
+    content = print_pdf(SHAPES[shape]().to_json())
+    assert len(PdfReader(BytesIO(content)).pages) <= MOST_PAGES
+    assert len(content) <= MOST_BYTES
+
+
+def test_the_dollars_are_those_of_the_document() -> None:
+    document = get_sample_report()
+    report = Report.from_json(document)
+    text = _flat(_read(document)[1])
+    amounts = [one.monthly_cost_impact_usd for one in report.findings if one.formula]
+    amounts += [one.spend_usd for one in report.spend_by_model[:10]]
+    amounts += [one.spend_usd for one in report.spend_by_route[:10]]
+    amounts += [one.composed_usd for one in report.savings_by_detector]
+    audit = report.audit
+    amounts += [audit.total_spend_usd, audit.projected_spend_usd, audit.projected_savings_usd]
+    missing = [amount for amount in amounts if _flat(usd(amount)) not in text]
+    assert missing == []
+
+
+def test_no_dollars_are_printed_that_the_document_does_not_hold() -> None:
+    report = make_scaled_report(findings=30)
+    text = _flat(_read(report.to_json())[1])
+    table = text[text.index("22smallerfindings") : text.index("Thedata")]
+    printed = [Decimal(one.replace(",", "")) for one in re.findall(r"\$([\d,]+\.\d\d)", table)]
+    expected = [round(one.monthly_cost_impact_usd, 2) for one in report.findings[8:]]
+    assert printed == expected
+
+
+def test_every_label_is_readable_and_none_is_markup() -> None:
+    report = make_hostile_report()
+    text = _flat(_read(report.to_json())[1])
+    for label in HOSTILE_LABELS:
+        # Drawn from the left; a reader of the file may turn right-to-left words back.
+        shown = {_flat(printable(label))[:40], _flat(label)[:40]}
+        assert any(one in text for one in shown), label
+    assert "\u202e" not in text
+
+
+def test_what_the_font_lacks_is_a_square_and_scripts_that_it_has_are_kept() -> None:
+    assert printable("Ünïcödé Ωμέγα Привет") == "Ünïcödé Ωμέγα Привет"
+    assert printable("漢字 \U0001f1e8") == "□□ □"
+    assert printable("a\u202eb") == "a\\u202eb"
+    assert printable("x שלום y") == "x םולש y"
+
+
+def test_it_has_a_title_an_outline_page_numbers_and_embedded_fonts() -> None:
+    reader, text = _read(get_sample_report())
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Language-model cost report"
+    names = [str(one["/Title"]) for one in reader.outline if isinstance(one, dict)]
+    assert names[:3] == ["Summary", "Where the money goes", "Findings"]
+    pages = len(reader.pages)
+    assert all(f"Page {page} of {pages}" in text for page in range(1, pages + 1))
+    for page in reader.pages:
+        for font in page["/Resources"]["/Font"].values():  # type: ignore[index]
+            descriptor = font.get_object().get("/FontDescriptor")
+            assert descriptor is None or "/FontFile2" in descriptor.get_object()
+            assert descriptor is not None or font.get_object()["/BaseFont"] == "/Helvetica"
+
+
+def test_the_same_document_gives_the_same_bytes() -> None:
+    document = get_sample_report()
+    assert print_pdf(document) == print_pdf(document)
+
+
+def test_a_document_of_an_earlier_version_is_printed_too() -> None:
+    report = make_scaled_report(findings=3)
+    old = {name: getattr(report, name) for name in report.__struct_fields__[:9]}
+    _, text = _read(Report(**old).to_json())
+    assert usd(report.audit.projected_spend_usd) in text
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> BlobStore:
+    return FileBlobs(tmp_path)
+
+
+def _audit(start: int) -> Audit:
+    return Audit(id="a" * 32, frame_key=f"frames/{'a' * 32}-{start}.parquet")
+
+
+def test_it_is_printed_once_and_kept_until_a_rerun(blobs: BlobStore) -> None:
+    document = make_scaled_report(findings=1).to_json()
+    first = get_pdf(blobs, _audit(1), document)
+    assert blobs.get(f"pdf/{'a' * 32}-1.pdf") == first
+    blobs.put(pdf_key(_audit(1).frame_key or ""), b"what is kept")
+    assert get_pdf(blobs, _audit(1), document) == b"what is kept"
+    assert get_pdf(blobs, _audit(2), document) == first
+
+
+def test_a_reader_gets_it_even_where_it_cannot_be_kept(
+    blobs: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_key: str, _content: bytes) -> None:
+        raise OSError
+
+    monkeypatch.setattr(blobs, "put", refuse)
+    assert get_pdf(blobs, _audit(1), make_scaled_report().to_json()).startswith(b"%PDF")
