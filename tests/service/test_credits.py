@@ -154,7 +154,7 @@ def test_a_claim_that_is_rolled_back_starves_nobody(
     for _ in range(20):
         waiter = _after_another(own_sessions, _add_account(own_sessions, 1), commits=False)
         losses += waiter.exception() is not None
-    note("a rolled-back claim leaves its credit to the one that waits", 20, losses)
+    note("4 a rolled-back claim leaves its credit to the one that waits", 20, losses)
 
 
 def test_a_claim_that_is_committed_leaves_the_next_credit_or_none(own_sessions: Sessions) -> None:

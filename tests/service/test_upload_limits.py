@@ -96,7 +96,7 @@ def test_of_thirty_uploads_in_a_minute_exactly_ten_pass(
         statuses = Counter(pool.map(lambda _: _send(limited, person), range(30)))
     assert free_credits(limited.sessions, person) == 20
     losses = abs(statuses[201] - 10) + abs(statuses[429] - 20)
-    note("of 30 uploads a minute exactly 10 pass", 30, losses)
+    note("20 of 30 uploads a minute exactly 10 pass", 30, losses)
 
 
 @always_in_full
@@ -107,7 +107,7 @@ def test_strangers_are_limited_by_address_and_forging_one_does_not_help(
     forgeries = [{"X-Forwarded-For": _address(), "X-Real-IP": _address()} for _ in range(50)]
     statuses = Counter(_send(limited, STRANGER, source, **forged) for forged in forgeries)
     losses = abs(statuses[401] - 10) + abs(statuses[429] - 40)
-    note("a forged X-Forwarded-For buys no more uploads", 50, losses)
+    note("20 a forged X-Forwarded-For buys no more uploads", 50, losses)
 
 
 def test_each_person_has_a_limit_of_their_own_even_at_one_address(
@@ -139,7 +139,7 @@ def test_the_limit_holds_without_redis_and_nothing_breaks(
     person = add_person(sessions, 30)
     statuses = [_upload(without_redis, person, _address()).status_code for _ in range(30)]
     assert statuses == [201] * 10 + [429] * 20
-    note("without Redis uploads are limited all the same", 30, statuses.count(500))
+    note("21 without Redis uploads are limited all the same", 30, statuses.count(500))
 
 
 def test_reading_the_status_has_a_limit(
