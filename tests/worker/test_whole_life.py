@@ -65,7 +65,7 @@ def _told_to_pay(system: System, person: Person) -> str:
     links = {link["provider"]: link["url"] for link in refused.json()["error"]["payment_links"]}
     assert set(links) == {"stripe", "paddle"}
     [reference] = parse_qs(urlsplit(links["stripe"]).query)["client_reference_id"]
-    return reference
+    return str(reference)
 
 
 def _pay(system: System, account_id: str) -> None:
