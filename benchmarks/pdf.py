@@ -1,0 +1,92 @@
+"""How long a report takes to print, how large it gets, and what it costs a web process.
+
+Bars: at most 1.5 s, 20 pages and 1 MB for 400 findings; the page at most 150 KB and 25 ms.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+from pypdf import PdfReader
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from detectors.contract import Report
+from service.app import create_app
+from service.config import Config
+from service.reports.html import Surroundings, print_report
+from tests.service.scaled_reports import make_scaled_report
+
+SHAPES: dict[str, Report] = {
+    "1 finding": make_scaled_report(findings=1),
+    "40 findings": make_scaled_report(findings=40),
+    "400 findings": make_scaled_report(findings=400),
+    "400 findings, 400 days, 200 models": make_scaled_report(
+        findings=400, days=400, records=10_000_000, models=200
+    ),
+    "4,000 findings": make_scaled_report(findings=4_000),
+}
+ROUNDS = 5
+_WEB = """
+import sys, psutil
+import service.app
+process, document = psutil.Process(), sys.stdin.buffer.read()
+before = process.memory_info().rss
+from service.reports.pdf import print_pdf
+print_pdf(document)
+print(before // 2**20, "and", process.memory_info().rss // 2**20)
+"""
+
+
+def main() -> None:
+    app = create_app(
+        Config(
+            secret_key="a secret key for benchmarks, 32 long",
+            database_url="postgresql://nobody@/none?host=/nowhere",
+            redis_url="unix:///nowhere/valkey.sock",
+            storage_url="file:///proc/nowhere",
+        )
+    )
+    with app.test_request_context():
+        pages = {name: _measure_page(report.to_json()) for name, report in SHAPES.items()}
+    print(f"{'report':36}{'page ms':>9}{'KB':>6}{'PDF ms':>9}{'KB':>6}{'pages':>7}")
+    for name, report in SHAPES.items():
+        page_ms, page_kb = pages[name]
+        pdf_ms, pdf_kb, count = _measure_pdf(report.to_json())
+        print(f"{name:36}{page_ms:>9.1f}{page_kb:>6.0f}{pdf_ms:>9.0f}{pdf_kb:>6.0f}{count:>7}")
+    document = SHAPES["400 findings, 400 days, 200 models"].to_json()
+    # In a process that has loaded what the web loads, and nothing of this benchmark.
+    sizes = subprocess.run(
+        [sys.executable, "-c", _WEB], input=document, capture_output=True, check=True, cwd=ROOT
+    )
+    print(f"resident memory of the web: {sizes.stdout.decode().strip()} MB (before, after a PDF)")
+
+
+def _measure_page(document: bytes) -> tuple[float, float]:
+    around = Surroundings(link_days=30, retention_days=7)
+    page, milliseconds = _median(lambda: print_report(document, around).encode())
+    return milliseconds, len(page) / 1000
+
+
+def _measure_pdf(document: bytes) -> tuple[float, float, int]:
+    from service.reports.pdf import print_pdf
+
+    content, milliseconds = _median(lambda: print_pdf(document))
+    return milliseconds, len(content) / 1000, len(PdfReader(BytesIO(content)).pages)
+
+
+def _median(act: Callable[[], bytes]) -> tuple[bytes, float]:
+    times = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        result = act()
+        times.append((time.perf_counter() - started) * 1000)
+    return result, sorted(times)[ROUNDS // 2]
+
+
+if __name__ == "__main__":
+    main()
