@@ -36,6 +36,10 @@ class Kind(StrEnum):
     READ_TOKEN = "rt_"  # noqa: S105 - the prefix is public
     MAGIC_LINK = "ml_"
     WEB_SESSION = "ws_"
+    CLIENT_ID = "oac_"  # no secret, but checkable like one
+    CLIENT_SECRET = "oas_"  # noqa: S105 - the prefix is public
+    AUTHORIZATION_CODE = "oaq_"
+    ACCESS_TOKEN = "at_"  # noqa: S105 - the prefix is public
 
 
 def mint(kind: Kind) -> str:

@@ -8,6 +8,7 @@ from service.models.billing import Credit, Customer, Payment, PaymentEvent
 from service.models.credentials import IngestKey, ReadToken
 from service.models.early_access import EarlyAccess
 from service.models.mails import Mail
+from service.models.oauth import OAuthApplication, OAuthCode, OAuthToken
 from service.models.sign_in import MagicLink, WebSession
 
 __all__ = [
@@ -23,6 +24,9 @@ __all__ = [
     "IngestKey",
     "MagicLink",
     "Mail",
+    "OAuthApplication",
+    "OAuthCode",
+    "OAuthToken",
     "Payment",
     "PaymentEvent",
     "ReadToken",

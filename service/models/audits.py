@@ -38,6 +38,7 @@ class Audit(Base):
         CheckConstraint(f"status IN {STATUSES}", name="status"),
         CheckConstraint(f"source IN {SOURCES}", name="source"),
         Index("ix_audits_account_created", "account_id", "created_at", "id"),
+        Index("ix_audits_account_status", "account_id", "status", "created_at", "id"),
         # What the sweeper and the queue position look at: never more than the unfinished few.
         Index(
             "ix_audits_unfinished",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Self
 from sqlalchemy import ForeignKey, delete, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
-from sqlalchemy.types import LargeBinary, Text
+from sqlalchemy.types import BigInteger, LargeBinary, Text
 
 from service import tokens
 from service.models.accounts import KEY_LIMITS, Account, has_active_subscription
@@ -30,6 +30,8 @@ class IngestKey(Base):
     label: Mapped[str] = mapped_column(default="")
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     last_used_at: Mapped[datetime | None]
+    uses: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    expires_at: Mapped[datetime | None]
 
     account: Mapped[Account] = relationship(lazy="joined")
 
@@ -57,6 +59,8 @@ class ReadToken(Base):
     label: Mapped[str] = mapped_column(default="")
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     last_used_at: Mapped[datetime | None]
+    uses: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    expires_at: Mapped[datetime | None]
 
     account: Mapped[Account] = relationship(lazy="joined")
 

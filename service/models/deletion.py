@@ -15,6 +15,7 @@ from service.models.billing import Customer, Payment, lock_ledger
 from service.models.credentials import IngestKey, ReadToken
 from service.models.early_access import EarlyAccess
 from service.models.mails import Mail
+from service.models.oauth import OAuthApplication, OAuthCode
 from service.models.sign_in import MagicLink, WebSession
 
 _PAGE: Final = 500
@@ -27,7 +28,7 @@ def close_account(session: Session, account_id: str, email: str, kept_session_id
     """
     lock_ledger(session)
     _close_payments(session, account_id, email)
-    for table in (IngestKey, ReadToken, Subscription):
+    for table in (IngestKey, ReadToken, OAuthApplication, OAuthCode, Subscription):
         session.execute(delete(table).where(table.account_id == account_id))
     others = (WebSession.account_id == account_id, WebSession.id != kept_session_id)
     session.execute(delete(WebSession).where(*others))
