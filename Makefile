@@ -48,6 +48,7 @@ bench: $(DEV) ## Measure against the bars
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/pdf.py
 	$(BIN)/python benchmarks/upload.py
+	$(BIN)/python benchmarks/pages.py
 
 stress: $(DEV) ## Break things at full count, minutes long; prints promise, tries, losses
 	$(BIN)/python -m pytest -m stress -s

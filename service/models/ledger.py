@@ -78,7 +78,7 @@ class TopFinding(NamedTuple):
 def page_of_runs(session: Session, account_id: str, wanted: Wanted) -> Runs:
     """The page beside the run that is named; the newest where none is, or none of the account's."""
     place = _find_place(session, account_id, wanted.before or wanted.after)
-    is_backward = bool(place and wanted.after and not wanted.before)
+    is_backward = place is not None and not wanted.before
     query = _runs(account_id, wanted)
     spot = tuple_(Audit.created_at, Audit.id)
     if place is not None:

@@ -1,0 +1,201 @@
+"""The bar of the pages: the server's time for each, with 10,000 audits in the account.
+
+    python benchmarks/pages.py [--requests N] [--audits N]
+
+The service runs on this machine as `tallystick up` runs it, its workers stopped; so does the
+client, which takes its share of the processor, and its time counts as the server's. The pages are
+those of the application's own URL map, each as a signed-in browser and an administrator get it, so
+that a new one cannot be forgotten; what answers with something else than a page is left out. The
+report has 400 findings. All audits lie within the days that the dashboard draws.
+"""
+
+import argparse
+import http.client
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from flask import Flask
+from flask.sessions import SecureCookieSessionInterface
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
+
+from detectors.contract import Report
+from service.app import create_app
+from service.commands.account import create_account
+from service.models import ReportRow, WebSession
+from service.models.ledger import PAGE_SIZE
+from service.reports.sample import get_sample_report
+from service.sessions import COOKIE_NAME, SECRET_FIELD
+from service.stack import Stack
+from service.tokens import sign_report
+
+ADMIN_TOKEN: Final = "a token of the benchmark, which nobody else reaches".replace(" ", "-")
+SETTINGS: Final = {
+    "PATH": os.environ["PATH"],
+    "ADMIN_TOKEN": ADMIN_TOKEN,
+    "READ_LIMIT_PER_MINUTE": "1000000",
+    "LOG_LEVEL": "WARNING",
+}
+FINDINGS: Final = 400
+WARM_UP: Final = 5
+BAR_MS: Final = 25.0
+REPORTED: Final = "audit00000"  # the audit whose report is looked at: the newest
+# Not looked at by people, or changed by being looked at.
+LEFT_OUT: Final = ("/api/", "/static/", "/auth/", "/healthz", "/readyz")
+
+_AUDITS: Final = text(
+    """
+    INSERT INTO audits (id, account_id, source, status, created_at, blob_key, starts, records,
+      valid_pct, observed_days, total_spend_usd, projected_spend_usd, projected_savings_usd,
+      savings_pct, equiv_spend, findings_count, finished_at, error)
+    SELECT 'audit' || lpad(n::text, 5, '0'), :account,
+      CASE WHEN n % 3 = 1 THEN 'upload' ELSE 'ingest' END,
+      CASE WHEN n % 100 = 7 THEN 'failed' WHEN n = 3 THEN 'processing' ELSE 'done' END,
+      now() - n * interval '12 minutes', 'raw/audit' || n, 1, 5000, 99.5, 14, 100 + n % 900,
+      300 + n % 900, 70 + n % 100, 23.5, false, :findings, now(),
+      CASE WHEN n % 100 = 7 THEN 'under half of the rows could be read' END
+    FROM generate_series(0, :audits - 1) AS n
+    """
+)
+_FINDINGS: Final = text(
+    """
+    INSERT INTO findings (audit_id, rank, id, detector, kind, route, provider, model, calls,
+      severity, confidence, monthly_cost_impact_usd, observed_cost_impact_usd, fix)
+    SELECT audits.id, rank, 'd1-' || lpad(rank::text, 3, '0'), 'd1_model_overkill', '',
+      'route-' || (rank * 7 + length(audits.id)) % 40, 'openai', 'gpt-4o', 1200, 'high',
+      'ESTIMATED', 1000 - rank, 400 - rank, 'Try gpt-4o-mini on this route.'
+    FROM audits, generate_series(1, :findings) AS rank
+    WHERE status = 'done' AND account_id = :account
+    """
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    path: str
+    milliseconds: float
+    kilobytes: float
+
+
+class Browser:
+    """One connection that is kept open, signed in, with the administrator's token."""
+
+    def __init__(self, port: int, cookie: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._headers = {"Cookie": f"{COOKIE_NAME}={cookie}", "Accept": "text/html"}
+
+    def get(self, path: str) -> tuple[int, str, bytes]:
+        token = {"X-Admin-Token": ADMIN_TOKEN} if path.startswith("/admin") else {}
+        self._connection.request("GET", path, headers={**self._headers, **token})
+        response = self._connection.getresponse()
+        return response.status, response.headers.get_content_type(), response.read()
+
+
+def fill_account(session: Session, audits: int) -> str:
+    """An account with so many audits and a report; returns the secret of a session of it."""
+    account = create_account(session, "benchmark@example.com", "team")
+    session.flush()
+    session.execute(_AUDITS, {"account": account.id, "audits": audits, "findings": FINDINGS})
+    session.execute(_FINDINGS, {"account": account.id, "findings": 10})
+    session.add(ReportRow(audit_id=REPORTED, document=make_report()))
+    row, secret = WebSession.minted(account.id, days=1)
+    session.add(row)
+    session.commit()
+    return secret
+
+
+def make_report() -> bytes:
+    """The sample's report, with as many findings as a large customer's."""
+    report = Report.from_json(get_sample_report())
+    kept = len(report.findings)
+    copies = (
+        msgspec.structs.replace(report.findings[place % kept], id=f"d1-{place:03d}")
+        for place in range(FINDINGS)
+    )
+    return msgspec.structs.replace(report, findings=tuple(copies)).to_json()
+
+
+def list_pages(app: Flask, secret_key: str) -> Iterator[str]:
+    """The addresses of the URL map, and those that ask the dashboard for more."""
+    known = {"audit_id": REPORTED, "token": sign_report(secret_key, REPORTED)}
+    with app.test_request_context(base_url="http://localhost"):
+        for rule in sorted(app.url_map.iter_rules(), key=lambda one: one.rule):
+            if "GET" in (rule.methods or ()) and not rule.rule.startswith(LEFT_OUT):
+                values = {name: known[name] for name in rule.arguments}
+                yield str(app.url_for(rule.endpoint, **values))
+    for query in ("status=failed", "status=queued", "source=upload", "before=audit05000"):
+        yield f"/dashboard?{query}"
+    yield "/dashboard?status=processing&source=upload"
+    yield f"/dashboard?after=audit{PAGE_SIZE * 4:05d}"
+    yield f"/audits/{REPORTED}?finding=d1-001"
+
+
+def measure(browser: Browser, path: str, requests: int) -> Measured | None:
+    """The median; nothing for what is no page."""
+    status, kind, _ = browser.get(path)
+    if kind != "text/html":
+        return None
+    if status != http.client.OK:
+        raise SystemExit(f"{path.partition(chr(63))[0][:40]} was answered with {status}")
+    durations, body = [], b""
+    for _ in range(requests + WARM_UP):
+        began = time.perf_counter()
+        _, _, body = browser.get(path)
+        durations.append((time.perf_counter() - began) * 1_000)
+    return Measured(path, statistics.median(durations[WARM_UP:]), len(body) / 1_000)
+
+
+def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
+    for number in range(1, stack.config.worker_processes + 1):
+        stack.supervisor.stop(f"worker-{number}")
+    engine = create_engine(stack.config.database_url)
+    with Session(engine) as session:
+        secret = fill_account(session, audits)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE"))
+    engine.dispose()
+    app = create_app(stack.config)
+    serializer = SecureCookieSessionInterface().get_signing_serializer(app)
+    assert serializer is not None, "the application has a secret key"
+    browser = Browser(stack.port, str(serializer.dumps({SECRET_FIELD: secret})))
+    pages = list_pages(app, stack.config.secret_key)
+    return [one for path in pages if (one := measure(browser, path, requests))]
+
+
+def print_table(results: list[Measured]) -> None:
+    table = Table(title="Pages, with 10,000 audits in the account")
+    for heading in ("page", "p50", "size", f"<= {BAR_MS:.0f} ms"):
+        table.add_column(heading)
+    for one in results:
+        shown = "/r/<token>" if one.path.startswith("/r/") else one.path
+        met = "yes" if one.milliseconds <= BAR_MS else "no"
+        table.add_row(shown, f"{one.milliseconds:.1f} ms", f"{one.kilobytes:.0f} kB", met)
+    Console(width=120).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--requests", type=int, default=40, help="requests of each page")
+    parser.add_argument("--audits", type=int, default=10_000, help="audits in the account")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-pages-"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
+    try:
+        with Stack(folder / "var", None, SETTINGS) as stack:
+            print_table(measure_all(stack, arguments.requests, arguments.audits))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
