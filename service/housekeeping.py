@@ -1,4 +1,4 @@
-"""Clearing away what is over, in rounds, for the one sweeper that leads.
+"""Clearing away what is over, and the daily digests, in rounds, for the one sweeper that leads.
 
 A round is a few batches at each of the sweeper's turns, so that it has time for audits in between.
 """
@@ -14,6 +14,8 @@ from sqlalchemy import Connection
 from service.blobs import BlobStore
 from service.config import Config
 from service.logs import get_logger
+from service.models.base import utc_now
+from service.models.report_mails import post_digests
 from service.models.retention import (
     BATCH,
     delete_ended_sessions,
@@ -76,6 +78,7 @@ class Housekeeping:
                 lambda connection: delete_old_mails(connection, config.mail_retention_days)
             ),
             "unfinished_blobs": self._delete_unfinished,
+            "report_digests": _committed(_post_digests),
         }
 
     def _purge_raws(self, connection: Connection) -> int:
@@ -93,6 +96,11 @@ class Housekeeping:
     def _delete_unfinished(self, _connection: Connection) -> int:
         # All at once, and never a whole batch of them: that would be another round.
         return min(self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1)
+
+
+def _post_digests(connection: Connection) -> int:
+    midnight = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    return post_digests(connection, midnight, BATCH)
 
 
 def _committed(delete: Chore) -> Chore:

@@ -230,13 +230,19 @@ _SAMPLES: Final[Mapping[str, Any]] = {
 def _bounds(schema: Document) -> Iterator[str]:
     if "enum" in schema:
         yield "one of " + ", ".join(str(one) for one in schema["enum"])
-    for name, words in (
-        ("minimum", "at least {:,}"),
-        ("maximum", "at most {:,}"),
-        ("minLength", "from {:,} characters"),
-        ("maxLength", "to {:,} characters"),
-        ("minItems", "from {:,} elements"),
-        ("maxItems", "to {:,} elements"),
+    for low, high, unit in (
+        ("minimum", "maximum", ""),
+        ("minLength", "maxLength", " characters"),
+        ("minItems", "maxItems", " elements"),
     ):
-        if name in schema:
-            yield words.format(schema[name])
+        least, most = schema.get(low), schema.get(high)
+        if least is not None and most is not None:
+            yield f"{_written(least)} to {_written(most)}{unit}"
+        elif most is not None:
+            yield f"at most {_written(most)}{unit}"
+        elif least is not None:
+            yield f"at least {_written(least)}{unit}"
+
+
+def _written(number: float) -> str:
+    return f"{int(number):,}" if number == int(number) else f"{number:,}"

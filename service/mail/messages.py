@@ -13,9 +13,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from service import tokens
 from service.config import Config
+from service.mail.digest import write_digest
 from service.mail.report_ready import write_report_ready
 from service.models.mails import Dispatch
-from service.models.report_mails import REPORT_READY
+from service.models.report_mails import REPORT_DIGEST, REPORT_READY
 
 SIGN_IN: Final = "sign_in"
 _TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"
@@ -78,6 +79,7 @@ def _sign_in(config: Config, parameters: Mapping[str, Any]) -> Words:
 KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
     SIGN_IN: _sign_in,
     REPORT_READY: write_report_ready,
+    REPORT_DIGEST: write_digest,
 }
 
 

@@ -40,15 +40,21 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
     """Whom to mail that this audit's report is ready, if the account wants a mail for it."""
     wanted = or_(Audit.source == UPLOAD, Account.report_mails == EACH)
     row = connection.execute(
-        select(Account.id, Account.email)
+        select(Account.id, Account.email, Audit.source)
         .join(Audit, Audit.account_id == Account.id)
         .where(Audit.id == audit_id, wanted)
     ).one_or_none()
     if row is None:
         return None
+    # There is no choice about uploads, so none is offered in their mails.
+    gets_many = row.source == INGEST and _count_recent(connection, row.id) >= MANY_A_DAY
+    return ReportReader(row.id, row.email, gets_many)
+
+
+def _count_recent(connection: Connection, account_id: str) -> int:
     recent = (Mail.kind == REPORT_READY, Mail.created_at > func.now() - timedelta(days=1))
-    count = select(func.count()).where(Mail.account_id == row.id, *recent)
-    return ReportReader(row.id, row.email, (connection.scalar(count) or 0) >= MANY_A_DAY)
+    query = select(func.count()).where(Mail.account_id == account_id, *recent)
+    return connection.scalar(query) or 0
 
 
 def post_digests(connection: Connection, midnight: datetime, limit: int) -> int:
@@ -91,7 +97,10 @@ def _post(connection: Connection, account: Any, midnight: datetime) -> int:
         "account_id": account.id,
         "kind": REPORT_DIGEST,
         "recipient": account.email,
-        "parameters": _summarise(connection, news, midnight),
+        "parameters": {
+            "since": f"{account.since:%Y-%m-%d}",
+            **_summarise(connection, news, midnight),
+        },
         "dedupe_key": f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
     }
     once = insert(Mail).values(mail).on_conflict_do_nothing(index_elements=["dedupe_key"])

@@ -18,7 +18,7 @@ from service.payments.links import payment_links
 PROVIDER_NAMES: Final[Mapping[str, str]] = {
     "stripe": "Stripe",
     "paddle": "Paddle",
-    "comp": "a gift",
+    "comp": "Gift",
 }
 _SHOWN_PAYMENTS: Final = 100
 _WARES: Final = ("credit", "pro", "team")

@@ -1,8 +1,10 @@
 """/docs: the API's reference, printed from the document at /openapi.json."""
 
+import re
 from typing import Final
 
 from flask import Blueprint, current_app, render_template
+from markupsafe import Markup, escape
 
 from service.extensions import api, current_config
 from service.models.base import utc_now
@@ -12,7 +14,15 @@ from service.reference import Chapter, Reference
 _FIRST: Final = ("ingest", "uploads", "audits")
 _KEPT: Final = "api_reference"
 
+_CODE: Final = re.compile(r"`([^`]+)`")
+
 blueprint = Blueprint("docs", __name__)
+
+
+@blueprint.app_template_filter()
+def with_code(text: str) -> Markup:
+    """The document's own words, with what stands between backticks set as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just now
 
 
 @blueprint.get("/docs")
