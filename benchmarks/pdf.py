@@ -12,8 +12,7 @@ from pathlib import Path
 
 from pypdf import PdfReader
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from detectors.contract import Report
 from service.app import create_app
@@ -31,6 +30,7 @@ SHAPES: dict[str, Report] = {
     "4,000 findings": make_scaled_report(findings=4_000),
 }
 ROUNDS = 5
+ROOT = Path(__file__).parents[1]
 _WEB = """
 import sys, psutil
 import service.app

@@ -1,0 +1,177 @@
+"""Charts of report documents: what they show, how large they get, and what labels cannot do."""
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from xml.etree import ElementTree
+
+import pytest
+from msgspec.structs import replace
+
+import detectors
+from detectors import charts
+from detectors.charts import Chart
+from detectors.charts.chart import WIDTH
+from detectors.contract import Others, Report, SavingsByDetector, SpendByDay, SpendByModel
+from tests.detectors.reports import make_report
+from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, make_scaled_report
+
+CHARTS: tuple[Callable[[Report], Chart], ...] = (
+    charts.savings_waterfall,
+    charts.spend_by_day,
+    charts.spend_by_model,
+    charts.spend_by_route,
+)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def _texts(chart: Chart) -> list[str]:
+    return [one.text or "" for one in ElementTree.fromstring(chart.svg).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("draw", CHARTS)
+@pytest.mark.parametrize(
+    "report",
+    [
+        detectors.audit([]),
+        make_scaled_report(findings=0, days=1, records=1, models=1),
+        make_scaled_report(findings=400, days=400, records=10_000_000, models=200),
+        make_hostile_report(),
+    ],
+    ids=["nothing", "one call", "ten million calls", "hostile labels"],
+)
+def test_a_chart_is_one_bounded_drawing_with_a_title_and_a_summary(
+    draw: Callable[[Report], Chart], report: Report
+) -> None:
+    chart = draw(report)
+    drawing = ElementTree.fromstring(chart.svg)
+    assert len(chart.svg) < 20_000
+    assert len(chart.rows) <= 64
+    assert (drawing.findtext(f"{SVG}title"), drawing.findtext(f"{SVG}desc")) == (
+        chart.title,
+        chart.summary,
+    )
+    assert {one.tag.removeprefix(SVG) for one in drawing} <= {"title", "desc", "text", "path"}
+    assert not [one for one in drawing.iter() if "style" in one.attrib]
+    assert all(len(row) == len(chart.columns) for row in chart.rows)
+
+
+@pytest.mark.parametrize("draw", CHARTS)
+def test_the_same_document_gives_the_same_drawing(draw: Callable[[Report], Chart]) -> None:
+    report = make_scaled_report()
+    assert draw(report) == draw(Report.from_json(report.to_json()))
+
+
+def test_the_waterfall_goes_from_todays_spend_to_what_is_left() -> None:
+    report = replace(
+        make_report(),
+        savings_by_detector=(
+            SavingsByDetector(
+                detector="d1_model_overkill", alone_usd=Decimal(3000), composed_usd=Decimal(3000)
+            ),
+            SavingsByDetector(
+                detector="d4_duplicate_calls", alone_usd=Decimal(200), composed_usd=Decimal(140)
+            ),
+            SavingsByDetector(
+                detector="d6_chatty_loop", alone_usd=Decimal(0), composed_usd=Decimal(0)
+            ),
+        ),
+    )
+    chart = charts.savings_waterfall(report)
+    assert chart.rows == (
+        ("Spend now", "", "$10,000.00", "100\u00a0%"),
+        ("Short answers from a flagship model", "−$3,000.00", "−$3,000.00", "30\u00a0%"),
+        ("The same call again, within seconds", "−$200.00", "−$140.00", "1.4\u00a0%"),
+        ("Left", "", "$6,860.00", "68.6\u00a0%"),
+    )
+
+
+def test_a_fix_that_makes_things_dearer_is_a_step_up() -> None:
+    savings = SavingsByDetector(
+        detector="d2_missed_caching", alone_usd=Decimal(-5), composed_usd=Decimal(-5)
+    )
+    chart = charts.savings_waterfall(replace(make_report(), savings_by_detector=(savings,)))
+    assert chart.rows[1][1:3] == ("$5.00", "$5.00")
+
+
+def test_the_table_of_days_holds_every_models_part() -> None:
+    chart = charts.spend_by_day(make_scaled_report(days=14, models=8))
+    assert chart.title == "Spend by day"
+    assert chart.columns[-1] == "Other models"
+    assert len(chart.columns) == 8
+    assert len(chart.rows) == 14
+
+
+def test_a_model_is_named_with_its_provider_where_another_sells_it_too() -> None:
+    report = make_scaled_report(models=1)
+    name = report.spend_by_model[0].model
+    other = SpendByModel(provider="azure", model=name, calls=1, spend_usd=Decimal(1))
+    daily = replace(report.spend_by_day_and_model[0], provider="azure", spend_usd=Decimal(1))
+    chart = charts.spend_by_day(
+        replace(
+            report,
+            spend_by_model=(*report.spend_by_model, other),
+            spend_by_day_and_model=(*report.spend_by_day_and_model, daily),
+        )
+    )
+    assert set(chart.columns[2:]) == {f"{name} (openai)", f"{name} (azure)"}
+
+
+@pytest.mark.parametrize(
+    ("days", "title"),
+    [
+        (62, "Spend by day"),
+        (63, "Spend by week"),
+        (434, "Spend by week"),
+        (435, "Spend by 14 days"),
+    ],
+)
+def test_a_long_log_has_a_bar_for_several_days(days: int, title: str) -> None:
+    chart = charts.spend_by_day(make_scaled_report(days=days))
+    assert chart.title == title
+    assert len(chart.rows) <= 62
+
+
+def test_days_without_calls_are_gaps_and_in_no_table() -> None:
+    days = (
+        SpendByDay(day="2026-02-01", calls=1, spend_usd=Decimal(1)),
+        SpendByDay(day="2026-02-05", calls=1, spend_usd=Decimal(3)),
+    )
+    chart = charts.spend_by_day(replace(make_report(), spend_by_day=days))
+    assert [row[:2] for row in chart.rows] == [("2026-02-01", "$1.00"), ("2026-02-05", "$3.00")]
+    assert chart.columns[2:] == ("All models",)
+    assert chart.summary == "$4.00 in 5 days; most, $3.00, on 2026-02-05."
+
+
+def test_what_is_not_drawn_is_summed_up() -> None:
+    report = replace(
+        make_scaled_report(models=12),
+        other_models=Others(count=3, calls=5, spend_usd=Decimal(7)),
+    )
+    chart = charts.spend_by_model(report)
+    rest = sum((one.spend_usd for one in report.spend_by_model[10:]), Decimal(7))
+    assert _texts(chart)[-2] == "5 other models"
+    assert f"${rest:,.2f}" in _texts(chart)[-1]
+    assert chart.rows[-1][0] == "3 other models"
+
+
+def test_calls_without_tag_and_endpoint_have_a_name() -> None:
+    report = make_scaled_report(models=1)
+    unnamed = replace(report.spend_by_route[0], route="")
+    chart = charts.spend_by_route(replace(report, spend_by_route=(unnamed,)))
+    assert chart.rows[0][0] == "no tag or endpoint"
+
+
+@pytest.mark.parametrize("label", HOSTILE_LABELS)
+def test_a_label_is_text_and_leaves_room_for_its_number(label: str) -> None:
+    report = make_scaled_report(models=1, labels=(label,))
+    shown, value = _texts(charts.spend_by_route(report))
+    assert "\u202e" not in shown
+    assert len(shown) * 7.8 + len(value) * 8 < WIDTH + 8 * 8
+    assert not shown.endswith("…") or len(shown) > 10
+
+
+def test_spend_and_savings_of_audits_are_stacked_by_day() -> None:
+    days = {date(2026, 2, 1): (Decimal(10), Decimal(4)), date(2026, 2, 3): (Decimal(5), Decimal(0))}
+    chart = charts.spend_and_savings(days)
+    assert chart.rows == (("2026-02-01", "$10.00", "$4.00"), ("2026-02-03", "$5.00", "$0.00"))

@@ -1,0 +1,55 @@
+"""How numbers and labels are written for people."""
+
+from decimal import Decimal
+
+import pytest
+
+from detectors.figures import counted, percent, short_number, short_usd, usd, whole_usd
+from detectors.labels import inert, is_right_to_left, shortened
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (999.6, "1K"),
+        (1_200_000, "1.2M"),
+        (999_600, "1M"),
+        (12_345_678_901, "12.3B"),
+        (2e12, "2T"),
+        (3e15, "3Q"),
+    ],
+)
+def test_a_large_number_is_short(value: float, written: str) -> None:
+    assert short_number(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0, "$0"), (0.004, "$0.004"), (0.2, "$0.20"), (5, "$5.00"), (250, "$250"), (40_000, "$40K")],
+)
+def test_dollars_at_an_axis_are_short(value: float, written: str) -> None:
+    assert short_usd(value) == written
+
+
+def test_dollars_below_nothing_keep_their_sign() -> None:
+    assert usd(Decimal("-1234.5")) == "−$1,234.50"
+    assert whole_usd(Decimal("-1234.5")) == "−$1,234.50"
+
+
+def test_a_share_does_not_part_from_its_sign() -> None:
+    assert percent(3.4) == "3.4\N{NO-BREAK SPACE}%"
+
+
+def test_nouns_follow_their_numbers() -> None:
+    assert (counted(1, "call"), counted(1_200, "call")) == ("1 call", "1,200 calls")
+    assert counted(2, "row was", "rows were") == "2 rows were"
+
+
+def test_labels_cannot_act_on_what_is_around_them() -> None:
+    assert inert("a\u202eb\x07") == "a\\u202eb\\x07"
+    assert shortened("a" * 9, 5) == "aaaa…"
+    assert shortened("short", 5) == "short"
+    assert is_right_to_left("שלום")
+    assert not is_right_to_left("hello")
