@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from flask import Flask
@@ -131,7 +131,7 @@ def list_pages(app: Flask, secret_key: str) -> Iterator[str]:
     with app.test_request_context(base_url="http://localhost"):
         for rule in sorted(app.url_map.iter_rules(), key=lambda one: one.rule):
             if "GET" in (rule.methods or ()) and not rule.rule.startswith(LEFT_OUT):
-                values = {name: known[name] for name in rule.arguments}
+                values: dict[str, Any] = {name: known[name] for name in rule.arguments}
                 yield str(app.url_for(rule.endpoint, **values))
     for query in ("status=failed", "status=queued", "source=upload", "before=audit05000"):
         yield f"/dashboard?{query}"
