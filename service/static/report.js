@@ -5,14 +5,15 @@ const filters = document.querySelector("form.filters");
 
 function applyFilters() {
   const wanted = new FormData(filters);
-  const route = wanted.get("route").trim().toLowerCase();
+  const label = wanted.get("route").trim().toLowerCase();
+  const findings = document.querySelectorAll(".finding, .list tbody tr");
   let shown = 0;
-  const findings = document.querySelectorAll("[data-detector]");
   for (const finding of findings) {
+    // An id begins with its detector: d1-001.
     const fits =
-      (!wanted.get("detector") || finding.dataset.detector === wanted.get("detector")) &&
-      (!wanted.get("severity") || finding.dataset.severity === wanted.get("severity")) &&
-      (!route || finding.querySelector(".route").textContent.toLowerCase().includes(route));
+      finding.id.startsWith(wanted.get("detector")) &&
+      (finding.querySelector(".severity").textContent.toLowerCase()).startsWith(wanted.get("severity")) &&
+      Array.from(finding.querySelectorAll("bdi")).some((one) => one.textContent.toLowerCase().includes(label));
     finding.hidden = !fits;
     shown += fits ? 1 : 0;
   }

@@ -43,7 +43,7 @@ BODY: Final = _style("body", 9.5)
 QUIET: Final = _style("quiet", 8, textColor=FAINT)
 LEAD: Final = _style("lead", 11.5, spaceAfter=12)
 TITLE: Final = _style("title", 21, fontName=BOLD, leading=26, spaceBefore=18, spaceAfter=12)
-HEADING: Final = _style("heading", 14, fontName=BOLD, spaceBefore=14, spaceAfter=8, keepWithNext=1)
+HEADING: Final = _style("heading", 14, fontName=BOLD, spaceBefore=14, spaceAfter=8)
 FINDING: Final = _style("finding", 10.5, fontName=BOLD, spaceBefore=6, spaceAfter=2)
 IMPACT: Final = _style("impact", 10.5, fontName=BOLD, alignment=2, spaceBefore=6, spaceAfter=2)
 WARNING: Final = _style(

@@ -35,6 +35,13 @@ _SIDES: Final = (*_PLAIN_CELLS, ("VALIGN", (0, 0), (-1, -1), "TOP"))
 _ENDS: Final = (*_PLAIN_CELLS, ("VALIGN", (0, 0), (-1, -1), "BOTTOM"))
 
 
+_OVERLAP: Final = (
+    "Findings overlap: one call can be too dear, repeated and uncached at once. Each finding "
+    "states what fixing it alone would save, so their savings do not add up. Together they come "
+    "to {} a month, every dollar counted once."
+)
+
+
 def story(report: Report) -> list[Flowable]:
     return [
         *_cover(report),
@@ -52,10 +59,10 @@ def _cover(report: Report) -> Iterator[Flowable]:
     title.outline = ("summary", "Summary", 0)
     yield title
     if audit.first_call:
-        last = audit.last_call or audit.first_call
+        first, last = audit.first_call[:10], (audit.last_call or audit.first_call)[:10]
+        when = f"on {first}" if first == last else f"between {first} and {last}"
         yield words(
-            f"From {counted(audit.records, 'call')} between {audit.first_call[:10]} and "
-            f"{last[:10]}: {usd(audit.total_spend_usd)} spent in "
+            f"From {counted(audit.records, 'call')} {when}: {usd(audit.total_spend_usd)} spent in "
             f"{counted(audit.observed_days, 'observed day')}, projected to "
             f"{report.thresholds.days_per_month} days.",
             LEAD,
@@ -71,13 +78,9 @@ def _cover(report: Report) -> Iterator[Flowable]:
     )
     yield Spacer(1, 18)
     if report.savings_by_detector:
-        yield from drawing(charts.savings_waterfall(report), TEXT_WIDTH * 0.85)
-    yield words(
-        "Findings overlap: one call can be too dear, repeated and uncached at once. Each finding "
-        "states what fixing it alone would save, so their savings do not add up. Together they "
-        f"come to {usd(audit.projected_savings_usd)} a month, every dollar counted once.",
-        QUIET,
-    )
+        yield from drawing(charts.savings_waterfall(report), TEXT_WIDTH * 0.8)
+    if len(report.findings) > 1:
+        yield words(_OVERLAP.format(usd(audit.projected_savings_usd)), QUIET)
 
 
 def _warnings(report: Report) -> Iterator[Flowable]:
@@ -107,7 +110,7 @@ def _charts(report: Report) -> Iterator[Flowable]:
         return
     yield PageBreak()
     yield heading("Where the money goes", "money")
-    yield from drawing(charts.spend_by_day(report), TEXT_WIDTH * 0.85)
+    yield from drawing(charts.spend_by_day(report), TEXT_WIDTH * 0.72)
     yield Spacer(1, 18)
     half = TEXT_WIDTH * 0.47
     sides = [drawing(one(report), half) for one in (charts.spend_by_model, charts.spend_by_route)]
@@ -195,8 +198,8 @@ def _data(report: Report) -> Iterator[Flowable]:
     yield heading("The data", "data")
     yield words(
         f"{percent(audit.valid_pct)} of the rows could be read; "
-        f"{counted(report.invalid_rows.count, 'row was', 'rows were')} left out, and "
-        f"{counted(audit.echoes_dropped, 'call')} logged twice counted once."
+        f"{counted(report.invalid_rows.count, 'row was', 'rows were')} left out. "
+        f"{counted(audit.echoes_dropped, 'call was', 'calls were')} logged twice and counted once."
     )
     reasons = sorted(report.invalid_rows.reasons.items(), key=lambda each: (-each[1], each[0]))
     if reasons:
