@@ -1,4 +1,5 @@
 // Filters over the findings, and evidence that is fetched when its fold is opened.
+/* global tellLocalTimes */
 "use strict";
 
 const filters = document.querySelector("form.filters");
@@ -36,8 +37,10 @@ async function loadEvidence(fold) {
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const table = page.querySelector("#evidence");
-    if (table) link.replaceWith(table);
-    if (table) table.removeAttribute("id");
+    if (!table) return;
+    table.removeAttribute("id");
+    tellLocalTimes(table);
+    link.replaceWith(table);
   } catch {
     // The link stays, and leads to the same calls.
   }

@@ -1,12 +1,16 @@
 // What every page gains from JavaScript, and can do without: local times, copying, evidence.
 "use strict";
 
-for (const moment of document.querySelectorAll("time[datetime]")) {
-  const date = new Date(moment.dateTime);
-  if (!Number.isNaN(date.getTime())) {
-    moment.title = `${date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })} your time`;
+function tellLocalTimes(place) {
+  for (const moment of place.querySelectorAll("time[datetime]")) {
+    const date = new Date(moment.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    const local = date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+    moment.title = `${local} your time`;
   }
 }
+
+tellLocalTimes(document);
 
 for (const block of document.querySelectorAll(".copyable")) {
   const button = block.querySelector("button");
