@@ -14,6 +14,7 @@ from service.models.audits import SOURCES, STATUSES
 from service.models.base import utc_now
 from service.models.credits import count_free_credits
 from service.models.ledger import (
+    DAYS_SHOWN,
     RECENT_AUDITS,
     Runs,
     Wanted,
@@ -41,9 +42,10 @@ def dashboard() -> str:
         wanted=wanted,
         pages=_neighbours(runs, wanted),
         is_new=not runs.rows and wanted == Wanted(),
-        chart=_chart(account_id) if runs.rows else None,
+        chart=_find_chart(account_id) if runs.rows else None,
         findings=list_top_findings(session, account_id) if runs.rows else (),
         recent_audits=RECENT_AUDITS,
+        days_shown=DAYS_SHOWN,
         base_url=current_config().base_url.rstrip("/"),
         now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
@@ -81,6 +83,9 @@ def _neighbours(runs: Runs, wanted: Wanted) -> dict[str, str]:
     return pages
 
 
-def _chart(account_id: str) -> Chart:
+def _find_chart(account_id: str) -> Chart | None:
+    """Spend and savings by day, where any audit was finished lately."""
     days = list_days(get_session(), account_id, utc_now())
+    if not days:
+        return None
     return spend_and_savings({one.day: (one.spend_usd, one.avoidable_usd) for one in days})

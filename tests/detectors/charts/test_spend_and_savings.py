@@ -1,0 +1,35 @@
+"""The chart of many audits: what each day spent, and which part of it was avoidable."""
+
+from datetime import date, timedelta
+from decimal import Decimal
+from xml.etree import ElementTree
+
+from detectors.charts import spend_and_savings
+
+DAY = date(2026, 3, 1)
+
+
+def test_each_day_is_told_with_its_avoidable_part() -> None:
+    chart = spend_and_savings(
+        {DAY: (Decimal(300), Decimal(60)), DAY + timedelta(days=2): (Decimal(40), Decimal(0))}
+    )
+    assert chart.columns == ("Audited (UTC)", "Spend", "Avoidable")
+    assert chart.rows == (("2026-03-01", "$300.00", "$60.00"), ("2026-03-03", "$40.00", "$0.00"))
+    assert chart.summary == "$340.00 in 3 days; most, $300.00, on 2026-03-01."
+    assert "Needed" in chart.svg
+    assert "Avoidable" in chart.svg
+
+
+def test_a_quarter_is_drawn_by_weeks_and_stays_small() -> None:
+    days = {DAY + timedelta(days=one): (Decimal(100), Decimal(10)) for one in range(90)}
+    chart = spend_and_savings(days)
+    assert chart.rows[0] == ("2026-03-01 to 2026-03-07", "$700.00", "$70.00")
+    assert len(chart.rows) == 13
+    assert len(chart.svg) < 10_000
+
+
+def test_without_audits_it_says_so() -> None:
+    chart = spend_and_savings({})
+    ElementTree.fromstring(chart.svg)
+    assert chart.rows == ()
+    assert chart.summary == "No call could be priced."
