@@ -42,6 +42,7 @@ HOSTILE_LABELS: Final = (
 )
 _DETECTORS: Final = tuple(DETECTOR_NAMES)
 _CENT: Final = Decimal("0.01")
+_FIRST: Final = date(2026, 2, 1)
 
 
 def make_scaled_report(
@@ -53,28 +54,13 @@ def make_scaled_report(
     labels: tuple[str, ...] = ("support-bot",),
 ) -> Report:
     """A report of so many of each; routes are as many as findings, at least one."""
-    spend = Decimal(records) * Decimal("0.173")
-    total = max(spend, _CENT).quantize(_CENT)
+    total = max(Decimal(records) * Decimal("0.173"), _CENT).quantize(_CENT)
     monthly = (total * 30 / days).quantize(_CENT)
     share = Decimal("0.24") if findings else Decimal(0)
-    first = date(2026, 2, 1)
     names = [f"{labels[at % len(labels)]}{at if at >= len(labels) else ''}" for at in range(models)]
     parts = _split(total, models)
     return Report(
-        audit=AuditSummary(
-            records=records,
-            valid_pct=100.0,
-            echoes_dropped=0,
-            observed_days=days,
-            first_call="2026-02-01T00:00:03Z",
-            last_call=f"{first + timedelta(days=days - 1)}T23:59:01Z",
-            total_spend_usd=total,
-            projected_spend_usd=monthly,
-            savings_pct=float(share * 100),
-            projected_savings_usd=monthly * share,
-            equiv_spend=False,
-            below_floor=0,
-        ),
+        audit=_summary(records, days, total, share),
         findings=tuple(_finding(at, findings, monthly * share, labels) for at in range(findings)),
         spend_by_model=tuple(
             SpendByModel(
@@ -88,7 +74,7 @@ def make_scaled_report(
         ),
         spend_by_day=tuple(
             SpendByDay(
-                day=str(first + timedelta(days=at)), calls=records // days or 1, spend_usd=part
+                day=str(_FIRST + timedelta(days=at)), calls=records // days or 1, spend_usd=part
             )
             for at, part in enumerate(_wave(total, days))
         ),
@@ -96,16 +82,7 @@ def make_scaled_report(
         invalid_rows=InvalidRows(count=0, reasons={}, first=()),
         prices=PriceSource(source="genai-prices", version="0.2.3"),
         thresholds=Thresholds(),
-        spend_by_day_and_model=tuple(
-            SpendByDayAndModel(
-                day=str(first + timedelta(days=at)),
-                provider="openai",
-                model=name[:200],
-                spend_usd=one,
-            )
-            for at, part in enumerate(_wave(total, days))
-            for name, one in list(zip(names, _split(part, models), strict=True))[:8]
-        ),
+        spend_by_day_and_model=_daily(names, total, days),
         savings_by_detector=tuple(
             SavingsByDetector(
                 detector=one,
@@ -118,6 +95,37 @@ def make_scaled_report(
         if findings >= 400
         else Others(),
         methods=METHODS,
+    )
+
+
+def _summary(records: int, days: int, total: Decimal, share: Decimal) -> AuditSummary:
+    monthly = (total * 30 / days).quantize(_CENT)
+    return AuditSummary(
+        records=records,
+        valid_pct=100.0,
+        echoes_dropped=0,
+        observed_days=days,
+        first_call=f"{_FIRST}T00:00:03Z",
+        last_call=f"{_FIRST + timedelta(days=days - 1)}T23:59:01Z",
+        total_spend_usd=total,
+        projected_spend_usd=monthly,
+        savings_pct=float(share * 100),
+        projected_savings_usd=monthly * share,
+        equiv_spend=False,
+        below_floor=0,
+    )
+
+
+def _daily(names: list[str], total: Decimal, days: int) -> tuple[SpendByDayAndModel, ...]:
+    return tuple(
+        SpendByDayAndModel(
+            day=str(_FIRST + timedelta(days=at)),
+            provider="openai",
+            model=name[:200],
+            spend_usd=one,
+        )
+        for at, part in enumerate(_wave(total, days))
+        for name, one in list(zip(names, _split(part, len(names)), strict=True))[:8]
     )
 
 
