@@ -53,3 +53,10 @@ def test_labels_cannot_act_on_what_is_around_them() -> None:
     assert shortened("short", 5) == "short"
     assert is_right_to_left("שלום")
     assert not is_right_to_left("hello")
+
+
+@pytest.mark.parametrize(
+    ("amount", "written"), [("0.004", "$0.004"), ("0.00001", "< $0.0001"), ("0", "$0.00")]
+)
+def test_dollars_too_small_for_cents_keep_their_leading_digits(amount: str, written: str) -> None:
+    assert usd(Decimal(amount)) == written

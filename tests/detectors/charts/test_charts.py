@@ -175,3 +175,17 @@ def test_spend_and_savings_of_audits_are_stacked_by_day() -> None:
     days = {date(2026, 2, 1): (Decimal(10), Decimal(4)), date(2026, 2, 3): (Decimal(5), Decimal(0))}
     chart = charts.spend_and_savings(days)
     assert chart.rows == (("2026-02-01", "$10.00", "$4.00"), ("2026-02-03", "$5.00", "$0.00"))
+
+
+def test_days_that_cost_nothing_are_drawn_as_nothing() -> None:
+    free = SpendByDay(day="2026-02-01", calls=5, spend_usd=Decimal(0))
+    chart = charts.spend_by_day(replace(make_report(), spend_by_day=(free,)))
+    assert chart.rows == ()
+    assert "$0" in _texts(chart)
+
+
+def test_a_part_too_small_to_be_seen_has_its_place_in_the_legend() -> None:
+    days = {date(2026, 2, 1): (Decimal(1000), Decimal("0.01"))}
+    chart = charts.spend_and_savings(days)
+    assert _texts(chart)[-1] == "Avoidable"
+    assert chart.svg.count('<path class="s1"') == 1
