@@ -95,7 +95,7 @@ function describeText(what, found) {
 }
 
 function textWarning(where, names) {
-  return `${where} has the field ${list(names)}. Text is never accepted, so the file would be refused. Take it out first; “tallystick scrub” does.`;
+  return `${where} has the field ${list(names)}. Text is never accepted, so the file would be refused. Take it out first.`;
 }
 
 function textKeys(head) {
