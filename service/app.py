@@ -8,7 +8,7 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.admin_gate import TOKEN_HEADER, hide_admin
-from service.api import audits, early_access, ingest, uploads, webhooks
+from service.api import audits, early_access, ingest, oauth, uploads, webhooks
 from service.config import Config
 from service.db import init_sessions, make_engine, make_sessions
 from service.errors import API_PREFIX, register_error_handlers
@@ -18,9 +18,13 @@ from service.headers import add_security_headers
 from service.logs import configure_logging
 from service.metrics.shared import count_together
 from service.metrics.web import count_requests
+from service.oauth import init_oauth
 from service.pages import (
     admin,
+    allowed,
+    applications,
     billing,
+    consent,
     dashboard,
     developer,
     docs,
@@ -39,12 +43,17 @@ from service.pages.visitors import show_visitors
 from service.reports.html import register_filters
 from service.request_log import follow_requests
 from service.sessions import COOKIE_NAME, init_web_sessions
+from service.uses import init_uses
 
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 _SECURITY_SCHEMES: Final = {
     "ingest_key": "An ingest key (`ik_…`). Write-only: it sends usage and reads nothing.",
     "read_token": "A read token (`rt_…`). Read-only, with the scopes it was minted with.",
+    "access_token": "An OAuth access token (`at_…`). Read-only, with the scopes that were allowed.",
 }
+_CLIENT: Final = (
+    "An OAuth application's `client_id` and `client_secret`; they may come in the body instead."
+)
 _SESSION: Final = "The cookie of a signed-in browser."
 
 
@@ -67,6 +76,8 @@ def create_app(config: Config | None = None) -> Flask:
     refuse_forgeries(app)
     init_sessions(app, make_sessions(make_engine(config)))
     init_extensions(app, config)
+    init_oauth(app)
+    init_uses(app)
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)
@@ -99,12 +110,14 @@ def _register_routes(app: Flask) -> None:
         api.spec.components.security_scheme(name, scheme)
     cookie = {"type": "apiKey", "in": "cookie", "name": COOKIE_NAME, "description": _SESSION}
     api.spec.components.security_scheme("session", cookie)
+    basic = {"type": "http", "scheme": "basic", "description": _CLIENT}
+    api.spec.components.security_scheme("oauth_client", basic)
     api.spec.components.security_scheme(
         "admin_token", {"type": "apiKey", "in": "header", "name": TOKEN_HEADER}
     )
     for resource in (ingest, uploads, audits, webhooks, early_access):
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
-    for page in (health, reports, session, admin):
+    for page in (health, reports, session, oauth, consent, admin):
         api.register_blueprint(page.blueprint)
     for plain in (
         public,
@@ -112,6 +125,8 @@ def _register_routes(app: Flask) -> None:
         docs,
         settings,
         developer,
+        applications,
+        allowed,
         billing,
         upload,
         audit_pages,

@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar, cast
 
@@ -14,16 +13,17 @@ from sqlalchemy.orm import Session, sessionmaker
 from service import tokens
 from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
 from service.extensions import client_address
-from service.models.base import utc_now
 from service.models.credentials import (
     Credential,
     IngestKey,
     ReadToken,
     find_ingest_key,
     find_read_token,
-    touch,
 )
+from service.models.oauth import OAuthToken, find_access_token
+from service.models.uses import Used
 from service.sessions import find_web_session
+from service.uses import current_uses
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,8 +32,6 @@ READ_AUDITS: Final = "read:audits"
 READ_FINDINGS: Final = "read:findings"
 SCOPES: Final = (READ_AUDITS, READ_FINDINGS)
 
-# A credential's last use is written at most this often, so that no request pays for a write.
-_TOUCH_INTERVAL: Final = timedelta(minutes=5)
 _REALM: Final = 'Bearer realm="tallystick"'
 _SESSION_REALM: Final = 'Session realm="tallystick"'
 EMAIL_HEADER: Final = "x-user-email"
@@ -47,7 +45,9 @@ EMAIL_HEADER_DOCUMENT: Final = {
 _WANTED: Final = {
     tokens.Kind.INGEST_KEY: "an ingest key",
     tokens.Kind.READ_TOKEN: "a read token",
+    tokens.Kind.ACCESS_TOKEN: "an access token",
 }
+_READERS: Final = (tokens.Kind.READ_TOKEN, tokens.Kind.ACCESS_TOKEN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,11 +118,10 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        kind = tokens.Kind.INGEST_KEY
-        secret_hash = _presented_hash(kind)
+        kind, secret_hash = _presented(tokens.Kind.INGEST_KEY)
         with _sessions()() as session:
             known = _checked(kind, find_ingest_key(session, secret_hash), secret_hash)
-            _note_use(session, IngestKey, known.id, known.last_used_at)
+            _note_use(session, IngestKey, known)
         g.caller = Caller(
             account_id=known.account_id,
             credential_id=known.id,
@@ -148,16 +147,22 @@ def require_subscription(view: Callable[P, R]) -> Callable[P, R]:
 
 
 def require_scope(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Admit read tokens that carry this scope. The scope is judged before anything is looked up."""
+    """Admit read tokens and access tokens that carry this scope.
+
+    The scope is judged before anything is looked up for them.
+    """
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
         @wraps(view)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            kind = tokens.Kind.READ_TOKEN
-            secret_hash = _presented_hash(kind)
+            kind, secret_hash = _presented(*_READERS)
+            is_own = kind == tokens.Kind.READ_TOKEN
+            find, table = (
+                (find_read_token, ReadToken) if is_own else (find_access_token, OAuthToken)
+            )
             with _sessions()() as session:
-                known = _checked(kind, find_read_token(session, secret_hash), secret_hash)
-                _note_use(session, ReadToken, known.id, known.last_used_at)
+                known = _checked(kind, find(session, secret_hash), secret_hash)
+                _note_use(session, table, known)
             if scope not in known.scopes:
                 raise _forbidden(scope)
             g.caller = Caller(
@@ -178,18 +183,20 @@ def _sessions() -> sessionmaker[Session]:
     return cast("sessionmaker[Session]", current_app.extensions["sessions"])
 
 
-def _presented_hash(kind: tokens.Kind) -> bytes:
-    """The hash of the bearer token; one that cannot be of this kind is refused without a query."""
+def _presented(*kinds: tokens.Kind) -> tuple[tokens.Kind, bytes]:
+    """The bearer token's kind and hash; what cannot be of these is refused without a query."""
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
+    secret = secret.strip()
+    if scheme.lower() != "bearer" or not secret:
         raise UnauthorizedError(
-            f"Send {_WANTED[kind]} in the header `Authorization: Bearer {kind}...`.",
+            f"Send {_WANTED[kinds[0]]} in the header `Authorization: Bearer {kinds[0]}...`.",
             {"WWW-Authenticate": _REALM},
         )
-    secret_hash = tokens.find_hash(kind, secret.strip())
+    kind = next((one for one in kinds if secret.startswith(one)), kinds[0])
+    secret_hash = tokens.find_hash(kind, secret)
     if secret_hash is None:
         raise _refused(kind)
-    return secret_hash
+    return kind, secret_hash
 
 
 def _checked(kind: tokens.Kind, known: Credential | None, secret_hash: bytes) -> Credential:
@@ -201,7 +208,8 @@ def _checked(kind: tokens.Kind, known: Credential | None, secret_hash: bytes) ->
 
 def _refused(kind: tokens.Kind) -> UnauthorizedError:
     return UnauthorizedError(
-        f"This is not {_WANTED[kind]} that is known here: mistyped, revoked or of another kind.",
+        f"This is not {_WANTED[kind]} that is known here: mistyped, revoked, expired or of"
+        " another kind.",
         {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},
     )
 
@@ -211,13 +219,8 @@ def _forbidden(scope: str) -> ForbiddenError:
     return ForbiddenError(f"This token lacks the scope {scope}.", {"WWW-Authenticate": challenge})
 
 
-def _note_use(
-    session: Session,
-    table: type[IngestKey] | type[ReadToken],
-    row_id: str,
-    last_used_at: datetime | None,
-) -> None:
-    now = utc_now()
-    if last_used_at is None or now - last_used_at > _TOUCH_INTERVAL:
-        touch(session, table, row_id, now)
+def _note_use(session: Session, table: Used, known: Credential) -> None:
+    uses = current_uses()
+    if uses.add(table, known.id, known.last_used_at):
+        uses.write(session)
         session.commit()

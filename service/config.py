@@ -73,6 +73,7 @@ class Config:
     magic_link_minutes: int = 15
     magic_link_limit_per_minute: int = 5
     early_access_limit_per_minute: int = 5
+    oauth_limit_per_minute: int = 120
     smtp_url: str = field(default="", repr=False)
     mail_from: str = "Tallystick <no-reply@localhost>"
     outbox_folder: str = "var/outbox"

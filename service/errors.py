@@ -25,6 +25,7 @@ from detectors.errors import (
 from service.logs import get_logger
 
 API_PREFIX: Final = "/api/v1"
+OAUTH_CALLS: Final = frozenset({"/oauth/token", "/oauth/revoke"})
 AUTH_PREFIX: Final = "/auth/"
 RETRY_SECONDS: Final = 2  # long enough for a database to come back, short enough to be tried
 
@@ -41,6 +42,15 @@ CODES: Final[Mapping[int, str]] = {
     429: "rate_limited",
     500: "internal_error",
     503: "unavailable",
+}
+
+# What the same statuses are called where OAuth's own shape of an error is the answer.
+OAUTH_CODES: Final[Mapping[int, str]] = {
+    400: "invalid_request",
+    401: "invalid_client",
+    429: "temporarily_unavailable",
+    500: "server_error",
+    503: "temporarily_unavailable",
 }
 
 MESSAGES: Final[Mapping[int, str]] = {
@@ -171,6 +181,10 @@ def code_for(status: int) -> str:
     return CODES.get(status) or (CODES[400] if status < 500 else CODES[500])
 
 
+def _oauth_code_for(status: int) -> str:
+    return OAUTH_CODES.get(status) or OAUTH_CODES[400 if status < 500 else 500]
+
+
 def message_for(status: int) -> str:
     return MESSAGES.get(status) or MESSAGES[400 if status < 500 else 500]
 
@@ -188,8 +202,11 @@ def error_response(
     headers: Mapping[str, str],
     details: Mapping[str, Any] | None = None,
 ) -> Response:
-    """A page for who looks at pages, the envelope for everybody else."""
-    if not wants_page():
+    """A page for who looks at pages, the envelope for everybody else but OAuth's clients."""
+    if request.path in OAUTH_CALLS:
+        response = jsonify(error=_oauth_code_for(status), error_description=message)
+        headers = {"Cache-Control": "no-store", **headers}
+    elif not wants_page():
         response = jsonify(envelope(status, message, g.request_id, details))
     else:
         response = make_response(_print_page(status, message, details or {}))

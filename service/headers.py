@@ -35,7 +35,14 @@ _FORM_PAGES: Final = (
     "/upload",
     "/dashboard",
     "/audits/",
+    "/oauth/",
 )
+_FORM_ACTION: Final = "form-action 'self'"
+
+
+def allow_form_target(source: str) -> None:
+    """Let the forms of this one answer lead on to another site."""
+    g.form_target = source
 
 
 def add_security_headers(app: Flask) -> None:
@@ -44,6 +51,9 @@ def add_security_headers(app: Flask) -> None:
 
 def _secure(response: Response) -> Response:
     response.headers.update(SECURITY_HEADERS)
+    if "form_target" in g:
+        policy = _POLICY.replace(_FORM_ACTION, f"{_FORM_ACTION} {g.form_target}")
+        response.headers["Content-Security-Policy"] = policy
     if is_api_path(request.path) or request.path.startswith("/auth/"):
         response.headers["Cache-Control"] = "no-store"
     elif request.path.startswith(_FORM_PAGES) or g.get("is_admin"):

@@ -18,8 +18,10 @@ from service.models.base import utc_now
 from service.models.report_mails import post_digests
 from service.models.retention import (
     BATCH,
+    delete_ended_codes,
     delete_ended_sessions,
     delete_expired_links,
+    delete_expired_secrets,
     delete_old_mails,
     purge_old_raws,
 )
@@ -71,6 +73,8 @@ class Housekeeping:
         return {
             "raw_uploads": self._purge_raws,
             "magic_links": _committed(delete_expired_links),
+            "oauth_codes": _committed(delete_ended_codes),
+            "expired_secrets": _committed(delete_expired_secrets),
             "sessions": _committed(
                 lambda connection: delete_ended_sessions(connection, config.session_idle_days)
             ),

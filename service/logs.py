@@ -54,6 +54,8 @@ def _install_handler(shared: list[Processor], level: str) -> None:
     root.setLevel(level)
     # Alembic tells each step at INFO, which is noise beside one line of ours.
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    # Authlib tells tokens and codes at DEBUG.
+    logging.getLogger("authlib").setLevel(logging.WARNING)
 
 
 def _describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -27,10 +27,12 @@ from gunicorn.http.errors import (
 )
 from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.errors import envelope, message_for
 from service.headers import SECURITY_HEADERS
 from service.logs import configure_logging, get_logger
+from service.uses import write_rest
 
 _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
     (LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG),
@@ -64,6 +66,13 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         # What is loaded by now stays: the collector need not look at it over and over.
         gc.collect()
         gc.freeze()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            with suppress(SQLAlchemyError):
+                write_rest(self.app.wsgi())
 
     def handle(self, conn: Any) -> Any:
         # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.

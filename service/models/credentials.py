@@ -1,10 +1,10 @@
 """Ingest keys and read tokens: hashes only, the secrets are shown once and never kept."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from sqlalchemy import ForeignKey, delete, func, select, update
+from sqlalchemy import ColumnElement, ForeignKey, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import BigInteger, LargeBinary, Text
@@ -65,7 +65,14 @@ class ReadToken(Base):
     account: Mapped[Account] = relationship(lazy="joined")
 
     @classmethod
-    def minted(cls, account_id: str, *, scopes: Sequence[str], label: str = "") -> tuple[Self, str]:
+    def minted(
+        cls,
+        account_id: str,
+        *,
+        scopes: Sequence[str],
+        label: str = "",
+        expires_at: datetime | None = None,
+    ) -> tuple[Self, str]:
         """A new row and the secret that it remembers only as a hash."""
         secret, secret_hash = tokens.mint_hashed(tokens.Kind.READ_TOKEN)
         row = cls(
@@ -74,6 +81,7 @@ class ReadToken(Base):
             secret_hash=secret_hash,
             scopes=list(scopes),
             label=label,
+            expires_at=expires_at,
         )
         return row, secret
 
@@ -94,7 +102,7 @@ def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
     columns = (IngestKey.id, IngestKey.account_id, IngestKey.secret_hash, IngestKey.last_used_at)
     row = session.execute(
         select(*columns, has_active_subscription(IngestKey.account_id)).where(
-            IngestKey.secret_hash == secret_hash
+            IngestKey.secret_hash == secret_hash, _is_current(IngestKey)
         )
     ).one_or_none()
     return None if row is None else Credential(*row)
@@ -103,9 +111,15 @@ def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
 def find_read_token(session: Session, secret_hash: bytes) -> Credential | None:
     columns = (ReadToken.id, ReadToken.account_id, ReadToken.secret_hash, ReadToken.last_used_at)
     row = session.execute(
-        select(*columns, ReadToken.scopes).where(ReadToken.secret_hash == secret_hash)
+        select(*columns, ReadToken.scopes).where(
+            ReadToken.secret_hash == secret_hash, _is_current(ReadToken)
+        )
     ).one_or_none()
     return None if row is None else Credential(*row[:4], scopes=tuple(row[4]))
+
+
+def _is_current(table: type[IngestKey] | type[ReadToken]) -> ColumnElement[bool]:
+    return or_(table.expires_at.is_(None), table.expires_at > utc_now())
 
 
 class KeyLimitError(Exception):
@@ -125,10 +139,38 @@ def add_ingest_key(session: Session, owner: Account, label: str = "") -> tuple[I
     # Two at once must not both take the last place.
     session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
     session.expire(owner, ["subscriptions"])
-    query = select(func.count()).where(IngestKey.account_id == owner.id)
-    if (session.scalar(query) or 0) >= KEY_LIMITS[owner.plan]:
+    lasting = (IngestKey.account_id == owner.id, IngestKey.expires_at.is_(None))
+    if (session.scalar(select(func.count()).where(*lasting)) or 0) >= KEY_LIMITS[owner.plan]:
         raise KeyLimitError(owner.plan)
     row, secret = IngestKey.minted(owner.id, label=label)
+    session.add(row)
+    return row, secret
+
+
+class RotationError(Exception):
+    """The key cannot be rotated: it is not the account's, or as many as allowed are going."""
+
+
+def rotate_ingest_key(
+    session: Session, account_id: str, key_id: str, overlap: timedelta
+) -> tuple[IngestKey, str]:
+    """A key in another's place, which works on for a while and counts no longer.
+
+    Raises `RotationError`. As many keys may be on their way out as the plan has.
+    """
+    owner = session.scalars(select(Account).where(Account.id == account_id).with_for_update()).one()
+    keys = list_ingest_keys(session, account_id)
+    former = next((one for one in keys if one.id == key_id and one.expires_at is None), None)
+    now = utc_now()
+    going = sum(one.expires_at is not None and one.expires_at > now for one in keys)
+    if former is None:
+        raise RotationError("This key is revoked or replaced already.")
+    if not KEY_LIMITS[owner.plan]:
+        raise RotationError(f"The {owner.plan} plan has no ingest keys.")
+    if going >= KEY_LIMITS[owner.plan]:
+        raise RotationError("Too many replaced keys still work. Revoke one of them first.")
+    former.expires_at = now + overlap
+    row, secret = IngestKey.minted(account_id, label=former.label)
     session.add(row)
     return row, secret
 
@@ -138,14 +180,19 @@ class TokenLimitError(Exception):
 
 
 def add_read_token(
-    session: Session, owner: Account, scopes: Sequence[str], label: str = ""
+    session: Session,
+    owner: Account,
+    scopes: Sequence[str],
+    label: str = "",
+    *,
+    expires_at: datetime | None = None,
 ) -> tuple[ReadToken, str]:
     """A new read token and its secret; raises `TokenLimitError` where there are too many."""
     session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
     query = select(func.count()).where(ReadToken.account_id == owner.id)
     if (session.scalar(query) or 0) >= MAX_READ_TOKENS:
         raise TokenLimitError
-    row, secret = ReadToken.minted(owner.id, scopes=scopes, label=label)
+    row, secret = ReadToken.minted(owner.id, scopes=scopes, label=label, expires_at=expires_at)
     session.add(row)
     return row, secret
 
@@ -168,10 +215,3 @@ def revoke(
     """Delete what the service knows of one of the account's secrets; false where it has none."""
     mine = delete(table).where(table.account_id == account_id, table.id == row_id)
     return session.scalar(mine.returning(table.id)) is not None
-
-
-def touch(
-    session: Session, table: type[IngestKey] | type[ReadToken], row_id: str, now: datetime
-) -> None:
-    """Note when a credential was last used; harmless if it was revoked meanwhile."""
-    session.execute(update(table).where(table.id == row_id).values(last_used_at=now))

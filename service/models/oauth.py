@@ -17,6 +17,7 @@ from sqlalchemy.types import BigInteger, LargeBinary, Text
 from service import tokens
 from service.models.accounts import Account
 from service.models.base import Base, new_id, utc_now
+from service.models.credentials import Credential
 
 MAX_APPLICATIONS: Final = 20  # of one account
 CODE_SECONDS: Final = 300
@@ -172,6 +173,16 @@ def use_code(session: Session, code: OAuthCode) -> bool:
 def revoke_issued(session: Session, code: OAuthCode) -> None:
     """End what the code gave out. A statement of its own, so that it sees what a winner wrote."""
     session.execute(delete(OAuthToken).where(OAuthToken.code_id == code.id))
+
+
+def find_access_token(session: Session, secret_hash: bytes) -> Credential | None:
+    columns = (OAuthToken.id, OAuthToken.account_id, OAuthToken.secret_hash)
+    row = session.execute(
+        select(*columns, OAuthToken.last_used_at, OAuthToken.scopes).where(
+            OAuthToken.secret_hash == secret_hash, OAuthToken.expires_at > utc_now()
+        )
+    ).one_or_none()
+    return None if row is None else Credential(*row[:4], scopes=tuple(row[4]))
 
 
 def revoke_token(session: Session, application_id: str, secret_hash: bytes) -> None:

@@ -10,11 +10,14 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
 
 from service.models.audits import DONE, FAILED, Audit
+from service.models.credentials import IngestKey, ReadToken
 from service.models.mails import FAILED as MAIL_FAILED
 from service.models.mails import SENT, Mail
+from service.models.oauth import TOKEN_SECONDS, OAuthCode
 from service.models.sign_in import MagicLink, WebSession
 
 BATCH: Final = 500
+_SHOWN_EXPIRED_DAYS: Final = 30
 
 
 def purge_old_raws(connection: Connection, done_days: int, failed_days: int) -> Sequence[str]:
@@ -41,6 +44,21 @@ def delete_ended_sessions(connection: Connection, idle_days: int) -> int:
     """Those that expired, and those that nobody has used for so long."""
     is_idle = WebSession.last_seen_at < _before(idle_days)
     return _delete(connection, WebSession, or_(WebSession.expires_at < func.now(), is_idle))
+
+
+def delete_ended_codes(connection: Connection) -> int:
+    """Codes that nobody redeemed, and used ones with their tokens once those have expired."""
+    is_unused = and_(OAuthCode.used_at.is_(None), OAuthCode.expires_at < func.now())
+    is_spent = OAuthCode.used_at < func.now() - timedelta(seconds=TOKEN_SECONDS)
+    return _delete(connection, OAuthCode, or_(is_unused, is_spent))
+
+
+def delete_expired_secrets(connection: Connection) -> int:
+    """Keys that were replaced and tokens that expired; they stay listed for a while."""
+    return sum(
+        _delete(connection, table, table.expires_at < _before(_SHOWN_EXPIRED_DAYS))
+        for table in (IngestKey, ReadToken)
+    )
 
 
 def delete_old_mails(connection: Connection, days: int) -> int:

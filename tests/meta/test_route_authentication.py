@@ -11,6 +11,8 @@ SIGNED, OPEN = "signed link", "open"
 # A page leads a stranger to sign-in, and a form is refused to who never loaded its page.
 PAGE, FORM = "page of a session", "form of a session"
 ADMIN = "administrator's token"
+CLIENT = "secret of an application"
+ASKED = "asked for by an application"  # what is asked is judged before who is asked
 PROVIDER = "signed by a provider"  # 404 where that one is not configured, as here
 
 DECISIONS = {
@@ -46,6 +48,19 @@ DECISIONS = {
     ("POST", "/developer/ingest-keys/<key_id>/revoke"): FORM,
     ("POST", "/developer/read-tokens"): FORM,
     ("POST", "/developer/read-tokens/<token_id>/revoke"): FORM,
+    ("GET", "/developer/applications"): PAGE,
+    ("POST", "/developer/applications"): FORM,
+    ("GET", "/developer/applications/<application_id>"): PAGE,
+    ("POST", "/developer/applications/<application_id>"): FORM,
+    ("POST", "/developer/applications/<application_id>/rotate-secret"): FORM,
+    ("POST", "/developer/applications/<application_id>/revoke"): FORM,
+    ("GET", "/settings/applications"): PAGE,
+    ("POST", "/settings/applications/<application_id>/withdraw"): FORM,
+    ("GET", "/oauth/authorize"): ASKED,
+    ("POST", "/oauth/authorize"): FORM,
+    ("POST", "/oauth/token"): CLIENT,
+    ("POST", "/oauth/revoke"): CLIENT,
+    ("GET", "/.well-known/oauth-authorization-server"): OPEN,
     ("GET", "/billing"): PAGE,
     ("GET", "/settings/sessions"): PAGE,
     ("POST", "/settings/sessions/<session_id>/revoke"): FORM,
@@ -75,6 +90,8 @@ STRANGER = {
     PROVIDER: {404},
     ADMIN: {404},
     OPEN: {200, 404, 415, 422, 503},
+    CLIENT: {400},
+    ASKED: {400},
     PAGE: {303},
     FORM: {403},
 }
