@@ -57,7 +57,10 @@ def init(
         max_queue=int(_at_least(1, max_queue, MAX_QUEUE)),
         debug=bool(debug),
     )
-    _start(settings, destination)
+    try:
+        _start(settings, destination)
+    except Exception:  # half of it may stand: without `active`, none of it does anything
+        capture.active = None
 
 
 def flush(timeout: float = CLOSE_SECONDS) -> bool:
@@ -161,17 +164,23 @@ def _share() -> float:
 
 
 def _renew() -> None:
-    current = capture.active
-    if current is not None:
-        current.delivery.reset()
-        current.reset()
+    try:
+        current = capture.active
+        if current is not None:
+            current.delivery.reset()
+            current.reset()
+    except Exception:  # it would be printed
+        capture.note_fault()
 
 
 def _at_exit() -> None:
-    current = capture.active
-    if current is not None:
-        _end_open_streams(current)
-        current.delivery.close(EXIT_SECONDS)
+    try:
+        current = capture.active
+        if current is not None:
+            _end_open_streams(current)
+            current.delivery.close(EXIT_SECONDS)
+    except Exception:  # it would be printed
+        capture.note_fault()
 
 
 def _end_open_streams(current: Capture) -> None:

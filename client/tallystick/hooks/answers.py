@@ -14,41 +14,36 @@ from tallystick.hooks.streams import follow
 _WAITING = "_tallystick_call"
 
 
-def settle(call: Call, answer: Any) -> None:
+def settle(call: Call | None, answer: Any) -> None:
     """End the call, or leave it where its end will be seen. The kinds are told by their members."""
-    try:
-        if hasattr(type(answer), "__stream__"):
-            follow(call, answer)
-            return
-        members = getattr(answer, "__dict__", None)
-        if members is not None and "_parsed_by_type" in members:
-            call.headers = answer.http_response.headers
-            call.arrived()
-            members[_WAITING] = call
-            return
-        if members is not None:
-            call.request_id = members.get("_request_id")
-        if members is not None or isinstance(answer, dict):
-            call.see(answer)
-        call.end()
-    except Exception:
-        note_fault()
+    if call is None:
+        return
+    if hasattr(type(answer), "__stream__"):
+        follow(call, answer)
+        return
+    members = getattr(answer, "__dict__", None)
+    if members is not None and "_parsed_by_type" in members:
+        call.headers = answer.http_response.headers
+        call.arrived()
+        members[_WAITING] = call
+        for parsed in list(members["_parsed_by_type"].values()):
+            settle(call, parsed)  # by a middleware; it will not be parsed again
+        return
+    if members is not None:
+        call.request_id = members.get("_request_id")
+    if members is not None or isinstance(answer, dict):
+        call.see(answer)
+    call.end()
 
 
 def wrap_parse(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _parse(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = original(self, *args, **kwargs)
-        _settle_waiting(self, answer)
+        try:
+            settle(self.__dict__.get(_WAITING), answer)
+        except Exception:
+            note_fault()
         return answer
 
     return _parse
-
-
-def _settle_waiting(response: Any, answer: Any) -> None:
-    try:
-        call = response.__dict__.get(_WAITING)
-        if call is not None:
-            settle(call, answer)
-    except Exception:
-        note_fault()

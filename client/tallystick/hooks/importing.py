@@ -9,6 +9,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable
 
+from tallystick.capture import note_fault
+
 _Action = Callable[[ModuleType], None]
 
 
@@ -30,12 +32,16 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        action = self.actions.get(fullname)
-        if action is None:
-            return None
+        try:
+            action = self.actions.get(fullname)
+            return None if action is None else self._find(action, fullname, path, target)
+        except Exception:
+            return None  # whoever is next is asked as if we were not there
+
+    def _find(self, action: _Action, *wanted: Any) -> ModuleSpec | None:
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = find(fullname, path, target) if find else None
+            spec: ModuleSpec | None = find(*wanted) if find else None
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
                     spec.loader = _TellingLoader(spec.loader, action)
@@ -57,11 +63,14 @@ class _TellingLoader(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
+        try:
+            module.__loader__ = self._loader
+            if module.__spec__ is not None:
+                module.__spec__.loader = self._loader
+        except Exception:
+            note_fault()
         self._loader.exec_module(module)
         try:
             self._action(module)
-        except Exception:  # noqa: S110 - the import is the caller's; the hook is only ours
-            pass
+        except Exception:
+            note_fault()

@@ -1,4 +1,7 @@
-"""The one method that every call goes through: `request` of the libraries' base clients."""
+"""The one method that every call goes through: `request` of the libraries' base clients.
+
+Between the guarded parts of a wrapper stands nothing but the library's own method.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,16 @@ from tallystick.hooks.answers import settle
 def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(library, self, args, kwargs)
+        call = None
+        try:
+            call = _begin(library, self, args, kwargs)
+        except Exception:
+            note_fault()
         answer = original(self, *args, **kwargs)
-        if call is not None:
+        try:
             settle(call, answer)
+        except Exception:
+            note_fault()
         return answer
 
     return request
@@ -25,19 +34,21 @@ def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., An
 def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(library, self, args, kwargs)
+        call = None
+        try:
+            call = _begin(library, self, args, kwargs)
+        except Exception:
+            note_fault()
         answer = await original(self, *args, **kwargs)
-        if call is not None:
+        try:
             settle(call, answer)
+        except Exception:
+            note_fault()
         return answer
 
     return request
 
 
 def _begin(library: str, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-    try:
-        options = args[1] if len(args) > 1 else kwargs["options"]
-        return begin(library, client, options)
-    except Exception:
-        note_fault()
-        return None
+    options = args[1] if len(args) > 1 else kwargs["options"]
+    return begin(library, client, options)

@@ -48,7 +48,10 @@ class _Watch(_Watched):
         try:
             item = self._next()
         except BaseException:  # its end, too, comes as an exception
-            _end(self._call)
+            try:
+                self._call.end()
+            except Exception:
+                note_fault()
             raise
         try:
             self._call.see(item)
@@ -67,7 +70,10 @@ class _AsyncWatch(_Watched):
         try:
             item = await self._next()
         except BaseException:  # its end and its cancellation, too
-            _end(self._call)
+            try:
+                self._call.end()
+            except Exception:
+                note_fault()
             raise
         try:
             self._call.see(item)
@@ -76,19 +82,15 @@ class _AsyncWatch(_Watched):
         return item
 
 
-def _end(call: Call) -> None:
-    try:
-        call.end()
-    except Exception:
-        note_fault()
-
-
 def wrap_close(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """A stream that is closed is over, however long it is kept."""
 
     @functools.wraps(original)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _end_stream(self)
+        try:
+            _end_stream(self)
+        except Exception:
+            note_fault()
         return original(self, *args, **kwargs)
 
     return close
@@ -97,16 +99,16 @@ def wrap_close(library: str, original: Callable[..., Any]) -> Callable[..., Any]
 def wrap_async_close(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def close(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _end_stream(self)
+        try:
+            _end_stream(self)
+        except Exception:
+            note_fault()
         return await original(self, *args, **kwargs)
 
     return close
 
 
 def _end_stream(stream: Any) -> None:
-    try:
-        iterator = stream.__dict__.get("_iterator")
-        if isinstance(iterator, _Watched):
-            _end(iterator._call)
-    except Exception:
-        note_fault()
+    iterator = stream.__dict__.get("_iterator")
+    if isinstance(iterator, _Watched):
+        iterator._call.end()

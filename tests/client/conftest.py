@@ -1,0 +1,21 @@
+"""A process that captures, and whose records nobody takes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.client.collector import Collector, refusing_dsn
+from tests.client.offline import capturing
+
+
+@pytest.fixture
+def captured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The client is on; look at `queued()` for what it has recorded."""
+    with capturing(monkeypatch, refusing_dsn()):
+        yield
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as collector:
+        yield collector

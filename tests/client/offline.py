@@ -1,0 +1,104 @@
+"""The vendors' libraries with the vendors in the same process, for tests that make many calls.
+
+Each client is made once: making one takes far longer than its calls do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+import tallystick
+from tallystick import capture
+from tests.client import vendors
+from tests.client.vendors import Event, Json
+
+Handler = Callable[[httpx2.Request], httpx2.Response]
+HEADERS = {"x-request-id": "req_1", "request-id": "req_1"}
+
+
+def answer(request: httpx2.Request) -> httpx2.Response:
+    """What the vendors' server would say to this request."""
+    body = json.loads(request.content) if request.content else {}
+    path = request.url.path
+    if path.endswith("/messages"):
+        return _say(body, vendors.message(), vendors.messages_events())
+    if path.endswith("/chat/completions"):
+        return _say(body, vendors.completion(), vendors.chat_events(with_usage=True))
+    if path.endswith("/embeddings"):
+        return say(vendors.embeddings())
+    if path.endswith("/responses"):
+        return _say(body, vendors.response("resp_1", "completed"), vendors.responses_events())
+    status = "queued" if path.endswith("/responses/resp_bg1/cancel") else "completed"
+    return say(vendors.response(path.rpartition("/")[2], status))
+
+
+def _say(body: Json, whole: Json, events: list[Event]) -> httpx2.Response:
+    return stream(events) if body.get("stream") else say(whole)
+
+
+def say(document: object) -> httpx2.Response:
+    return httpx2.Response(200, json=document, headers=HEADERS)
+
+
+def stream(events: list[Event]) -> httpx2.Response:
+    lines = [f"event: {name}\n" * bool(name) + f"data: {json.dumps(event)}\n\n" for name, event in
+             events]  # fmt: skip
+    lines.append("data: [DONE]\n\n" * (events[0][0] == ""))
+    headers = {**HEADERS, "content-type": "text/event-stream"}
+    return httpx2.Response(200, content="".join(lines).encode(), headers=headers)
+
+
+@functools.cache
+def openai_client(handler: Handler = answer) -> openai.OpenAI:
+    http = httpx2.Client(transport=httpx2.MockTransport(handler))
+    return openai.OpenAI(api_key="sk-canary-7f3a", max_retries=0, http_client=http)
+
+
+@functools.cache
+def async_openai_client(handler: Handler = answer) -> openai.AsyncOpenAI:
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(handler))
+    return openai.AsyncOpenAI(api_key="sk-canary-7f3a", max_retries=0, http_client=http)
+
+
+@functools.cache
+def anthropic_client(handler: Handler = answer) -> anthropic.Anthropic:
+    http = httpx2.Client(transport=httpx2.MockTransport(handler))
+    return anthropic.Anthropic(api_key="sk-canary-7f3a", max_retries=0, http_client=http)
+
+
+@functools.cache
+def async_anthropic_client(handler: Handler = answer) -> anthropic.AsyncAnthropic:
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(handler))
+    return anthropic.AsyncAnthropic(api_key="sk-canary-7f3a", max_retries=0, http_client=http)
+
+
+@contextmanager
+def capturing(monkeypatch: pytest.MonkeyPatch, dsn: str, **options: Any) -> Iterator[None]:
+    monkeypatch.setenv("SERVICE_DSN", dsn)
+    tallystick.init(**options)
+    try:
+        yield
+    finally:
+        tallystick.close(0.2)
+
+
+def queued() -> list[dict[str, Any]]:
+    """The records that wait, taken out of the queue."""
+    current = capture.active
+    assert current is not None
+    queue = current.delivery._queue
+    return [json.loads(queue.popleft()) for _ in range(len(queue))]
+
+
+def run(coroutine: Any) -> Any:
+    return asyncio.run(coroutine)

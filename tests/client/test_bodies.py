@@ -1,0 +1,193 @@
+"""Odd answers: whatever a server says, the caller gets what it would get without the client.
+
+And only whole, plausible counts make a record.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+
+import tallystick
+from tallystick import capture
+from tests.client import offline, vendors
+from tests.client.offline import queued, say
+from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
+
+USAGES: list[Any] = [
+    *(None, "", "a string", 0, 1, -1, 1.5, True, False, [], [1], {}, {"x": 1}, [{}]),
+    {"prompt_tokens": None, "completion_tokens": None},
+    {"prompt_tokens": "101", "completion_tokens": "23"},
+    {"prompt_tokens": True, "completion_tokens": True},
+    {"prompt_tokens": -1, "completion_tokens": 2},
+    {"prompt_tokens": 1.5, "completion_tokens": 2},
+    {"prompt_tokens": 10**13, "completion_tokens": 2},
+    {"prompt_tokens": 5},
+    {"completion_tokens": 5},
+    {"prompt_tokens": [], "completion_tokens": {}},
+    {"input_tokens": "x", "output_tokens": 3},
+    {"input_tokens": 3},
+    {"output_tokens": 3},
+    {"total_tokens": 9},
+]
+ODD_DETAILS: list[Any] = [None, "x", 7, [], [1], {}, {"cached_tokens": "x"}, {"cached_tokens": -1}]
+BODIES: list[Any] = [
+    *(None, [], [1, 2], "text", 5, 1.5, True, {}, {"error": {"message": "x"}}, [{"usage": {}}]),
+    {"usage": {"usage": {"usage": {}}}},
+    {"model": None, "usage": None},
+    {"model": 5, "choices": None, "usage": "x"},
+    {"model": {}, "choices": "x", "content": 7, "message": None, "response": None},
+    {"message": None, "usage": None},
+    {"message": "text", "response": []},
+    {"message": {"usage": "x"}, "response": {"usage": []}},
+    {"id": 5, "object": [], "created": "x", "choices": [None, 5, "x"]},
+    {"__dict__": {"usage": 1}, "__class__": "x", "__pydantic_extra__": 3},
+    {"_parsed_by_type": {}, "_request_id": 7, "__stream__": 1},
+]
+CASES = [
+    *({**vendors.completion(), "usage": usage} for usage in USAGES),
+    *(
+        {**vendors.completion(), "usage": {**vendors.CHAT_USAGE, "prompt_tokens_details": details}}
+        for details in ODD_DETAILS
+    ),
+    *BODIES,
+]
+RAW = [b"", b"{", b"null", b"\xff\xfe", b"<html>", b'"text"', b"[" * 200 + b"]" * 200, b"NaN"]
+MODELS: list[Any] = [None, "", 5, [], {}, "m" * 300, "bad\x00name\n", "\ud800", "  "]
+
+
+def _outcome(ask: Callable[[], Any]) -> str:
+    """What a caller sees: the type and the value, of the result or of the exception."""
+    try:
+        result = ask()
+        items = list(result) if hasattr(type(result), "__stream__") else result
+    except Exception as error:
+        return f"{type(error).__qualname__}: {error}"
+    return f"{type(result).__qualname__}: {items!r}"
+
+
+def _asks(handler: offline.Handler) -> list[Callable[[], Any]]:
+    client = offline.openai_client.__wrapped__(handler)
+    claude = offline.anthropic_client.__wrapped__(handler)
+    return [
+        lambda: client.chat.completions.create(**CHAT),
+        lambda: client.chat.completions.with_raw_response.create(**CHAT).parse(),
+        lambda: client.responses.create(**ASKED),
+        lambda: client.embeddings.create(model="m", input="x"),
+        lambda: client.post("/chat/completions", cast_to=object, body=CHAT),
+        lambda: claude.messages.create(**CLAUDE),
+    ]
+
+
+def _compare(asks: Callable[[], list[Callable[[], Any]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same calls while the client is off and on."""
+    with monkeypatch.context() as off:
+        off.setattr(capture, "active", None)
+        expected = [_outcome(ask) for ask in asks()]
+    assert [_outcome(ask) for ask in asks()] == expected
+    assert tallystick.stats()["faults"] == 0
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("body", CASES, ids=range(len(CASES)))
+def test_an_odd_answer_reaches_its_caller(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _compare(lambda: _asks(lambda request: say(body)), monkeypatch)
+    for record in queued():
+        assert record["prompt_tokens"] >= 0
+        assert set(record) <= {
+            *("ts", "provider", "model", "prompt_tokens", "completion_tokens", "cached_tokens"),
+            *("cache_write_tokens", "latency_ms", "declared_max_tokens", "endpoint", "request_id"),
+        }
+
+
+def test_there_are_more_than_sixty() -> None:
+    assert len(CASES) + len(RAW) + len(MODELS) >= 60
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+@pytest.mark.parametrize("content", RAW, ids=range(len(RAW)))
+def test_what_is_no_json_reaches_its_caller(
+    content: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = {"content-type": kind}
+    _compare(
+        lambda: _asks(lambda request: httpx2.Response(200, content=content, headers=headers)),
+        monkeypatch,
+    )
+    assert queued() == []
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("usage", USAGES, ids=range(len(USAGES)))
+def test_an_odd_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = copy.deepcopy(vendors.chat_events(with_usage=True))
+    events[-1][1]["usage"] = usage
+    odd = [*events, ("", {"response": usage}), ("", {"message": usage}), ("", {"usage": usage})]
+    client = offline.openai_client.__wrapped__(lambda request: offline.stream(odd))
+    _compare(lambda: [lambda: client.chat.completions.create(**STREAMED)], monkeypatch)
+    assert queued() == []
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
+def test_an_odd_model_is_cleaned_or_the_requests_is_taken(model: Any) -> None:
+    body = json.dumps({**vendors.completion(), "model": model}).encode()
+    headers = {"content-type": "application/json"}
+    client = offline.openai_client.__wrapped__(
+        lambda request: httpx2.Response(200, content=body, headers=headers)
+    )
+    client.chat.completions.create(**CHAT)
+    (record,) = queued()
+    is_text = isinstance(model, str) and model and model != "\ud800"
+    assert record["model"] == (model.translate({0: None, 10: None})[:200] if is_text else "gpt-4o")
+
+
+@pytest.mark.usefixtures("captured")
+def test_no_usage_makes_no_record_and_is_counted() -> None:
+    client = offline.openai_client.__wrapped__(
+        lambda request: say({**vendors.completion(), "usage": None})
+    )
+    client.chat.completions.create(**CHAT)
+    assert queued() == []
+    assert tallystick.stats()["without_usage"] == 1
+
+
+@pytest.mark.usefixtures("captured")
+def test_whole_floats_count() -> None:
+    usage = {"prompt_tokens": 101.0, "completion_tokens": 23.0}
+    client = offline.openai_client.__wrapped__(
+        lambda request: say({**vendors.completion(), "usage": usage})
+    )
+    client.chat.completions.create(**CHAT)
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (101, 23)
+
+
+@pytest.mark.usefixtures("captured")
+def test_usage_in_every_chunk_counts_once_and_the_last() -> None:
+    events = [
+        ("", {**event, "usage": {"prompt_tokens": 7, "completion_tokens": number}})
+        for number, (_, event) in enumerate(vendors.chat_events(with_usage=False))
+    ]
+    client = offline.openai_client.__wrapped__(lambda request: offline.stream(events))
+    list(client.chat.completions.create(**CHAT, stream=True))
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (7, 19)
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_stream_that_fails_in_the_middle_fails_alike_and_counts_what_was_told() -> None:
+    events = vendors.messages_events()[:5]
+    events.append(("error", {"type": "error", "error": {"type": "overloaded_error"}}))
+    client = offline.anthropic_client.__wrapped__(lambda request: offline.stream(events))
+    with pytest.raises(anthropic.APIStatusError):
+        list(client.messages.create(**CLAUDE, stream=True))
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (479, 1)

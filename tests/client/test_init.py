@@ -1,0 +1,187 @@
+"""Turning it on: where from, how often, and what happens where it stays off."""
+
+import logging
+import sys
+import threading
+
+import anthropic
+import openai
+import pytest
+
+import tallystick
+from tallystick import capture, client
+from tallystick.dsn import parse_dsn
+from tests.client.collector import Collector
+from tests.client.environments import run
+from tests.client.offline import capturing, openai_client, queued
+from tests.client.styles import CHAT
+
+KEY = "ik_" + "a" * 38
+OFF = """
+import atexit, os, sys, threading
+before = set(sys.modules)
+finders, hooks = list(sys.meta_path), atexit._ncallbacks()
+import tallystick
+tallystick.init(tag="x", prefix_hash=True)
+import openai
+assert not hasattr(openai._base_client.SyncAPIClient.request, "__wrapped__")
+assert sys.meta_path == finders and threading.active_count() == 1
+assert not {name for name in sys.modules if name.startswith("tallystick.hooks")}
+assert tallystick.stats() == {} and tallystick.flush() and tallystick.close() is None
+assert not tallystick.record(model="m", prompt_tokens=1, completion_tokens=1)
+with tallystick.tag("x"):
+    pass
+"""
+LAZY = """
+import sys
+import tallystick
+tallystick.init()
+assert not {"openai", "anthropic", "ssl", "urllib.request", "http.client"} & set(sys.modules)
+import openai, anthropic
+for library in (openai, anthropic):
+    for name in ("SyncAPIClient", "AsyncAPIClient"):
+        assert hasattr(getattr(library._base_client, name).request, "__tallystick_original__")
+    assert hasattr(library._response.BaseAPIResponse._parse, "__tallystick_original__")
+    assert hasattr(library._streaming.Stream.close, "__tallystick_original__")
+    loader = library._base_client.__spec__.loader
+    assert type(loader).__name__ == type(library._base_client.__loader__).__name__
+    assert type(loader).__name__ == "SourceFileLoader", loader
+assert hasattr(openai._legacy_response.LegacyAPIResponse._parse, "__tallystick_original__")
+import inspect
+inspect.getsource(openai._base_client)
+"""
+
+
+@pytest.mark.parametrize("dsn", [None, "", "  "], ids=["unset", "empty", "blank"])
+def test_without_a_dsn_nothing_at_all_happens(dsn: str | None) -> None:
+    run(sys.executable, "-c", OFF, **({} if dsn is None else {"SERVICE_DSN": dsn}))
+
+
+def test_libraries_are_hooked_when_the_program_imports_them() -> None:
+    run(sys.executable, "-c", LAZY, SERVICE_DSN="https://ik_x@localhost")
+
+
+@pytest.mark.parametrize(
+    ("dsn", "url"),
+    [
+        (f"https://{KEY}@tallystick.example", "https://tallystick.example/api/v1/ingest"),
+        (f"https://{KEY}@tallystick.example/", "https://tallystick.example/api/v1/ingest"),
+        (f" https://{KEY}@host:8443/base/ \n", "https://host:8443/base/api/v1/ingest"),
+        (f"http://{KEY}@localhost:8000", "http://localhost:8000/api/v1/ingest"),
+        (f"http://{KEY}@[::1]:8000", "http://[::1]:8000/api/v1/ingest"),
+        (f"https://{KEY}@[::1]", "https://[::1]/api/v1/ingest"),
+    ],
+)
+def test_a_dsn_is_an_address_and_a_key(dsn: str, url: str) -> None:
+    destination = parse_dsn(dsn)
+    assert destination == (url, KEY)
+    assert KEY not in repr(destination)
+
+
+MALFORMED = [
+    *("x", KEY, f"{KEY}@host", f"ftp://{KEY}@host", "https://host", "https://@host", "https://@"),
+    *(f"https://{KEY}@", f"https://{KEY}@:80", f"https://{KEY}@host:port", f"https://{KEY}@h:0"),
+    *(f"https://{KEY}@h:99999", f"https://{KEY}:pw@host", f"https://{KEY}@host?x", "https://"),
+    *(f"https://{KEY}@ho st", f"https://{KEY}\n@host", f"https://{KEY}@host#x", "https://é@host"),
+    *(f"https://{KEY}@a@b", f"https://{KEY}@[::1", f"https://{KEY}@[]:80", f"https://a/{KEY}@h"),
+]
+
+
+@pytest.mark.parametrize("dsn", MALFORMED, ids=range(len(MALFORMED)))
+def test_a_malformed_dsn_is_one_warning_without_the_key(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client, "_has_warned", False)
+    monkeypatch.setenv("SERVICE_DSN", dsn)
+    tallystick.init()
+    tallystick.init()
+    assert capture.active is None
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert "SERVICE_DSN" in warning.message
+    assert KEY not in caplog.text
+
+
+@pytest.mark.usefixtures("captured")
+def test_twice_is_once() -> None:
+    first = capture.active
+    tallystick.init(tag="other")
+    assert capture.active is first
+    openai_client().chat.completions.create(**CHAT)
+    (record,) = queued()
+    assert "tag" not in record
+    method = openai._base_client.SyncAPIClient.request
+    assert not hasattr(method.__tallystick_original__, "__tallystick_original__")
+
+
+@pytest.mark.usefixtures("captured")
+def test_after_closing_nothing_is_captured_until_the_next_init() -> None:
+    tallystick.close()
+    openai_client().chat.completions.create(**CHAT)
+    assert tallystick.stats() == {}
+    tallystick.init()
+    openai_client().chat.completions.create(**CHAT)
+    assert len(queued()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"tag": "a", "environment": "b"}, "a"),
+        ({"environment": "b"}, "b"),
+        ({"tag": "", "environment": "b"}, "b"),
+        ({"tag": "x" * 300}, "x" * 120),
+        ({"environment": "y" * 300}, "y" * 120),
+        ({"tag": "a\x00b\nc\x85\ud800"}, "abc"),
+        ({"tag": "\x00"}, None),
+        ({"tag": 5}, None),
+        ({}, None),
+    ],
+)
+def test_tag_and_environment_become_one_tag(
+    options: dict[str, str],
+    expected: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    collector: Collector,
+) -> None:
+    with capturing(monkeypatch, collector.dsn, **options):
+        openai_client().chat.completions.create(**CHAT)
+        (record,) = queued()
+    assert record.get("tag") == expected
+
+
+@pytest.mark.parametrize("value", [None, "x", True, -5, float("nan"), float("inf"), 0])
+def test_a_wrong_setting_is_not_used_and_stops_nothing(
+    value: object, monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    with capturing(monkeypatch, collector.dsn, flush_interval=value, max_queue=value):
+        current = capture.active
+        assert current is not None
+        assert current.settings.flush_interval == client.FLUSH_INTERVAL_SECONDS
+        assert current.settings.max_queue == client.MAX_QUEUE
+
+
+def test_an_init_that_fails_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    monkeypatch.setattr("tallystick.hooks.install", lambda: 1 / 0)
+    with capturing(monkeypatch, collector.dsn):
+        assert capture.active is None
+        openai_client().chat.completions.create(**CHAT)
+
+
+def test_a_library_that_moved_something_is_hooked_where_it_did_not(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    monkeypatch.delattr(anthropic._response, "BaseAPIResponse")
+    monkeypatch.delattr(anthropic._base_client, "AsyncAPIClient")
+    with capturing(monkeypatch, collector.dsn):
+        assert hasattr(anthropic._base_client.SyncAPIClient.request, "__wrapped__")
+
+
+def test_no_thread_runs_before_the_first_call(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    before = threading.active_count()
+    with capturing(monkeypatch, collector.dsn):
+        assert threading.active_count() == before
