@@ -38,7 +38,7 @@ from service.payments.owners import adopt_payments
 from service.reports.kept_pdf import pdf_key
 from service.tokens import sign_report
 from tests.service.browser import Browser, words_of
-from tests.service.scenes import INGEST, SECRET_KEY, batch, bearer
+from tests.service.scenes import INGEST, SECRET_KEY, batch, bearer, error_of
 
 PAGE = "/settings/delete"
 _OWNED = (
@@ -286,3 +286,20 @@ def test_a_deletion_that_broke_off_can_be_asked_for_again(
     assert _delete(ada).status_code == 303
     db_session.expire_all()
     assert not any(_count(db_session).values())
+
+
+def test_what_comes_too_late_for_its_account_is_refused_without_a_trace(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+) -> None:
+    app = make_app()
+
+    def late() -> str:
+        key, _secret = IngestKey.minted("an account that is gone")
+        with sessions() as session:
+            session.add(key)
+            session.commit()
+        return "never"
+
+    app.add_url_rule("/api/v1/late", view_func=late)
+    answer = app.test_client().get("/api/v1/late")
+    assert error_of(answer, 401, "unauthorized") == "This account was deleted meanwhile."

@@ -183,3 +183,20 @@ def test_a_storage_that_fails_is_tried_again_as_a_stray(
     _end(engine, audit_id, "done", 8)
     _keep_house(config, engine, BlobStore.from_url("file:///proc/self/mem"))
     assert load(engine, audit_id).raw_purged_at is not None
+
+
+def test_a_digest_is_posted_once_by_whoever_keeps_house(
+    config: Config, engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    _end(engine, audit_id, "done", 1)
+    with Session(engine) as session:
+        account = session.get_one(Account, session.get_one(Audit, audit_id).account_id)
+        account.report_mails, account.reports_told_until = "daily", _ago(days=3)
+        session.commit()
+        account_id = account.id
+    for _ in range(2):
+        _keep_house(config, engine, blobs)
+    with Session(engine) as session:
+        mails = session.scalars(select(Mail).where(Mail.account_id == account_id)).all()
+        assert [(mail.kind, mail.status) for mail in mails] == [("report_digest", "queued")]
