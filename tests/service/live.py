@@ -63,6 +63,8 @@ def start_live_service(
         "INGEST_KEY_LIMIT_PER_MINUTE": "100000",
         "INGEST_IP_LIMIT_PER_MINUTE": "100000",
         "UPLOAD_LIMIT_PER_MINUTE": "100000",
+        "OAUTH_LIMIT_PER_MINUTE": "100000",
+        "READ_LIMIT_PER_MINUTE": "100000",
         "UPLOAD_FOLDER": str(folder / "uploads"),
         **{name.upper(): str(value) for name, value in settings.items()},
     }

@@ -51,7 +51,7 @@ class Application:
         }
         return {name: value for name, value in asked.items() if value is not None}
 
-    def redeems(self, code: str, **changed: Any) -> dict[str, Any]:
+    def redeems(self, code: str, /, **changed: Any) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
