@@ -31,6 +31,8 @@ from service.models import (
     Subscription,
 )
 from service.models.base import new_id, utc_now
+from service.models.deletion import delete_account
+from service.models.oauth import OAuthApplication, OAuthCode, OAuthToken
 from service.models.sign_in import add_magic_link
 from service.payments.facts import Payer, PaymentTold, VerifiedEvent
 from service.payments.ledger import record_event
@@ -43,7 +45,7 @@ from tests.service.scenes import INGEST, SECRET_KEY, batch, bearer, error_of
 PAGE = "/settings/delete"
 _OWNED = (
     Audit, FindingRow, ReportRow, IdempotencyKey, Credit, IngestKey, ReadToken, Subscription,
-    Mail, MagicLink, EarlyAccess, Account,
+    Mail, MagicLink, EarlyAccess, Account, OAuthApplication, OAuthCode, OAuthToken,
 )  # fmt: skip
 
 
@@ -83,11 +85,31 @@ def furnish(app: Flask, sessions: "sessionmaker[Session]") -> Callable[..., str]
                 ]
             )
             session.flush()
+            _add_application(session, browser.account_id)
             adopt_payments(session, session.get_one(Account, browser.account_id))
             session.commit()
         return secret
 
     return furnish
+
+
+def _add_application(session: Session, account_id: str) -> None:
+    """An application, what was allowed to it, and the token that it got for that."""
+    uri = "https://app.example.org/back"
+    application, _ = OAuthApplication.minted(account_id, name="app", redirect_uris=[uri])
+    session.add(application)
+    session.flush()
+    allowed = {
+        "application_id": application.id,
+        "account_id": account_id,
+        "scopes": ["read:audits"],
+    }
+    code = OAuthCode(
+        **allowed, secret_hash=new_id().encode(), redirect_uri=uri, code_challenge="x" * 43
+    )
+    session.add(code)
+    session.flush()
+    session.add(OAuthToken(**allowed, code_id=code.id, secret_hash=new_id().encode()))
 
 
 def _customer(browser: Browser) -> str:
@@ -275,7 +297,7 @@ def test_a_deletion_that_broke_off_can_be_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     furnish(ada, audits=3)
-    whole = account_deletion.delete_account
+    whole = delete_account
 
     def break_off(*_args: object) -> None:
         raise OSError("gone")

@@ -38,6 +38,7 @@ def make_browser(app: Flask, sessions: "sessionmaker[Session]") -> MakeBrowser:
 
 
 def _secret(page: str, kind: Kind) -> str:
+    secret: str
     [secret] = {one for code in codes_of(page) for one in re.findall(rf"{kind}\w{{38}}", code)}
     assert find_hash(kind, secret)
     return secret

@@ -34,7 +34,7 @@ def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]
 
 
 def _card(page: str, method: str, path: str) -> str:
-    cards = re.findall(r'<article class="card operation".*?</article>', page, re.DOTALL)
+    cards: list[str] = re.findall(r'<article class="card operation".*?</article>', page, re.DOTALL)
     [card] = [one for one in cards if f"<h3><code>{method} {path}</code></h3>" in one]
     return card
 
