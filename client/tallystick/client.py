@@ -139,14 +139,9 @@ def _start(settings: Settings, destination: Destination) -> None:
     global _forks
     from tallystick import hooks
 
-    def make_sender() -> Sender:
-        # Imported in the thread that sends: it takes longer than all of `init()` does.
-        from tallystick.sending import Sender
-
-        return Sender(destination)
-
     delivery = Delivery(
-        make_sender,
+        hooks.load_sending,
+        lambda: _make_sender(destination),
         interval=settings.flush_interval * _share(),
         max_queue=settings.max_queue,
         report=_report if settings.debug else _keep_quiet,
@@ -156,6 +151,12 @@ def _start(settings: Settings, destination: Destination) -> None:
         _forks = Forks(_renew, _at_exit)
     atexit.register(_at_exit)
     hooks.install()
+
+
+def _make_sender(destination: Destination) -> Sender:
+    from tallystick.sending import Sender
+
+    return Sender(destination)
 
 
 def _share() -> float:

@@ -17,16 +17,20 @@ _SECONDS_A_DAY = 86_400.0
 
 
 class Delivery:
-    """`make_sender` is called in the thread, so that what it imports slows nobody down."""
+    """`load` imports what sending needs, in the thread of a caller: were a process forked off while
+    a thread of ours imports, whoever imports the same there would wait for ever.
+    """
 
     def __init__(
         self,
+        load: Callable[[], None],
         make_sender: Callable[[], Any],
         *,
         interval: float,
         max_queue: int,
         report: Callable[[str], None],
     ) -> None:
+        self._load = load
         self._make_sender = make_sender
         self._interval = interval
         self._max_queue = max_queue
@@ -43,8 +47,8 @@ class Delivery:
         self._flushes: deque[Any] = deque()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._wake = threading.Lock()
-        self._wake.acquire()
+        self._make_lock: Callable[[], Any] = threading.Lock
+        self._wake: Any = None
         self._is_closing = False
         self._paused_until = 0.0
 
@@ -61,6 +65,8 @@ class Delivery:
         if self._thread is None and self._starting.acquire(False):
             try:
                 if self._thread is None:
+                    self._load()
+                    self._make_locks()
                     thread = threading.Thread(target=self._run, name="tallystick", daemon=True)
                     self._thread = thread  # even where it cannot start: asking again would not help
                     thread.start()
@@ -72,7 +78,7 @@ class Delivery:
         if not self._queue and not self._in_flight:
             return True
         self.start()
-        done = threading.Lock()
+        done = self._make_lock()
         done.acquire()
         self._flushes.append(done)
         self._rouse()
@@ -99,11 +105,20 @@ class Delivery:
     def is_paused(self) -> bool:
         return time.monotonic() < self._paused_until
 
+    def _make_locks(self) -> None:
+        """Of the thread's own kind: gevent may have replaced both since this process began, and a
+        greenlet that waits for a lock of the system's stops all others.
+        """
+        self._make_lock = threading.Lock
+        wake = threading.Lock()
+        wake.acquire()
+        self._wake = wake
+
     def _rouse(self) -> None:
         try:
             self._wake.release()
-        except RuntimeError:
-            pass  # roused already
+        except (RuntimeError, AttributeError):
+            pass  # roused already, or there is nobody yet
 
     # In the thread
 

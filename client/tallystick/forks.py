@@ -10,30 +10,38 @@ import os
 import sys
 from typing import Any, Callable
 
-# Libraries that fork processes of their own and end them without running what `atexit` has.
-_FORKING = ("multiprocessing.util", "billiard.util")
-
 
 class Forks:
-    """Calls `renew` in every process forked off, and `finish` at the end of a worker process."""
+    """Calls `renew` in every process forked off, and `finish` at the end of a worker process.
+
+    Worker processes end without running what `atexit` has; their libraries tell of it otherwise.
+    """
 
     def __init__(self, renew: Callable[[], None], finish: Callable[[], None]) -> None:
         self._finish = finish
-        self._told: set[str] = set()
+        self._steps = {
+            "multiprocessing.util": self._tell_multiprocessing,
+            "celery.signals": self._tell_celery,
+        }
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._before, after_in_child=renew)
 
     def _before(self) -> None:
-        """Such a library forgets in the child what it was told before, except through this."""
-        for name in _FORKING:
-            util = sys.modules.get(name)
-            if util is None or name in self._told:
-                continue
+        """Libraries that fork are asked once, when they do so first: none is imported for it."""
+        for name in [name for name in self._steps if name in sys.modules]:
             try:
-                util.register_after_fork(self, lambda forks, util=util: forks._await_end(util))
-                self._told.add(name)
+                self._steps.pop(name)(sys.modules[name])
             except Exception:  # noqa: S110 - then its workers' last records are lost
                 pass
 
-    def _await_end(self, util: Any) -> None:
-        util.Finalize(None, self._finish, exitpriority=0)
+    def _tell_multiprocessing(self, util: Any) -> None:
+        """What is to be done at the end is forgotten in a child, unless it is said there again."""
+        util.register_after_fork(
+            self, lambda forks: util.Finalize(None, forks._finish, exitpriority=0)
+        )
+
+    def _tell_celery(self, signals: Any) -> None:
+        signals.worker_process_shutdown.connect(self._at_worker_end, weak=False)
+
+    def _at_worker_end(self, **told: Any) -> None:
+        self._finish()

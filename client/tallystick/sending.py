@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - or the first connection imports it, in a thread
 import ssl
 import time
 import zlib
@@ -41,7 +42,9 @@ class Sender:
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
-        self._opener = build_opener(_NoRedirects, HTTPSHandler(context=_trust()))
+        is_secure = destination.url.startswith("https")
+        trust = [HTTPSHandler(context=_trust())] if is_secure else []
+        self._opener = build_opener(_NoRedirects, *trust)
 
     def send(self, records: list[str]) -> Answer:
         """Post once; what goes wrong is told, never raised."""

@@ -158,7 +158,17 @@ def test_gunicorn_with_preload_sends_of_every_worker(
 
 
 def _get(socket: Path) -> str:
-    command = ["curl", "-sS", "--retry", "5", "--retry-all-errors", "--unix-socket", str(socket)]
+    command = [
+        "curl",
+        "-sS",
+        "--max-time",
+        "20",
+        "--retry",
+        "5",
+        "--retry-all-errors",
+        "--unix-socket",
+        str(socket),
+    ]
     got = subprocess.run([*command, "http://x/"], capture_output=True, text=True, check=True)
     return got.stdout
 

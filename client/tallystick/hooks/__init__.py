@@ -42,7 +42,13 @@ def install() -> None:
             _hook_module(module)
 
 
+def load_sending() -> None:
+    """Import what sending needs: too much for `init()`, but little beside a vendor's library."""
+    from tallystick import sending  # noqa: F401
+
+
 def _hook_module(module: ModuleType) -> None:
+    load_sending()
     library, _, name = module.__name__.partition(".")
     for class_name, method, wrap in _POINTS[name]:
         try:
