@@ -1,0 +1,123 @@
+"""Debian's Chromium, driven over a pipe: windows that keep what their pages complained of."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    sync_playwright,
+)
+
+ROOT: Final = Path(__file__).parents[2]
+SCREENSHOTS: Final = ROOT / "var" / "screenshots"
+MISSING: Final = "no chromium here: install Debian's (apt install chromium)"
+
+Scheme = Literal["light", "dark"]
+SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
+WIDTHS: Final = (1280, 360)
+_HEIGHTS: Final = {1280: 900, 360: 740}
+
+# What moves after it was first painted, other than by what somebody did.
+_WATCH_SHIFTS: Final = """
+  window.shifts = [];
+  new PerformanceObserver((list) => {
+    for (const shift of list.getEntries()) {
+      if (shift.hadRecentInput) continue;
+      const moved = shift.sources.map(({ node }) => node && (node.id || node.nodeName));
+      window.shifts.push(`${shift.value.toFixed(4)} ${moved.join(" ")}`);
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+def find_chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@contextmanager
+def launched(path: str) -> Iterator[Browser]:
+    """As root Chromium runs only without its sandbox; all that it loads here is our own."""
+    options = ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=options)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Window:
+    """One person's browser: its page, what was complained of, and whom it asked for anything."""
+
+    context: BrowserContext
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def look(self, width: int, scheme: Scheme) -> None:
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.set_viewport_size({"width": width, "height": _HEIGHTS[width]})
+
+    def settle(self) -> None:
+        """Until what is seen stands still: styles, fonts and two frames."""
+        self.page.wait_for_load_state("load")
+        self.page.evaluate(
+            "() => document.fonts.ready.then(() => new Promise((done) =>"
+            " requestAnimationFrame(() => requestAnimationFrame(done))))"
+        )
+
+    def shoot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        path = SCREENSHOTS / f"{name}.png"
+        self.page.screenshot(path=path, full_page=True, animations="disabled")
+
+    def take_complaints(self) -> list[str]:
+        """What its pages have complained of since this was last asked."""
+        taken, self.complaints[:] = self.complaints[:], []
+        return taken
+
+
+@contextmanager
+def opened(
+    browser: Browser, base_url: str, cookie: dict[str, str] | None = None, **options: Any
+) -> Iterator[Window]:
+    """A window of its own; `cookie` is that of somebody who is signed in."""
+    size = options.pop("width", WIDTHS[0])
+    viewport = {"width": size, "height": _HEIGHTS[size]}
+    # Colours that fade from one scheme to the other would be judged halfway.
+    options = {"reduced_motion": "reduce", **options}
+    context = browser.new_context(base_url=base_url, viewport=viewport, **options)  # type: ignore[arg-type]
+    context.set_default_timeout(15_000)
+    if cookie is not None:
+        context.add_cookies([{"url": base_url, **cookie}])  # type: ignore[typeddict-item]
+    context.add_init_script(_WATCH_SHIFTS)
+    window = Window(context, context.new_page())
+    _watch(window, base_url)
+    try:
+        yield window
+    finally:
+        context.close()
+
+
+def _watch(window: Window, base_url: str) -> None:
+    def hear(message: ConsoleMessage) -> None:
+        # That an answer was an error is said of every page that is one.
+        if message.type in ("error", "warning") and "status of" not in message.text:
+            window.complaints.append(f"{message.type}: {message.text}")
+
+    def see(request: Request) -> None:
+        if not request.url.startswith((f"{base_url}/", "data:", "blob:")):
+            window.strangers.append(request.url)
+
+    window.page.on("console", hear)
+    window.page.on("pageerror", lambda error: window.complaints.append(str(error)))
+    window.context.on("request", see)

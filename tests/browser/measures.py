@@ -1,0 +1,51 @@
+"""What is wrong with the page that a window shows, each as one line."""
+
+import json
+from importlib.resources import files
+from typing import Any, Final
+
+from tests.browser.chromium import Window
+
+AXE: Final = files("axe_playwright_python").joinpath("axe.min.js").read_text()
+# Every rule but the experimental ones; by itself axe leaves out the sizes of targets (WCAG 2.2).
+_AXE_OPTIONS: Final = json.dumps(
+    {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
+)
+
+_WIDER: Final = """() => {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  return [...document.body.querySelectorAll("*")]
+    .filter((one) => one.getBoundingClientRect().right > width + 1)
+    .slice(0, 5)
+    .map((one) => `${one.nodeName}.${one.className} ends at ${one.getBoundingClientRect().right}`);
+}"""
+
+
+def axe_violations(window: Window) -> list[str]:
+    """What axe-core finds, in words with the places."""
+    if not window.page.evaluate("() => 'axe' in window"):
+        window.page.evaluate(AXE)
+    run = f"() => axe.run(document, {_AXE_OPTIONS}).then(({{ violations }}) => violations)"
+    found: list[dict[str, Any]] = window.page.evaluate(run)
+    return [f"{one['id']}: {one['help']} {_places(one['nodes'])}" for one in found]
+
+
+def _places(nodes: list[dict[str, Any]]) -> str:
+    shown = [f"{node['target']} {_reason(node)}" for node in nodes[:3]]
+    return f"at {len(nodes)} places: {'; '.join(shown)}"
+
+
+def _reason(node: dict[str, Any]) -> str:
+    checks = [*node["any"], *node["all"], *node["none"]]
+    return "|".join(str(check["message"]) for check in checks[:2])
+
+
+def shifts(window: Window) -> list[str]:
+    """What moved while the page was loaded."""
+    return [f"moved: {one}" for one in window.page.evaluate("() => window.shifts")]
+
+
+def overflow(window: Window) -> list[str]:
+    """What makes the page wider than its window."""
+    return [f"too wide: {one}" for one in window.page.evaluate(_WIDER)]

@@ -1,0 +1,129 @@
+"""Every page of the application: where it is, who may see it, and what it answers.
+
+The routes are those of the application's own URL map, so a page without a line here fails a test.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from tests.browser.site import NEW, RICH, Site
+from tests.service.oauth_flow import AUTHORIZE
+from tests.service.scenes import ADMIN_TOKEN
+
+ADMIN_HEADERS: Final = {"X-Admin-Token": ADMIN_TOKEN}
+
+
+@dataclass(frozen=True)
+class Example:
+    """One page as somebody sees it: `path` may hold names of what the site has in braces."""
+
+    name: str
+    path: str
+    status: int = 200
+    visitor: str | None = None
+    is_admin: bool = False
+
+    def path_on(self, site: Site) -> str:
+        known = {name: getattr(site, name) for name in _NAMES}
+        asked = urlencode(site.application.asks())
+        return self.path.format(asked=asked, application=site.application.id, **known)
+
+
+_NAMES: Final = (
+    "done",
+    "failed",
+    "queued",
+    "processing",
+    "broken",
+    "report_token",
+    "waiting_token",
+)
+
+
+def _page(name: str, path: str, **more: object) -> tuple[Example, ...]:
+    return (Example(name, path, **more),)  # type: ignore[arg-type]
+
+
+def _seen_by(name: str, path: str, *people: str) -> tuple[Example, ...]:
+    """The page of somebody who has much, and of others."""
+    return tuple(
+        Example(name if person == RICH else f"{name}-{person.partition('@')[0]}", path, 200, person)
+        for person in people
+    )
+
+
+PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
+    "/": _page("landing", "/"),
+    "/sample": _page("sample", "/sample") + _page("sample-finding", "/sample?finding=d1-001"),
+    "/sign-in": _page("sign-in", "/sign-in?next=/upload")
+    + _seen_by("sign-in-again", "/sign-in", RICH),
+    "/auth/verify": _page("sign-in-refused", "/auth/verify?token=ml_wrong", status=422),
+    "/deleted": _page("deleted", "/deleted"),
+    "/docs": _page("docs", "/docs"),
+    "/legal/dpa": _page("legal-dpa", "/legal/dpa"),
+    "/legal/privacy": _page("legal-privacy", "/legal/privacy"),
+    "/legal/terms": _page("legal-terms", "/legal/terms"),
+    "/upload": _page("upload-signed-out", "/upload") + _seen_by("upload", "/upload", RICH, NEW),
+    "/dashboard": _seen_by("dashboard", "/dashboard", RICH, NEW)
+    + _seen_by("dashboard-nothing-fits", "/dashboard?status=failed&source=ingest", RICH),
+    "/audits/<audit_id>": _seen_by("audit-done", "/audits/{done}", RICH)
+    + _seen_by("audit-finding", "/audits/{done}?finding=d1-001", RICH)
+    + _seen_by("audit-queued", "/audits/{queued}", RICH)
+    + _seen_by("audit-processing", "/audits/{processing}", RICH)
+    + _seen_by("audit-failed", "/audits/{failed}", RICH)
+    + _page("error-500", "/audits/{broken}", status=500, visitor=RICH)
+    + _page("audit-nobodys", "/audits/nothing", status=404, visitor=RICH),
+    "/r/<token>": _page("report", "/r/{report_token}")
+    + _page("report-finding", "/r/{report_token}?finding=d1-001")
+    + _page("report-waiting", "/r/{waiting_token}")
+    + _page("error-404", "/r/altered", status=404),
+    "/developer": _seen_by("developer", "/developer", RICH, NEW),
+    "/developer/applications": _seen_by("applications", "/developer/applications", RICH, NEW),
+    "/developer/applications/<application_id>": _seen_by(
+        "application", "/developer/applications/{application}", RICH
+    ),
+    "/oauth/authorize": _seen_by("consent", AUTHORIZE + "?{asked}", RICH)
+    + _page("consent-refused", f"{AUTHORIZE}?client_id=oac_wrong", status=400, visitor=RICH),
+    "/billing": _seen_by("billing", "/billing", RICH, NEW),
+    "/settings": _seen_by("settings", "/settings", RICH)
+    + _seen_by("settings-saved", "/settings?saved=", RICH),
+    "/settings/applications": _seen_by("allowed", "/settings/applications", RICH),
+    "/settings/delete": _seen_by("delete-account", "/settings/delete", RICH),
+    "/settings/sessions": _seen_by("sessions", "/settings/sessions", RICH),
+    "/admin": _page("admin", "/admin", is_admin=True),
+}
+
+# What is no page of its own: what it answers instead, to whom.
+OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
+    "/audits/<audit_id>/progress": (
+        "text/html",  # a part that its page fetches
+        Example("progress", "/audits/{processing}/progress", 200, RICH),
+    ),
+    "/.well-known/oauth-authorization-server": (
+        "application/json",
+        Example("oauth-metadata", "/.well-known/oauth-authorization-server"),
+    ),
+    "/admin/audits/<audit_id>/report": (
+        "application/pdf",
+        Example("admin-pdf", "/admin/audits/{done}/report", is_admin=True),
+    ),
+    "/admin/early-access.csv": (
+        "text/csv",
+        Example("early-access", "/admin/early-access.csv", is_admin=True),
+    ),
+    "/healthz": ("application/json", Example("healthz", "/healthz")),
+    "/readyz": ("application/json", Example("readyz", "/readyz")),
+    "/openapi.json": ("application/json", Example("openapi", "/openapi.json")),
+    "/r/<token>/pdf": ("application/pdf", Example("pdf", "/r/{report_token}/pdf")),
+    "/r/<token>/json": ("application/json", Example("json", "/r/{report_token}/json")),
+    "/r/<token>/findings.csv": (
+        "text/csv",
+        Example("findings", "/r/{report_token}/findings.csv"),
+    ),
+    "/static/<path:filename>": ("text/css", Example("static", "/static/tallystick.css")),
+}
+
+EXAMPLES: Final = tuple(one for examples in PAGES.values() for one in examples)
+ALL: Final = (*EXAMPLES, *(example for _, example in OTHERS.values()))

@@ -1,0 +1,198 @@
+"""The whole service as a browser meets it, and an account that has something of everything."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from detectors.contract import Report
+from service.app import create_app
+from service.config import Config
+from service.db import make_sessions
+from service.errors import is_api_path
+from service.models import Account, Credit, IngestKey, Payment, ReadToken, ReportRow, Subscription
+from service.models.base import utc_now
+from service.reports.sample import get_sample_report
+from service.sessions import COOKIE_NAME
+from service.tokens import sign_report
+from tests.service.oauth_flow import Application, add_application
+from tests.service.pages.scenes import add_finding, add_run
+from tests.service.payments.vendors import SETTINGS
+from tests.service.scenes import ADMIN_TOKEN, sign_in
+from tests.smtp_sink import Sink
+from tests.worker.system import System
+
+RICH, NEW, HASTY = (f"{name}@example.org" for name in ("rich", "new", "hasty"))
+# Longer than a line of a phone, and of nothing that breaks by itself.
+_LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
+
+
+class BrowsedSystem(System):
+    """Under the address that it has: what it mails and shows leads back to it."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "BASE_URL": self.base_url, "ADMIN_TOKEN": ADMIN_TOKEN}
+
+
+@dataclass(frozen=True)
+class Site:
+    """The service with its mail server, and what its addresses name."""
+
+    system: BrowsedSystem
+    sink: Sink
+    done: str
+    failed: str
+    queued: str
+    processing: str
+    broken: str  # an audit whose report nobody can read: its pages are answered with 500
+    waiting: str
+    application: Application
+    report_token: str
+    waiting_token: str
+
+    @property
+    def sessions(self) -> "sessionmaker[Session]":
+        return make_sessions(self.system.engine)
+
+    @property
+    def secret_key(self) -> str:
+        return self.system.environment["SECRET_KEY"]
+
+    def cookie(self, email: str) -> dict[str, str]:
+        """That of a browser signed in with this address, as Playwright takes it."""
+        pair = sign_in(self.sessions, email, self.secret_key)["Cookie"]
+        return {"name": COOKIE_NAME, "value": pair.partition("=")[2]}
+
+
+def fill(system: BrowsedSystem, sink: Sink) -> Site:
+    """Accounts with everything that a page can show, and one with nothing."""
+    sessions = make_sessions(system.engine)
+    secret_key = system.environment["SECRET_KEY"]
+    account_id = _open_account(sessions, RICH)
+    _pay(sessions, account_id)
+    report = Report.from_json(get_sample_report())
+    done = _add_done(sessions, account_id, report)
+    broken = add_run(sessions, account_id, source="ingest")
+    with sessions() as session:
+        session.add(ReportRow(audit_id=broken, document=b"{"))
+        session.commit()
+    waiting = add_run(sessions, account_id, status="processing", valid_pct=99.5, records=10)
+    return Site(
+        system=system,
+        sink=sink,
+        done=done,
+        failed=add_run(
+            sessions, account_id, status="failed", error="2 of 10 rows could be read: too few."
+        ),
+        # Its wake-up is still to come, so the sweeper leaves it where it is.
+        queued=add_run(
+            sessions, account_id, status="queued", enqueued_at=utc_now() + timedelta(days=1)
+        ),
+        processing=add_run(sessions, account_id, status="processing", records=1_234_567),
+        broken=broken,
+        waiting=waiting,
+        application=add_application(sessions, account_id),
+        report_token=sign_report(secret_key, done),
+        waiting_token=sign_report(secret_key, waiting),
+    )
+
+
+def make_config(system: System) -> Config:
+    return Config.from_environment(system.environment)
+
+
+def list_routes(system: System) -> set[str]:
+    """Every route that answers GET, from the application itself; under the API's is no page."""
+    rules = create_app(make_config(system)).url_map.iter_rules()
+    reading = {rule.rule for rule in rules if "GET" in (rule.methods or ())}
+    return {rule for rule in reading if not is_api_path(rule)}
+
+
+def _open_account(sessions: "sessionmaker[Session]", email: str) -> str:
+    with sessions() as session:
+        account = Account(email=email)
+        account.subscriptions = [Subscription(plan="pro", status="active", provider="stripe")]
+        session.add(account)
+        session.flush()
+        for label in ("billing-service", _LONG_LABEL[:60], ""):
+            key, _ = IngestKey.minted(account.id, label=label)
+            key.last_used_at = utc_now() if label else None
+            session.add(key)
+        scopes = ("read:audits", "read:findings")
+        session.add(ReadToken.minted(account.id, scopes=scopes, label="spreadsheet")[0])
+        session.commit()
+        return account.id
+
+
+def _pay(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    now = utc_now()
+    with sessions() as session:
+        for number, provider in enumerate(("stripe", "paddle", "comp")):
+            payment = Payment(account_id=account_id, provider=provider, reference=f"p{number}")
+            payment.kind, payment.amount, payment.currency = "credit", Decimal(49), "USD"
+            payment.paid_at = now - timedelta(days=number)
+            payment.refunded_at = now if number == 1 else None
+            session.add(payment)
+            session.flush()
+            if number != 1:
+                session.add(Credit(account_id=account_id, payment_id=payment.id))
+        session.commit()
+
+
+def _add_done(sessions: "sessionmaker[Session]", account_id: str, report: Report) -> str:
+    """Finished audits of the last days; the newest has the sample's report."""
+    totals = {
+        "records": 5_000,
+        "valid_pct": 99.1,
+        "observed_days": 15,
+        "projected_spend_usd": Decimal(400),
+        "projected_savings_usd": Decimal(80),
+        "savings_pct": 20.0,
+        "findings_count": 3,
+    }
+    newest = ""
+    for day in range(12, -1, -1):
+        at, spend = utc_now() - timedelta(days=day), Decimal(100 + 17 * (day % 5))
+        last = report if day == 0 else None
+        newest = add_run(sessions, account_id, last, created_at=at, total_spend_usd=spend, **totals)
+    routes = ("support-bot", _LONG_LABEL, "summaries")
+    for rank, route in enumerate(routes, start=1):
+        add_finding(sessions, newest, rank, 400 // rank, route=route)
+    return newest
+
+
+@contextmanager
+def started_site_system(sink: Sink) -> Iterator[BrowsedSystem]:
+    """Every process, a mail server, two payment providers, an administrator."""
+    # A short path that PostgreSQL's user may pass through, unlike pytest's own folders.
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-browsed-"))
+    folder.chmod(0o711)
+    try:
+        settings: dict[str, Any] = {**_settings(), "SMTP_URL": sink.url}
+        with BrowsedSystem(folder, workers=1, mail_workers=1, **settings) as system:
+            yield system
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settings() -> dict[str, str]:
+    settings = {name.upper(): value for name, value in SETTINGS.items()}
+    for provider in ("STRIPE", "PADDLE"):
+        for ware in ("CREDIT", "PRO", "TEAM"):
+            settings[f"{provider}_{ware}_LINK"] = f"https://buy.example/{ware.lower()}"
+    prices = {"CREDIT_PRICE_SHOWN": "$49 an audit", "PRO_PRICE_SHOWN": "$99 a month"}
+    operator = {"OPERATOR_NAME": "Example Ltd", "OPERATOR_CONTACT": "privacy@example.org"}
+    return (
+        settings
+        | prices
+        | operator
+        | {"SWEEP_SECONDS": "0.5", "MAGIC_LINK_LIMIT_PER_MINUTE": "1000"}
+    )
