@@ -17,6 +17,7 @@ from service.models.credits import (
     claim_credit,
     count_free_credits,
     give_back_credit,
+    revoke_credit,
 )
 from tests.worker.promises import Note, always_in_full
 from tests.worker.waiting import wait_until
@@ -101,20 +102,64 @@ def test_a_credit_comes_back_once(own_sessions: Sessions) -> None:
     assert (credit.audit_id, credit.returned_at is not None) == (second, True)
 
 
-def test_a_credit_whose_payment_was_refunded_meanwhile_comes_back_unusable(
-    own_sessions: Sessions,
-) -> None:
-    account_id = _add_account(own_sessions, 1)
-    with own_sessions.begin() as session:
+def _pay(sessions: Sessions, account_id: str) -> str:
+    """The payment that has bought the account's one credit."""
+    with sessions.begin() as session:
         payment = Payment(account_id=account_id, provider="comp", reference="x", kind="credit")
         session.add(payment)
         session.flush()
         session.execute(update(Credit).values(payment_id=payment.id))
-    audit_id = _claim(own_sessions, account_id)
-    with own_sessions.begin() as session:
+        return payment.id
+
+
+def _refund(sessions: Sessions, payment_id: str) -> bool:
+    """What a refund does, in its order: whether it took the credit back."""
+    with sessions.begin() as session:
         session.execute(update(Payment).values(refunded_at=func.now()))
+        return revoke_credit(session, payment_id)
+
+
+def test_a_credit_whose_payment_was_refunded_meanwhile_comes_back_unusable(
+    own_sessions: Sessions,
+) -> None:
+    account_id = _add_account(own_sessions, 1)
+    payment_id = _pay(own_sessions, account_id)
+    audit_id = _claim(own_sessions, account_id)
+    assert not _refund(own_sessions, payment_id)
     assert _give_back(own_sessions, audit_id)
     assert _free(own_sessions, account_id) == 0
+
+
+def test_a_refund_takes_back_the_credit_that_a_failing_audit_is_about_to_free(
+    own_sessions: Sessions,
+) -> None:
+    account_id = _add_account(own_sessions, 1)
+    payment_id = _pay(own_sessions, account_id)
+    audit_id = _claim(own_sessions, account_id)
+    with ThreadPoolExecutor(1) as pool, own_sessions() as failing:
+        give_back_credit(failing.connection(), audit_id)
+        refund = pool.submit(_refund, own_sessions, payment_id)
+        _wait_until_it_waits(own_sessions)
+        failing.commit()
+    assert refund.result()
+    assert _free(own_sessions, account_id) == 0
+
+
+def test_a_credit_that_comes_back_twice_at_once_stays_with_who_claimed_it_in_between(
+    own_sessions: Sessions,
+) -> None:
+    account_id = _add_account(own_sessions, 1)
+    audit_id = _claim(own_sessions, account_id)
+    with ThreadPoolExecutor(1) as pool, own_sessions() as first:
+        give_back_credit(first.connection(), audit_id)
+        next_audit_id = _add_audit(first, account_id)
+        claim_credit(first, account_id, next_audit_id)
+        second = pool.submit(_give_back, own_sessions, audit_id)
+        _wait_until_it_waits(own_sessions)
+        first.commit()
+    assert not second.result()
+    with own_sessions() as session:
+        assert session.scalars(select(Credit.audit_id)).one() == next_audit_id
 
 
 @contextmanager
