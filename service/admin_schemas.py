@@ -7,6 +7,7 @@ from marshmallow.validate import Length, OneOf, Range
 
 from service.models.admin_acts import ACTS
 from service.models.audits import SOURCES, STATUSES
+from service.schemas import Moment
 
 _MAX_PAGE: Final = 1_000
 
@@ -30,11 +31,11 @@ class AuditLineSchema(Schema):
     attempts = fields.Integer(required=True, attribute="starts")
     source = fields.String(required=True, validate=OneOf(SOURCES))
     email = fields.String(required=True)
-    created_at = fields.AwareDateTime(required=True, format="iso")
+    created_at = Moment(required=True)
     age_seconds = fields.Integer(required=True)
     records = fields.Integer(required=True)
     size_bytes = fields.Integer(required=True, allow_none=True)
-    raw_purged_at = fields.AwareDateTime(required=True, allow_none=True, format="iso")
+    raw_purged_at = Moment(required=True, allow_none=True)
     error = fields.String(required=True, allow_none=True)
 
 
@@ -43,27 +44,27 @@ class AccountLineSchema(Schema):
     email = fields.String(required=True)
     plan = fields.String(required=True)
     free_credits = fields.Integer(required=True)
-    created_at = fields.AwareDateTime(required=True, format="iso")
+    created_at = Moment(required=True)
 
 
 class EventLineSchema(Schema):
     provider = fields.String(required=True)
     event_id = fields.String(required=True)
     type = fields.String(required=True)
-    occurred_at = fields.AwareDateTime(required=True, format="iso")
-    received_at = fields.AwareDateTime(required=True, format="iso")
+    occurred_at = Moment(required=True)
+    received_at = Moment(required=True)
 
 
 class EarlyAccessLineSchema(Schema):
     email = fields.String(required=True)
-    asked_at = fields.AwareDateTime(required=True, format="iso")
+    asked_at = Moment(required=True)
 
 
 class ActLineSchema(Schema):
     act = fields.String(required=True, validate=OneOf(ACTS))
     target = fields.String(required=True)
     via = fields.String(required=True)
-    acted_at = fields.AwareDateTime(required=True, format="iso")
+    acted_at = Moment(required=True)
 
 
 class WaitingSchema(Schema):
@@ -96,7 +97,7 @@ class OverviewSchema(Schema):
 
 class PurgedSchema(Schema):
     audit_id = fields.String(required=True)
-    raw_purged_at = fields.AwareDateTime(required=True, format="iso")
+    raw_purged_at = Moment(required=True)
     is_repeat = fields.Boolean(required=True)
 
 

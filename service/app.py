@@ -40,6 +40,7 @@ from service.pages import (
     audits as audit_pages,
 )
 from service.pages.visitors import show_visitors
+from service.report_schema import report_schemas
 from service.reports.html import register_filters
 from service.request_log import follow_requests
 from service.sessions import COOKIE_NAME, init_web_sessions
@@ -105,6 +106,8 @@ def _flask_settings(config: Config) -> dict[str, object]:
 
 def _register_routes(app: Flask) -> None:
     api.init_app(app)
+    for name, schema in report_schemas().items():
+        api.spec.components.schema(name, schema)
     for name, description in _SECURITY_SCHEMES.items():
         scheme = {"type": "http", "scheme": "bearer", "description": description}
         api.spec.components.security_scheme(name, scheme)

@@ -146,10 +146,10 @@ def require_subscription(view: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def require_scope(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Admit read tokens and access tokens that carry this scope.
+def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Admit read tokens and access tokens that carry all of these scopes.
 
-    The scope is judged before anything is looked up for them.
+    The scopes are judged before anything is looked up for them.
     """
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
@@ -163,8 +163,9 @@ def require_scope(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             with _sessions()() as session:
                 known = _checked(kind, find(session, secret_hash), secret_hash)
                 _note_use(session, table, known)
-            if scope not in known.scopes:
-                raise _forbidden(scope)
+            lacking = [scope for scope in scopes if scope not in known.scopes]
+            if lacking:
+                raise _forbidden(lacking)
             g.caller = Caller(
                 account_id=known.account_id, credential_id=known.id, scopes=known.scopes
             )
@@ -214,9 +215,11 @@ def _refused(kind: tokens.Kind) -> UnauthorizedError:
     )
 
 
-def _forbidden(scope: str) -> ForbiddenError:
-    challenge = f'{_REALM}, error="insufficient_scope", scope="{scope}"'
-    return ForbiddenError(f"This token lacks the scope {scope}.", {"WWW-Authenticate": challenge})
+def _forbidden(lacking: Sequence[str]) -> ForbiddenError:
+    challenge = f'{_REALM}, error="insufficient_scope", scope="{" ".join(lacking)}"'
+    kind = "scope" if len(lacking) == 1 else "scopes"
+    message = f"This token lacks the {kind} {' and '.join(lacking)}."
+    return ForbiddenError(message, {"WWW-Authenticate": challenge})
 
 
 def _note_use(session: Session, table: Used, known: Credential) -> None:

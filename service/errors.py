@@ -55,6 +55,9 @@ OAUTH_CODES: Final[Mapping[int, str]] = {
 
 MESSAGES: Final[Mapping[int, str]] = {
     400: "The request is malformed.",
+    401: "Send a credential that is known here.",
+    402: "There is no active subscription, or no credit.",
+    403: "This credential, or this page, may not do that.",
     404: "There is nothing here.",
     405: "This address does not take that method.",
     413: "The request is too large.",
@@ -181,7 +184,7 @@ def code_for(status: int) -> str:
     return CODES.get(status) or (CODES[400] if status < 500 else CODES[500])
 
 
-def _oauth_code_for(status: int) -> str:
+def oauth_code_for(status: int) -> str:
     return OAUTH_CODES.get(status) or OAUTH_CODES[400 if status < 500 else 500]
 
 
@@ -204,7 +207,7 @@ def error_response(
 ) -> Response:
     """A page for who looks at pages, the envelope for everybody else but OAuth's clients."""
     if request.path in OAUTH_CALLS:
-        response = jsonify(error=_oauth_code_for(status), error_description=message)
+        response = jsonify(error=oauth_code_for(status), error_description=message)
         headers = {"Cache-Control": "no-store", **headers}
     elif not wants_page():
         response = jsonify(envelope(status, message, g.request_id, details))

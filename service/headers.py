@@ -55,7 +55,9 @@ def _secure(response: Response) -> Response:
         policy = _POLICY.replace(_FORM_ACTION, f"{_FORM_ACTION} {g.form_target}")
         response.headers["Content-Security-Policy"] = policy
     if is_api_path(request.path) or request.path.startswith("/auth/"):
-        response.headers["Cache-Control"] = "no-store"
+        # What can be asked for again by its ETag may be kept by who asked, and by nobody between.
+        is_tagged = "ETag" in response.headers
+        response.headers["Cache-Control"] = "private, no-cache" if is_tagged else "no-store"
     elif request.path.startswith(_FORM_PAGES) or g.get("is_admin"):
         response.headers["Cache-Control"] = "no-store"
         # Browsers without Sec-Fetch-Site say where a form stands only where this allows it.

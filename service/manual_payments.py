@@ -67,6 +67,7 @@ class MarkPaidSchema(Schema):
             _is_amount,
         ],
         error_messages=_told("a number, in whole units of the currency"),
+        metadata={"minimum": 0, "maximum": int(_MAX_AMOUNT)},
     )
     currency = fields.String(
         load_default="USD",

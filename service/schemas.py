@@ -1,9 +1,11 @@
 """The shapes of the JSON API, in and out. The document at `/openapi.json` is made from these."""
 
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from marshmallow import RAISE, Schema, fields
+from marshmallow import RAISE, Schema, ValidationError, fields
 from marshmallow.validate import Length, OneOf, Range, Regexp
 
 from detectors.contract import (
@@ -15,10 +17,13 @@ from detectors.contract import (
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
 )
+from service.cursors import find_place
 from service.models.audits import STATUSES
 
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
+_SINCE_EXPECTED: Final = "must be a day or a time, as 2026-03-01 or 2026-03-01T12:00:00Z"
+_SPACE_FOR_PLUS: Final = re.compile(r" (\d\d:?\d\d)$", re.ASCII)
 _LIMIT_EXPECTED: Final = f"must be a whole number from 1 to {MAX_LIMIT}"
 
 
@@ -177,11 +182,61 @@ class PlainInteger(fields.Integer):
         return super()._validated(value)
 
 
+class Moment(fields.AwareDateTime):
+    """A time, written in UTC and ending in `Z`."""
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
+        if value is None:
+            return None
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+class Since(fields.String):
+    """A day or a time, ISO 8601; UTC where it names no offset."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        # A plus that was not encoded arrives as a space.
+        text = _SPACE_FOR_PLUS.sub(r"+\1", text)
+        try:
+            moment = datetime.fromisoformat(text)
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise ValidationError(_SINCE_EXPECTED) from error
+
+
+class Cursor(fields.String):
+    """Loaded as the place that it stands for."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        place = find_place(super()._deserialize(value, attr, data, **kwargs))
+        if place is None:
+            raise ValidationError("must be the next_cursor of an earlier answer")
+        return place
+
+
 class AuditListQuerySchema(Schema):
     limit = PlainInteger(
         load_default=DEFAULT_LIMIT,
         validate=Range(min=1, max=MAX_LIMIT, error=_LIMIT_EXPECTED),
         error_messages={"invalid": _LIMIT_EXPECTED},
+    )
+    status = fields.String(
+        load_default=None,
+        validate=OneOf(STATUSES, error=f"must be one of {', '.join(STATUSES)}"),
+        metadata=_described("Only audits of this status."),
+    )
+    since = Since(
+        load_default=None,
+        metadata={
+            "description": "Only audits created then or later: a day or a time, ISO 8601, UTC"
+            " where it names no offset.",
+            "example": "2026-03-01T00:00:00Z",
+        },
+    )
+    cursor = Cursor(
+        load_default=None,
+        metadata=_described("The `next_cursor` of the page before, with the same filters."),
     )
 
 
@@ -190,7 +245,7 @@ class AuditSummarySchema(Schema):
 
     id = fields.String(required=True)
     status = fields.String(required=True, validate=OneOf(STATUSES))
-    created_at = fields.AwareDateTime(required=True, format="iso")
+    created_at = Moment(required=True)
     records = fields.Integer(required=True)
     observed_days = fields.Integer(required=True)
     total_spend_usd = fields.Float(required=True)
@@ -204,6 +259,9 @@ class AuditSummarySchema(Schema):
 
 class AuditListSchema(Schema):
     audits = fields.List(fields.Nested(AuditSummarySchema), required=True)
+    next_cursor = fields.String(
+        metadata=_described("Where the next page begins; absent on the last one.")
+    )
 
 
 class FindingSchema(Schema):

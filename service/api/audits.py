@@ -1,9 +1,18 @@
 """Reading audits: the list, the status of one, the findings of one."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
+from flask import Response
+
 from service.api.blueprint import Blueprint
+from service.api.conditional import (
+    ETAG_HEADERS,
+    IF_NONE_MATCH_DOCUMENT,
+    LIMIT_HEADERS,
+    NOT_MODIFIED,
+    add_conditions,
+    tell_limit,
+)
 from service.api.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
 from service.auth import (
     EMAIL_HEADER_DOCUMENT,
@@ -14,6 +23,7 @@ from service.auth import (
     require_login,
     require_scope,
 )
+from service.cursors import make_cursor
 from service.db import get_session
 from service.errors import NotFoundError
 from service.extensions import current_config, limiter
@@ -21,15 +31,20 @@ from service.models.audits import (
     FAILED,
     QUEUED,
     Audit,
+    Place,
+    Selection,
     count_ahead,
     find_audit,
+    find_document,
+    find_findings,
     list_audits,
-    list_findings,
 )
+from service.report_schema import REPORT_REFERENCE
 from service.schemas import (
     AuditListQuerySchema,
     AuditListSchema,
     AuditStatusSchema,
+    AuditSummarySchema,
     FindingListSchema,
 )
 
@@ -48,6 +63,18 @@ _STATUS_ERRORS: Final = {
     503: "The service is busy or restarting.",
 }
 
+_ONE_ERRORS: Final = {**_ERRORS, 404: "No audit of the caller's has this id."}
+_REPORT_ERRORS: Final = {
+    **_ERRORS,
+    404: "No audit of the caller's has this id, or it has no report yet.",
+}
+_NO_AUDIT: Final = "No audit of yours has this id."
+_READING: Final[dict[str, Any]] = {
+    "security": ("read_token", "access_token"),
+    "parameters": [IF_NONE_MATCH_DOCUMENT],
+    "headers": LIMIT_HEADERS,
+}
+
 blueprint = Blueprint("audits", __name__, description="Audits and findings out.")
 
 
@@ -55,35 +82,95 @@ def _read_limit() -> str:
     return f"{current_config().read_limit_per_minute} per minute"
 
 
+@blueprint.after_request  # type: ignore[untyped-decorator]
+def _describe_answer(response: Response) -> Response:
+    return tell_limit(add_conditions(response))
+
+
 @blueprint.route("/audits", methods=["GET"])
 @require_scope(READ_AUDITS)
 @limiter.limit(_read_limit, key_func=credential_id)
-@blueprint.documented(security="read_token", errors=_ERRORS)
+@blueprint.documented(errors=_ERRORS, **_READING)
 @blueprint.arguments(AuditListQuerySchema, location="query")
-@blueprint.response(200, AuditListSchema, description="Newest first; counts and dollars only.")
-def list_all(query: dict[str, int]) -> dict[str, Sequence[Audit]]:
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, AuditListSchema, headers=ETAG_HEADERS, description="Newest first; counts and dollars only."
+)
+def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List the account's audits."""
-    return {"audits": list_audits(get_session(), current_caller().account_id, query["limit"])}
+    limit = query["limit"]
+    # One more than is shown tells whether there is another page.
+    wanted = Selection(limit + 1, query["status"], query["since"], query["cursor"])
+    audits = list_audits(get_session(), current_caller().account_id, wanted)
+    if len(audits) <= limit:
+        return {"audits": audits}
+    last = audits[limit - 1]
+    return {
+        "audits": audits[:limit],
+        "next_cursor": make_cursor(Place(last.created_at, last.id)),
+    }
+
+
+@blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
+@require_scope(READ_AUDITS)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(errors=_ONE_ERRORS, **_READING)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(200, AuditSummarySchema, headers=ETAG_HEADERS, description="As in the list.")
+def show(audit_id: str) -> Audit:
+    """Sum up one audit."""
+    return _get_audit(audit_id)
 
 
 @blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_scope(READ_FINDINGS)
 @limiter.limit(_read_limit, key_func=credential_id)
-@blueprint.documented(
-    security="read_token", errors={**_ERRORS, 404: "No audit of the caller's has this id."}
+@blueprint.documented(errors=_ONE_ERRORS, **_READING)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, FindingListSchema, headers=ETAG_HEADERS, description="Ranked by monthly impact."
 )
-@blueprint.response(200, FindingListSchema, description="Ranked by monthly impact.")
 def findings(audit_id: str) -> dict[str, Any]:
     """List the findings of one audit."""
-    audit = _get_audit(audit_id)
-    return {"audit_id": audit.id, "findings": list_findings(get_session(), audit.id)}
+    account_id = current_caller().account_id
+    found = find_findings(get_session(), account_id, check_audit_id(audit_id))
+    if found is None:
+        raise NotFoundError(_NO_AUDIT)
+    return {"audit_id": audit_id, "findings": found}
+
+
+@blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
+@require_scope(READ_AUDITS, READ_FINDINGS)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(errors=_REPORT_ERRORS, **_READING)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, REPORT_REFERENCE, headers=ETAG_HEADERS, description="What every form of the report prints."
+)
+def report(audit_id: str) -> Response:
+    """Read the whole report document of one audit."""
+    account_id = current_caller().account_id
+    is_theirs, document = find_document(get_session(), account_id, check_audit_id(audit_id))
+    if not is_theirs:
+        raise NotFoundError(_NO_AUDIT)
+    if document is None:
+        raise NotFoundError("This audit has no report yet.")
+    return Response(document, mimetype="application/json")
 
 
 @blueprint.route("/audits/<audit_id>/status", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_login
 @limiter.limit(_read_limit, key_func=credential_id)
-@blueprint.documented(security="session", parameters=[EMAIL_HEADER_DOCUMENT], errors=_STATUS_ERRORS)
-@blueprint.response(200, AuditStatusSchema, description="Grows as the audit advances.")
+@blueprint.documented(
+    security="session",
+    parameters=[EMAIL_HEADER_DOCUMENT, IF_NONE_MATCH_DOCUMENT],
+    errors=_STATUS_ERRORS,
+    headers=LIMIT_HEADERS,
+)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, AuditStatusSchema, headers=ETAG_HEADERS, description="Grows as the audit advances."
+)
 def status(audit_id: str) -> dict[str, Any]:
     """Tell how far an audit is."""
     audit = _get_audit(audit_id)
@@ -100,5 +187,5 @@ def status(audit_id: str) -> dict[str, Any]:
 def _get_audit(audit_id: str) -> Audit:
     audit = find_audit(get_session(), current_caller().account_id, check_audit_id(audit_id))
     if audit is None:
-        raise NotFoundError("No audit of yours has this id.")
+        raise NotFoundError(_NO_AUDIT)
     return audit

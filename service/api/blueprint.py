@@ -1,6 +1,6 @@
 """flask-smorest's blueprint with types, and the decorator that documents a route's errors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -9,10 +9,20 @@ from flask_smorest import Blueprint as SmorestBlueprint
 from webargs.flaskparser import FlaskParser
 
 from service.api.bodies import FORM_TYPES, decode_body
-from service.errors import BadRequestError, UnsupportedMediaTypeError
+from service.errors import (
+    BadRequestError,
+    UnsupportedMediaTypeError,
+    envelope,
+    message_for,
+    oauth_code_for,
+)
+from service.oauth_schemas import OAuthErrorSchema
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+OAUTH_ERROR: Final = "OAuth's own shape of errors"
+_PARAMETERS: Final = "x-parameters"
+_EXAMPLE_ID: Final = "0b9fa5a3a2c14d5cb7f3c1c1f7a9e6d2"
 _REQUEST_ID: Final = {
     "X-Request-Id": {
         "description": "Names this request in our logs.",
@@ -72,6 +82,16 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         "json_or_form": "application/json",
     }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._prepare_doc_cbks.append(self._add_parameters)
+
+    @staticmethod
+    def _add_parameters(doc: dict[str, Any], doc_info: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Parameters that are told by hand, beside those of a schema instead of in their place."""
+        told = doc_info.get("manual_doc", {}).pop(_PARAMETERS, [])
+        return {**doc, "parameters": [*doc.get("parameters", []), *told]} if told else doc
+
     def route(self, rule: str, **options: Any) -> Callable[[F], F]:
         return cast("Callable[[F], F]", super().route(rule, **options))
 
@@ -90,25 +110,45 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         self,
         *,
         errors: Mapping[int, str],
-        security: str | None = None,
+        security: str | Sequence[str] = (),
         media_type: str = "application/json",
+        parameters: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Callable[[F], F]:
-        """Document the credential and the error statuses of a route, each with its condition."""
-        schemes: list[dict[str, list[str]]] = [{security: []}] if security else []
+        """Document the credential and the error statuses of a route, each with its condition.
+
+        `headers` are those that every one of its errors carries besides.
+        """
+        names = (security,) if isinstance(security, str) else security
+        schemes: list[dict[str, list[str]]] = [{name: []} for name in names]
         documents = {
-            status: _error_document(status, when, media_type)
+            status: _error_document(status, when, media_type, headers or {})
             for status, when in {**errors, 500: _BROKEN}.items()
         }
-        operation = {"security": schemes, "responses": documents, **more}
+        told = {_PARAMETERS: list(parameters)} if parameters else {}
+        operation = {"security": schemes, "responses": documents, **told, **more}
         return cast("Callable[[F], F]", super().doc(**operation))
 
 
-def _error_document(status: int, when: str, media_type: str) -> dict[str, Any]:
-    is_json = media_type == "application/json"
-    schema = {"$ref": "#/components/schemas/Error"} if is_json else {"type": "string"}
+def _error_document(
+    status: int, when: str, kind: str, headers: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`kind` is a media type; of JSON, the envelope's or, by name, that of OAuth."""
     return {
         "description": when,
-        "headers": {**_REQUEST_ID, **_EXTRA_HEADERS.get(status, {})},
-        "content": {media_type: {"schema": schema}},
+        "headers": {**_REQUEST_ID, **_EXTRA_HEADERS.get(status, {}), **headers},
+        "content": _error_content(status, kind),
     }
+
+
+def _error_content(status: int, kind: str) -> dict[str, Any]:
+    example: dict[str, Any]
+    if kind == OAUTH_ERROR:
+        example = {"error": oauth_code_for(status), "error_description": message_for(status)}
+        return {"application/json": {"schema": OAuthErrorSchema, "example": example}}
+    if kind == "application/json":
+        schema = {"$ref": "#/components/schemas/Error"}
+        example = envelope(status, message_for(status), _EXAMPLE_ID)
+        return {kind: {"schema": schema, "example": example}}
+    return {kind: {"schema": {"type": "string"}}}

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from flask import Response
 
-from service.api.blueprint import Blueprint
+from service.api.blueprint import OAUTH_ERROR, Blueprint
 from service.auth import SCOPES
 from service.db import get_session
 from service.extensions import client_address, current_config, limiter
@@ -52,7 +52,9 @@ def limit_oauth() -> str:
 @blueprint.route("/oauth/token", methods=["POST"])
 @limiter.limit(limit_oauth, key_func=client_address)
 @form_body
-@blueprint.documented(security="oauth_client", requestBody=_TOKEN_FORM, errors=_ERRORS)
+@blueprint.documented(
+    security="oauth_client", requestBody=_TOKEN_FORM, errors=_ERRORS, media_type=OAUTH_ERROR
+)
 @blueprint.response(200, TokenSchema, description="A token for 30 days. There is no refreshing.")
 def token() -> Response:
     """Redeem an authorization code."""
@@ -64,7 +66,9 @@ def token() -> Response:
 @blueprint.route("/oauth/revoke", methods=["POST"])
 @limiter.limit(limit_oauth, key_func=client_address)
 @form_body
-@blueprint.documented(security="oauth_client", requestBody=_REVOCATION_FORM, errors=_ERRORS)
+@blueprint.documented(
+    security="oauth_client", requestBody=_REVOCATION_FORM, errors=_ERRORS, media_type=OAUTH_ERROR
+)
 @blueprint.response(200, RevokedSchema, description="The token is worth nothing, if it ever was.")
 def revoke() -> Response:
     """End an access token."""

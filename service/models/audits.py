@@ -140,11 +140,33 @@ class IdempotencyKey(Base):
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
-def list_audits(session: Session, account_id: str, limit: int) -> Sequence[Audit]:
-    """The account's newest audits first."""
+class Place(NamedTuple):
+    """Where in the list an audit stands. What is older comes after it, whatever is added."""
+
+    created_at: datetime
+    id: str
+
+
+class Selection(NamedTuple):
+    """Which of an account's audits: of a status, not older than a time, after a place."""
+
+    limit: int
+    status: str | None = None
+    since: datetime | None = None
+    after: Place | None = None
+
+
+def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequence[Audit]:
+    """The account's newest audits first; of those of one instant, the greatest id."""
+    query = select(Audit).where(Audit.account_id == account_id)
+    if wanted.status is not None:
+        query = query.where(Audit.status == wanted.status)
+    if wanted.since is not None:
+        query = query.where(Audit.created_at >= wanted.since)
+    if wanted.after is not None:
+        query = query.where(tuple_(Audit.created_at, Audit.id) < wanted.after)
     newest = (Audit.created_at.desc(), Audit.id.desc())
-    query = select(Audit).where(Audit.account_id == account_id).order_by(*newest).limit(limit)
-    return session.scalars(query).all()
+    return session.scalars(query.order_by(*newest).limit(wanted.limit)).all()
 
 
 def find_audit(session: Session, account_id: str, audit_id: str) -> Audit | None:
@@ -153,10 +175,24 @@ def find_audit(session: Session, account_id: str, audit_id: str) -> Audit | None
     return session.scalars(query).one_or_none()
 
 
-def list_findings(session: Session, audit_id: str) -> Sequence[FindingRow]:
-    """The audit's findings by rank. Only ask for an audit that is the caller's."""
-    query = select(FindingRow).where(FindingRow.audit_id == audit_id).order_by(FindingRow.rank)
-    return session.scalars(query).all()
+def find_findings(session: Session, account_id: str, audit_id: str) -> Sequence[FindingRow] | None:
+    """The findings of the account's audit by rank; None where it has no such audit."""
+    mine = (Audit.account_id == account_id, Audit.id == audit_id)
+    query = select(Audit.id, FindingRow).outerjoin(FindingRow, FindingRow.audit_id == Audit.id)
+    rows = session.execute(query.where(*mine).order_by(FindingRow.rank)).all()
+    if not rows:
+        return None
+    return [finding for _, finding in rows if finding is not None]
+
+
+def find_document(session: Session, account_id: str, audit_id: str) -> tuple[bool, bytes | None]:
+    """Whether the audit is the account's, and its report document once there is one."""
+    mine = (Audit.account_id == account_id, Audit.id == audit_id)
+    query = select(Audit.id, ReportRow.document).outerjoin(
+        ReportRow, ReportRow.audit_id == Audit.id
+    )
+    row = session.execute(query.where(*mine)).one_or_none()
+    return (False, None) if row is None else (True, row[1])
 
 
 def list_named_keys(connection: Connection, audit_ids: Sequence[str]) -> set[str]:

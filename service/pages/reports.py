@@ -9,6 +9,7 @@ from service.db import get_session
 from service.errors import NotFoundError
 from service.extensions import current_blobs, current_config
 from service.models.audits import Audit, ReportRow
+from service.report_schema import REPORT_REFERENCE
 from service.reports.findings_csv import print_findings
 from service.reports.html import Surroundings, print_finding, print_report, print_waiting
 from service.reports.kept_pdf import get_pdf
@@ -57,7 +58,7 @@ def pdf(token: str) -> Response:
 @blueprint.documented(media_type="text/html", errors=_FORM_ERRORS)
 @blueprint.response(
     200,
-    {"type": "object"},
+    REPORT_REFERENCE,
     content_type="application/json",
     description="The whole report document.",
 )

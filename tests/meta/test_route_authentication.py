@@ -18,7 +18,9 @@ PROVIDER = "signed by a provider"  # 404 where that one is not configured, as he
 DECISIONS = {
     ("POST", "/api/v1/ingest"): KEY,
     ("GET", "/api/v1/audits"): TOKEN,
+    ("GET", "/api/v1/audits/<audit_id>"): TOKEN,
     ("GET", "/api/v1/audits/<audit_id>/findings"): TOKEN,
+    ("GET", "/api/v1/audits/<audit_id>/report"): TOKEN,
     ("POST", "/api/v1/audits"): SESSION,
     ("GET", "/api/v1/audits/<audit_id>/status"): SESSION,
     ("POST", "/api/v1/webhooks/stripe"): PROVIDER,

@@ -85,7 +85,8 @@ def test_anothers_audit_answers_the_same_bytes_as_a_missing_one(
             _path(audit_id), headers={**tenant.reads, "X-Request-Id": "same-id-always"}
         )
         error_of(response, 404, "not_found")
-        answers.append((response.data, dict(response.headers)))
+        headers = {name: value for name, value in response.headers if "RateLimit" not in name}
+        answers.append((response.data, headers))
     assert answers == [answers[0]] * len(answers)
 
 
