@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from marshmallow import EXCLUDE, Schema, fields
+from marshmallow import EXCLUDE, Schema, ValidationError, fields
+from marshmallow.exceptions import SCHEMA
 
+from service.errors import InvalidRequestError
 from service.mail.addresses import MAX_LENGTH, find_address
 
 _ADDRESS_EXPECTED = "must be an email address"
@@ -34,6 +36,11 @@ class EarlyAccessSchema(Schema):
         unknown = EXCLUDE  # its name must not be repeated
 
     email = EmailAddress()
+
+    def handle_error(self, error: ValidationError, data: Any, **_options: Any) -> None:
+        """Say of a body that is no object what it should be: no field can be named in it."""
+        if SCHEMA in error.messages_dict:
+            raise InvalidRequestError("A JSON object is expected, with email.") from error
 
 
 class MagicLinkSchema(EarlyAccessSchema):

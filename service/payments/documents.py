@@ -15,6 +15,7 @@ T = TypeVar("T")
 # Currencies whose smallest unit is not a hundredth, as the providers write amounts.
 _WHOLE_UNITS: Final = re.compile("BIF|CLP|DJF|GNF|JPY|KMF|KRW|MGA|PYG|RWF|VND|VUV|XAF|XOF|XPF")
 _THOUSANDTHS: Final = re.compile("BHD|IQD|JOD|KWD|LYD|OMR|TND")
+_MAX_MINOR: Final = 10**15  # more than any payment, and no more than can be stored
 
 
 def decode_document(body: bytes) -> dict[str, Any]:
@@ -37,11 +38,13 @@ def convert(document: Any, shape: type[T]) -> T:
         raise InvalidRequestError("The event has not the documented shape.") from None
 
 
-def to_amount(minor: int, currency: str) -> Decimal:
-    """An amount in whole units of its currency."""
-    code = currency.upper()
+def to_amount(minor: int | str, currency: str) -> Decimal:
+    """An amount in whole units of its currency; raises `InvalidRequestError` where it is none."""
+    amount, code = Decimal(minor), currency.upper()
+    if amount.copy_abs() > _MAX_MINOR:
+        raise InvalidRequestError("The event has no amount that can be.")
     digits = 0 if _WHOLE_UNITS.fullmatch(code) else 3 if _THOUSANDTHS.fullmatch(code) else 2
-    return Decimal(minor).scaleb(-digits)
+    return amount.scaleb(-digits)
 
 
 def to_time(told: int | datetime) -> datetime:

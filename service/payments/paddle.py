@@ -174,4 +174,4 @@ def _payer(customer_id: str | None, custom_data: object) -> Payer:
 
 
 def _amount(minor: str, currency: str) -> Decimal | None:
-    return to_amount(int(minor), currency) if minor.isascii() and minor.isdigit() else None
+    return to_amount(minor, currency) if minor.isascii() and minor.isdigit() else None

@@ -111,6 +111,19 @@ def test_a_known_event_of_another_shape_is_refused_so_that_it_comes_again(
     assert db_session.scalar(select(func.count()).select_from(PaymentEvent)) == 0
 
 
+@pytest.mark.parametrize("minor", [10**18, -(10**18), 10**40])
+def test_an_amount_that_none_can_be_is_refused_and_grants_nothing(
+    client: FlaskClient, db_session: Session, minor: int
+) -> None:
+    body, headers = stripe.signed(stripe.checkout(amount_total=minor))
+    error_of(client.post(stripe.PATH, data=body, headers=headers), 422, "validation_error")
+    document = paddle.transaction()
+    document["data"]["details"]["totals"]["grand_total"] = f"{abs(minor)}" + "0" * 5_000
+    body, headers = paddle.signed(document)
+    error_of(client.post(paddle.PATH, data=body, headers=headers), 422, "validation_error")
+    assert db_session.scalar(select(func.count()).select_from(Payment)) == 0
+
+
 @each_vendor
 def test_a_payment_says_how_much_was_paid_for_what(
     deliver: Deliver, db_session: Session, account: Account, vendor: Vendor
