@@ -24,6 +24,7 @@ Scheme = Literal["light", "dark"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 WIDTHS: Final = (1280, 360)
 _HEIGHTS: Final = {1280: 900, 360: 740}
+_TALLEST: Final = 16_000  # what Chromium draws in one picture
 
 # What moves after it was first painted, other than by what somebody did.
 _WATCH_SHIFTS: Final = """
@@ -31,8 +32,9 @@ _WATCH_SHIFTS: Final = """
   new PerformanceObserver((list) => {
     for (const shift of list.getEntries()) {
       if (shift.hadRecentInput) continue;
-      const moved = shift.sources.map(({ node }) => node && (node.id || node.nodeName));
-      window.shifts.push(`${shift.value.toFixed(4)} ${moved.join(" ")}`);
+      const named = (node) => node && (node.id || node.textContent.trim().slice(0, 40));
+      const moved = shift.sources.map(({ node }) => named(node));
+      window.shifts.push(`${shift.value} ${moved.join(" ")}`);
     }
   }).observe({ type: "layout-shift", buffered: true });
 """
@@ -74,6 +76,13 @@ class Window:
             "() => document.fonts.ready.then(() => new Promise((done) =>"
             " requestAnimationFrame(() => requestAnimationFrame(done))))"
         )
+
+    def grow(self) -> None:
+        """As high as the page, so that nothing of it waits to be scrolled to."""
+        size = self.page.viewport_size
+        assert size is not None
+        height = self.page.evaluate("() => document.documentElement.scrollHeight")
+        self.page.set_viewport_size({**size, "height": min(height, _TALLEST)})
 
     def shoot(self, name: str) -> None:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)

@@ -35,6 +35,7 @@ def _visit(window: Window, example: Example, site: Site, width: int) -> list[str
     wrong = [*shifts(window), *overflow(window), *window.take_complaints()]
     for scheme in SCHEMES:
         window.look(width, scheme)
+        window.grow()
         window.shoot(f"{example.name}-{width}-{scheme}")
         wrong += [f"{scheme}: {line}" for line in axe_violations(window)]
     window.take_complaints()  # about the styles that taking pictures adds
