@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 FLUSH_INTERVAL_SECONDS = 900.0
 MAX_QUEUE = 5_000
-# Less than the quarter of a second that an exit may be kept up, by the time that it takes to wake.
-EXIT_SECONDS = 0.2
+# Below the quarter of a second that an exit may be kept up: a busy machine wakes nobody in time.
+EXIT_SECONDS = 0.15
 CLOSE_SECONDS = 2.0
 
 _forks: Forks | None = None

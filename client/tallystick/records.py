@@ -16,6 +16,7 @@ from tallystick.usage import MAX_COUNT, Counts
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
 _MAX_LATENCY_MS = 1e9
+_last_second = (0, "1970-01-01T00:00:00")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
@@ -82,9 +83,17 @@ def _moment(seconds: float) -> str | None:
     if not _FIRST_SECOND <= seconds < _LAST_SECOND:
         return None  # a clock that was never set
     whole = int(seconds)
-    year, month, day, hour, minute, second = time.gmtime(whole)[:6]
-    micros = int((seconds - whole) * 1e6)
-    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
+    return f"{_text_of(whole)}.{int((seconds - whole) * 1e6):06}Z"
+
+
+def _text_of(second: int) -> str:
+    """Busy programs make many calls in the same second."""
+    global _last_second
+    known, text = _last_second
+    if known != second:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        _last_second = (second, text)
+    return text
 
 
 def _is_count(value: object) -> bool:

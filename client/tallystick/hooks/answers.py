@@ -12,13 +12,16 @@ from tallystick.hooks.streams import follow
 # On the raw response itself, and only if it came out of `request`: those that the library makes
 # for itself on the way are parsed through the same method, and must not count a second time.
 _WAITING = "_tallystick_call"
+_REMEMBERED = 256
+
+_streams: dict[type, bool] = {}
 
 
 def settle(call: Call | None, answer: Any) -> None:
     """End the call, or leave it where its end will be seen. The kinds are told by their members."""
     if call is None:
         return
-    if hasattr(type(answer), "__stream__"):
+    if _is_stream(type(answer)):
         follow(call, answer)
         return
     members = getattr(answer, "__dict__", None)
@@ -34,6 +37,16 @@ def settle(call: Call | None, answer: Any) -> None:
     if members is not None or isinstance(answer, dict):
         call.see(answer)
     call.end()
+
+
+def _is_stream(kind: type) -> bool:
+    """Remembered, since models look long for what they do not have."""
+    known = _streams.get(kind)
+    if known is None:
+        if len(_streams) >= _REMEMBERED:
+            _streams.clear()
+        known = _streams[kind] = hasattr(kind, "__stream__")
+    return known
 
 
 def wrap_parse(library: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,125 @@
+"""What the client costs its host: per call, at the start, in memory, at the exit.
+
+The vendors answer from within the process, so that nothing but the libraries' own work is beside
+the hooks. Rounds with and without the hooks alternate, and the median of their differences is told,
+in processor time of the calling thread: other programs on the machine do not count. Other tools,
+which cannot be taken off again, are measured before and after, where they are installed:
+
+    python benchmarks/client.py [--python OTHER_ENVIRONMENT/bin/python]
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "benchmarks" / "client_rounds.py"
+TOOLS = {
+    "tallystick": ("", "≤ 20"),
+    "sentry-sdk": ("sentry_sdk", ""),
+    "langfuse": ("langfuse", ""),
+    "openinference": ("openinference.instrumentation.openai", ""),
+}
+IDLE_EXITS = 5
+
+
+def run(python: str, *arguments: str, dsn: str) -> str:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "client"), str(ROOT)]),
+        "SERVICE_DSN": dsn,
+    }
+    command = [python, "-W", "ignore", str(PROGRAM), *arguments]
+    finished = subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    return finished.stdout
+
+
+def measure(python: str, tool: str) -> dict[str, float] | None:
+    """None where the tool is not installed."""
+    needed = TOOLS[tool][0]
+    found = subprocess.run([python, "-c", f"import {needed or 'sys'}"], capture_output=True)
+    if found.returncode:
+        return None
+    with_silent_server = json.loads(run(python, "calls", tool, dsn="http://ik_x@127.0.0.1:9"))
+    start = [json.loads(run(python, "start", tool, dsn="http://ik_x@127.0.0.1:9"))]
+    start += [json.loads(run(python, "start", tool, dsn="http://ik_x@127.0.0.1:9"))]
+    start += [json.loads(run(python, "start", tool, dsn="http://ik_x@127.0.0.1:9"))]
+    exits = {kind: exit_seconds(python, tool, kind) for kind in ("dead", "refusing", "silent")}
+    return {
+        **with_silent_server,
+        **{name: statistics.median(one[name] for one in start) for name in start[0]},
+        **exits,
+    }
+
+
+def exit_seconds(python: str, tool: str, kind: str) -> float:
+    """How much longer a program takes to end than without the tool, the median of some."""
+
+    def once(name: str) -> float:
+        written = run(python, "exit", name, kind, dsn="set by the program")
+        return time.time() - float(written)
+
+    pairs = [(once(tool), once("nothing")) for _ in range(IDLE_EXITS)]
+    return statistics.median(one - other for one, other in pairs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", default=sys.executable, help="of another environment")
+    parser.add_argument("--only", choices=TOOLS, help="this tool alone")
+    arguments = parser.parse_args()
+    table = Table(title=f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    for heading in ("", "bar", *([arguments.only] if arguments.only else TOOLS)):
+        table.add_column(heading, justify="left" if not heading else "right")
+    tools = [arguments.only] if arguments.only else list(TOOLS)
+    results = {tool: measure(arguments.python, tool) for tool in tools}
+    for name, bar, pattern in ROWS:
+        cells = [result and pattern.format(result[name]) or "–" for result in results.values()]
+        table.add_row(DESCRIPTIONS[name], bar, *cells)
+    Console(width=120).print(table)
+
+
+ROWS = (
+    ("openai_call", "≤ 20", "{:.1f}"),
+    ("anthropic_call", "≤ 20", "{:.1f}"),
+    ("openai_stream", "≤ 20", "{:.1f}"),
+    ("anthropic_stream", "≤ 20", "{:.1f}"),
+    ("async_call", "≤ 20", "{:.1f}"),
+    ("async_stream", "≤ 20", "{:.1f}"),
+    ("hashed_call", "", "{:.1f}"),
+    ("import_ms", "", "{:.1f}"),
+    ("init_ms", "≤ 20", "{:.1f}"),
+    ("memory_mb", "≤ 2", "{:.2f}"),
+    ("dead", "≤ 0.25", "{:.3f}"),
+    ("refusing", "≤ 0.25", "{:.3f}"),
+    ("silent", "≤ 0.25", "{:.3f}"),
+)
+DESCRIPTIONS = {
+    "openai_call": "added µs, OpenAI call",
+    "anthropic_call": "added µs, Anthropic call",
+    "openai_stream": "added µs, OpenAI stream of 21 chunks",
+    "anthropic_stream": "added µs, Anthropic stream of 22 events",
+    "async_call": "added µs, asynchronous OpenAI call",
+    "async_stream": "added µs, asynchronous OpenAI stream",
+    "hashed_call": "added µs, OpenAI call with prefix_hash",
+    "import_ms": "import, ms",
+    "init_ms": "init(), ms, no library imported",
+    "memory_mb": "memory after 10,000 calls, MB",
+    "dead": "exit delay, s, server that is not reached",
+    "refusing": "exit delay, s, server that refuses",
+    "silent": "exit delay, s, server that never answers",
+}
+
+
+if __name__ == "__main__":
+    main()

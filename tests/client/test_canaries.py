@@ -1,0 +1,127 @@
+"""No text, no key and no header of anybody reaches the wire or the client's own memory."""
+
+import gc
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tallystick
+from tallystick import capture
+from tests.client import offline, vendors
+from tests.client.collector import Collector
+from tests.client.offline import capturing
+from tests.client.styles import ASKED, CHAT, CLAUDE, EMBEDDED, STREAMED
+from tests.client.vendors import CANARY
+
+TOOL = {
+    "type": "function",
+    "function": {"name": f"{CANARY}_tool", "description": CANARY, "parameters": {}},
+}
+HEADERS = {"extra_headers": {"x-user": f"{CANARY}-header"}, "user": f"{CANARY}-user"}
+
+
+def _ask_everything() -> list[Any]:
+    client, claude = offline.openai_client(), offline.anthropic_client()
+    left_open = claude.messages.create(**CLAUDE, stream=True)
+    next(left_open)
+    raw = client.chat.completions.with_raw_response.create(**CHAT)
+    client.chat.completions.create(**CHAT, tools=[TOOL], **HEADERS)
+    list(client.chat.completions.create(**STREAMED))
+    client.responses.create(**ASKED)
+    client.embeddings.create(**EMBEDDED)
+    claude.messages.create(**CLAUDE)
+    client.post(f"/chat/completions?secret={CANARY}", cast_to=object, body=CHAT)
+    return [left_open, raw]
+
+
+def _reachable(root: object) -> Iterator[object]:
+    """All that is held by what the client holds, but not what it shares with the rest."""
+    seen: set[int] = set()
+    left = [root]
+    while left:
+        one = left.pop()
+        if id(one) in seen or isinstance(one, (type, types.ModuleType, types.FrameType)):
+            continue
+        if isinstance(one, types.FunctionType) and not one.__module__.startswith("tallystick"):
+            continue
+        seen.add(id(one))
+        yield one
+        left.extend(gc.get_referents(one))
+
+
+@pytest.mark.parametrize("prefix_hash", [False, True])
+def test_nothing_of_a_call_but_counts_and_labels_is_sent_or_kept(
+    prefix_hash: bool, monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    with capturing(monkeypatch, collector.dsn, prefix_hash=prefix_hash, tag="canaries"):
+        kept = _ask_everything()
+        current = capture.active
+        assert current is not None
+        assert len(current.delivery._queue) == 6
+        assert len(current.open_streams) == 1
+        for call in current.open_streams.values():
+            call.headers = None  # the vendor's object, and the stream's own
+        roots = [vars(module) for name, module in sys.modules.items() if _is_ours(name)]
+        held = [one for root in [current, *roots] for one in _reachable(root)]
+        found = [one for one in held if isinstance(one, (str, bytes)) and CANARY in str(one)]
+        assert found == []
+        del kept
+        assert tallystick.flush(5)
+    assert collector.problems == []
+    assert CANARY.encode() not in collector.bytes
+    assert b"asked" not in collector.bytes
+    hashed = [record for record in collector.records if "prefix_hash" in record]
+    assert bool(hashed) == prefix_hash
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "tallystick"
+
+
+def test_where_hashing_is_off_the_messages_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    from tallystick.calls import begin
+
+    class Untouchable(list[Any]):
+        def __iter__(self) -> Any:
+            raise AssertionError
+
+        __len__ = __getitem__ = __contains__ = __iter__
+
+    class Options:
+        method, url = "post", "/chat/completions"
+
+        def __init__(self) -> None:
+            body = {"model": "m", "messages": Untouchable(), "input": Untouchable()}
+            self.__dict__.update(method="post", url="/chat/completions", json_data=body)
+
+    with capturing(monkeypatch, collector.dsn):
+        assert begin("openai", object(), Options()) is not None
+
+
+def test_of_an_answer_only_usage_and_model_are_read(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    from tallystick.calls import begin
+
+    read: set[str] = set()
+
+    class Members(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return super().get(name, default)
+
+    class Options:
+        def __init__(self) -> None:
+            self.__dict__.update(method="post", url="/chat/completions", json_data=dict(CHAT))
+
+    with capturing(monkeypatch, collector.dsn):
+        call = begin("openai", object(), Options())
+        assert call is not None
+        call.see(Members(vendors.completion()))
+        call.end()
+    assert read == {"usage", "model"}
