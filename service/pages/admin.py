@@ -25,6 +25,7 @@ from service.administration import (
 from service.api.blueprint import Blueprint, BodyParser
 from service.api.bodies import FORM_TYPES, read_body
 from service.api.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
+from service.api.storage import storage_needed
 from service.csv_cells import write_early_access
 from service.db import get_session
 from service.errors import InvalidRequestError, wants_page
@@ -38,7 +39,7 @@ _MAX_BODY_BYTES: Final = 64 * 1024
 _ERRORS: Final = {
     404: "There is nothing here, as anywhere without the token.",
     422: "What was asked for cannot be; the message names what was expected.",
-    503: "The service is busy or restarting.",
+    503: "The service is busy or restarting, or its storage is away.",
 }
 _FORM_ERRORS: Final = {**_ERRORS, 403: "A form without its token, or of another site."}
 
@@ -96,7 +97,8 @@ def purge(audit_id: str) -> Any:
     """Remove an audit's raw upload and keep what was derived from it."""
     audit, is_new = mark_purged(get_session(), check_audit_id(audit_id), _via())
     get_session().commit()
-    current_blobs().delete(audit.blob_key)
+    with storage_needed():
+        current_blobs().delete(audit.blob_key)
     done = {"audit_id": audit.id, "raw_purged_at": audit.raw_purged_at, "is_repeat": not is_new}
     return _done(PurgedSchema(), done, "The raw upload is gone.")
 
@@ -108,7 +110,8 @@ def purge(audit_id: str) -> Any:
 def rerun(audit_id: str) -> Any:
     """Run an audit again, from its raw upload or, if that is purged, from its record frame."""
     session = get_session()
-    audit = queue_rerun(session, current_blobs(), check_audit_id(audit_id), _via())
+    with storage_needed():
+        audit = queue_rerun(session, current_blobs(), check_audit_id(audit_id), _via())
     session.commit()
     current_queues().enqueue_audit(audit.id, audit.source, audit.starts + 1)
     done = {"audit_id": audit.id, "status": audit.status}
@@ -126,7 +129,8 @@ def rerun(audit_id: str) -> Any:
 )
 def report(audit_id: str) -> Response:
     """Download an audit's report as PDF, without minting a link."""
-    content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id))
+    with storage_needed():
+        content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id))
     headers = {"Content-Disposition": 'attachment; filename="tallystick-report.pdf"'}
     return Response(content, mimetype="application/pdf", headers=headers)
 

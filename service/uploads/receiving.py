@@ -10,14 +10,13 @@ from typing import BinaryIO, Final, ParamSpec, TypeVar, cast
 from flask import request
 
 from service.api.bodies import read_blocks
+from service.api.storage import storage_needed
 from service.errors import (
     BadRequestError,
     PayloadTooLargeError,
-    UnavailableError,
     UnsupportedMediaTypeError,
 )
 from service.extensions import current_config
-from service.logs import get_logger
 from service.uploads.multipart import MAX_OVERHEAD_BYTES, FileSink, TokenCheck, copy_file
 
 P = ParamSpec("P")
@@ -25,8 +24,6 @@ R = TypeVar("R")
 
 # RFC 2046, 5.1.1; another could not be told from what it separates.
 _MAX_BOUNDARY_LENGTH: Final = 70
-
-_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,16 +63,6 @@ def received_file(check_token: TokenCheck | None = None) -> Iterator[ReceivedFil
         copy_file(read_blocks(), boundary, sink)
         file.seek(0)
         yield ReceivedFile(file, sink.size, sink.sha256)
-
-
-@contextmanager
-def storage_needed() -> Iterator[None]:
-    """503 where the disk is full or the storage away: another try may find it better."""
-    try:
-        yield
-    except OSError as error:
-        _log.error("upload_not_stored", error_type=type(error).__name__, errno=error.errno)
-        raise UnavailableError from error
 
 
 def _boundary() -> bytes:

@@ -6,8 +6,9 @@ One pass does both: a blob appears only once the last line has passed.
 from typing import Final
 
 from detectors.formats import encode_chunk, read_chunks
+from service.api.storage import storage_needed
 from service.extensions import current_blobs, current_config
-from service.uploads.receiving import ReceivedFile, storage_needed
+from service.uploads.receiving import ReceivedFile
 
 # As fast as larger ones, and several uploads at once stay small.
 CHUNK_BYTES: Final = 256 * 1024

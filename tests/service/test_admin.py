@@ -160,6 +160,24 @@ def test_a_purge_removes_the_upload_and_keeps_the_rest(
     assert acts[1].request_id == answer.headers["X-Request-Id"]
 
 
+def test_a_purge_that_the_storage_fails_is_noted_and_done_by_the_next(
+    administered: LiveService, make_audit: MakeAudit
+) -> None:
+    audit = make_audit(status="done")
+    raw = administered.blobs / "raw"
+    raw.rename(administered.blobs / "elsewhere")
+    raw.write_text("where a folder should be")
+    answer = post(administered, f"/admin/audits/{audit.id}/purge")
+    raw.unlink()
+    (administered.blobs / "elsewhere").rename(raw)
+    assert "storage" in message(answer, 503)
+    assert answer.headers["Retry-After"]
+    # The row must not name what may be gone already.
+    assert load(administered, audit.id).raw_purged_at is not None
+    assert post(administered, f"/admin/audits/{audit.id}/purge").status_code == 200
+    assert not (administered.blobs / audit.blob_key).exists()
+
+
 @pytest.mark.parametrize("act", ["purge", "rerun"])
 @pytest.mark.parametrize("status", ["queued", "processing"])
 def test_an_audit_that_is_under_way_is_left_alone(
