@@ -225,6 +225,16 @@ def test_a_purged_audit_is_run_again_from_its_frame_or_not_at_all(
     assert load(administered, bare.id).status == "failed"
 
 
+def test_a_rerun_of_an_upload_that_the_storage_has_lost_is_refused_and_keeps_the_report(
+    administered: LiveService, make_audit: MakeAudit
+) -> None:
+    audit = make_audit(status="done")
+    (administered.blobs / audit.blob_key).unlink()
+    assert "nothing left" in message(post(administered, f"/admin/audits/{audit.id}/rerun"), 422)
+    assert load(administered, audit.id).status == "done"
+    assert acts_on(administered, audit.id) == []
+
+
 def test_of_many_reruns_at_once_one_is_taken(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
