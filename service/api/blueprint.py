@@ -9,6 +9,7 @@ from flask_smorest import Blueprint as SmorestBlueprint
 from webargs.flaskparser import FlaskParser
 
 from service.api.bodies import FORM_TYPES, decode_body
+from service.api.examples import find_example
 from service.errors import (
     BadRequestError,
     UnsupportedMediaTypeError,
@@ -99,11 +100,11 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         return cast("Callable[[F], F]", super().arguments(schema, **options))
 
     def response(self, status: int, schema: Any, **options: Any) -> Callable[[F], F]:
-        options["headers"] = {**_REQUEST_ID, **options.get("headers", {})}
+        options = _completed(status, schema, options)
         return cast("Callable[[F], F]", super().response(status, schema, **options))
 
     def alt_response(self, status: int, **options: Any) -> Callable[[F], F]:
-        options["headers"] = {**_REQUEST_ID, **options.get("headers", {})}
+        options = _completed(status, options.get("schema"), options)
         return cast("Callable[[F], F]", super().alt_response(status, **options))
 
     def documented(
@@ -129,6 +130,14 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         told = {_PARAMETERS: list(parameters)} if parameters else {}
         operation = {"security": schemes, "responses": documents, **told, **more}
         return cast("Callable[[F], F]", super().doc(**operation))
+
+
+def _completed(status: int, schema: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """What every answer's description has: the request's id, and an example of its body."""
+    headers = {**_REQUEST_ID, **options.get("headers", {})}
+    example = find_example(schema, status)
+    told = {} if example is None else {"example": example}
+    return {**told, **options, "headers": headers}
 
 
 def _error_document(

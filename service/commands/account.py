@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 from sqlalchemy.exc import IntegrityError
@@ -12,10 +14,19 @@ from service.commands.options import CommandError, data_option, one_line_errors,
 from service.commands.output import print_fields
 from service.config import Config
 from service.db import make_engine, make_sessions
+from service.errors import InvalidRequestError
 from service.mail.addresses import find_address
-from service.models import Account, ReadToken, Subscription
+from service.models import Account, Subscription
 from service.models.accounts import COMP, KEY_LIMITS, find_account
-from service.models.credentials import KeyLimitError, add_ingest_key
+from service.models.base import utc_now
+from service.models.credentials import (
+    MAX_READ_TOKENS,
+    KeyLimitError,
+    TokenLimitError,
+    add_ingest_key,
+    add_read_token,
+)
+from service.pages.labels import read_label
 from service.tokens import make_dsn
 
 SCOPES = ("read:audits", "read:findings")
@@ -51,23 +62,28 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
 @click.option(
     "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Of a read token; both."
 )
+@click.option("--label", default="", help="To tell it from the others; up to 60 characters.")
+@click.option(
+    "--expires-in-days", "days", type=click.IntRange(1, 3_650), help="Of a read token; never."
+)
 @json_option
 @data_option
 @one_line_errors
-def mint(
-    email: str, kind: str, scopes: tuple[str, ...], as_json: bool, data_dir: Path | None
-) -> None:
+def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **told: Any) -> None:
     """Mint a secret of an account. It is shown now and never again."""
-    if scopes and kind == "ingest-key":
-        raise CommandError("an ingest key has no scopes; it only writes")
+    scopes, days, label = told["scopes"], told["days"], _read_label(told["label"])
+    if (scopes or days) and kind == "ingest-key":
+        raise CommandError("an ingest key has no scopes and no end; it only writes")
     config = reach(data_dir)
     with session_of(config) as session:
         owner = get_account(session, email)
         if kind == "ingest-key":
-            key = mint_ingest_key(session, owner)
+            key = mint_ingest_key(session, owner, label)
             fields = {"ingest_key": key, "dsn": make_dsn(config.base_url, key)}
         else:
-            fields = {"read_token": mint_read_token(session, owner, scopes or SCOPES)}
+            expires_at = utc_now() + timedelta(days=days) if days else None
+            token = mint_read_token(session, owner, scopes or SCOPES, label, expires_at=expires_at)
+            fields = {"read_token": token}
         session.commit()
     print_fields(fields, as_json)
 
@@ -110,8 +126,23 @@ def mint_ingest_key(session: Session, owner: Account, label: str = "") -> str:
 
 
 def mint_read_token(
-    session: Session, owner: Account, scopes: tuple[str, ...], label: str = ""
+    session: Session,
+    owner: Account,
+    scopes: tuple[str, ...],
+    label: str = "",
+    *,
+    expires_at: datetime | None = None,
 ) -> str:
-    row, token = ReadToken.minted(owner.id, scopes=scopes, label=label)
-    session.add(row)
+    """A new read token, if the account may have one more."""
+    try:
+        _, token = add_read_token(session, owner, scopes, label, expires_at=expires_at)
+    except TokenLimitError as error:
+        raise CommandError(f"an account has at most {MAX_READ_TOKENS} read tokens") from error
     return token
+
+
+def _read_label(text: str) -> str:
+    try:
+        return read_label({"label": text})
+    except InvalidRequestError as error:
+        raise CommandError(error.message) from error

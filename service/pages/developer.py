@@ -1,6 +1,7 @@
 """/developer: the secrets that an account's programs use. Each is shown once, when it is minted."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
@@ -17,12 +18,14 @@ from service.models.credentials import (
     IngestKey,
     KeyLimitError,
     ReadToken,
+    RotationError,
     TokenLimitError,
     add_ingest_key,
     add_read_token,
     list_ingest_keys,
     list_read_tokens,
     revoke,
+    rotate_ingest_key,
 )
 from service.pages.labels import read_label
 from service.pages.visitors import require_visitor
@@ -31,6 +34,20 @@ from service.tokens import make_dsn
 SCOPE_WORDS: Final[Mapping[str, str]] = {
     "read:audits": "List audits with their totals",
     "read:findings": "Read the findings of each audit",
+}
+# How long a replaced key works on, in hours.
+OVERLAPS: Final[Mapping[str, str]] = {
+    "24": "after a day",
+    "168": "after a week",
+    "1": "after an hour",
+    "0": "at once",
+}
+# After how many days a read token ends.
+EXPIRIES: Final[Mapping[str, str]] = {
+    "": "never",
+    "30": "in 30 days",
+    "90": "in 90 days",
+    "365": "in a year",
 }
 
 blueprint = Blueprint("developer", __name__, url_prefix="/developer")
@@ -54,8 +71,7 @@ def mint_ingest_key() -> Any:
     except (InvalidRequestError, KeyLimitError) as error:
         return _show(key_problem=_sentence(error)), 422
     session.commit()
-    dsn = make_dsn(current_config().base_url, secret)
-    return render_template("pages/minted_key.html", key=key, secret=secret, dsn=dsn, **_examples())
+    return _show_key(key, secret)
 
 
 @blueprint.post("/ingest-keys/<key_id>/revoke")
@@ -65,15 +81,31 @@ def revoke_ingest_key(key_id: str) -> Response:
     return _revoke(IngestKey, key_id)
 
 
+@blueprint.post("/ingest-keys/<key_id>/rotate")
+@require_visitor
+def replace_ingest_key(key_id: str) -> Any:
+    """Mint a key in the place of one that works on for a while."""
+    session, hours = get_session(), request.form.get("overlap_hours", "")
+    if hours not in OVERLAPS:
+        raise InvalidRequestError("Choose how long the former key works on.")
+    try:
+        overlap = timedelta(hours=int(hours))
+        key, secret = rotate_ingest_key(session, current_caller().account_id, key_id, overlap)
+    except RotationError as error:
+        return _show(key_problem=_sentence(error)), 422
+    session.commit()
+    return _show_key(key, secret)
+
+
 @blueprint.post("/read-tokens")
 @require_visitor
 def mint_read_token() -> Any:
     """The one answer that holds the token."""
     session = get_session()
     try:
-        label, scopes = read_label(request.form), _read_scopes()
+        label, scopes, expires_at = read_label(request.form), _read_scopes(), _read_expiry()
         owner = get_account(session, current_caller().account_id)
-        token, secret = add_read_token(session, owner, scopes, label)
+        token, secret = add_read_token(session, owner, scopes, label, expires_at=expires_at)
     except InvalidRequestError as error:
         return _show(token_problem=error.message), 422
     except TokenLimitError:
@@ -90,6 +122,11 @@ def revoke_read_token(token_id: str) -> Response:
     return _revoke(ReadToken, token_id)
 
 
+def _show_key(key: IngestKey, secret: str) -> str:
+    dsn = make_dsn(current_config().base_url, secret)
+    return render_template("pages/minted_key.html", key=key, secret=secret, dsn=dsn, **_examples())
+
+
 def _show(**problems: str) -> str:
     session, account_id = get_session(), current_caller().account_id
     session.rollback()  # what a refused form has locked
@@ -102,6 +139,9 @@ def _show(**problems: str) -> str:
         tokens=list_read_tokens(session, account_id),
         scope_words=SCOPE_WORDS,
         problems=problems,
+        overlaps=OVERLAPS,
+        expiries=EXPIRIES,
+        moment_now=utc_now(),
         typed=request.form,
         chosen=request.form.getlist("scope") if problems else SCOPES,
         **_examples(),
@@ -119,6 +159,13 @@ def _read_scopes() -> list[str]:
     if not chosen:
         raise InvalidRequestError("Choose at least one thing that the token may read.")
     return chosen
+
+
+def _read_expiry() -> datetime | None:
+    days = request.form.get("expires_in_days", "")
+    if days not in EXPIRIES:
+        raise InvalidRequestError("Choose one of the times when the token may end.")
+    return utc_now() + timedelta(days=int(days)) if days else None
 
 
 def _sentence(error: Exception) -> str:

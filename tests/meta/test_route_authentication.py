@@ -48,6 +48,7 @@ DECISIONS = {
     ("GET", "/developer"): PAGE,
     ("POST", "/developer/ingest-keys"): FORM,
     ("POST", "/developer/ingest-keys/<key_id>/revoke"): FORM,
+    ("POST", "/developer/ingest-keys/<key_id>/rotate"): FORM,
     ("POST", "/developer/read-tokens"): FORM,
     ("POST", "/developer/read-tokens/<token_id>/revoke"): FORM,
     ("GET", "/developer/applications"): PAGE,

@@ -16,6 +16,7 @@ from service.app import create_app
 from service.config import Config
 from service.db import make_engine, make_sessions
 from service.extensions import limiter
+from tests.service.described import watch
 from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
 from tests.service.scenes import ADMIN_TOKEN, Tenant, add_tenant
 
@@ -82,6 +83,7 @@ def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[...,
     def make(**settings: object) -> Flask:
         app = create_app(replace(config, **settings))  # type: ignore[arg-type]
         app.extensions["sessions"] = sessions
+        watch(app)
         limiter._storage_dead = False  # what an earlier test's application may have found
         return app
 

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import openapi_spec_validator
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 from detectors.contract import MAX_COUNT, RECORD_FIELDS, REQUIRED_FIELDS
 from service.errors import API_PREFIX
+from tests.service.described import PAGES, documented_path, validate
 from tests.service.scenes import AUDITS, INGEST
 
 FINDINGS = f"{AUDITS}/{{audit_id}}/findings"
@@ -152,3 +154,100 @@ def _references(node: Any) -> list[str]:
         own = [node["$ref"]] if "$ref" in node else []
         return own + [one for child in node.values() for one in _references(child)]
     return [one for child in node for one in _references(child)] if isinstance(node, list) else []
+
+
+ERRORS = "500 503"
+LIMITED = f"429 {ERRORS}"
+ADMIN, ACT = f"200 404 422 {ERRORS}", f"200 403 404 422 {ERRORS}"
+READ, READ_ONE = f"200 304 401 403 422 {LIMITED}", f"200 304 401 403 404 422 {LIMITED}"
+HOOK = f"200 400 404 413 422 {ERRORS}"
+LINK = f"200 404 {ERRORS}"
+SIGN_IN = f"200 400 403 413 415 422 {LIMITED}"
+OAUTH = f"200 400 401 413 {LIMITED}"
+# Every operation, and every status that it has; no more and no less is described.
+OPERATIONS = {
+    "post /api/v1/ingest": f"200 201 400 401 402 413 415 422 {LIMITED}",
+    "post /api/v1/audits": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+    "get /api/v1/audits": READ,
+    "get /api/v1/audits/{audit_id}": READ_ONE,
+    "get /api/v1/audits/{audit_id}/findings": READ_ONE,
+    "get /api/v1/audits/{audit_id}/report": READ_ONE,
+    "get /api/v1/audits/{audit_id}/status": f"200 304 401 404 422 {LIMITED}",
+    "post /api/v1/webhooks/stripe": HOOK,
+    "post /api/v1/webhooks/paddle": HOOK,
+    "post /api/v1/early-access": SIGN_IN,
+    "get /healthz": "200 500",
+    "get /readyz": f"200 {ERRORS}",
+    "get /r/{token}": LINK,
+    "get /r/{token}/pdf": LINK,
+    "get /r/{token}/json": LINK,
+    "get /r/{token}/findings.csv": LINK,
+    "post /auth/magic-link": SIGN_IN,
+    "get /auth/verify": f"200 422 {ERRORS}",
+    "post /auth/logout": f"200 400 403 413 {ERRORS}",
+    "post /oauth/token": OAUTH,
+    "post /oauth/revoke": OAUTH,
+    "get /.well-known/oauth-authorization-server": "200 500",
+    "get /oauth/authorize": f"200 303 400 {LIMITED}",
+    "post /oauth/authorize": f"303 400 403 413 422 {LIMITED}",
+    "get /admin": ADMIN,
+    "post /admin/audits/{audit_id}/purge": ACT,
+    "get /admin/audits/{audit_id}/report": ADMIN,
+    "post /admin/audits/{audit_id}/rerun": ACT,
+    "post /admin/payments/mark-paid": ACT,
+    "get /admin/early-access.csv": ADMIN,
+}
+
+
+def _operations(document: dict[str, Any]) -> dict[str, Any]:
+    return {
+        f"{method} {path}": operation
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if method in ("get", "post")
+    }
+
+
+def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
+    openapi_spec_validator.validate(document)
+
+
+def test_every_route_is_described_or_exempt_by_name(app: Flask, document: dict[str, Any]) -> None:
+    routes = {
+        f"{method.lower()} {documented_path(rule.rule)}"
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.rule not in PAGES
+    }
+    assert set(_operations(document)) == routes
+
+
+def test_no_exempt_page_is_gone(app: Flask) -> None:
+    assert {rule.rule for rule in app.url_map.iter_rules()} >= PAGES
+
+
+def test_every_operation_has_exactly_its_statuses(document: dict[str, Any]) -> None:
+    described = {name: set(one["responses"]) for name, one in _operations(document).items()}
+    assert described == {name: set(statuses.split()) for name, statuses in OPERATIONS.items()}
+
+
+def test_every_json_answer_has_an_example_that_is_one(document: dict[str, Any]) -> None:
+    for name, operation in _operations(document).items():
+        for status, answer in operation["responses"].items():
+            told = answer.get("content", {}).get("application/json")
+            if told is not None:
+                assert "example" in told, f"{name} {status}"
+                validate(told["example"], told["schema"])
+
+
+def test_every_answer_but_a_download_names_its_request(document: dict[str, Any]) -> None:
+    for operation in _operations(document).values():
+        for answer in operation["responses"].values():
+            assert "X-Request-Id" in answer["headers"]
+
+
+def test_an_upload_is_one_file_part(document: dict[str, Any]) -> None:
+    content = document["paths"][AUDITS]["post"]["requestBody"]["content"]
+    assert set(content) == {"multipart/form-data"}
+    schema = content["multipart/form-data"]["schema"]
+    assert (schema["required"], set(schema["properties"])) == (["file"], {"file"})

@@ -133,7 +133,7 @@ def test_the_free_plan_has_no_keys(run: Run, email: str) -> None:
 def test_an_ingest_key_takes_no_scopes(run: Run, email: str) -> None:
     result = run("mint", email, "ingest-key", "--scope", "read:audits")
     assert result.exit_code == 2
-    assert result.stderr == "Error: an ingest key has no scopes; it only writes\n"
+    assert result.stderr == "Error: an ingest key has no scopes and no end; it only writes\n"
 
 
 def test_an_unknown_account_is_named(run: Run) -> None:
@@ -157,3 +157,24 @@ def test_a_missing_setting_is_said_in_one_line(run: Run, monkeypatch: pytest.Mon
     assert result.stderr.startswith("Error: SECRET_KEY is not set (")
     assert "--data DIR" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_read_token_takes_scopes_a_label_and_an_end(
+    run: Run, email: str, database_url: str
+) -> None:
+    run("create", email)
+    options = ("--scope", "read:audits", "--label", " Grafana\tboard ", "--expires-in-days", "30")
+    assert run("mint", email, "read-token", *options).exit_code == 0
+    account = load_account(database_url, email)
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        [row] = session.scalars(select(ReadToken).where(ReadToken.account_id == account.id))
+    engine.dispose()
+    assert (row.scopes, row.label) == (["read:audits"], "Grafana board")
+    assert row.expires_at is not None
+    assert (row.expires_at - row.created_at).days in (29, 30)
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "9999", "x"])
+def test_an_end_is_a_number_of_days(run: Run, email: str, days: str) -> None:
+    assert run("mint", email, "read-token", "--expires-in-days", days).exit_code == 2

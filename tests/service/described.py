@@ -1,0 +1,110 @@
+"""Holds every answer that any test gets against what /openapi.json says of it.
+
+An answer is wrong where its status, its media type, one of its fields or a header is not described.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+from flask import Flask, Response, request
+
+# What is for people and machines other than the API's callers, and so is not described.
+PAGES = frozenset(
+    {
+        *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
+        *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
+        *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
+        *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
+        *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
+        *("/settings/applications", "/settings/applications/<application_id>/withdraw"),
+        *("/developer", "/developer/ingest-keys", "/developer/ingest-keys/<key_id>/revoke"),
+        *("/developer/read-tokens", "/developer/read-tokens/<token_id>/revoke"),
+        "/developer/ingest-keys/<key_id>/rotate",
+        *("/developer/applications", "/developer/applications/<application_id>"),
+        "/developer/applications/<application_id>/rotate-secret",
+        "/developer/applications/<application_id>/revoke",
+    }
+)
+# Told of no operation: another method than it has.
+_ANYWHERE = frozenset({405})
+
+
+def watch(app: Flask) -> None:
+    """Let the application check its own answers; a wrong one fails the test that asked."""
+    app.after_request(_check)
+
+
+def documented_path(rule: str) -> str:
+    return rule.replace("<", "{").replace(">", "}")
+
+
+def _check(response: Response) -> Response:
+    rule = request.url_rule
+    if rule is None or rule.rule in PAGES or response.status_code in _ANYWHERE:
+        return response
+    method = "get" if request.method == "HEAD" else request.method.lower()
+    # Tests have routes of their own.
+    path = _document()["paths"].get(
+        documented_path(rule.rule), {}
+    )
+    operation = path.get(method)
+    if operation is not None:
+        _compare(response, operation, f"{method} {rule.rule}")
+    return response
+
+
+def _compare(response: Response, operation: dict[str, Any], name: str) -> None:
+    status = str(response.status_code)
+    assert status in operation["responses"], f"{name}: {status} is not described"
+    described = operation["responses"][status]
+    content = described.get("content", {})
+    schema = content.get("application/json", {}).get("schema")
+    if response.mimetype == "application/json" and request.method != "HEAD":
+        assert schema is not None, f"{name}: {status} is not described as JSON"
+        validate(json.loads(response.get_data()), schema)
+    for header in _ALWAYS & set(described.get("headers", {})):
+        assert header in response.headers, f"{name}: {status} without {header}"
+
+
+# Those that every answer has where they are described at all.
+_ALWAYS = frozenset({"Retry-After", "ETag", "Location"})
+
+
+def validate(body: Any, schema: dict[str, Any]) -> None:
+    """Raise where the body has not the shape, or a field more than the shape."""
+    jsonschema.Draft202012Validator({**schema, "components": _closed()}).validate(body)
+
+
+@cache
+def _closed() -> dict[str, Any]:
+    """The components, none of which takes a field that it does not name."""
+    closed: dict[str, Any] = _close(_document()["components"])
+    return closed
+
+
+def _close(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_close(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    found = {key: _close(value) for key, value in node.items()}
+    if found.get("type") == "object" and "properties" in found:
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+@cache
+def _document() -> dict[str, Any]:
+    from service.app import create_app
+    from service.config import Config
+
+    nowhere = Config(
+        secret_key="a secret key for tests, 32 or longer",
+        database_url="postgresql://nobody@/none?host=/nowhere",
+        redis_url="unix:///nowhere/valkey.sock",
+        storage_url="file:///proc/nowhere",
+    )
+    found: dict[str, Any] = create_app(nowhere).test_client().get("/openapi.json").get_json()
+    return found
