@@ -13,8 +13,15 @@ from sqlalchemy.orm import Session
 from service import tokens
 from service.cli import register
 from service.models import Account, IngestKey, ReadToken
+from tests.service.live import make_database
 
 Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def database_url(database_url: str) -> str:
+    """A database of its own, since what commands commit stays."""
+    return make_database(database_url)
 
 
 @pytest.fixture
