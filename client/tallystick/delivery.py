@@ -82,7 +82,7 @@ class Delivery:
         done.acquire()
         self._flushes.append(done)
         self._rouse()
-        return done.acquire(timeout=max(0.0, min(timeout, _SECONDS_A_DAY)))
+        return bool(done.acquire(timeout=max(0.0, min(timeout, _SECONDS_A_DAY))))
 
     def close(self, timeout: float) -> bool:
         """Flush, and let the thread end."""

@@ -25,9 +25,13 @@ IMAGES_COUNTS = (50, 4_160, None, None)
 MESSAGES = [{"role": "user", "content": f"{CANARY} asked"}]
 CHAT: dict[str, Any] = {"model": "gpt-4o", "messages": MESSAGES, "max_tokens": 64}
 STREAMED = {**CHAT, "stream": True, "stream_options": {"include_usage": True}}
-TEXT = {"model": "gpt-3.5-turbo-instruct", "prompt": f"{CANARY} asked", "max_tokens": 64}
+TEXT: dict[str, Any] = {
+    "model": "gpt-3.5-turbo-instruct",
+    "prompt": f"{CANARY} asked",
+    "max_tokens": 64,
+}
 ASKED: dict[str, Any] = {"model": "gpt-4o", "input": f"{CANARY} asked", "max_output_tokens": 64}
-EMBEDDED = {"model": "text-embedding-3-small", "input": f"{CANARY} asked"}
+EMBEDDED: dict[str, Any] = {"model": "text-embedding-3-small", "input": f"{CANARY} asked"}
 CLAUDE: dict[str, Any] = {
     "model": "claude-sonnet-4-6",
     "messages": MESSAGES,

@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+from typing import Any
 
 import anthropic
 import openai
@@ -110,7 +111,7 @@ def test_twice_is_once() -> None:
     openai_client().chat.completions.create(**CHAT)
     (record,) = queued()
     assert "tag" not in record
-    method = openai._base_client.SyncAPIClient.request
+    method: Any = openai._base_client.SyncAPIClient.request
     assert not hasattr(method.__tallystick_original__, "__tallystick_original__")
 
 

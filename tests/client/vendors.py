@@ -50,7 +50,7 @@ MESSAGES_MODEL = "claude-sonnet-4-6"
 
 
 class Vendors(ThreadingHTTPServer):
-    """`requests` are the paths asked for, with their headers; `bodies` replace answers by path."""
+    """`seen` are the requests that came; `instead` has other answers, by how a path ends."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -61,6 +61,7 @@ class Vendors(ThreadingHTTPServer):
         self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
         self.polls: dict[str, int] = {}
         self.made = 0
+        self.instead: dict[str, Json] = {}
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def __enter__(self) -> Vendors:
@@ -91,7 +92,10 @@ class _Handler(BaseHTTPRequestHandler):
         is_json = self.headers.get("Content-Type", "").startswith("application/json")
         body = json.loads(raw) if raw and is_json else {}
         path = self.path.partition("?")[0]
-        if "invoke-with-response-stream" in path:
+        instead = [self.server.instead[end] for end in self.server.instead if path.endswith(end)]
+        if instead:
+            self._send_json(instead[0])
+        elif "invoke-with-response-stream" in path:
             self._send_event_stream(messages_events())
         elif path.endswith(("/messages", "/invoke", ":rawPredict", ":streamRawPredict")):
             self._answer(body, message(), messages_events())
