@@ -6,13 +6,14 @@ from datetime import timedelta
 import pytest
 import time_machine
 from flask import Flask, jsonify
+from flask import session as cookie
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.auth import current_caller, limit_by_caller, require_login
 from service.models.base import utc_now
-from service.sessions import COOKIE_NAME, SECRET_FIELD
+from service.sessions import COOKIE_NAME, SECRET_FIELD, remember
 from tests.service.scenes import error_of, sign_in, signed_cookie
 
 WHO = "/api/v1/who-asks"
@@ -64,6 +65,22 @@ def test_a_cookie_signed_with_an_earlier_secret_key_is_still_known(
     app = make_app(secret_key_fallbacks=f"{earlier[::-1]} {earlier}")
     app.add_url_rule(WHO, view_func=require_login(lambda: jsonify(email=current_caller().email)))
     assert app.test_client(use_cookies=False).get(WHO, headers=headers).status_code == 200
+
+
+def _remember_new() -> str:
+    remember("ws_new")
+    return "signed in"
+
+
+def test_a_new_sessions_cookie_holds_nothing_of_the_one_before(
+    make_app: Callable[..., Flask],
+) -> None:
+    app = make_app()
+    app.add_url_rule(WHO, view_func=_remember_new)
+    planted = {"Cookie": f"{COOKIE_NAME}={signed_cookie({'csrf_token': 'known to another'})}"}
+    with app.test_client(use_cookies=False) as client:
+        client.get(WHO, headers=planted)
+        assert dict(cookie) == {SECRET_FIELD: "ws_new", "_permanent": True}
 
 
 def test_a_session_ends_after_thirty_days_however_often_it_is_used(

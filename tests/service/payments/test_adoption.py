@@ -4,11 +4,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from flask.testing import FlaskClient
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from service import tokens
 from service.models import Account, Credit, Payment, Subscription
 from service.models.credits import count_free_credits
+from service.models.sign_in import add_magic_link
 from service.payments import ManualPayment, adopt_payments, mark_paid
 from service.payments.facts import (
     CustomerTold,
@@ -20,6 +23,7 @@ from service.payments.facts import (
     VerifiedEvent,
 )
 from service.payments.ledger import record_event
+from tests.service.scenes import SECRET_KEY
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -240,4 +244,17 @@ def test_a_payment_marked_by_hand_and_told_by_its_provider_is_one_credit(
     account = sign_up(db_session)
     mark_paid(db_session, manual(provider="stripe", reference="pi_1"))
     tell(db_session, paid(account_id=account.id))
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_the_first_sign_in_by_a_link_brings_what_waited(
+    client: FlaskClient, db_session: Session
+) -> None:
+    email = "waiting@example.org"
+    tell(db_session, paid(email=email))
+    link = add_magic_link(db_session, email, SECRET_KEY, minutes=15, next_path=None)
+    db_session.commit()
+    secret, _hash = tokens.derive(tokens.Kind.MAGIC_LINK, SECRET_KEY, link.id)
+    assert client.get("/auth/verify", query_string={"token": secret}).status_code == 200
+    account = db_session.scalars(select(Account).where(Account.email == email)).one()
     assert count_free_credits(db_session, account.id) == 1
