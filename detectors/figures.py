@@ -28,7 +28,7 @@ def short_usd(amount: float) -> str:
         return f"${short_number(amount)}"
     if amount >= 10 or amount == 0:
         return f"${amount:.0f}"
-    return f"${amount:.2f}" if amount >= 0.1 else f"${amount:.2g}"
+    return f"${amount:.2f}" if amount >= 0.1 else f"${Decimal(f'{amount:.2g}'):f}"
 
 
 def percent(value: float) -> str:

@@ -3,12 +3,17 @@
 The routes are those of the application's own URL map, so a page without a line here fails a test.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
+from playwright.sync_api import Browser
+
+from tests.browser.chromium import Window, opened
 from tests.browser.site import NEW, RICH, Site
+from tests.browser.states import STATES, Act
 from tests.service.oauth_flow import AUTHORIZE
 from tests.service.scenes import ADMIN_TOKEN
 
@@ -24,11 +29,29 @@ class Example:
     status: int = 200
     visitor: str | None = None
     is_admin: bool = False
+    act: Act | None = None  # what is done there to see the page
 
     def path_on(self, site: Site) -> str:
         known = {name: getattr(site, name) for name in _NAMES}
         asked = urlencode(site.application.asks())
         return self.path.format(asked=asked, application=site.application.id, **known)
+
+    def headers(self, site: Site) -> dict[str, str]:
+        """What the visitor's browser sends along."""
+        headers = {"Accept": "text/html", **(ADMIN_HEADERS if self.is_admin else {})}
+        if self.visitor:
+            headers["Cookie"] = "{name}={value}".format(**site.cookie(self.visitor))
+        return headers
+
+    def show(self, window: Window, site: Site) -> None:
+        """Open the page, and what is done there."""
+        answer = window.page.goto(self.path_on(site))
+        assert answer is not None
+        assert answer.status == (200 if self.act else self.status), self.name
+        if self.act is not None:
+            with window.page.expect_navigation():
+                self.act(window.page)
+        window.settle()
 
 
 _NAMES: Final = (
@@ -125,5 +148,24 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
     "/static/<path:filename>": ("text/css", Example("static", "/static/tallystick.css")),
 }
 
-EXAMPLES: Final = tuple(one for examples in PAGES.values() for one in examples)
+# Pages that no route has: answers to what was done on another one, and errors.
+BEYOND: Final = (
+    *(
+        Example(name, path, 200, f"{person}@example.org" if person else None, act=act)
+        for name, (path, person, act) in STATES.items()
+    ),
+    Example("nothing", "/nothing", 404),
+    Example("error-405", "/auth/logout", 405),
+)
+EXAMPLES: Final = (*(one for examples in PAGES.values() for one in examples), *BEYOND)
 ALL: Final = (*EXAMPLES, *(example for _, example in OTHERS.values()))
+
+
+@contextmanager
+def opened_for(browser: Browser, site: Site, example: Example, **options: Any) -> Iterator[Window]:
+    """The window of the page's visitor."""
+    headers = ADMIN_HEADERS if example.is_admin else {}
+    cookie = site.cookie(example.visitor) if example.visitor else None
+    url = site.system.base_url
+    with opened(browser, url, cookie, extra_http_headers=headers, **options) as window:
+        yield window

@@ -29,7 +29,7 @@ from tests.service.scenes import ADMIN_TOKEN, sign_in
 from tests.smtp_sink import Sink
 from tests.worker.system import System
 
-RICH, NEW, HASTY = (f"{name}@example.org" for name in ("rich", "new", "hasty"))
+RICH, NEW = (f"{name}@example.org" for name in ("rich", "new"))
 # Longer than a line of a phone, and of nothing that breaks by itself.
 _LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
 
@@ -119,7 +119,7 @@ def list_routes(system: System) -> set[str]:
 def _open_account(sessions: "sessionmaker[Session]", email: str) -> str:
     with sessions() as session:
         account = Account(email=email)
-        account.subscriptions = [Subscription(plan="pro", status="active", provider="stripe")]
+        account.subscriptions = [Subscription(plan="team", status="active", provider="stripe")]
         session.add(account)
         session.flush()
         for label in ("billing-service", _LONG_LABEL[:60], ""):

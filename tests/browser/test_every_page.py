@@ -4,9 +4,9 @@ the page or a ruler complains of. The pictures are kept under var/screenshots.""
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.chromium import SCHEMES, WIDTHS, Window, opened
+from tests.browser.chromium import SCHEMES, WIDTHS, Window
 from tests.browser.measures import axe_violations, overflow, shifts
-from tests.browser.pages import ADMIN_HEADERS, EXAMPLES, OTHERS, PAGES, Example
+from tests.browser.pages import EXAMPLES, OTHERS, PAGES, Example, opened_for
 from tests.browser.site import Site, list_routes
 
 
@@ -16,10 +16,7 @@ def test_every_route_has_an_example(site: Site) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[one.name for one in EXAMPLES])
 def test_nothing_is_wrong_with_the_page(browser: Browser, site: Site, example: Example) -> None:
-    headers = ADMIN_HEADERS if example.is_admin else {}
-    cookie = site.cookie(example.visitor) if example.visitor else None
-    url = site.system.base_url
-    with opened(browser, url, cookie, extra_http_headers=headers) as window:
+    with opened_for(browser, site, example) as window:
         wrong = [line for width in WIDTHS for line in _visit(window, example, site, width)]
         assert wrong == []
         assert window.strangers == []
@@ -28,10 +25,7 @@ def test_nothing_is_wrong_with_the_page(browser: Browser, site: Site, example: E
 def _visit(window: Window, example: Example, site: Site, width: int) -> list[str]:
     """Load the page at this width, and look at it in both schemes."""
     window.look(width, "light")
-    answer = window.page.goto(example.path_on(site))
-    assert answer is not None
-    assert answer.status == example.status
-    window.settle()
+    example.show(window, site)
     wrong = [*shifts(window), *overflow(window), *window.take_complaints()]
     for scheme in SCHEMES:
         window.look(width, scheme)

@@ -33,6 +33,10 @@ def test_dollars_at_an_axis_are_short(value: float, written: str) -> None:
     assert short_usd(value) == written
 
 
+def test_tiny_dollars_are_spelt_out() -> None:
+    assert [short_usd(one) for one in (3e-5, 1.5e-5, 0.012)] == ["$0.00003", "$0.000015", "$0.012"]
+
+
 def test_dollars_below_nothing_keep_their_sign() -> None:
     assert usd(Decimal("-1234.5")) == "−$1,234.50"
     assert whole_usd(Decimal("-1234.5")) == "−$1,234.50"

@@ -1,0 +1,85 @@
+"""Pages that are answers to a form: what somebody does on another page to see them."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from playwright.sync_api import Page
+
+Act = Callable[[Page], None]
+
+
+def _press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).first.click()
+
+
+def ask_for_link(page: Page) -> None:
+    page.get_by_label("Email address").fill("somebody@example.org")
+    _press(page, "Mail me a link")
+
+
+def mint_key(page: Page) -> None:
+    page.get_by_label("Label of the new key").fill("summaries")
+    _press(page, "Mint an ingest key")
+
+
+def mint_token(page: Page) -> None:
+    page.get_by_label("Label of the new token").fill("notebook")
+    _press(page, "Mint a read token")
+
+
+def mint_token_for_nothing(page: Page) -> None:
+    for box in page.get_by_role("checkbox").all():
+        box.uncheck()
+    _press(page, "Mint a read token")
+
+
+def register_application(page: Page) -> None:
+    page.get_by_label("Name").fill("Ledger")
+    page.get_by_label("Redirect URIs").fill("https://ledger.example/back")
+    _press(page, "Register")
+
+
+def allow_nothing(page: Page) -> None:
+    for box in page.get_by_role("checkbox").all():
+        box.uncheck()
+    _press(page, "Allow")
+
+
+def mistype_address(page: Page) -> None:
+    page.get_by_label("Type the address").fill("other@example.org")
+    _press(page, "Delete the account and all its data")
+
+
+def send_old_form(page: Page) -> None:
+    page.evaluate(
+        "() => document.querySelectorAll('[name=csrf_token]').forEach((one) => {"
+        " one.value = 'old' })"
+    )
+    _press(page, "Mint a read token")
+
+
+def sign_out(page: Page) -> None:
+    _press(page, "Sign out")
+
+
+def send_without_credit(page: Page) -> None:
+    """As a browser without JavaScript does."""
+    page.get_by_label("Log file").set_input_files(
+        {"name": "usage.jsonl", "mimeType": "application/json", "buffer": b"{}"}
+    )
+    page.evaluate("() => document.querySelector('#upload').submit()")
+
+
+# The page, who is on it, what is done there.
+STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
+    "link-sent": ("/sign-in", "", ask_for_link),
+    "new-key": ("/developer", "rich", mint_key),
+    "new-token": ("/developer", "rich", mint_token),
+    "token-for-nothing": ("/developer", "rich", mint_token_for_nothing),
+    "new-application": ("/developer/applications", "rich", register_application),
+    "consent-to-nothing": ("/oauth/authorize?{asked}", "rich", allow_nothing),
+    "delete-mistyped": ("/settings/delete", "rich", mistype_address),
+    "error-403": ("/developer", "rich", send_old_form),
+    "signed-out": ("/settings", "new", sign_out),
+    "told-to-pay": ("/upload", "new", send_without_credit),
+}

@@ -1,0 +1,196 @@
+"""What a new user does on the way from the landing page to a key that is revoked."""
+
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+from playwright.sync_api import expect
+from pypdf import PdfReader
+
+from tests.browser.chromium import ROOT, Scheme, Window
+from tests.browser.site import Site
+from tests.service.payments import stripe_events
+from tests.service.uploads import log_file
+from tests.worker.mailing import post, wait_for_mails
+
+FILE: Final = "usage.jsonl"
+# Large enough for its sending to be seen.
+LOG: Final = (ROOT / "examples" / "sample-usage.jsonl").read_bytes()
+_BYTES_A_SECOND: Final = 1_000_000
+
+
+_WATCH_PROGRESS: Final = """() => {
+  const words = document.querySelector("#sent-words");
+  const tell = () => window.tellProgress(words.textContent);
+  const changes = { childList: true, characterData: true, subtree: true };
+  new MutationObserver(tell).observe(words, changes);
+}"""
+
+
+class Walk:
+    """One person on the way, and the pictures that are taken of it."""
+
+    def __init__(self, window: Window, site: Site, look: tuple[int, Scheme], folder: Path) -> None:
+        self.window, self.site, self.page = window, site, window.page
+        self.look, self.folder = look, folder
+        self.email = f"{uuid4().hex[:8]}@example.org"
+        self._pictures = 0
+
+    def shoot(self, name: str) -> None:
+        self._pictures += 1
+        width, scheme = self.look
+        self.window.shoot(f"walk-{width}-{scheme}-{self._pictures:02d}-{name}")
+
+    def press(self, name: str | re.Pattern[str]) -> None:
+        self.page.get_by_role("button", name=name).first.click()
+
+    # The steps
+
+    def sign_in(self) -> None:
+        page = self.page
+        page.goto("/")
+        self.shoot("landing")
+        self.page.get_by_role("button", name="Audit a log file").click()
+        self.page.get_by_role("button", name="Sign in to upload").click()
+        page.get_by_label("Email address").fill(self.email)
+        self.shoot("sign-in")
+        self.press("Mail me a link")
+        expect(page.get_by_text("A sign-in link is on its way")).to_be_visible()
+        self.shoot("link-sent")
+        page.goto(self.mailed_link())
+        page.wait_for_url("**/upload")
+
+    def mailed_link(self) -> str:
+        wait_for_mails(self.site.sink, self.email, 1)
+        part = self.site.sink.mails_to(self.email)[-1].get_body(("plain",))
+        assert part is not None
+        [link] = [line for line in part.get_content().splitlines() if "/auth/verify" in line]
+        assert link.startswith(self.site.system.base_url)
+        return str(link)
+
+    def send(self, content: bytes) -> None:
+        path = self.folder / FILE
+        path.write_bytes(content)
+        self.page.get_by_label("Log file").set_input_files(path)
+        expect(self.page.locator("#preview")).to_contain_text(FILE)
+        self.shoot("chosen")
+        self.press("Upload and audit")
+
+    def be_told_to_pay(self) -> str:
+        """Returns the account that the buttons name to the shop."""
+        self.send(log_file())
+        expect(self.page.get_by_role("alert")).to_contain_text("credit")
+        shops = self.page.get_by_role("button", name=re.compile("^Buy with"))
+        expect(shops).to_have_count(2)
+        expect(shops.first).to_have_text("Buy with Stripe")
+        self.shoot("told-to-pay")
+        link = shops.first.get_attribute("href")
+        assert link is not None
+        [account_id] = parse_qs(urlsplit(link).query)["client_reference_id"]
+        return account_id
+
+    def pay(self, account_id: str) -> None:
+        """As the shop does: two credits, of which one is never used."""
+        for _ in range(2):
+            document = stripe_events.checkout(client_reference_id=account_id)
+            body, headers = stripe_events.signed(document)
+            assert post(self.site.system, stripe_events.PATH, headers, data=body).status_code == 200
+        self.page.reload()
+        expect(self.page.get_by_text("You have 2 credits left")).to_be_visible()
+        expect(self.page.locator("#buy")).to_be_hidden()
+        self.shoot("paid")
+
+    def be_refused_text(self) -> None:
+        """The line and the field are told before anything is sent, and again by the service."""
+        text = log_file(2) + log_file(1, messages=[{"role": "user", "content": "CANARY"}])
+        self.send(text)
+        alert = self.page.get_by_role("alert")
+        expect(alert).to_contain_text("line 3")
+        expect(alert).to_contain_text("messages")
+        expect(alert).to_contain_text("no credit was used")
+        assert "CANARY" not in self.page.content()
+        self.shoot("refused")
+        self.page.reload()
+        expect(self.page.get_by_text("You have 2 credits left")).to_be_visible()
+
+    def upload(self) -> str:
+        """With its progress, then that of the audit; returns the report's address."""
+        self.site.system.delay_audits(2.0)
+        seen: list[str] = []
+        self.page.expose_function("tellProgress", lambda words: seen.append(words))
+        self.page.evaluate(_WATCH_PROGRESS)
+        self.slow_down(_BYTES_A_SECOND)
+        self.send(LOG)
+        expect(self.page.locator("#sending")).to_be_visible()
+        expect(self.page.locator("#sent-words")).to_contain_text("% of")
+        self.shoot("sending")
+        self.page.wait_for_url("**/audits/*", timeout=30_000)
+        self.slow_down(-1)
+        assert len({one for one in seen if one.endswith("MB")}) >= 3, seen
+        expect(self.page.get_by_role("heading", level=1)).to_have_text("Your audit is under way")
+        step = self.page.locator("[aria-current=step]")
+        expect(step).to_have_text(re.compile("Validating|Auditing"))
+        self.shoot("under-way")
+        # The page is another one by itself, without anybody loading it again.
+        expect(self.page.get_by_role("heading", level=1)).to_contain_text("a month", timeout=20_000)
+        (self.site.system.control / "delay").unlink()
+        self.shoot("report")
+        return self.page.url
+
+    def slow_down(self, bytes_per_second: int) -> None:
+        """The way to the service as slow as a line at home."""
+        session = self.window.context.new_cdp_session(self.page)
+        conditions = {"offline": False, "latency": 0, "downloadThroughput": -1}
+        conditions["uploadThroughput"] = bytes_per_second
+        session.send("Network.emulateNetworkConditions", conditions)
+
+    def read_report(self) -> None:
+        """As its owner, then as anybody who was given the link, then as PDF."""
+        page = self.page
+        headline = page.get_by_role("heading", level=1).inner_text()
+        page.get_by_text("Share this report").click()
+        link = page.locator(".copyable code").first.inner_text()
+        assert link.startswith(f"{self.site.system.base_url}/r/")
+        page.goto(link)
+        expect(page.get_by_role("heading", level=1)).to_have_text(headline)
+        self.shoot("shared-report")
+        button = page.get_by_role("button", name="Download PDF")
+        with page.expect_response(lambda answer: answer.url.endswith("/pdf")) as answered:
+            button.click()
+        assert answered.value.headers["content-type"] == "application/pdf"
+        reader = PdfReader(BytesIO(self.window.context.request.get(answered.value.url).body()))
+        words = " ".join(" ".join(one.extract_text() for one in reader.pages).split())
+        assert headline in words
+
+    def subscribe(self) -> None:
+        """Ingest keys come with a plan."""
+        customer = stripe_events.customer("cus_" + self.email, self.email)
+        plan = stripe_events.subscription("created", "active", reference=self.email)
+        for document in (customer, plan):
+            body, headers = stripe_events.signed(document)
+            assert post(self.site.system, stripe_events.PATH, headers, data=body).status_code == 200
+
+    def mint_a_key(self) -> str:
+        """Returns the command that the page tells to copy."""
+        self.page.goto("/developer")
+        self.page.get_by_label("Label of the new key").fill("billing service")
+        self.press("Mint an ingest key")
+        expect(self.page.get_by_role("heading", level=1)).to_have_text("Your new ingest key")
+        self.shoot("new-key")
+        return self.page.locator(".copyable code").last.inner_text()
+
+    def see_the_run(self, audit_id: str) -> None:
+        self.page.goto("/dashboard")
+        run = self.page.locator(f'tr:has(a[href="/audits/{audit_id}"])')
+        expect(run).to_contain_text("Ingest batch")
+        self.shoot("run")
+
+    def revoke(self) -> None:
+        self.page.goto("/developer")
+        self.shoot("keys")
+        self.page.get_by_role("button", name="Revoke the key billing service").click()
+        expect(self.page.get_by_text("0 of the 5 keys")).to_be_visible()
+        self.shoot("revoked")
