@@ -29,6 +29,8 @@ def _in_openapi(node: Any) -> Any:
     if node.get("format") == "decimal":
         return {"type": "number"}
     found = {key: _in_openapi(value) for key, value in node.items() if key != "default"}
+    if isinstance(found.get("title"), str):
+        del found["title"]  # by which generators name their classes
     if "$ref" in found:
         found["$ref"] = f"#/components/schemas/{_name(node['$ref'])}"
     return found

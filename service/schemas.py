@@ -222,12 +222,10 @@ class AuditListQuerySchema(Schema):
         error_messages={"invalid": _LIMIT_EXPECTED},
     )
     status = fields.String(
-        load_default=None,
         validate=OneOf(STATUSES, error=f"must be one of {', '.join(STATUSES)}"),
         metadata=_described("Only audits of this status."),
     )
     since = Since(
-        load_default=None,
         metadata={
             "description": "Only audits created then or later: a day or a time, ISO 8601, UTC"
             " where it names no offset.",
@@ -235,7 +233,6 @@ class AuditListQuerySchema(Schema):
         },
     )
     cursor = Cursor(
-        load_default=None,
         metadata=_described("The `next_cursor` of the page before, with the same filters."),
     )
 

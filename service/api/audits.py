@@ -100,7 +100,7 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List the account's audits."""
     limit = query["limit"]
     # One more than is shown tells whether there is another page.
-    wanted = Selection(limit + 1, query["status"], query["since"], query["cursor"])
+    wanted = Selection(limit + 1, query.get("status"), query.get("since"), query.get("cursor"))
     audits = list_audits(get_session(), current_caller().account_id, wanted)
     if len(audits) <= limit:
         return {"audits": audits}

@@ -24,6 +24,7 @@ _ERRORS: Final = {
 }
 _FILE_DOCUMENT: Final = {
     "type": "string",
+    "format": "binary",  # for tools that know no contentMediaType
     "contentMediaType": "application/octet-stream",
     "description": "OpenAI-style or Anthropic-style JSON Lines, or one JSON array of either, or CSV"
     " headed by the record's field names; each may be packed with gzip.",
