@@ -1,0 +1,60 @@
+"""A program that calls a million times holds no more than after the first thousand."""
+
+import resource
+import sys
+
+import pytest
+
+import tallystick
+from tallystick import capture
+from tests.client import offline
+from tests.client.styles import CHAT, STREAMED
+from tests.worker.promises import Note, at_both_scales, scaled
+
+CALLS = 1_000_000
+ALLOWED_KB = 2_048
+
+
+@pytest.mark.usefixtures("captured")
+@at_both_scales
+def test_memory_is_flat(share: float, note: Note) -> None:
+    """The hooks see the same answer over and over: making a million would take an hour."""
+    from openai._models import FinalRequestOptions
+
+    from tallystick.calls import begin
+    from tallystick.hooks.answers import settle
+
+    client = offline.openai_client()
+    answer = client.chat.completions.create(**CHAT)
+    asked = FinalRequestOptions.construct(method="post", url="/chat/completions", json_data=CHAT)
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            settle(begin("openai", client, asked), answer)
+
+    call(20_000)
+    list(client.chat.completions.create(**STREAMED))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    call(scaled(CALLS, share))
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    current = capture.active
+    assert current is not None
+    assert current.open_streams == {}
+    assert tallystick.stats()["queued"] <= 5_000
+    assert tallystick.stats()["faults"] == 0
+    unit = 1 if sys.platform.startswith("linux") else 1_024
+    note("calls of which memory stays flat", scaled(CALLS, share), int(grown / unit > ALLOWED_KB))
+
+
+@pytest.mark.usefixtures("captured")
+def test_abandoned_streams_leave_nothing() -> None:
+    client = offline.openai_client()
+    for _ in range(50):
+        client.chat.completions.create(**STREAMED)
+        next(client.chat.completions.create(**STREAMED))
+    import gc
+
+    gc.collect()
+    current = capture.active
+    assert current is not None
+    assert current.open_streams == {}

@@ -1,0 +1,256 @@
+"""What is made of requests and counts: `record()`, routes, sellers, background calls, hashes."""
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tallystick
+from detectors.formats import decode_batch
+from tallystick import options, providers
+from tallystick.background import Background
+from tallystick.prompts import hash_prompt
+from tests.client import offline, vendors
+from tests.client.offline import queued
+from tests.client.styles import ASKED, CHAT
+
+WHOLE: dict[str, Any] = {
+    "model": "gpt-5.5",
+    "prompt_tokens": 1_200,
+    "completion_tokens": 85,
+    "provider": "azure",
+    "cached_tokens": 1_000,
+    "cache_write_tokens": 7,
+    "latency_ms": 12.3456,
+    "endpoint": "chat",
+    "request_id": "r-1",
+    "tag": "support",
+    "declared_max_tokens": 100,
+    "prefix_hash": "a" * 64,
+}
+
+
+@pytest.mark.usefixtures("captured")
+def test_every_field_can_be_recorded() -> None:
+    moment = datetime(2026, 10, 5, 11, 30, 0, 250_000, timezone(timedelta(hours=2)))
+    assert tallystick.record(**WHOLE, ts=moment)
+    (record,) = queued()
+    assert record == {**WHOLE, "latency_ms": 12.346, "ts": "2026-10-05T09:30:00.250000Z"}
+
+
+@pytest.mark.usefixtures("captured")
+def test_the_service_takes_what_is_recorded() -> None:
+    tallystick.record(**WHOLE)
+    tallystick.record(model="é\u2028", prompt_tokens=0, completion_tokens=0)
+    offline.openai_client().chat.completions.create(**CHAT)
+    records = queued()
+    assert len(list(decode_batch(json.dumps({"records": records}).encode()))) == 3
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_time_without_an_offset_is_utc() -> None:
+    tallystick.record(
+        model="m", prompt_tokens=1, completion_tokens=1, ts=datetime(2026, 10, 5, tzinfo=UTC)
+    )
+    naive = datetime(2026, 10, 5)  # noqa: DTZ001 - it is what is tested
+    tallystick.record(model="m", prompt_tokens=1, completion_tokens=1, ts=naive)
+    assert [record["ts"] for record in queued()] == ["2026-10-05T00:00:00.000000Z"] * 2
+
+
+BAD: list[dict[str, Any]] = [
+    {"model": ""},
+    {"model": None},
+    {"model": "\x00"},
+    {"prompt_tokens": -1},
+    {"prompt_tokens": 10**13},
+    {"prompt_tokens": "5"},
+    {"prompt_tokens": True},
+    {"completion_tokens": 1.5},
+    {"completion_tokens": None},
+    {"provider": "OpenAI"},
+    {"provider": ""},
+    {"provider": "-x"},
+    {"provider": "x" * 65},
+    {"provider": "é"},
+    {"provider": None},
+    {"ts": datetime(1999, 1, 1, tzinfo=UTC)},
+    {"ts": datetime(2100, 1, 1, tzinfo=UTC)},
+    {"ts": "yesterday"},
+    {"latency_ms": "fast"},
+]
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
+def test_what_the_service_would_refuse_is_not_recorded_and_raises_nothing(
+    bad: dict[str, Any],
+) -> None:
+    assert not tallystick.record(**{**WHOLE, **bad})
+    assert queued() == []
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cached_tokens", -1),
+        ("cache_write_tokens", 10**13),
+        ("latency_ms", -1.0),
+        ("latency_ms", float("nan")),
+        ("latency_ms", 1e10),
+        ("declared_max_tokens", -1),
+        ("prefix_hash", "short"),
+        ("prefix_hash", "g" * 64),
+        ("request_id", "\x00"),
+        ("endpoint", ""),
+    ],
+)
+def test_an_optional_value_that_would_be_refused_is_left_out(field: str, value: object) -> None:
+    assert tallystick.record(**{**WHOLE, field: value})
+    (record,) = queued()
+    assert field not in record
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "response_id"),
+    [
+        ("/chat/completions", "chat/completions", None),
+        ("/v1/messages?beta=true", "messages", None),
+        ("https://host/v1/responses", "responses", None),
+        ("/responses/resp_1", "responses", "resp_1"),
+        ("/responses/resp_1/cancel", "responses", "resp_1"),
+        ("/responses/compact", "responses/compact", None),
+        ("/responses/input_tokens", "input_tokens", None),
+        ("/deployments/gpt/embeddings?api-version=1", "embeddings", None),
+        ("/projects/p/models/claude:rawPredict", "messages", None),
+        ("/model/claude/invoke-with-response-stream", "messages", None),
+        ("/threads/thread_1", None, None),
+        ("/x/" + "y" * 50, None, None),
+        ("/", None, None),
+        ("", None, None),
+        ("https://host", None, None),
+        (SimpleNamespace(), None, None),
+    ],
+)
+def test_a_url_tells_the_endpoint_and_never_a_name(
+    url: object, endpoint: str | None, response_id: str | None
+) -> None:
+    assert options.route_of(url) == (endpoint, response_id)
+
+
+def test_what_is_remembered_of_urls_and_clients_is_bounded() -> None:
+    for number in range(1_000):
+        options.route_of(f"/x{number}/chat/completions")
+        host = SimpleNamespace(host=f"h{number}")
+        providers.provider_of(SimpleNamespace(_base_url=host), "openai")
+    assert len(options._routes) <= 256
+    assert len(providers._labels) <= 256
+
+
+@pytest.mark.parametrize(
+    ("host", "label"),
+    [
+        ("api.openai.com", "openai"),
+        ("me.openai.azure.com", "azure"),
+        ("openrouter.ai", "openrouter"),
+        ("notopenrouter.ai", "openai"),
+        ("api.groq.com", "groq"),
+        ("bedrock-runtime.us-east-1.amazonaws.com", "aws"),
+        ("localhost", "openai"),
+        (None, "openai"),
+    ],
+)
+def test_the_seller_is_told_by_the_host(host: object, label: str) -> None:
+    client = SimpleNamespace(_base_url=SimpleNamespace(host=host))
+    assert providers.provider_of(client, "openai") == label
+
+
+def test_the_seller_is_told_by_the_class() -> None:
+    for name, label in (("AzureOpenAI", "azure"), ("AsyncAnthropicBedrock", "aws")):
+        client = type("Mine", (type(name, (), {}),), {})()
+        assert providers.provider_of(client, "openai") == label
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_background_response_counts_once_however_often_it_is_asked_for() -> None:
+    client = offline.openai_client.__wrapped__(_poll)
+    client.responses.create(**ASKED, background=True)
+    for _ in range(5):
+        client.responses.retrieve("resp_bg1")
+    client.responses.cancel("resp_bg1")
+    assert len(queued()) == 1
+    assert tallystick.stats()["without_usage"] == 0
+
+
+def _poll(request: Any) -> Any:
+    if request.method == "POST" and request.url.path.endswith("/responses"):
+        return offline.say(vendors.response("resp_bg1", "queued"))
+    return offline.say(vendors.response("resp_bg1", "completed"))
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_response_that_another_process_asked_for_counts_where_it_is_waited_for() -> None:
+    answers = iter(["in_progress", "in_progress", "completed", "completed"])
+    client = offline.openai_client.__wrapped__(
+        lambda request: offline.say(vendors.response("resp_7", next(answers)))
+    )
+    for _ in range(4):
+        client.responses.retrieve("resp_7")
+    assert len(queued()) == 1
+
+
+@pytest.mark.usefixtures("captured")
+def test_other_requests_than_posts_count_nothing() -> None:
+    client = offline.openai_client()
+    client.get("/chat/completions/1", cast_to=object)
+    client.responses.retrieve("resp_1")
+    assert queued() == []
+
+
+def test_what_is_remembered_of_responses_is_bounded() -> None:
+    background = Background()
+    for number in range(5_000):
+        background.is_new(f"resp_{number}", has_usage=False)
+        background.is_new(f"resp_{number}", has_usage=True)
+        background.is_new(f"pending_{number}", has_usage=False)
+    assert len(background._pending) <= 1_024
+    assert len(background._counted) <= 1_024
+
+
+HASHED: list[tuple[dict[str, Any], str | None]] = [
+    ({"messages": [{"content": "a"}, {"content": "b"}]}, "a\nb"),
+    ({"system": "s", "messages": [{"content": [{"type": "text", "text": "a"}]}]}, "s\na"),
+    ({"system": [{"type": "text", "text": "s"}], "messages": []}, "s"),
+    ({"instructions": "i", "input": "a"}, "i\na"),
+    ({"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}]}, "a"),
+    ({"input": ["a", "b"]}, "a\nb"),
+    ({"prompt": ["a", "b"]}, "a\nb"),
+    ({"messages": [{"content": [{"type": "tool_result", "content": "a"}]}]}, "a"),
+    ({"messages": [{"content": [{"type": "image"}, {"text": "a"}]}]}, "a"),
+    ({"messages": [SimpleNamespace(content="a")]}, "a"),
+    ({"messages": [{"content": ""}]}, ""),
+    ({"messages": [{"content": "x" * 5_000}, {"content": "y"}]}, "x" * 4_096),
+    ({"messages": [{"content": "x" * 4_095}, {"content": "yz"}]}, "x" * 4_095 + "\n"),
+    ({"messages": [{"content": "é" * 4_096 + "x"}]}, "é" * 4_096),
+    ({"messages": []}, None),
+    ({"input": [1, 2, 3]}, None),
+    ({"input": iter(["a"])}, None),
+    ({"prompt": {"id": "pmpt_1"}}, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("body", "text"), HASHED, ids=range(len(HASHED)))
+def test_the_hash_is_of_the_canonical_text(body: dict[str, Any], text: str | None) -> None:
+    expected = None if text is None else hashlib.sha256(text.encode()).hexdigest()
+    assert hash_prompt(body) == expected
+
+
+def test_a_body_that_holds_itself_is_no_trouble() -> None:
+    parts: list[Any] = []
+    parts.append(parts)
+    assert hash_prompt({"messages": parts}) is None
+    assert hash_prompt({"messages": [{"content": "\ud800"}]})
