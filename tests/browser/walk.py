@@ -10,7 +10,7 @@ from uuid import uuid4
 from playwright.sync_api import expect
 from pypdf import PdfReader
 
-from tests.browser.chromium import ROOT, Scheme, Window
+from tests.browser.chromium import ROOT, Window
 from tests.browser.site import Site
 from tests.service.payments import stripe_events
 from tests.service.uploads import log_file
@@ -33,7 +33,7 @@ _WATCH_PROGRESS: Final = """() => {
 class Walk:
     """One person on the way, and the pictures that are taken of it."""
 
-    def __init__(self, window: Window, site: Site, look: tuple[int, Scheme], folder: Path) -> None:
+    def __init__(self, window: Window, site: Site, look: str, folder: Path) -> None:
         self.window, self.site, self.page = window, site, window.page
         self.look, self.folder = look, folder
         self.email = f"{uuid4().hex[:8]}@example.org"
@@ -41,8 +41,7 @@ class Walk:
 
     def shoot(self, name: str) -> None:
         self._pictures += 1
-        width, scheme = self.look
-        self.window.shoot(f"walk-{width}-{scheme}-{self._pictures:02d}-{name}")
+        self.window.shoot(f"walk-{self.look}-{self._pictures:02d}-{name}")
 
     def press(self, name: str | re.Pattern[str]) -> None:
         self.page.get_by_role("button", name=name).first.click()
@@ -89,6 +88,9 @@ class Walk:
         self.shoot("told-to-pay")
         link = shops.first.get_attribute("href")
         assert link is not None
+        return self.account_in(link)
+
+    def account_in(self, link: str) -> str:
         [account_id] = parse_qs(urlsplit(link).query)["client_reference_id"]
         return account_id
 
@@ -98,7 +100,7 @@ class Walk:
             document = stripe_events.checkout(client_reference_id=account_id)
             body, headers = stripe_events.signed(document)
             assert post(self.site.system, stripe_events.PATH, headers, data=body).status_code == 200
-        self.page.reload()
+        self.page.goto("/upload")
         expect(self.page.get_by_text("You have 2 credits left")).to_be_visible()
         expect(self.page.locator("#buy")).to_be_hidden()
         self.shoot("paid")

@@ -1,0 +1,129 @@
+"""All that can be done with a mouse can be done with keys, and it is seen where they are."""
+
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import opened
+from tests.browser.pages import EXAMPLES, Example, opened_for
+from tests.browser.site import RICH, Site
+from tests.service.uploads import log_file
+
+MAIN: Final = (
+    "landing",
+    "sign-in",
+    "upload",
+    "dashboard",
+    "dashboard-new",
+    "report",
+    "developer",
+    "billing",
+    "settings",
+    "delete-account",
+    "consent",
+    "admin",
+    "docs",
+)
+# What takes the focus, as far as it is shown. Of radio buttons one stands for all.
+_MARK: Final = """() => {
+  const fields = "input:not([type=hidden]), select, textarea";
+  const kinds = `a[href], button, summary, [tabindex='0'], ${fields}`;
+  const groups = new Set();
+  const wanted = [...document.querySelectorAll(kinds)].filter((one) => {
+    if (one.disabled || !one.checkVisibility({ visibilityProperty: true })) return false;
+    if (one.type !== "radio") return true;
+    const group = [...document.getElementsByName(one.name)].some((other) => other.checked);
+    if (group ? !one.checked : groups.has(one.name)) return false;
+    groups.add(one.name);
+    return true;
+  });
+  wanted.forEach((one, place) => { one.dataset.place = place; });
+  return wanted.map((one) => `${one.nodeName} ${one.name || one.textContent.trim().slice(0, 40)}`);
+}"""
+# Where the focus is, and whether something is drawn around it that was not there before.
+_FOCUSED: Final = """() => {
+  const one = document.activeElement;
+  if (!one || one === document.body) return null;
+  const looks = () => {
+    const { outlineStyle, outlineWidth, outlineColor, boxShadow } = getComputedStyle(one);
+    return { outlineStyle, outlineWidth, outlineColor, boxShadow };
+  };
+  const { outlineStyle, outlineWidth, outlineColor, boxShadow } = looks();
+  const box = one.getBoundingClientRect();
+  const drawn = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
+  return {
+    place: one.dataset.place,
+    seen: (drawn && !/, 0\\)$/.test(outlineColor)) || boxShadow !== "none",
+    within: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+  };
+}"""
+
+
+def _named(name: str) -> Example:
+    return next(one for one in EXAMPLES if one.name == name)
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_tab_reaches_everything_and_shows_where_it_is(
+    browser: Browser, site: Site, name: str
+) -> None:
+    with opened_for(browser, site, _named(name)) as window:
+        _named(name).show(window, site)
+        wanted: list[str] = window.page.evaluate(_MARK)
+        met = _walk(window.page, len(wanted))
+        reached = {int(one["place"]): one for one in met if one["place"]}
+        assert [wanted[place] for place in set(range(len(wanted))) - set(reached)] == []
+        assert [wanted[place] for place, one in reached.items() if not one["seen"]] == []
+        assert [wanted[place] for place, one in reached.items() if not one["within"]] == []
+
+
+def _walk(page: Page, count: int) -> list[dict[str, Any]]:
+    """Where the focus was after each press of the key."""
+    met = []
+    for _ in range(count + 2):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(_FOCUSED)
+        if focused is None:
+            break
+        met.append(focused)
+    return met
+
+
+def test_the_first_key_leads_past_the_navigation(browser: Browser, site: Site) -> None:
+    with opened(browser, site.system.base_url) as window:
+        page = window.page
+        page.goto("/sign-in")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_label("Email address")).to_be_focused()
+
+
+def test_a_fold_opens_and_a_filter_filters_by_keys_alone(browser: Browser, site: Site) -> None:
+    with opened(browser, site.system.base_url) as window:
+        page = window.page
+        page.goto("/sample")
+        fold = page.locator("details.evidence").first
+        fold.locator("summary").focus()
+        page.keyboard.press("Enter")
+        expect(fold.locator("table")).to_be_visible()
+        page.get_by_label("Severity").focus()
+        page.keyboard.type("Low")
+        expect(page.locator("form.filters output")).to_contain_text("findings shown")
+
+
+def test_a_file_is_sent_by_keys_alone(browser: Browser, site: Site) -> None:
+    with opened(browser, site.system.base_url, site.cookie(RICH)) as window:
+        page = window.page
+        page.goto("/upload")
+        page.get_by_label("Log file").focus()
+        with page.expect_file_chooser() as choosing:
+            page.keyboard.press("Space")
+        choosing.value.set_files(
+            {"name": "x.jsonl", "mimeType": "text/plain", "buffer": log_file(1, messages=[])}
+        )
+        page.get_by_role("button", name="Upload and audit").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("messages")

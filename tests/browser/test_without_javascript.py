@@ -1,0 +1,53 @@
+"""A browser that runs no scripts signs in, uploads, and reads reports and the dashboard."""
+
+import re
+from pathlib import Path
+from uuid import uuid4
+
+from playwright.sync_api import Browser, expect
+
+from tests.browser.chromium import ROOT, opened
+from tests.browser.site import Site
+from tests.browser.walk import Walk
+from tests.service.uploads import log_file
+
+
+def test_a_new_user_finds_the_way_without_scripts(
+    browser: Browser, site: Site, tmp_path: Path
+) -> None:
+    url = site.system.base_url
+    with opened(browser, url, java_script_enabled=False) as window:
+        page, walk = window.page, Walk(window, site, "no-scripts", tmp_path)
+        walk.sign_in()
+        _send(walk, log_file())
+        expect(page.get_by_role("alert")).to_contain_text("credit")
+        link = page.get_by_role("button", name="Buy with Stripe").get_attribute("href")
+        assert link is not None
+        walk.pay(walk.account_in(link))
+        _send(walk, log_file(2) + log_file(1, messages=[{"content": "CANARY"}]))
+        expect(page.get_by_role("alert")).to_contain_text("line 3")
+        expect(page.get_by_role("alert")).to_contain_text("messages")
+        expect(page.get_by_text("You have 2 credits left")).to_be_visible()
+        assert "CANARY" not in page.content()
+        _send(walk, (ROOT / "examples" / "sample-usage.jsonl").read_bytes())
+        page.wait_for_url("**/audits/*")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("a month", timeout=20_000)
+        page.get_by_text("The numbers").first.click()
+        expect(page.locator("details table").first).to_be_visible()
+        page.locator("details.evidence summary").first.click()
+        page.locator("details.evidence a").first.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("^Finding"))
+        page.goto("/dashboard")
+        expect(page.locator("#runs ~ table tbody tr")).to_have_count(1)
+        page.get_by_label("Status").select_option("failed")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_text("No run fits")).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("You are signed out.")
+
+
+def _send(walk: Walk, content: bytes) -> None:
+    path = walk.folder / f"{uuid4().hex}.jsonl"
+    path.write_bytes(content)
+    walk.page.get_by_label("Log file").set_input_files(path)
+    walk.press("Upload and audit")
