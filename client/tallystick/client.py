@@ -20,7 +20,7 @@ from tallystick.usage import Counts
 if TYPE_CHECKING:
     from tallystick.sending import Sender
 
-FLUSH_INTERVAL_SECONDS = 900.0
+FLUSH_INTERVAL_SECONDS = 3_600.0
 MAX_QUEUE = 5_000
 # Below the quarter of a second that an exit may be kept up: a busy machine wakes nobody in time.
 EXIT_SECONDS = 0.15

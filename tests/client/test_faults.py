@@ -149,13 +149,14 @@ class Tracer:
         self.target = target
         self.lines: dict[Line, None] = {}
         self.raised = 0
+        self.before = sys.gettrace()
 
     def __enter__(self) -> "Tracer":
         sys.settrace(self._of_frame)
         return self
 
     def __exit__(self, *error: object) -> None:
-        sys.settrace(None)
+        sys.settrace(self.before)
 
     def _of_frame(self, frame: FrameType, event: str, argument: object) -> Any:
         code = frame.f_code

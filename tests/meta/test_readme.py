@@ -91,8 +91,9 @@ def test_every_command_works(clone: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "Serving at http://localhost:" in (clone / "demo.txt").read_text()
     assert (clone / "report.json").read_text().startswith('{"audit":')
-    for said in ('"replayed":false', '"audits":[', '"findings":[', '"openapi": "3.1.0"', "sent: True"):
+    for said in ('"replayed":false', '"audits":[', '"findings":[', '"openapi": "3.1.0"'):
         assert said in run.stdout
+    assert "sent: True" in run.stdout
     assert "Report: http://localhost:" in run.stdout
     for detector in DETECTORS:
         assert detector in run.stdout
