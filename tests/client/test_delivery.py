@@ -3,9 +3,15 @@
 import gzip
 import hashlib
 import json
+import shutil
+import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +19,7 @@ import pytest
 import tallystick
 from tallystick import capture
 from tests.client.collector import Collector, Silent, refusing_dsn
+from tests.client.environments import run
 from tests.client.offline import capturing
 
 
@@ -247,3 +254,47 @@ def test_the_body_is_what_the_service_unpacks(
     whole = gzip.decompress(body)
     assert json.loads(whole) == {"records": [{"a": 1}] * 450}
     assert hashlib.sha256(whole).hexdigest() == digest
+
+
+SECURE = """
+import tallystick
+tallystick.init()
+tallystick.record(model="m", prompt_tokens=1, completion_tokens=1)
+assert tallystick.flush(10)
+print(tallystick.stats()["sent"])
+"""
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+def test_https_is_spoken_and_a_strangers_certificate_is_not_trusted(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *name]
+    subprocess.run(
+        [*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with Collector() as collector:
+        collector.socket = context.wrap_socket(collector.socket, server_side=True)
+        dsn = collector.dsn.replace("http://", "https://")
+        trusted = {"SERVICE_DSN": dsn, "SSL_CERT_FILE": str(certificate)}
+        assert run(sys.executable, "-c", SECURE, **trusted) == "1\n"
+        assert run(sys.executable, "-c", SECURE, SERVICE_DSN=dsn) == "0\n"
+    assert len(collector.records) == 1
+
+
+@pytest.mark.parametrize("has_certifi", [True, False])
+def test_a_python_without_certificates_uses_certifis(
+    has_certifi: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tallystick import sending
+
+    nothing = SimpleNamespace(cafile=None, capath=None)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
+    if not has_certifi:
+        monkeypatch.setitem(sys.modules, "certifi", None)
+    context = sending._trust()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    if has_certifi:
+        assert context.get_ca_certs()
