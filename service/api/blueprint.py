@@ -22,6 +22,7 @@ from service.oauth_schemas import OAuthErrorSchema
 F = TypeVar("F", bound=Callable[..., Any])
 
 OAUTH_ERROR: Final = "OAuth's own shape of errors"
+JSON_OR_PAGE: Final = "the envelope, or a page for who asks for one or has no token"
 _PARAMETERS: Final = "x-parameters"
 _EXAMPLE_ID: Final = "0b9fa5a3a2c14d5cb7f3c1c1f7a9e6d2"
 _REQUEST_ID: Final = {
@@ -107,6 +108,11 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         options = _completed(status, options.get("schema"), options)
         return cast("Callable[[F], F]", super().alt_response(status, **options))
 
+    def page_too(self, status: int = 200) -> Callable[[F], F]:
+        """Say that who asks for HTML gets this answer as a page."""
+        page = {"schema": {"type": "string"}, "content_type": "text/html"}
+        return self.alt_response(status, description="", success=True, **page)
+
     def documented(
         self,
         *,
@@ -156,8 +162,9 @@ def _error_content(status: int, kind: str) -> dict[str, Any]:
     if kind == OAUTH_ERROR:
         example = {"error": oauth_code_for(status), "error_description": message_for(status)}
         return {"application/json": {"schema": OAuthErrorSchema, "example": example}}
-    if kind == "application/json":
+    if kind in ("application/json", JSON_OR_PAGE):
+        page = _error_content(status, "text/html") if kind == JSON_OR_PAGE else {}
         schema = {"$ref": "#/components/schemas/Error"}
         example = envelope(status, message_for(status), _EXAMPLE_ID)
-        return {kind: {"schema": schema, "example": example}}
+        return {"application/json": {"schema": schema, "example": example}, **page}
     return {kind: {"schema": {"type": "string"}}}

@@ -22,7 +22,7 @@ from service.administration import (
     queue_rerun,
     record_payment,
 )
-from service.api.blueprint import Blueprint, BodyParser
+from service.api.blueprint import JSON_OR_PAGE, Blueprint, BodyParser
 from service.api.bodies import FORM_TYPES, read_body
 from service.api.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
 from service.api.storage import storage_needed
@@ -78,8 +78,9 @@ def _keep_private(response: Response) -> Response:
 
 @blueprint.route("", methods=["GET"])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_ERRORS)
+@blueprint.documented(security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE)
 @blueprint.arguments(PagesSchema, location="query")
+@blueprint.page_too()
 @blueprint.response(200, OverviewSchema, description="A page, or JSON where that is asked for.")
 def home(pages: dict[str, int]) -> Any:
     """Show what runs, what waits, who pays, and what administrators did."""
@@ -91,7 +92,8 @@ def home(pages: dict[str, int]) -> Any:
 
 @blueprint.route("/audits/<audit_id>/purge", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_FORM_ERRORS)
+@blueprint.documented(security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.page_too()
 @blueprint.response(200, PurgedSchema, description="The raw upload is gone.")
 def purge(audit_id: str) -> Any:
     """Remove an audit's raw upload and keep what was derived from it."""
@@ -105,7 +107,8 @@ def purge(audit_id: str) -> Any:
 
 @blueprint.route("/audits/<audit_id>/rerun", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_FORM_ERRORS)
+@blueprint.documented(security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.page_too()
 @blueprint.response(200, RerunSchema, description="The audit is queued again.")
 def rerun(audit_id: str) -> Any:
     """Run an audit again, from its raw upload or, if that is purged, from its record frame."""
@@ -120,7 +123,7 @@ def rerun(audit_id: str) -> Any:
 
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_ERRORS)
+@blueprint.documented(security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE)
 @blueprint.response(
     200,
     {"type": "string", "format": "binary"},
@@ -137,8 +140,9 @@ def report(audit_id: str) -> Response:
 
 @blueprint.route("/payments/mark-paid", methods=["POST"])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_FORM_ERRORS)
+@blueprint.documented(security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE)
 @blueprint.arguments(MarkPaidSchema, location="act")
+@blueprint.page_too()
 @blueprint.response(200, MarkedPaidSchema, description="Granted; a repeat is told as one.")
 def mark_paid(told: ManualPayment) -> Any:
     """Grant what was paid for elsewhere, or give it away."""
@@ -155,7 +159,7 @@ def mark_paid(told: ManualPayment) -> Any:
 
 @blueprint.route("/early-access.csv", methods=["GET"])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_ERRORS)
+@blueprint.documented(security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE)
 @blueprint.response(200, {"type": "string"}, content_type="text/csv", description="Who asked.")
 def early_access() -> Response:
     """Export the addresses that asked for early access."""

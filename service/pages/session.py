@@ -57,6 +57,7 @@ def _magic_link_limit() -> str:
     requestBody=_FORM_DOCUMENT,
 )
 @blueprint.arguments(MagicLinkSchema, location="json_or_form")
+@blueprint.page_too()
 @blueprint.response(200, MessageSchema, description="The same for every address.")
 def magic_link(asked: dict[str, Any]) -> Response:
     """Ask for a sign-in link by email."""
@@ -102,6 +103,7 @@ def verify(query: dict[str, str]) -> Response:
 @blueprint.route("/auth/logout", methods=["POST"])
 @bounded_body
 @blueprint.documented(errors=_LOGOUT_ERRORS)
+@blueprint.page_too()
 @blueprint.response(200, MessageSchema, description="Signed out, or never signed in.")
 def logout() -> Response:
     """Sign this browser out."""

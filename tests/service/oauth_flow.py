@@ -13,8 +13,10 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
+from service import tokens
 from service.auth import SCOPES
-from service.models import Account, OAuthApplication
+from service.models import Account, OAuthApplication, OAuthCode, OAuthToken
+from service.models.base import utc_now
 from tests.service.scenes import sign_in
 
 AUTHORIZE, TOKEN, REVOKE = "/oauth/authorize", "/oauth/token", "/oauth/revoke"
@@ -152,3 +154,28 @@ def consent_live(
     sent = requests.post(address, data=form, headers=headers, allow_redirects=False, timeout=10)
     assert sent.status_code == 303, sent.text
     return sent.headers["Location"]
+
+
+def add_token(
+    sessions: "sessionmaker[Session]",
+    application: Application,
+    account_id: str,
+    scopes: tuple[str, ...] = SCOPES,
+) -> str:
+    """An access token that the account allowed the application, without the way there."""
+    _, code_hash = tokens.mint_hashed(tokens.Kind.AUTHORIZATION_CODE)
+    token, token_hash = tokens.mint_hashed(tokens.Kind.ACCESS_TOKEN)
+    owners = {"application_id": application.id, "account_id": account_id, "scopes": list(scopes)}
+    with sessions() as session:
+        code = OAuthCode(
+            secret_hash=code_hash,
+            redirect_uri=application.redirect_uri,
+            code_challenge=application.challenge,
+            used_at=utc_now(),
+            **owners,
+        )
+        session.add(code)
+        session.flush()
+        session.add(OAuthToken(code_id=code.id, secret_hash=token_hash, **owners))
+        session.commit()
+    return token
