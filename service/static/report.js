@@ -23,7 +23,6 @@ function applyFilters() {
 }
 
 if (filters) {
-  filters.hidden = false;
   filters.addEventListener("input", applyFilters);
   filters.addEventListener("reset", () => setTimeout(applyFilters));
   filters.addEventListener("submit", (event) => event.preventDefault());

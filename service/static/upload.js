@@ -296,7 +296,6 @@ function offer(links) {
   document.querySelector("#buy").hidden = false;
 }
 
-document.querySelector("#drop-hint").hidden = false;
 input.addEventListener("change", chosen);
 form.addEventListener("submit", send);
 cancelButton.addEventListener("click", () => request?.abort());

@@ -24,7 +24,6 @@ Scheme = Literal["light", "dark"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 WIDTHS: Final = (1280, 360)
 _HEIGHTS: Final = {1280: 900, 360: 740}
-_TALLEST: Final = 16_000  # what Chromium draws in one picture
 
 # What moves after it was first painted, other than by what somebody did.
 _WATCH_SHIFTS: Final = """
@@ -76,13 +75,6 @@ class Window:
             "() => document.fonts.ready.then(() => new Promise((done) =>"
             " requestAnimationFrame(() => requestAnimationFrame(done))))"
         )
-
-    def grow(self) -> None:
-        """As high as the page, so that nothing of it waits to be scrolled to."""
-        size = self.page.viewport_size
-        assert size is not None
-        height = self.page.evaluate("() => document.documentElement.scrollHeight")
-        self.page.set_viewport_size({**size, "height": min(height, _TALLEST)})
 
     def shoot(self, name: str) -> None:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
