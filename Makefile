@@ -49,7 +49,9 @@ bench: $(DEV) ## Measure against the bars
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/pdf.py
 	$(BIN)/python benchmarks/upload.py
+	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python -m benchmarks.paint
 
 stress: $(DEV) ## Break things at full count, minutes long; prints promise, tries, losses
 	$(BIN)/python -m pytest -m stress -s

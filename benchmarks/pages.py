@@ -156,7 +156,8 @@ def measure(browser: Browser, path: str, requests: int) -> Measured | None:
     return Measured(path, statistics.median(durations[WARM_UP:]), len(body) / 1_000)
 
 
-def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
+def prepare(stack: Stack, audits: int) -> tuple[Flask, str]:
+    """An idle service with a full account: the application, and the cookie of its owner."""
     for number in range(1, stack.config.worker_processes + 1):
         stack.supervisor.stop(f"worker-{number}")
     engine = create_engine(stack.config.database_url)
@@ -168,7 +169,12 @@ def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
     app = create_app(stack.config)
     serializer = SecureCookieSessionInterface().get_signing_serializer(app)
     assert serializer is not None, "the application has a secret key"
-    browser = Browser(stack.port, str(serializer.dumps({SECRET_FIELD: secret})))
+    return app, str(serializer.dumps({SECRET_FIELD: secret}))
+
+
+def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
+    app, cookie = prepare(stack, audits)
+    browser = Browser(stack.port, cookie)
     pages = list_pages(app, stack.config.secret_key)
     return [one for path in pages if (one := measure(browser, path, requests))]
 
