@@ -204,7 +204,7 @@ def _send(
     return session.request(
         method,
         url,
-        headers=encoded,  # type: ignore[arg-type]
+        headers=encoded,
         allow_redirects=False,
         timeout=30,
         **sent,

@@ -1,0 +1,205 @@
+"""The bars of the read API: a page of 200 of 100,000 audits, and an audit with 400 findings.
+
+    python benchmarks/read.py [--requests N] [--audits N]
+
+The service runs on this machine as `tallystick up` runs it, its workers stopped; so does the
+client, which takes its share of the processor, and its time counts as the server's. The limit of
+reads is raised, since it would be hit. Pages are the first, one from the middle and filtered ones,
+with a read token and with an access token; a read that is answered 304 is timed as well.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
+
+from service import tokens
+from service.auth import SCOPES
+from service.commands.account import create_account, mint_read_token
+from service.models import OAuthApplication, OAuthCode, OAuthToken, ReportRow
+from service.models.base import utc_now
+from service.reports.sample import get_sample_report
+from service.stack import Stack
+
+SETTINGS: Final = {
+    "PATH": os.environ["PATH"],
+    "READ_LIMIT_PER_MINUTE": "1000000",
+    "LOG_LEVEL": "WARNING",
+}
+FINDINGS: Final = 400
+LIMIT: Final = 200
+WARM_UP: Final = 20
+BAR_MS: Final = 20.0
+READ_AUDIT: Final = "audit000000"
+AUDITS: Final = "/api/v1/audits"
+
+_AUDITS: Final = text(
+    """
+    INSERT INTO audits (id, account_id, source, status, created_at, blob_key, starts, records,
+      valid_pct, observed_days, total_spend_usd, projected_spend_usd, projected_savings_usd,
+      savings_pct, equiv_spend, findings_count)
+    SELECT 'audit' || lpad(n::text, 6, '0'), :account, 'ingest',
+      CASE WHEN n % 100 = 7 THEN 'failed' ELSE 'done' END,
+      now() - n * interval '1 minute', 'raw/audit' || n, 1, 5000, 99.5, 14, 100 + n % 900,
+      300 + n % 900, 70 + n % 100, 23.5, false, :findings
+    FROM generate_series(0, :audits - 1) AS n
+    """
+)
+_FINDINGS: Final = text(
+    """
+    INSERT INTO findings (audit_id, rank, id, detector, kind, route, provider, model, calls,
+      severity, confidence, monthly_cost_impact_usd, observed_cost_impact_usd, fix)
+    SELECT :audit, rank, 'd1-' || lpad(rank::text, 3, '0'), 'd1_model_overkill', '',
+      'route-' || rank % 40, 'openai', 'gpt-4o', 1200, 'high', 'ESTIMATED', 1000 - rank,
+      400 - rank, repeat('Try gpt-4o-mini on this route. ', 8)
+    FROM generate_series(1, :findings) AS rank
+    """
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    what: str
+    milliseconds: float
+    slowest_ms: float
+    kilobytes: float
+
+
+class Reader:
+    """One connection that is kept open, with one token."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, str, bytes]:
+        self._connection.request("GET", path, headers={**self._headers, **(headers or {})})
+        response = self._connection.getresponse()
+        return response.status, response.headers.get("ETag", ""), response.read()
+
+
+def fill_account(session: Session, audits: int) -> tuple[str, str]:
+    """An account with so many audits; returns a read token and an access token."""
+    account = create_account(session, "benchmark@example.com", "team")
+    session.flush()
+    session.execute(_AUDITS, {"account": account.id, "audits": audits, "findings": FINDINGS})
+    session.execute(_FINDINGS, {"audit": READ_AUDIT, "findings": FINDINGS})
+    session.add(ReportRow(audit_id=READ_AUDIT, document=get_sample_report()))
+    read_token = mint_read_token(session, account, SCOPES)
+    access_token = allow(session, account.id)
+    session.commit()
+    return read_token, access_token
+
+
+def allow(session: Session, account_id: str) -> str:
+    application, _ = OAuthApplication.minted(
+        account_id, name="Benchmark", redirect_uris=("https://app.example.com/back",)
+    )
+    session.add(application)
+    session.flush()
+    token, token_hash = tokens.mint_hashed(tokens.Kind.ACCESS_TOKEN)
+    _, code_hash = tokens.mint_hashed(tokens.Kind.AUTHORIZATION_CODE)
+    owners: dict[str, Any] = {"application_id": application.id, "account_id": account_id}
+    code = OAuthCode(
+        secret_hash=code_hash,
+        scopes=list(SCOPES),
+        redirect_uri=application.redirect_uris[0],
+        code_challenge="x" * 43,
+        used_at=utc_now(),
+        **owners,
+    )
+    session.add(code)
+    session.flush()
+    issued = OAuthToken(code_id=code.id, secret_hash=token_hash, scopes=list(SCOPES), **owners)
+    session.add(issued)
+    return token
+
+
+def measure(
+    reader: Reader, what: str, path: str, requests: int, *, again: bool = False
+) -> Measured:
+    status, tag, body = reader.get(path)
+    if status != http.client.OK:
+        raise SystemExit(f"{what} was answered with {status}")
+    headers = {"If-None-Match": tag} if again else {}
+    durations = []
+    for _ in range(requests + WARM_UP):
+        began = time.perf_counter()
+        reader.get(path, headers)
+        durations.append((time.perf_counter() - began) * 1_000)
+    counted = sorted(durations[WARM_UP:])
+    slowest = counted[int(len(counted) * 0.99) - 1]
+    return Measured(what, statistics.median(counted), slowest, 0 if again else len(body) / 1_000)
+
+
+def middle_cursor(reader: Reader, pages: int) -> str:
+    cursor = ""
+    for _ in range(pages):
+        _, _, body = reader.get(f"{AUDITS}?limit={LIMIT}{cursor}")
+        cursor = f"&cursor={json.loads(body)['next_cursor']}"
+    return cursor
+
+
+def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
+    for number in range(1, stack.config.worker_processes + 1):
+        stack.supervisor.stop(f"worker-{number}")
+    engine = create_engine(stack.config.database_url)
+    with Session(engine) as session:
+        read_token, access_token = fill_account(session, audits)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE"))
+    engine.dispose()
+    own, allowed = Reader(stack.port, read_token), Reader(stack.port, access_token)
+    page, one = f"{AUDITS}?limit={LIMIT}", f"{AUDITS}/{READ_AUDIT}"
+    middle = page + middle_cursor(own, min(audits // LIMIT // 2, 100))
+    return [
+        measure(own, f"{LIMIT} of {audits:,} audits", page, requests),
+        measure(allowed, "the same with an access token", page, requests),
+        measure(own, "the same, unchanged (304)", page, requests, again=True),
+        measure(own, "a page from the middle", middle, requests),
+        measure(own, f"{LIMIT} that failed", f"{page}&status=failed", requests),
+        measure(own, f"{FINDINGS} findings", f"{one}/findings", requests),
+        measure(own, "one audit", one, requests),
+        measure(own, "its report", f"{one}/report", requests),
+    ]
+
+
+def print_table(results: list[Measured]) -> None:
+    table = Table(title="Reading")
+    for heading in ("what", "p50", "p99", "size", f"p50 <= {BAR_MS:.0f} ms"):
+        table.add_column(heading)
+    for one in results:
+        met = "yes" if one.milliseconds <= BAR_MS else "no"
+        times = (f"{one.milliseconds:.1f} ms", f"{one.slowest_ms:.1f} ms")
+        table.add_row(one.what, *times, f"{one.kilobytes:.0f} kB", met)
+    Console(width=100).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--requests", type=int, default=200, help="requests of each kind")
+    parser.add_argument("--audits", type=int, default=100_000, help="audits in the account")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-read-"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
+    try:
+        with Stack(folder / "var", None, SETTINGS) as stack:
+            print_table(measure_all(stack, arguments.requests, arguments.audits))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
