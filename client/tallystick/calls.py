@@ -12,7 +12,14 @@ from tallystick.labels import clean_label, current_tag
 from tallystick.options import Route, declared_limit, requested_model, route_of
 from tallystick.providers import provider_of
 from tallystick.records import Labels, Measures, write_record
-from tallystick.usage import Counts, anthropic_counts, member, openai_counts, overlay
+from tallystick.usage import (
+    Counts,
+    anthropic_counts,
+    has_extra,
+    member,
+    openai_counts,
+    overlay,
+)
 
 _REQUEST_ID_HEADERS = {"openai": "x-request-id", "anthropic": "request-id"}
 
@@ -81,16 +88,13 @@ class Call:
         usage = members.get("usage")
         if usage is not None:
             self._take(item, usage)
-            return
-        holder = members.get("response")
-        if holder is None:
-            holder = members.get("message")
-        if holder is None:
-            holder = item if getattr(item, "__pydantic_extra__", None) else None
-        if holder is not None:
-            usage = member(holder, "usage")
-            if usage is not None:
-                self._take(holder, usage)
+        elif "response" in members or "message" in members or has_extra(item):
+            self._see_holder(members.get("response") or members.get("message") or item)
+
+    def _see_holder(self, holder: Any) -> None:
+        usage = member(holder, "usage")
+        if usage is not None:
+            self._take(holder, usage)
 
     def _take(self, holder: Any, usage: Any) -> None:
         if isinstance(usage, (str, bytes, list)):

@@ -10,7 +10,6 @@ import time
 from json.encoder import encode_basestring_ascii as quote
 from typing import NamedTuple
 
-from tallystick.labels import clean_label
 from tallystick.usage import MAX_COUNT, Counts
 
 _FIRST_SECOND = 946_684_800  # 2000
@@ -42,41 +41,40 @@ class Measures(NamedTuple):
 def write_record(labels: Labels, counts: Counts, measures: Measures) -> str | None:
     """One JSON object; None where the service would refuse it."""
     moment = _moment(measures.started_at)
-    if moment is None or not labels.model or not all(map(_is_count, counts[:2])):
+    prompt, completion, cached, written = counts
+    if moment is None or not labels.model or not (_is_count(prompt) and _is_count(completion)):
         return None
-    pieces = [
+    return (
         f'{{"ts":"{moment}","provider":{quote(labels.provider)},"model":{quote(labels.model)}'
-        f',"prompt_tokens":{counts.prompt},"completion_tokens":{counts.completion}'
-    ]
-    _add_numbers(pieces, counts, measures)
-    _add_texts(pieces, labels)
-    pieces.append("}")
-    return "".join(pieces)
+        f',"prompt_tokens":{prompt},"completion_tokens":{completion}'
+        f"{_number('cached_tokens', cached)}{_number('cache_write_tokens', written)}"
+        f"{_number('declared_max_tokens', measures.declared_max_tokens)}"
+        f"{_latency(measures.latency_ms)}{_texts(labels)}}}"
+    )
 
 
-def _add_numbers(pieces: list[str], counts: Counts, measures: Measures) -> None:
-    if counts.cached is not None and _is_count(counts.cached):
-        pieces.append(f',"cached_tokens":{counts.cached}')
-    if counts.cache_write is not None and _is_count(counts.cache_write):
-        pieces.append(f',"cache_write_tokens":{counts.cache_write}')
-    latency = measures.latency_ms
-    if latency is not None and 0 <= latency <= _MAX_LATENCY_MS:
-        pieces.append(f',"latency_ms":{latency:.3f}')
-    limit = measures.declared_max_tokens
-    if limit is not None and _is_count(limit):
-        pieces.append(f',"declared_max_tokens":{limit}')
+def _number(name: str, value: int | None) -> str:
+    return "" if value is None or not _is_count(value) else f',"{name}":{value}'
 
 
-def _add_texts(pieces: list[str], labels: Labels) -> None:
-    if labels.endpoint is not None:
-        pieces.append(f',"endpoint":{quote(labels.endpoint)}')
-    request_id = clean_label(labels.request_id)
+def _latency(value: float | None) -> str:
+    return (
+        f',"latency_ms":{value:.3f}' if value is not None and 0 <= value <= _MAX_LATENCY_MS else ""
+    )
+
+
+def _texts(labels: Labels) -> str:
+    _, _, endpoint, request_id, tag, prefix_hash = labels
+    text = ""
+    if endpoint is not None:
+        text = f',"endpoint":{quote(endpoint)}'
     if request_id is not None:
-        pieces.append(f',"request_id":{quote(request_id)}')
-    if labels.tag is not None:
-        pieces.append(f',"tag":{quote(labels.tag)}')
-    if labels.prefix_hash is not None:
-        pieces.append(f',"prefix_hash":"{labels.prefix_hash}"')
+        text += f',"request_id":{quote(request_id)}'
+    if tag is not None:
+        text += f',"tag":{quote(tag)}'
+    if prefix_hash is not None:
+        text += f',"prefix_hash":"{prefix_hash}"'
+    return text
 
 
 def _moment(seconds: float) -> str | None:

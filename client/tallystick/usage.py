@@ -42,14 +42,24 @@ def member(container: Any, name: str) -> Any:
     return value
 
 
+def has_extra(item: Any) -> bool:
+    """Whether a model has members that its library does not know."""
+    return bool(getattr(item, "__pydantic_extra__", None))
+
+
 def count_of(container: Any, name: str) -> int | None:
     """A count within what the service takes, None where the member is anything else."""
-    value = member(container, name)
-    if type(value) is float and value.is_integer():
-        value = int(value)
+    try:
+        value = container.__dict__[name]  # where nearly every count is
+    except (AttributeError, KeyError, TypeError):
+        value = member(container, name)
     if type(value) is int and 0 <= value <= MAX_COUNT:
         return value
-    return None
+    if value is None:
+        value = member(container, name)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
 def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:

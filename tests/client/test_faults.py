@@ -20,7 +20,7 @@ from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 
 FOLDER: Final = str(Path(tallystick.__file__).parent)
 # Where the library's own method is called, or what it gave is handed on, there is nothing of ours;
-# what `_end` does is guarded within.
+# what `_end` and `_see` do is guarded within.
 NOT_OURS: Final = (
     "try:",
     "except ",
@@ -29,6 +29,7 @@ NOT_OURS: Final = (
     "for item in self._items:",
     "yield item",
     "_end(self._call)",
+    "_see(self._call, item)",
     "return answer",
     "return item",
     "return original(",

@@ -193,8 +193,9 @@ def test_a_loader_of_the_old_kind_is_left_alone(monkeypatch: pytest.MonkeyPatch)
     finder = importing._Finder({"old": fail})
     old = SimpleNamespace(find_spec=lambda *wanted: spec)
     monkeypatch.setattr(sys, "meta_path", [finder, SimpleNamespace(), old])
-    assert finder.find_spec("old", None) is spec
-    assert not isinstance(spec.loader, importing._TellingLoader)
+    found: Any = finder.find_spec("old", None)
+    assert found is spec
+    assert not isinstance(found.loader, importing._TellingLoader)
 
 
 def test_a_module_without_what_is_hooked_stays_as_it_is() -> None:

@@ -49,7 +49,17 @@ class _Watch(_Watched):
         try:
             for item in self._items:
                 try:
-                    self._call.see(item)
+                    members = item.__dict__
+                    # Most events have none of the three, and are not worth a call.
+                    if (
+                        members.get("usage") is not None
+                        or "response" in members
+                        or "message" in members
+                        or item.__pydantic_extra__
+                    ):
+                        self._call.see(item)
+                except AttributeError:
+                    _see(self._call, item)
                 except Exception:
                     note_fault()
                 yield item
@@ -90,6 +100,14 @@ class _AsyncWatch(_Watched):
         except Exception:
             note_fault()
         return item
+
+
+def _see(call: Call, item: Any) -> None:
+    """An event that is no model: a mapping, or nothing that is known."""
+    try:
+        call.see(item)
+    except Exception:
+        note_fault()
 
 
 def _end(call: Call) -> None:
