@@ -4,6 +4,10 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := dev service
+# Older libraries, each in an environment of its own, that the client is tried with; and the last
+# mypy that knows the oldest Python that the client is for.
+LIBRARIES := openai-1.109 openai-2.8 openai-2.54 anthropic-0.60 anthropic-0.125 anthropic-1.0 \
+	mypy-1.19
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 
 # Python 3.11 or later; the first that fits, unless PYTHON names one.
@@ -65,6 +69,15 @@ lock: $(DEV) ## Pin every dependency anew, with hashes, for every platform
 	  $(BIN)/uv pip compile --quiet pyproject.toml $$extras --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	    --output-file requirements/$$name.lock || exit 1; \
+	done
+
+	for one in $(LIBRARIES); do \
+	  name=$$(echo $$one | sed 's/-.*//; s/anthropic/anthropic[bedrock]/'); \
+	  for python in 3.9 3.10; do \
+	    echo "$$name==$${one##*-}.*" | $(BIN)/uv pip compile --quiet - --universal \
+	      --python-version $$python --generate-hashes --no-emit-index-url --no-header \
+	      --no-annotate --output-file requirements/libraries/$$one.lock 2>/dev/null && break; \
+	  done || exit 1; \
 	done
 
 vendor: ## Fetch the vendored style base, htmx and fonts anew, at the versions named above
