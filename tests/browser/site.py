@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -29,7 +29,7 @@ from tests.service.scenes import ADMIN_TOKEN, sign_in
 from tests.smtp_sink import Sink
 from tests.worker.system import System
 
-RICH, NEW = (f"{name}@example.org" for name in ("rich", "new"))
+RICH, NEW, LEAVING = (f"{name}@example.org" for name in ("rich", "new", "leaving"))
 # Longer than a line of a phone, and of nothing that breaks by itself.
 _LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
 
@@ -57,6 +57,7 @@ class Site:
     application: Application
     report_token: str
     waiting_token: str
+    cookies: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def sessions(self) -> "sessionmaker[Session]":
@@ -68,8 +69,10 @@ class Site:
 
     def cookie(self, email: str) -> dict[str, str]:
         """That of a browser signed in with this address, as Playwright takes it."""
-        pair = sign_in(self.sessions, email, self.secret_key)["Cookie"]
-        return {"name": COOKIE_NAME, "value": pair.partition("=")[2]}
+        if email not in self.cookies or email == LEAVING:
+            pair = sign_in(self.sessions, email, self.secret_key)["Cookie"]
+            self.cookies[email] = {"name": COOKIE_NAME, "value": pair.partition("=")[2]}
+        return self.cookies[email]
 
 
 def fill(system: BrowsedSystem, sink: Sink) -> Site:

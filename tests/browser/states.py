@@ -80,6 +80,6 @@ STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
     "consent-to-nothing": ("/oauth/authorize?{asked}", "rich", allow_nothing),
     "delete-mistyped": ("/settings/delete", "rich", mistype_address),
     "error-403": ("/developer", "rich", send_old_form),
-    "signed-out": ("/settings", "new", sign_out),
+    "signed-out": ("/settings", "leaving", sign_out),
     "told-to-pay": ("/upload", "new", send_without_credit),
 }

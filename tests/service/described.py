@@ -46,9 +46,7 @@ def _check(response: Response) -> Response:
         return response
     method = "get" if request.method == "HEAD" else request.method.lower()
     # Tests have routes of their own.
-    path = _document()["paths"].get(
-        documented_path(rule.rule), {}
-    )
+    path = _document()["paths"].get(documented_path(rule.rule), {})
     operation = path.get(method)
     if operation is not None:
         _compare(response, operation, f"{method} {rule.rule}")
