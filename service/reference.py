@@ -105,7 +105,7 @@ class Reference:
         self, method: str, path: str, found: Document, shared: Sequence[Document]
     ) -> Operation:
         contents = found.get("requestBody", {}).get("content", {})
-        schema: Document = next((one.get("schema", {}) for one in contents.values()), {})
+        schema = _schema_of(contents)
         words = f"{method} {path}".lower()
         return Operation(
             anchor="-".join("".join(one if one.isalnum() else " " for one in words).split()),
@@ -135,7 +135,7 @@ class Reference:
 
     def _answer(self, status: int, found: Document) -> Answer:
         contents = found.get("content", {})
-        schema: Document = next((one.get("schema", {}) for one in contents.values()), {})
+        schema = _schema_of(contents)
         is_error = schema.get("$ref") == f"{_REFERENCE}Error"
         headers = found.get("headers", {})
         return Answer(
@@ -214,6 +214,13 @@ class Reference:
                 if name in required and depth < _DEEPEST
             }
         return _SAMPLES.get(schema.get("format", ""), _SAMPLES.get(kind))
+
+
+def _schema_of(contents: Document) -> Document:
+    """What can be told field by field: the JSON of a body that comes as a page, too."""
+    first: Document = next(iter(contents.values()), {})
+    schema: Document = contents.get("application/json", first).get("schema", {})
+    return schema
 
 
 _SAMPLES: Final[Mapping[str, Any]] = {
