@@ -1,10 +1,15 @@
 """One Chromium and one running service for the tests of this folder.
 
-They last as long as the folder's tests, not as long as the process: Playwright's event loop runs
-in the main thread, where the tests of other folders run their own.
+Playwright keeps an event loop running between its calls, in the thread that started it, and a
+thread with a running loop can run no other. So Chromium and the tests of this folder have a
+thread of their own: whatever else the process tests, before, between or after, does not meet it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Browser
@@ -13,28 +18,45 @@ from tests.browser.chromium import MISSING, find_chromium, launched
 from tests.browser.site import BrowsedSystem, Site, fill, started_site_system
 from tests.smtp_sink import Sink, running_sink
 
+_THREAD: Final[Executor] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
 
-@pytest.fixture(scope="package")
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Every test of this folder runs in the thread of its browser."""
+    if isinstance(item, pytest.Function):
+        item.obj = _in_thread(item.obj)
+
+
+def _in_thread(test: Callable[..., None]) -> Callable[..., None]:
+    @wraps(test)
+    def run(**arguments: Any) -> None:
+        _THREAD.submit(test, **arguments).result()
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     path = find_chromium()
     if path is None:
         pytest.skip(MISSING)
-    with launched(path) as browser:
-        yield browser
+    with ExitStack() as stack:
+        yield _THREAD.submit(stack.enter_context, launched(path)).result()
+        _THREAD.submit(stack.close).result()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def sink() -> Iterator[Sink]:
     with running_sink() as sink:
         yield sink
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def system(sink: Sink) -> Iterator[BrowsedSystem]:
     with started_site_system(sink) as system:
         yield system
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def site(system: BrowsedSystem, sink: Sink) -> Site:
     return fill(system, sink)
