@@ -65,11 +65,14 @@ def read_labels(records: Any) -> Calls:
     Columns that no rule looks at are left out.
     """
     calls: Calls = nw.from_native(records).lazy()
-    if "at_us" not in calls.collect_schema().names():
+    given = calls.collect_schema().names()
+    if "at_us" not in given:
         calls = calls.with_columns(nw.col("ts").dt.timestamp("us").alias("at_us"))
+    if "service_tier" not in given:
+        calls = calls.with_columns(nw.lit("").alias("service_tier"))
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
-    return calls.select(*LABELS, "at_us", "request_id", "prefix_hash", *COUNTS)
+    return calls.select(*LABELS, "service_tier", "at_us", "request_id", "prefix_hash", *COUNTS)
 
 
 def number_groups(labelled: Calls) -> Calls:

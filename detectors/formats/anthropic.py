@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
-from detectors.formats.columns import Columns
+from detectors.formats.columns import Columns, service_tiers
 from detectors.formats.dialects import (
     Dialect,
     Labels,
@@ -128,7 +128,13 @@ def _usage_columns(usages: Sequence[_Usage]) -> Columns:
         "completion_tokens": [usage.output_tokens for usage in usages],
         "cached_tokens": read,
         "cache_write_tokens": written,
+        "service_tier": service_tiers([_tier(usage) for usage in usages]),
     }
+
+
+def _tier(usage: _Usage) -> str | None:
+    """Fast mode is named apart from the tier, and costs more in any of them."""
+    return "fast" if usage.speed == "fast" else usage.service_tier
 
 
 def _cache_writes(usage: _Usage) -> int:

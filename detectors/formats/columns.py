@@ -2,7 +2,8 @@
 
 A column is a plain list, one entry a call. What is absent is the empty string or 0, so that
 absent, null, "" and 0 are the same from here on; only `latency_ms` keeps its nulls. `ts` counts
-microseconds since 1970 in UTC.
+microseconds since 1970 in UTC. `service_tier` is no field of a record: only vendors' own logs
+tell it, and it holds nothing but the tiers that are priced apart.
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,14 @@ COUNTS: Final = (
     "cache_write_tokens",
     "declared_max_tokens",
 )
-COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms")
+COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms", "service_tier")
+SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")
+
+_PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
 def columns_of(records: Sequence[UsageRecord]) -> Columns:
-    """The columns of checked records, their times being in UTC."""
+    """The columns of checked records, their times being in UTC; their tier is the standard one."""
     return {
         "ts": [(record.ts - EPOCH) // MICROSECOND for record in records],
         "provider": [record.provider for record in records],
@@ -49,11 +53,22 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
         "cache_write_tokens": [record.cache_write_tokens or 0 for record in records],
         "declared_max_tokens": [record.declared_max_tokens or 0 for record in records],
         "latency_ms": [record.latency_ms for record in records],
+        "service_tier": [""] * len(records),
     }
 
 
+def service_tiers(named: Sequence[str | None]) -> list[str]:
+    """The tiers that vendors' logs name; empty for a standard one, whatever it is called."""
+    if _PRICED_APART.isdisjoint(named):
+        return [""] * len(named)
+    return [tier if tier in _PRICED_APART else "" for tier in named]
+
+
 def records_of(columns: Columns) -> list[UsageRecord]:
-    """The records that the columns hold; what is empty or 0 and optional is absent in them."""
+    """The records that the columns hold; what is empty or 0 and optional is absent in them.
+
+    A record has no place for the service tier.
+    """
     values = zip(*(columns[name] for name in COLUMNS), strict=True)
     return [
         UsageRecord(
@@ -73,7 +88,7 @@ def records_of(columns: Columns) -> list[UsageRecord]:
         )
         for (
             ts, provider, model, endpoint, request_id, tag, prefix_hash,
-            prompt, completion, cached, cache_write, declared_max, latency,
+            prompt, completion, cached, cache_write, declared_max, latency, _,
         ) in values
     ]  # fmt: skip
 

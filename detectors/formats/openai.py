@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
-from detectors.formats.columns import Columns
+from detectors.formats.columns import Columns, service_tiers
 from detectors.formats.dialects import (
     Dialect,
     Labels,
@@ -130,6 +130,7 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
         "cache_write_tokens": [
             detail.cache_write_tokens or 0 if detail else 0 for detail in details
         ],
+        "service_tier": service_tiers([body.service_tier for body in bodies]),
     }
 
 

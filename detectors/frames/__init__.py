@@ -190,6 +190,8 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
         raise UnreadableLogError("the file is not a frame of calls in Parquet") from error
     except (KeyError, msgspec.MsgspecError) as error:
         raise UnreadableLogError("the Parquet file does not tell of invalid rows") from error
+    if "service_tier" not in frame.columns:  # as frames were written at first
+        frame = frame.with_columns(pl.lit("").alias("service_tier"))
     if frame.schema != CALLS:
         raise UnreadableLogError("the Parquet file does not have the columns of a frame of calls")
     return UsageLog(frame, frame.height + invalid.count, invalid)

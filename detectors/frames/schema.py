@@ -22,6 +22,7 @@ CALLS: Final = pl.Schema(
         "cache_write_tokens": pl.Int64(),
         "declared_max_tokens": pl.Int64(),
         "latency_ms": pl.Float64(),
+        "service_tier": pl.String(),  # "", or one of `SERVICE_TIERS`
     }
 )
 

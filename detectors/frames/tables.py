@@ -23,7 +23,7 @@ from detectors.contract import (
     InvalidRow,
 )
 from detectors.errors import UnreadableLogError
-from detectors.formats.columns import COLUMNS, COUNTS
+from detectors.formats.columns import COLUMNS, COUNTS, SERVICE_TIERS
 from detectors.formats.fields import LOG_RECORD, read_moment, read_record
 from detectors.formats.problems import Offender, contract_error, describe, shown_name, unknown
 
@@ -48,7 +48,7 @@ def read_table(frame: Native) -> tuple[pl.DataFrame, list[InvalidRow], int]:
     Raises
     ------
     ContractError
-        A column is outside the record schema.
+        A column is outside the record schema; `service_tier` may stand beside it.
     UnreadableLogError
         A required column is missing.
     """
@@ -74,7 +74,7 @@ def _check_columns(names: Sequence[str]) -> None:
     strangers = [
         Offender("frame", unknown(shown_name(name, f"column {number}")))
         for number, name in enumerate(names, 1)
-        if name.lower() not in RECORD_FIELDS
+        if name.lower() not in COLUMNS
     ]
     if strangers:
         raise contract_error(strangers)
@@ -111,6 +111,8 @@ def _given(name: str, kind: pl.DataType | None) -> tuple[pl.Expr, pl.Expr]:
         return instant, instant.is_null() | ~within
     if name == "latency_ms":
         return _number(name, kind)
+    if name == "service_tier":
+        return _tier(kind), pl.lit(False)
     return _count(name, kind) if name in COUNTS else _label(name, kind)
 
 
@@ -150,6 +152,14 @@ def _label(name: str, kind: pl.DataType | None) -> tuple[pl.Expr, pl.Expr]:
         return text.str.to_lowercase(), (text != "") & ~text.str.contains(_PREFIX_HASH)
     wrong = (text.str.len_chars() > MAX_LABEL_LENGTH) | text.str.contains(_CONTROL)
     return text, wrong | (text == "") if name == "model" else wrong
+
+
+def _tier(kind: pl.DataType | None) -> pl.Expr:
+    """What is not priced apart, a vendor's word for its standard tier say, is the standard one."""
+    if kind is None:
+        return pl.lit("")
+    column = pl.col("service_tier").cast(pl.String, strict=False)
+    return pl.when(column.is_in(SERVICE_TIERS)).then(column).otherwise(pl.lit(""))
 
 
 def _reason(values: Mapping[str, Any]) -> str:

@@ -224,3 +224,13 @@ def test_other_files_are_no_frames_of_calls(tmp_path: Path) -> None:
         with pytest.raises(UnreadableLogError) as caught:
             read_log(source)
         assert "CANARY" not in str(caught.value)
+
+
+def test_a_frame_kept_before_tiers_were_known_is_of_the_standard_tier(tmp_path: Path) -> None:
+    log, file = read(calls(3)), tmp_path / "calls.parquet"
+    write_log(log, file)
+    metadata = {
+        "tallystick.invalid_rows": pl.read_parquet_metadata(file)["tallystick.invalid_rows"]
+    }
+    log.frame.drop("service_tier").write_parquet(file, metadata=metadata)
+    assert read_log(file).frame.equals(log.frame)

@@ -54,6 +54,15 @@ def test_a_frame_of_any_engine_is_the_same_log(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_frame_may_say_at_which_tier_a_call_was_billed(engine: str) -> None:
+    named = ["batch", "flex", "priority", "fast", "", None, "default", "scale", "auto", "Batch"]
+    frame = FRAME.with_columns(pl.Series("service_tier", named))
+    kept = read(ENGINES[engine](frame)).frame
+    assert kept["service_tier"].to_list() == ["batch", "flex", "priority", "fast", *[""] * 6]
+    assert read(ENGINES[engine](kept)).frame.equals(kept)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_unknown_columns_break_the_contract(engine: str) -> None:
     frame = FRAME.with_columns(content=pl.lit("CANARY")).rename({"tag": "CANARY the customer"})
     with pytest.raises(ContractError) as caught:
