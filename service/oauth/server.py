@@ -94,9 +94,10 @@ class OAuthServer(AuthorizationServer):
     def authenticate_client(
         self, request: OAuth2Request, methods: Collection[str], endpoint: str = "token"
     ) -> Client:
-        """The application that the request's one secret belongs to."""
+        """The application that the request's one secret belongs to; a mistyped one costs nothing."""
         client_id, secret = _read_credentials(request)
-        client: Client | None = self.query_client(client_id)
+        is_well_formed = tokens.find_hash(tokens.Kind.CLIENT_SECRET, secret) is not None
+        client: Client | None = self.query_client(client_id) if is_well_formed else None
         if client is None or not client.check_client_secret(secret):
             raise InvalidClientError(status_code=401)
         return client

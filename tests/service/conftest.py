@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
@@ -32,6 +32,7 @@ def config(database_url: str, redis_url: str, tmp_path: Path) -> Config:
         ingest_key_limit_per_minute=100_000,
         ingest_ip_limit_per_minute=100_000,
         read_limit_per_minute=100_000,
+        oauth_limit_per_minute=100_000,
     )
 
 
@@ -61,6 +62,20 @@ def sessions(engine: Engine) -> Iterator["sessionmaker[Session]"]:
 def db_session(sessions: "sessionmaker[Session]") -> Iterator[Session]:
     with sessions() as session:
         yield session
+
+
+@pytest.fixture
+def statements(engine: Engine) -> Iterator[list[str]]:
+    """The SQL that runs while the test does."""
+    seen: list[str] = []
+
+    def see(_c: object, _cursor: object, statement: str, *_more: object) -> None:
+        if "SAVEPOINT" not in statement:
+            seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", see)
+    yield seen
+    event.remove(engine, "before_cursor_execute", see)
 
 
 @pytest.fixture

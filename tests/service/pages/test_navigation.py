@@ -1,11 +1,11 @@
 """What every page shows of who looks at it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import create_engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.sessions import COOKIE_NAME
@@ -13,19 +13,6 @@ from tests.service.pages.words import words
 from tests.service.uploads import Person
 
 PUBLIC = ("/", "/upload", "/sign-in", "/sample", "/nowhere")
-
-
-@pytest.fixture
-def statements(engine: Engine) -> Iterator[list[str]]:
-    """The statements that reach the database."""
-    seen: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        seen.append(statement)
-
-    event.listen(engine, "before_cursor_execute", note)
-    yield seen
-    event.remove(engine, "before_cursor_execute", note)
 
 
 @pytest.mark.parametrize("path", PUBLIC)
