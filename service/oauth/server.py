@@ -94,8 +94,9 @@ class OAuthServer(AuthorizationServer):
     def authenticate_client(
         self, request: OAuth2Request, methods: Collection[str], endpoint: str = "token"
     ) -> Client:
-        """The application that the request's one secret belongs to; a mistyped one costs nothing."""
+        """The application that the one secret of the request belongs to."""
         client_id, secret = _read_credentials(request)
+        # What is mistyped is refused without a query.
         is_well_formed = tokens.find_hash(tokens.Kind.CLIENT_SECRET, secret) is not None
         client: Client | None = self.query_client(client_id) if is_well_formed else None
         if client is None or not client.check_client_secret(secret):
