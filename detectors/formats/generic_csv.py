@@ -22,16 +22,14 @@ from detectors.contract import (
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk, join_chunks
 from detectors.formats.columns import COLUMNS, COUNTS, Columns, columns_of, find_unclean_rows
-from detectors.formats.csv_rows import Batch, CsvRows
+from detectors.formats.csv_rows import Batch, CsvText
 from detectors.formats.dialects import to_microseconds
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.parts import Parts, take_clean
 from detectors.formats.problems import Offender, contract_error, describe, shown_name, unknown
 
-# So few rows at once that they are gone before Python's collector looks at them, which would take
-# longer than all the rest; and so many such batches a chunk.
-_BATCH_ROWS: Final = 500
 _CHUNK_BATCHES: Final = 10
+_LONGEST_CELL: Final = 1_000
 _TYPES: Final[dict[str, Any]] = {
     field.name: field.type for field in msgspec.structs.fields(UsageRecord)
 }
@@ -73,14 +71,24 @@ def check_header(cells: Sequence[str]) -> None:
 
 def read_csv(pieces: Iterator[bytes]) -> Iterator[Chunk]:
     """The chunks of a CSV text that comes in whole lines."""
-    rows = CsvRows(pieces)
-    first = rows.take(1)
-    header = [cell.strip().lower() for cell in first.rows[0]] if first else []
+    text = CsvText(pieces)
+    header = [cell.strip().lower() for cell in text.first()]
     check_header(header)
     table = _Table(header)
-    parsed = map(table.parse, iter(lambda: rows.take(_BATCH_ROWS), None))
-    while chunks := list(islice(parsed, _CHUNK_BATCHES)):
-        yield join_chunks(chunks)
+    yield from _join(map(table.parse, text.rest()))
+    for piece in text.pieces():
+        chunk = table.parse_piece(piece)
+        if chunk:
+            text.pass_over(piece)
+            yield chunk
+        else:
+            yield from _join(map(table.parse, text.read(piece)))
+
+
+def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The chunks, some at a time as one."""
+    while some := list(islice(chunks, _CHUNK_BATCHES)):
+        yield join_chunks(some)
 
 
 class _Table:
@@ -94,19 +102,27 @@ class _Table:
         self._list = types.GenericAlias(list, (self._struct,))
         self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in header}
 
+    def parse_piece(self, piece: bytes) -> Chunk | None:
+        """The chunk of whole lines where all are flawless and nothing is quoted, else nothing."""
+        cells = _split(piece.replace(b"\r\n", b"\n"), len(self._header))
+        if cells is None or any(map(_has_long_cells, cells)):
+            return None
+        return self._parse_cells(cells)
+
     def parse(self, batch: Batch) -> Chunk:
         """The chunk of some rows, column by column, or row by row where something is wrong."""
-        return self._parse_quickly(batch.rows) or self._parse_rows(batch)
+        if set(map(len, batch.rows)) == {len(self._header)}:
+            chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
+            if chunk:
+                return chunk
+        return self._parse_rows(batch)
 
-    def _parse_quickly(self, rows: list[list[str]]) -> Chunk | None:
-        """The chunk of rows that are flawless, else nothing."""
-        if set(map(len, rows)) != {len(self._header)}:
-            return None
-        cells = dict(zip(self._header, zip(*rows, strict=True), strict=True))
+    def _parse_cells(self, columns_of_cells: Sequence[Sequence[str]]) -> Chunk | None:
+        """The chunk of cells that are flawless, given column by column, else nothing."""
+        given = dict(zip(self._header, columns_of_cells, strict=True))
+        rows = len(columns_of_cells[0])
         try:
-            columns = {
-                name: self._read_column(name, cells.get(name), len(rows)) for name in COLUMNS
-            }
+            columns = {name: self._read_column(name, given.get(name), rows) for name in COLUMNS}
         except msgspec.ValidationError:
             return None
         columns["ts"] = to_microseconds(columns["ts"])
@@ -114,7 +130,7 @@ class _Table:
             return None
         return Chunk(columns, [])
 
-    def _read_column(self, name: str, cells: tuple[str, ...] | None, rows: int) -> list[Any]:
+    def _read_column(self, name: str, cells: Sequence[str] | None, rows: int) -> list[Any]:
         empty = _EMPTY.get(name, "")
         if cells is None:
             return [empty] * rows
@@ -187,6 +203,32 @@ class _Table:
             else:
                 parts.refuse(line, describe(record))
         parts.add(lines, columns_of(records))
+
+
+def _split(piece: bytes, width: int) -> list[list[str]] | None:
+    """The cells of whole lines column by column, if each line has so many and none is quoted.
+
+    One split for all lines: each break becomes a cell of its own, and stands where every line
+    ends if, and only if, every line has the right number of cells.
+    """
+    if b'"' in piece or b"\r" in piece:
+        return None
+    try:
+        text = piece.decode()
+    except UnicodeDecodeError:
+        return None
+    if not text.endswith("\n"):
+        text += "\n"
+    cells = text.replace("\n", ",\n,").split(",")
+    breaks = cells[width :: width + 1]
+    if len(breaks) * (width + 1) + 1 != len(cells) or breaks.count("\n") != len(breaks):
+        return None
+    return [cells[place : -1 : width + 1] for place in range(width)]
+
+
+def _has_long_cells(cells: list[str]) -> bool:
+    """Whether any is longer than every valid one: only rows can say what that is."""
+    return max(map(len, cells)) > _LONGEST_CELL
 
 
 def _typed(name: str, cell: str) -> object:

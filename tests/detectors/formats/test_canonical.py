@@ -1,5 +1,6 @@
 """The canonical form: what goes in comes out, in UTC, without what is absent."""
 
+import random
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from io import BytesIO
@@ -158,3 +159,20 @@ def test_nothing_else_is_read_as_an_invalid_row(line: bytes) -> None:
     with pytest.raises(UnreadableLogError) as caught:
         list(read_stored(BytesIO(encode_records([RECORD]) + line + b"\n")))
     assert "CANARY" not in str(caught.value)
+
+
+def test_every_instant_is_written_to_the_microsecond() -> None:
+    draw = random.Random(7).randrange
+    instants = [draw(FIRST_MICROSECOND, LAST_MICROSECOND) for _ in range(100_000)]
+    instants += [FIRST_MICROSECOND, FIRST_MICROSECOND + 1, LAST_MICROSECOND - 1]
+    records = [
+        UsageRecord(
+            ts=EPOCH + instant * MICROSECOND,
+            provider="openai",
+            model="m",
+            prompt_tokens=1,
+            completion_tokens=1,
+        )
+        for instant in instants
+    ]
+    assert encode_chunk(Chunk(columns_of(records), [])) == encode_records(records)

@@ -3,10 +3,13 @@
 from io import BytesIO
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import ContractError, DetectorError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
+from detectors.formats.chunks import join_chunks
 
 HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
 ROW = "2026-01-01T00:00:00Z,openai,gpt-5.4,10,2"
@@ -220,3 +223,41 @@ def test_rows_keep_their_lines_however_many_come_at_once() -> None:
     assert [row.line for row in invalid] == [line for line, _ in bad]
     for row, (_, reason) in zip(invalid, bad, strict=True):
         assert row.reason.startswith(reason)
+
+
+CELLS = st.sampled_from(
+    ["", "1", "0", "007", "+1", "-1", " 1", "1_0", "1.0", "1e2", "1e400", "٣", "2026-01-01 00:00",
+     "2026-01-01T00:00:00Z", "2026-01-01T01:00:00.000001+01:00", "1767225600", "1767225600.25",
+     "openai", "OpenAI", "a" * 201, "a" * 1_001, "ab" * 32, "zz" * 32, "é", "\x00", "\x85", "a,b",
+     '"a"', '"a\nb"', 'a"b', "\r", "\r\n", "\n", "nan", "0" * 140_000 + "1"]
+)  # fmt: skip
+COLUMNS = [*HEADER.split(","), "latency_ms", "cached_tokens", "prefix_hash", "tag"]
+GOOD = [*ROW.split(","), "1.5", "3", "ab" * 32, "x"]
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 8), CELLS), max_size=3),
+    end=st.sampled_from(["", "\n", "\r\n", "\n\n"]),
+    chunk_bytes=st.sampled_from([1, 700, 1 << 20]),
+)
+def test_whole_pieces_and_rows_are_read_alike(
+    changes: list[tuple[int, int, str]], end: str, chunk_bytes: int
+) -> None:
+    rows = [list(GOOD) for _ in range(40)]
+    for row, column, cell in changes:
+        rows[row][column] = cell
+    text = "\n".join(",".join(row) for row in [COLUMNS, *rows]) + end
+    quick = list(read_chunks(BytesIO(text.encode()), chunk_bytes=chunk_bytes))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("detectors.formats.generic_csv._split", lambda *_: None)
+        patch.setattr("detectors.formats.generic_csv._Table._parse_cells", lambda *_: None)
+        slow = list(read_chunks(BytesIO(text.encode())))
+    assert join_chunks(quick) == join_chunks(slow)
+
+
+def test_a_flawless_piece_is_never_read_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{HEADER}\n" + f"{ROW}\r\n" * 5_000
+    monkeypatch.setattr("detectors.formats.csv_rows.CsvText.read", None)
+    chunks = list(read_chunks(BytesIO(text.encode()), chunk_bytes=4_096))
+    assert sum(chunk.rows for chunk in chunks) == 5_000
