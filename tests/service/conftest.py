@@ -18,6 +18,7 @@ from service.db import make_engine, make_sessions
 from service.extensions import limiter
 from tests.service.described import watch
 from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
+from tests.service.oauth_flow import Application, add_application, browser_of
 from tests.service.scenes import ADMIN_TOKEN, Tenant, add_tenant
 
 
@@ -118,6 +119,19 @@ def client(app: Flask) -> FlaskClient:
 @pytest.fixture
 def tenant(sessions: "sessionmaker[Session]") -> Tenant:
     return add_tenant(sessions)
+
+
+@pytest.fixture
+def application(sessions: "sessionmaker[Session]") -> Application:
+    """Registered by somebody else."""
+    return add_application(sessions, add_tenant(sessions).account_id)
+
+
+@pytest.fixture
+def browser(client: FlaskClient, sessions: "sessionmaker[Session]", tenant: Tenant) -> FlaskClient:
+    """Signed in as the tenant."""
+    browser_of(sessions, client, tenant.account_id)
+    return client
 
 
 @pytest.fixture

@@ -111,15 +111,17 @@ def consent(
     *,
     decision: str = "allow",
     scopes: tuple[str, ...] = SCOPES,
+    sent_to: dict[str, Any] | None = None,
     **changed: Any,
 ) -> TestResponse:
-    """Load the consent screen and send its form."""
+    """Load the consent screen and send its form; `sent_to` is another question than was shown."""
     asked = application.asks(**changed)
     page = client.get(AUTHORIZE, query_string=asked, base_url="https://localhost")
     found = _TOKEN_FIELD.search(page.get_data(as_text=True))
     assert found is not None, page.get_data(as_text=True)
     form = {"csrf_token": found[1], "decision": decision, "scope": list(scopes)}
     headers = {"Referer": "https://localhost/oauth/authorize"}
+    asked = asked if sent_to is None else sent_to
     return client.post(
         AUTHORIZE, query_string=asked, data=form, headers=headers, base_url="https://localhost"
     )

@@ -7,14 +7,13 @@ from typing import Final
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service import tokens
 from service.sessions import COOKIE_NAME, SECRET_FIELD
 from service.tokens import Kind
-from tests.service.oauth_flow import TOKEN, Application, add_application
-from tests.service.scenes import AUDITS, INGEST, add_tenant, bearer, signed_cookie
+from tests.service.oauth_flow import TOKEN, Application
+from tests.service.scenes import AUDITS, INGEST, bearer, signed_cookie
 from tests.worker.promises import Note, at_both_scales, scaled
 
 TRIES: Final = 1_000
@@ -57,11 +56,6 @@ TABLES: Final = {
     Kind.MAGIC_LINK: "magic_links",
     Kind.WEB_SESSION: "sessions",
 }
-
-
-@pytest.fixture
-def application(sessions: "sessionmaker[Session]") -> Application:
-    return add_application(sessions, add_tenant(sessions).account_id)
 
 
 @pytest.fixture

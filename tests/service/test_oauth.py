@@ -19,25 +19,12 @@ from tests.service.oauth_flow import (
     Application,
     add_application,
     answer_of,
-    browser_of,
     consent,
     email_of,
     get_code,
     get_token,
 )
 from tests.service.scenes import AUDITS, Tenant, add_tenant, bearer
-
-
-@pytest.fixture
-def application(sessions: "sessionmaker[Session]") -> Application:
-    """Somebody else's."""
-    return add_application(sessions, add_tenant(sessions).account_id)
-
-
-@pytest.fixture
-def browser(client: FlaskClient, sessions: "sessionmaker[Session]", tenant: Tenant) -> FlaskClient:
-    browser_of(sessions, client, tenant.account_id)
-    return client
 
 
 def test_the_consent_screen_names_the_application_the_account_and_the_scopes(
