@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 from detectors.errors import MalformedJSONError, UnreadableLogError
 from detectors.formats.anthropic import ANTHROPIC
 from detectors.formats.dialects import Dialect
-from detectors.formats.documents import decode_document
+from detectors.formats.documents import decode_document, reason_of
 from detectors.formats.generic_csv import is_header, parse_header
 from detectors.formats.openai import OPENAI
 from detectors.formats.splitting import split_array_start
@@ -60,8 +60,15 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     pieces = split_array_start(text) if container == "array" else _lines(text, is_whole)
     objects = list(islice(_objects(pieces), _SAMPLE))
     if not any(_VENDOR_KEYS & document.keys() for document in objects):
-        raise UnreadableLogError(EXPECTED)
+        raise UnreadableLogError(_complaint(pieces, objects))
     return Format(container, _dialect_of(objects))
+
+
+def _complaint(pieces: list[bytes], objects: list[dict[str, Any]]) -> str:
+    """What was expected; led by what is wrong with objects that are written with a slip."""
+    first = next((piece for piece in pieces if piece.strip()), b"")
+    reason = reason_of(first) if first.lstrip().startswith(b"{") else ""
+    return f"{reason}; {EXPECTED}" if not objects and "comma" in reason else EXPECTED
 
 
 def _first_line(text: bytes) -> str:

@@ -4,6 +4,7 @@ Used where typed decoding has failed and somebody has to say why.
 """
 
 import json
+import re
 from typing import Final
 
 import msgspec
@@ -14,6 +15,8 @@ from detectors.errors import MalformedJSONError, NestedTooDeeplyError
 _HUGE: Final = 10**30
 _NOT_JSON: Final = "not JSON: expected one JSON object in UTF-8"
 # Numbers beyond the range of floats are syntactically fine: as infinity they fail the field.
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_COMMA_TOO_MANY: Final = re.compile(rb"[,{\[]\s*+,|,\s*+(?:[}\]]|\Z)")
 _DECODER: Final = msgspec.json.Decoder(float_hook=float)
 
 
@@ -27,6 +30,21 @@ def decode_document(text: bytes) -> object:
         raise MalformedJSONError(_NOT_JSON) from None
     except RecursionError:
         raise NestedTooDeeplyError from None
+
+
+def reason_of(text: bytes) -> str:
+    """Why a text that is not JSON is not, where that is the mistake of those who write it by hand.
+
+    Says nothing of what stands in the text.
+    """
+    bare = _STRING.sub(b'""', text).strip()
+    if not bare:
+        return "not JSON: nothing stands there, so there is a comma too many"
+    if bare.endswith(b"},"):
+        return "not JSON: a comma follows the object"
+    if _COMMA_TOO_MANY.search(bare):
+        return "not JSON: there is a comma too many"
+    return "not JSON"
 
 
 def _decode_with_huge_numbers(text: bytes) -> object:

@@ -15,7 +15,7 @@ from detectors.errors import MalformedJSONError, NestedTooDeeplyError
 from detectors.formats.batches import can_hold_control_characters
 from detectors.formats.columns import COLUMNS, Columns, find_unclean_rows
 from detectors.formats.dialects import Dialect, Layout
-from detectors.formats.documents import decode_document
+from detectors.formats.documents import decode_document, reason_of
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.parts import Parts, take_clean
 from detectors.formats.problems import describe
@@ -131,7 +131,7 @@ def _examine_line(text: bytes, dialect: Dialect) -> str | list[str] | tuple[Layo
     except NestedTooDeeplyError:
         return ["a key nested too deeply"]
     except MalformedJSONError:
-        return "not JSON"
+        return reason_of(text)
     if not isinstance(document, dict):
         return "not a JSON object"
     layout = dialect.layout_of(document)

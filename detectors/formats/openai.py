@@ -68,6 +68,7 @@ class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
     model: ModelName
     usage: _Usage
+    created_at: Moment = None  # as objects of the Responses API call it
     id: Label | None = None
     object: Label | None = None
     service_tier: Label | None = None
@@ -78,6 +79,7 @@ class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     usage: _Usage
     model: Label | None = None  # a request may name it instead
     created: Moment = None
+    created_at: Moment = None
     id: Label | None = None
     object: Label | None = None
     service_tier: Label | None = None
@@ -90,11 +92,10 @@ class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 def _flat_columns(rows: Sequence[_Flat]) -> Columns:
-    moments = first_given([row.ts for row in rows], [row.created for row in rows])
     return {
         **label_columns(rows, "openai"),
         **_usage_columns(rows),
-        "ts": to_microseconds(moments),
+        "ts": to_microseconds(_moments(rows, rows)),
         "model": [row.model for row in rows],
         "request_id": [row.request_id or row.id or "" for row in rows],
     }
@@ -102,17 +103,25 @@ def _flat_columns(rows: Sequence[_Flat]) -> Columns:
 
 def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
     bodies = [row.response for row in rows]
-    moments = first_given(
-        [row.ts for row in rows], [row.created for row in rows], [body.created for body in bodies]
-    )
     return {
         **label_columns(rows, "openai"),
         **_usage_columns(bodies),
-        "ts": to_microseconds(moments),
+        "ts": to_microseconds(_moments(rows, bodies)),
         "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
         "request_id": [row.request_id or row.response.id or "" for row in rows],
         "declared_max_tokens": [declared_of(row, row.request) for row in rows],
     }
+
+
+def _moments(
+    labels: Sequence[_Flat | _Wrapped], bodies: Sequence[_Flat | _Response]
+) -> list[Moment]:
+    moments = first_given([row.ts for row in labels], [row.created for row in labels])
+    if None not in moments:
+        return moments
+    return first_given(
+        moments, [body.created for body in bodies], [body.created_at for body in bodies]
+    )
 
 
 def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
@@ -162,7 +171,7 @@ OPENAI: Final = Dialect(
     flat=layout(_Flat, _flat_columns),
     wrapped=layout(_Wrapped, _wrapped_columns),
     names={
-        "ts": "created or ts",
+        "ts": "created, created_at or ts",
         "prompt_tokens": "usage.prompt_tokens or usage.input_tokens",
         "completion_tokens": "usage.completion_tokens or usage.output_tokens",
     },

@@ -97,7 +97,7 @@ def test_an_unknown_key_is_found_at_every_depth(document: Any, path: str, value:
 @pytest.mark.parametrize("document", LINES, ids=["chat", "wrapped", "message", "wrapped message"])
 @pytest.mark.parametrize(
     "key",
-    ["messages", "choices", "content", "prompt", "team", "Model", "usage ", "created_at", "input"],
+    ["messages", "choices", "content", "prompt", "team", "Model", "usage ", "createdAt", "input"],
 )
 def test_keys_outside_the_allowlist_break_the_contract(document: Any, key: str) -> None:
     refusal(log_of(document, document | {key: CANARY}))
