@@ -32,6 +32,7 @@ from service.pages import (
     legal,
     public,
     reports,
+    sample,
     session,
     settings,
     upload,
@@ -124,6 +125,7 @@ def _register_routes(app: Flask) -> None:
         api.register_blueprint(page.blueprint)
     for plain in (
         public,
+        sample,
         legal,
         docs,
         settings,

@@ -1,4 +1,4 @@
-"""What anybody may look at first: the landing page, the sample report, the sign-in form."""
+"""What anybody may look at first: the landing page, the sign-in form."""
 
 from flask import Blueprint, render_template, request
 
@@ -7,8 +7,6 @@ from service.local_paths import find_local_path
 from service.models.accounts import KEY_LIMITS
 from service.models.billing import PROVIDERS
 from service.pages.billing import shown_prices
-from service.reports.html import Surroundings, print_finding, print_report
-from service.reports.sample import get_sample_report
 from service.sessions import find_web_session
 
 blueprint = Blueprint("public", __name__)
@@ -21,22 +19,6 @@ def landing() -> str:
     return render_template(
         "pages/landing.html", prices=shown_prices(config), key_limits=KEY_LIMITS, is_sold=is_sold
     )
-
-
-@blueprint.get("/sample")
-def sample() -> str:
-    """The report of made-up usage, as a customer's own would look."""
-    document = get_sample_report()
-    finding_id = request.args.get("finding")
-    if finding_id is not None:
-        return print_finding(document, finding_id)
-    config = current_config()
-    around = Surroundings(
-        link_days=config.report_link_days,
-        retention_days=config.raw_retention_days,
-        is_sample=True,
-    )
-    return print_report(document, around)
 
 
 @blueprint.get("/sign-in")

@@ -9,6 +9,7 @@ from service.db import get_session
 from service.errors import NotFoundError
 from service.extensions import current_blobs, current_config
 from service.models.audits import Audit, ReportRow
+from service.pages.downloads import answer_csv, answer_json, answer_pdf
 from service.report_schema import REPORT_REFERENCE
 from service.reports.findings_csv import print_findings
 from service.reports.html import Surroundings, print_finding, print_report, print_waiting
@@ -21,11 +22,19 @@ _ERRORS: Final = {
 }
 _FORM_ERRORS: Final = {**_ERRORS, 404: "The link is altered or expired, or the report not ready."}
 
+_FINDING: Final = {
+    "in": "query",
+    "name": "finding",
+    "required": False,
+    "description": "The id of one finding: that part of the page by itself.",
+    "schema": {"type": "string"},
+}
+
 blueprint = Blueprint("reports", __name__, description="Signed report links.")
 
 
 @blueprint.route("/r/<token>", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors=_ERRORS)
+@blueprint.documented(media_type="text/html", errors=_ERRORS, parameters=[_FINDING])
 @blueprint.response(
     200, {"type": "string"}, content_type="text/html", description="The report as a page."
 )
@@ -51,7 +60,7 @@ def report(token: str) -> Response:
 def pdf(token: str) -> Response:
     """Show the report as PDF."""
     audit, document = _get(token)
-    return _file(get_pdf(current_blobs(), audit, document), "application/pdf", "pdf", "inline")
+    return answer_pdf(get_pdf(current_blobs(), audit, document))
 
 
 @blueprint.route("/r/<token>/json", methods=["GET"])
@@ -65,7 +74,7 @@ def pdf(token: str) -> Response:
 def json(token: str) -> Response:
     """Download the report document."""
     _, document = _get(token)
-    return _file(document, "application/json", "json", "attachment")
+    return answer_json(document)
 
 
 @blueprint.route("/r/<token>/findings.csv", methods=["GET"])
@@ -76,7 +85,7 @@ def json(token: str) -> Response:
 def findings_csv(token: str) -> Response:
     """Download the findings as a table."""
     _, document = _get(token)
-    return _file(print_findings(document).encode(), "text/csv; charset=utf-8", "csv", "attachment")
+    return answer_csv(print_findings(document))
 
 
 def _find(token: str) -> tuple[Audit, bytes | None]:
@@ -109,8 +118,3 @@ def surroundings(token: str, *, owner: Audit | None = None) -> Surroundings:
         owned=owner,
         share_url=f"{config.base_url.rstrip('/')}{url_for('reports.report', token=token)}",
     )
-
-
-def _file(content: bytes, content_type: str, ending: str, disposition: str) -> Response:
-    headers = {"Content-Disposition": f'{disposition}; filename="tallystick-report.{ending}"'}
-    return Response(content, content_type=content_type, headers=headers)

@@ -145,6 +145,9 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "text/csv",
         Example("findings", "/r/{report_token}/findings.csv"),
     ),
+    "/sample/pdf": ("application/pdf", Example("sample-pdf", "/sample/pdf")),
+    "/sample/json": ("application/json", Example("sample-json", "/sample/json")),
+    "/sample/findings.csv": ("text/csv", Example("sample-csv", "/sample/findings.csv")),
     "/static/<path:filename>": ("text/css", Example("static", "/static/tallystick.css")),
 }
 

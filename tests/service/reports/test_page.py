@@ -231,6 +231,18 @@ def test_the_sample_is_what_the_library_finds_today() -> None:
 def test_the_sample_is_open_and_says_what_it_is(client: FlaskClient) -> None:
     page = client.get("/sample").get_data(as_text=True)
     assert "4,971 made-up calls" in page
-    assert "Download PDF" not in page
     assert client.get("/sample?finding=d1-001").status_code == 200
     assert client.get("/sample?finding=d9-001").status_code == 404
+
+
+def test_the_sample_can_be_downloaded_as_a_customers_report_can(client: FlaskClient) -> None:
+    page = client.get("/sample").get_data(as_text=True)
+    begins = {"/sample/pdf": b"%PDF-", "/sample/json": b"{", "/sample/findings.csv": b"id,"}
+    for path, begin in begins.items():
+        assert f'href="{path}"' in page
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert "tallystick-sample-report." in answer.headers["Content-Disposition"]
+        assert answer.data.startswith(begin)
+    assert client.get("/sample/json").data == get_sample_report()
+    assert client.get("/sample/pdf").data == client.get("/sample/pdf").data
