@@ -56,6 +56,7 @@ _TIME_ORDER: Final = (
     "cache_write_tokens",
     "declared_max_tokens",
     "prefix",
+    "cost_usd",  # calls alike in all else may have been billed at different tiers
 )
 
 

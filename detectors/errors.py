@@ -64,3 +64,7 @@ class TooFewValidRowsError(DetectorError):
             + (f"; most often: {reason}" if reason else "")
         )
         self.valid_pct = valid_pct
+
+
+class PriceTermsError(DetectorError, ValueError):
+    """A discount or an override that cannot be what was meant; the message says which and why."""

@@ -8,7 +8,8 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls
-from detectors.prices.book import Boundaries, PriceBook
+from detectors.prices.book import PriceBook
+from detectors.prices.boundaries import Boundaries
 
 PLACE: Final = ("period", "daytime", "length")
 
@@ -33,7 +34,8 @@ class Grid:
             listing = book.find_listing(pair["provider"], pair["model"])
             if listing is not None:
                 first, last = to_moment(pair["first"]), to_moment(pair["last"])
-                changes |= listing.boundaries.within(first, last, pair["longest"])
+                found = listing.find_boundaries(pair.get("service_tier", ""))
+                changes |= found.within(first, last, pair["longest"])
         return cls(
             sorted(changes.moments),
             sorted(changes.day_seconds),

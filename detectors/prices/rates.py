@@ -3,8 +3,10 @@
 No frame and no lookup of names here: see `book` and `table`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Self
 
 from genai_prices.types import ModelPrice, TieredPrices
 
@@ -31,6 +33,32 @@ class Rates:
         """Cheaper on both input and output."""
         return self.input_usd < other.input_usd and self.output_usd < other.output_usd
 
+    def own(self) -> dict[str, float]:
+        """The rates that the model has of its own, by what they are for."""
+        rates = {"input": self.input_usd, "output": self.output_usd, "request": self.request_usd}
+        if self.has_cache_read:
+            rates["cache_read"] = self.cache_read_usd
+        if self.has_cache_write:
+            rates["cache_write"] = self.cache_write_usd
+        return rates
+
+    @classmethod
+    def of(cls, own: Mapping[str, float]) -> Self:
+        """Rates from those that `own` gives."""
+        return cls(
+            input_usd=own["input"],
+            cache_read_usd=own.get("cache_read", own["input"]),
+            cache_write_usd=own.get("cache_write", own["input"]),
+            output_usd=own.get("output", 0.0),
+            request_usd=own.get("request", 0.0),
+            has_cache_read="cache_read" in own,
+            has_cache_write="cache_write" in own,
+        )
+
+    def times(self, multiples: Mapping[str, float]) -> "Rates":
+        """Each rate times what is given for it, unchanged where nothing is."""
+        return Rates.of({name: rate * multiples.get(name, 1) for name, rate in self.own().items()})
+
 
 def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
     """The rates for a prompt of this length; none where the price has no rate for input tokens.
@@ -39,24 +67,20 @@ def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
     that token counts could be multiplied by: its cost is unknown, not zero. A model with an input
     rate alone (embeddings) bills no output, as the price book's own calculation has it.
     """
-
-    def usd(key: str, units: int = TOKENS_PER_MTOK) -> float | None:
-        rate = getattr(price, key)
-        return None if rate is None else float(_tier(rate, prompt_tokens) / units)
-
-    input_usd = usd("input_mtok")
-    if input_usd is None:
-        return None
-    cache_read_usd, cache_write_usd = usd("cache_read_mtok"), usd("cache_write_mtok")
-    return Rates(
-        input_usd=input_usd,
-        cache_read_usd=input_usd if cache_read_usd is None else cache_read_usd,
-        cache_write_usd=input_usd if cache_write_usd is None else cache_write_usd,
-        output_usd=usd("output_mtok") or 0.0,
-        request_usd=usd("requests_kcount", REQUESTS_PER_KCOUNT) or 0.0,
-        has_cache_read=cache_read_usd is not None,
-        has_cache_write=cache_write_usd is not None,
-    )
+    keys = {
+        "input": ("input_mtok", TOKENS_PER_MTOK),
+        "cache_read": ("cache_read_mtok", TOKENS_PER_MTOK),
+        "cache_write": ("cache_write_mtok", TOKENS_PER_MTOK),
+        "output": ("output_mtok", TOKENS_PER_MTOK),
+        "request": ("requests_kcount", REQUESTS_PER_KCOUNT),
+    }
+    listed = {name: (getattr(price, key), units) for name, (key, units) in keys.items()}
+    own = {
+        name: float(_tier(rate, prompt_tokens) / units)
+        for name, (rate, units) in listed.items()
+        if rate is not None
+    }
+    return Rates.of(own) if "input" in own else None
 
 
 def tier_starts(price: ModelPrice) -> set[int]:

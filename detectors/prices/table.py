@@ -1,7 +1,7 @@
 """Prices whole frames: rates are resolved once per price cell and joined to the calls.
 
-A cell is a (provider, model) between two changes of any price that matters to the log: a start
-date, a time of day, a prompt length. A log of a million calls has some dozens of cells.
+A cell is a (provider, model, service tier) between two changes of any price that matters to the
+log: a start date, a time of day, a prompt length. A log of a million calls has dozens of cells.
 """
 
 from datetime import datetime
@@ -16,7 +16,8 @@ from detectors.prices.grid import PLACE, Grid, to_moment
 from detectors.prices.rates import Rates
 from detectors.prices.vendors import asks_for_caching, cache_minimum
 
-_LABELS = ["provider", "model"]
+_TIER = "service_tier"
+_LABELS = ["provider", "model", _TIER]
 _CELL = [*_LABELS, *PLACE]
 _RATES = {
     "input": pl.Float64,
@@ -31,6 +32,7 @@ _SIBLING = "sibling_"
 _CELL_SCHEMA = {
     "provider": pl.String,
     "model": pl.String,
+    _TIER: pl.String,
     "period": pl.Int32,
     "daytime": pl.Int32,
     "length": pl.Int32,
@@ -56,18 +58,14 @@ def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> 
     `seen` are the same calls where they are easier to look through, before they were joined.
     """
     seen = calls if seen is None else seen
-    pairs = _rows(
-        seen.group_by(*_LABELS).agg(
-            nw.col("at_us").min().alias("first"),
-            nw.col("at_us").max().alias("last"),
-            nw.col("prompt_tokens").max().alias("longest"),
-        )
-    )
+    pairs = _find_pairs(seen)
     grid = Grid.over(book, pairs)
-    keys = [*_LABELS, *grid.changing]
+    # Most logs are of the standard tier alone: then there is nothing to be joined by.
+    is_tiered = any(pair.get(_TIER) for pair in pairs)
+    keys = [*(_LABELS if is_tiered else _LABELS[:2]), *grid.changing]
     cells = _rows(grid.number(seen).select(*keys).unique()) if grid.changing else pairs
-    firsts = {(pair["provider"], pair["model"]): to_moment(pair["first"]) for pair in pairs}
-    priced = [_price_cell(cell, book, grid, firsts) for cell in cells]
+    firsts = {_labels(pair): to_moment(pair["first"]) for pair in pairs}
+    priced = [_price_cell(cell, book, grid, firsts[_labels(cell)]) for cell in cells]
     known = [cell for cell in priced if cell is not None]
     unused = [name for name in _CELL if name not in keys]
     table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA).drop(unused))
@@ -76,25 +74,45 @@ def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> 
     )
 
 
+def _find_pairs(calls: Calls) -> list[dict[str, Any]]:
+    """Every (provider, model), or with its tier where calls have one, and what its calls span."""
+    has_tiers = _TIER in calls.collect_schema().names()
+    return _rows(
+        calls.group_by(*(_LABELS if has_tiers else _LABELS[:2])).agg(
+            nw.col("at_us").min().alias("first"),
+            nw.col("at_us").max().alias("last"),
+            nw.col("prompt_tokens").max().alias("longest"),
+        )
+    )
+
+
 def _rows(frame: Calls) -> list[dict[str, Any]]:
     return frame.collect("polars").rows(named=True)
 
 
+def _labels(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["provider"], row["model"], row.get(_TIER, "")
+
+
 def _price_cell(
-    cell: dict[str, Any], book: PriceBook, grid: Grid, firsts: dict[tuple[str, str], datetime]
+    cell: dict[str, Any], book: PriceBook, grid: Grid, first: datetime
 ) -> dict[str, Any] | None:
-    """The row of the join table for one cell; none where the rates are unknown."""
-    provider, model = cell["provider"], cell["model"]
-    key = {name: cell.get(name, 0) for name in _CELL}
-    at = grid.moment(key["period"], key["daytime"], firsts[provider, model])
-    tokens = grid.tokens(key["length"])
+    """The row of the join table for one cell; none where the rates are unknown.
+
+    `first` is the time of the first call of these labels.
+    """
+    provider, model, tier = _labels(cell)
+    place = {name: cell.get(name, 0) for name in PLACE}
+    at = grid.moment(place["period"], place["daytime"], first)
+    tokens = grid.tokens(place["length"])
     listing = book.find_listing(provider, model)
-    rates = None if listing is None else listing.find_rates(at, tokens)
+    rates = None if listing is None else listing.find_rates(at, tokens, tier)
     if listing is None or rates is None:
         return None
-    sibling = _find_sibling_rates(listing, at, tokens)
+    sibling = _find_sibling_rates(listing, at, tokens, tier)
     return {
-        **key,
+        **dict(zip(_LABELS, (provider, model, tier), strict=True)),
+        **place,
         "cache_minimum": cache_minimum(model),
         "asks_for_caching": int(asks_for_caching(model)),
         "has_sibling": int(sibling is not None),
@@ -103,14 +121,14 @@ def _price_cell(
     }
 
 
-def _find_sibling_rates(listing: Listing, at: datetime, tokens: int) -> Rates | None:
+def _find_sibling_rates(listing: Listing, at: datetime, tokens: int, tier: str) -> Rates | None:
     """The sibling's rates, where it is cheaper on input and output for a short prompt that day."""
     if listing.sibling is None:
         return None
-    base, sibling_base = listing.find_rates(at, 0), listing.sibling.find_rates(at, 0)
+    base, sibling_base = listing.find_rates(at, 0, tier), listing.sibling.find_rates(at, 0, tier)
     if base is None or sibling_base is None or not sibling_base.is_cheaper_than(base):
         return None
-    return listing.sibling.find_rates(at, tokens)
+    return listing.sibling.find_rates(at, tokens, tier)
 
 
 def _columns(prefix: str, rates: Rates) -> dict[str, float | int]:

@@ -1,4 +1,4 @@
-"""What the data files say about models: the ladder, cache minimums and flat-rate labels.
+"""What the data files say about models: the ladder, cache minimums, service tiers, plans' labels.
 
 Facts of vendors live in the TOML files beside this module, each with its source. Rates never do.
 """
@@ -42,6 +42,19 @@ def asks_for_caching(model: str) -> bool:
 def is_flat_rate(provider: str) -> bool:
     """Whether a provider label names a plan that is paid per month, not per token."""
     return any(label["name"] == provider for label in _read("flat_rate_labels")["label"])
+
+
+def tier_context(tier: str) -> dict[str, str]:
+    """How the price book names a service tier; empty for the standard one."""
+    return dict(_read("service_tiers")["tier"][tier]["context"]) if tier else {}
+
+
+def tier_multiples(provider: str, tier: str) -> dict[str, float]:
+    """What the vendor's published rule multiplies its rates by; empty where there is none."""
+    for rule in _read("service_tiers")["rule"]:
+        if rule["tier"] == tier and provider in rule["providers"]:
+            return dict(rule["times"])
+    return {}
 
 
 @cache

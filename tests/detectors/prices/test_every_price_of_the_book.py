@@ -1,6 +1,6 @@
 """What the frame says a call costs is what `genai_prices.calc_price` says, over the whole book."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
@@ -9,22 +9,36 @@ import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import ModelInfo, ModelPrice, Provider, StartDateConstraint, TieredPrices
+from genai_prices.types import (
+    ClauseAnd,
+    ClauseOr,
+    ModelInfo,
+    ModelPrice,
+    Provider,
+    StartDateConstraint,
+    TieredPrices,
+)
 
 from detectors.prices.book import PriceBook
 from detectors.prices.table import price_calls
+from detectors.prices.vendors import tier_context, tier_multiples
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+_TIERS = ("batch", "flex", "priority", "fast")
 # (prompt, read, written, completion): also with more cache than prompt, where the book may fail.
 _COUNTS = [(0, 0, 0, 0), (1, 0, 0, 1), (9_001, 4_000, 3_000, 700), (5_000, 0, 5_000, 3)]
 _OVERFULL = [(100, 90, 20, 5), (100, 300, 0, 5)]
+# A flat-rate label is priced by the vendor's list, not by the book's entry for the plan.
+_PLANS = {"cursor"}
 
 
 def _prices(info: ModelInfo) -> list[tuple[Any, ModelPrice]]:
+    """Every price of the model, those of other tiers included, with what it depends on."""
+    variants = [(variant.constraint, variant.prices) for variant in info.price_variants or ()]
     if isinstance(info.prices, ModelPrice):
-        return [(None, info.prices)]
-    return [(conditional.constraint, conditional.prices) for conditional in info.prices]
+        return [(None, info.prices), *variants]
+    return [(one.constraint, one.prices) for one in info.prices] + variants
 
 
 def _moments(info: ModelInfo) -> Iterator[datetime]:
@@ -50,31 +64,54 @@ def _counts(info: ModelInfo) -> Iterator[tuple[int, int, int, int]]:
                     yield from ((tier.start + more, 10, 20, 30) for more in (-1, 0, 1))
 
 
+def _names(clause: Any) -> Iterator[str]:
+    """Names that a model's rule for matching speaks of."""
+    if isinstance(clause, ClauseOr | ClauseAnd):
+        for part in clause.or_ if isinstance(clause, ClauseOr) else clause.and_:
+            yield from _names(part)
+    else:
+        for name in vars(clause).values():
+            yield from (name, f"{name}08-06")  # what begins with a date's first half, too
+
+
 def _labelled() -> Iterator[tuple[Provider, ModelInfo, str]]:
-    """Every model of the book by its own id, where the book finds some model by it."""
+    """Every model of the book by a name that the book knows it by."""
     for provider in get_snapshot().providers:
         for info in provider.models:
-            if provider.find_model(info.id) is not None:
-                yield provider, info, info.id
+            names = (info.id, *_names(info.match))
+            label = next((name for name in names if provider.find_model(name) is info), None)
+            if label is not None:
+                yield provider, info, label
 
 
-def _calls() -> list[dict[str, Any]]:
+def _calls(tiers: Iterable[str] = ("",)) -> list[dict[str, Any]]:
     return [
         {
             "at_us": (at - _EPOCH) // timedelta(microseconds=1),
             "provider": provider.id,
             "model": label,
+            "service_tier": tier,
             "prompt_tokens": counts[0],
             "cached_tokens": counts[1],
             "cache_write_tokens": counts[2],
             "completion_tokens": counts[3],
         }
         for provider, info, label in _labelled()
-        # A flat-rate label is priced by the vendor's list, not by the book's entry for the plan.
-        if provider.id != "cursor"
+        if provider.id not in _PLANS
+        for tier in tiers
         for at in dict.fromkeys(_moments(info))
+        if not tier or _is_in_force(info, tier, at)
         for counts in dict.fromkeys(_counts(info))
     ]
+
+
+def _is_in_force(info: ModelInfo, tier: str, at: datetime) -> bool:
+    """Whether the book itself has a price for this tier at this moment."""
+    return any(
+        variant.when.items() <= tier_context(tier).items()
+        and (variant.constraint is None or variant.constraint.active(at))
+        for variant in info.price_variants or ()
+    )
 
 
 def _book_says(call: dict[str, Any]) -> float | None:
@@ -88,22 +125,31 @@ def _book_says(call: dict[str, Any]) -> float | None:
     at = _EPOCH + timedelta(microseconds=call["at_us"])
     try:
         answer = genai_prices.calc_price(
-            usage, call["model"], provider_id=call["provider"], genai_request_timestamp=at
+            usage,
+            call["model"],
+            provider_id=call["provider"],
+            genai_request_timestamp=at,
+            price_context=tier_context(call["service_tier"]),
         )
     except ValueError:
         return None
     return float(answer.total_price)
 
 
-@pytest.fixture(scope="module")
-def priced() -> list[dict[str, Any]]:
-    frame = nw.from_native(pl.LazyFrame(_calls()))
+def _price(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    frame = nw.from_native(pl.LazyFrame(calls))
     return price_calls(frame, PriceBook()).collect("polars").rows(named=True)
 
 
-def test_it_agrees_with_the_book_wherever_the_book_answers(priced: list[dict[str, Any]]) -> None:
+@pytest.fixture(scope="module")
+def priced() -> list[dict[str, Any]]:
+    return _price(_calls())
+
+
+def _compare(calls: list[dict[str, Any]]) -> tuple[int, int]:
+    """How many calls the book priced alike, and how many it refused to price."""
     compared, refused = 0, 0
-    for call in priced:
+    for call in calls:
         expected = _book_says(call)
         if expected is None:
             refused += 1
@@ -111,8 +157,65 @@ def test_it_agrees_with_the_book_wherever_the_book_answers(priced: list[dict[str
         else:
             compared += 1
             assert call["cost_usd"] == pytest.approx(expected, rel=1e-9, abs=1e-18), call
+    return compared, refused
+
+
+def test_no_model_of_the_book_is_left_out() -> None:
+    models = sum(len(provider.models) for provider in get_snapshot().providers)
+    assert len(list(_labelled())) == models > 2_000
+
+
+def test_it_agrees_with_the_book_wherever_the_book_answers(priced: list[dict[str, Any]]) -> None:
+    compared, refused = _compare(priced)
     assert compared > 10_000
     assert refused > 1_000
+
+
+def test_it_agrees_at_every_tier_that_the_book_has_prices_for() -> None:
+    calls = _price(_calls(_TIERS))
+    compared, _ = _compare(calls)
+    assert compared > 2_000
+    assert {call["service_tier"] for call in calls} == set(_TIERS)
+
+
+def test_where_the_book_has_none_the_vendors_own_rule_or_the_standard_price_holds() -> None:
+    calls = [
+        call | {"service_tier": tier}
+        for call in _calls()
+        for tier in _TIERS
+        if call["provider"] in ("openai", "azure", "anthropic", "google", "groq")
+        and not _is_in_force(_info(call), tier, _EPOCH + timedelta(microseconds=call["at_us"]))
+    ]
+    numbered = [call | {"place": place} for place, call in enumerate(calls)]
+    standard = {
+        call["place"]: call for call in _price([one | {"service_tier": ""} for one in numbered])
+    }
+    seen = set()
+    for call in _price(numbered):
+        listed = standard[call["place"]]
+        times = tier_multiples(call["provider"], call["service_tier"])
+        seen.add((call["provider"], call["service_tier"], bool(times)))
+        if not times:
+            assert call["cost_usd"] == pytest.approx(listed["cost_usd"], rel=1e-12)
+        elif call["cached_tokens"] + call["cache_write_tokens"] == 0:
+            half = (listed["cost_usd"] - _fee(call)) / 2 + _fee(call)
+            assert call["cost_usd"] == pytest.approx(half, rel=1e-9, abs=1e-18)
+    assert {
+        ("openai", "batch", True),
+        ("anthropic", "batch", True),
+        ("openai", "flex", True),
+    } < seen
+    assert {("groq", "batch", False), ("anthropic", "priority", False)} < seen
+
+
+def _info(call: dict[str, Any]) -> ModelInfo:
+    return get_snapshot().find_provider_model(call["model"], None, call["provider"], None)[1]
+
+
+def _fee(call: dict[str, Any]) -> float:
+    at = _EPOCH + timedelta(microseconds=call["at_us"])
+    fee = _info(call).get_prices(at).requests_kcount
+    return float(fee) / 1_000 if fee is not None and not isinstance(fee, TieredPrices) else 0.0
 
 
 def test_it_leaves_unpriced_only_what_has_no_rate_for_input_tokens(

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from detectors.contract import UsageRecord
 from tests.detectors.reference.pricing import Price, price
+from tests.detectors.reference.tiers import tier_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -74,7 +75,7 @@ class Call:
         return self.price.input_cost / self.prompt if self.prompt else 0.0
 
     @property
-    def time_order(self) -> tuple[int, str, int, int, int, int, int, str]:
+    def time_order(self) -> tuple[int, str, int, int, int, int, int, str, float]:
         return (
             self.microseconds,
             self.record.request_id or "",
@@ -84,6 +85,7 @@ class Call:
             self.cache_write,
             self.declared,
             self.prefix_hash,
+            self.cost,  # calls of different tiers may be alike in all else
         )
 
 
@@ -118,6 +120,7 @@ def _fields(record: UsageRecord) -> tuple[object, ...]:
         record.tag or "",
         record.declared_max_tokens or 0,
         (record.prefix_hash or "").lower(),
+        tier_of(record),
     )
 
 

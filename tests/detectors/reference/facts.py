@@ -15,7 +15,7 @@ _DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 def sibling(vendor: str, model: str) -> str | None:
     """The model one tier down at the same vendor, if the ladder has one."""
     name = _undated(model)
-    for family in _load("ladder.toml")["family"]:
+    for family in load("ladder.toml")["family"]:
         if vendor in family["providers"] and name in family["siblings"]:
             return str(family["siblings"][name])
     return None
@@ -23,7 +23,7 @@ def sibling(vendor: str, model: str) -> str | None:
 
 def minimum_cacheable(model: str) -> int:
     """The shortest prompt prefix, in tokens, that the vendor caches."""
-    table = _load("cache_minimums.toml")
+    table = load("cache_minimums.toml")
     for entry in table["minimum"]:
         if _undated(model) in entry["models"]:
             return int(entry["tokens"])
@@ -32,12 +32,12 @@ def minimum_cacheable(model: str) -> int:
 
 def asks_for_caching(model: str) -> bool:
     """Whether nothing is cached unless the request says so."""
-    families = _load("cache_minimums.toml")["asked_for"]["families"]
+    families = load("cache_minimums.toml")["asked_for"]["families"]
     return any(family in model.lower() for family in families)
 
 
 def flat_rate_labels() -> frozenset[str]:
-    return frozenset(label["name"] for label in _load("flat_rate_labels.toml")["label"])
+    return frozenset(label["name"] for label in load("flat_rate_labels.toml")["label"])
 
 
 def _undated(model: str) -> str:
@@ -45,5 +45,5 @@ def _undated(model: str) -> str:
 
 
 @cache
-def _load(name: str) -> dict[str, Any]:
+def load(name: str) -> dict[str, Any]:
     return tomllib.loads((_FOLDER / name).read_text("utf-8"))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from detectors.contract import RECORD_FIELDS, UsageRecord
+from tests.detectors.reference.tiers import tier_of
 
 Line = dict[str, Any]
 
@@ -97,7 +98,7 @@ def _chat_completion(record: UsageRecord) -> Line:
         "id": record.request_id,
         "object": "chat.completion",
         "model": record.model,
-        "service_tier": "default",
+        "service_tier": tier_of(record) or "default",
         "system_fingerprint": None,
         "usage": {
             "prompt_tokens": prompt,
@@ -117,6 +118,7 @@ def _response(record: UsageRecord) -> Line:
         "id": "resp_of_no_interest" if record.request_id else None,
         "object": "response",
         "model": record.model,
+        "service_tier": tier_of(record) or None,
         "usage": {
             "input_tokens": prompt,
             "output_tokens": completion,
@@ -149,7 +151,8 @@ def _message(record: UsageRecord) -> Line:
             "cache_creation_input_tokens": record.cache_write_tokens,
             "cache_creation": {"ephemeral_5m_input_tokens": written},
             "output_tokens": record.completion_tokens,
-            "service_tier": "standard",
+            **({"speed": "fast"} if tier_of(record) == "fast" else {}),
+            "service_tier": (tier_of(record) if tier_of(record) != "fast" else "") or "standard",
         },
     }
 

@@ -7,10 +7,11 @@ from functools import cache
 
 from genai_prices import Usage, calc_price
 from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
-from genai_prices.types import ModelPrice, PriceCalculation, TieredPrices
+from genai_prices.types import ModelPrice, PriceCalculation, Tier, TieredPrices
 
 from detectors.contract import UsageRecord
 from tests.detectors.reference.facts import flat_rate_labels
+from tests.detectors.reference.tiers import price_context, published_rule, tier_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,14 @@ def price(record: UsageRecord, model: str | None = None) -> Price | None:
     book = answer.model_price
     if book.input_mtok is None and book.output_mtok is None:
         return None
+    book = _ruled(record, answer, book)
     prompt = record.prompt_tokens
     input_rate = _rate(book.input_mtok, prompt)
-    cost, input_cost = float(answer.total_price), float(answer.input_price)
     if is_overfull:
         cost, input_cost = _overfull_cost(record, book)
+    else:
+        sums = book.calc_price(_usage(record))
+        cost, input_cost = float(sums["total_price"]), float(sums["input_price"])
     return Price(
         vendor=answer.provider.id,
         model=_name_at_vendor(record.provider, model or record.model),
@@ -88,16 +92,52 @@ def _name_at_vendor(label: str, model: str) -> str:
 
 def _answer(record: UsageRecord, model: str) -> tuple[PriceCalculation, bool]:
     """What calc_price says, and whether it refused the counts (more cached than there is)."""
-    usage = Usage(
+    try:
+        return _ask(record, model, _usage(record)), False
+    except ValueError:
+        return _ask(record, model, Usage()), True
+
+
+def _usage(record: UsageRecord) -> Usage:
+    return Usage(
         input_tokens=record.prompt_tokens,
         cache_read_tokens=record.cached_tokens or 0,
         cache_write_tokens=record.cache_write_tokens or 0,
         output_tokens=record.completion_tokens,
     )
-    try:
-        return _ask(record, model, usage), False
-    except ValueError:
-        return _ask(record, model, Usage()), True
+
+
+def _ruled(record: UsageRecord, answer: PriceCalculation, book: ModelPrice) -> ModelPrice:
+    """The price after the vendor's own rule for a tier that the book has no price for."""
+    tier = tier_of(record)
+    rule = published_rule(answer.provider.id, tier)
+    if rule is None or _has_price_for(record, answer):
+        return book
+    rates = dict(vars(book))
+    for name in ("input", "output", "cache_read", "cache_write"):
+        if rates.get(f"{name}_mtok") is not None:
+            times = Decimal(str(rule.get(name, 1)))
+            rates[f"{name}_mtok"] = _scaled(rates[f"{name}_mtok"], times)
+    return ModelPrice(**rates)
+
+
+def _has_price_for(record: UsageRecord, answer: PriceCalculation) -> bool:
+    """Whether the book itself knows what the model costs at the call's tier by then."""
+    if not any(model is answer.model for model in answer.provider.models):
+        return False
+    context = price_context(tier_of(record))
+    return any(
+        all(context.get(key) == value for key, value in variant.when.items())
+        and (variant.constraint is None or variant.constraint.active(record.ts))
+        for variant in answer.model.price_variants or []
+    )
+
+
+def _scaled(rate: Decimal | TieredPrices, times: Decimal) -> Decimal | TieredPrices:
+    if isinstance(rate, Decimal):
+        return rate * times
+    tiers = [Tier(start=tier.start, price=tier.price * times) for tier in rate.tiers]
+    return TieredPrices(base=rate.base * times, tiers=tiers)
 
 
 def _ask(record: UsageRecord, model: str, usage: Usage) -> PriceCalculation:
@@ -111,7 +151,13 @@ def _ask(record: UsageRecord, model: str, usage: Usage) -> PriceCalculation:
 def _calculate(
     record: UsageRecord, model: str, usage: Usage, provider: str | None
 ) -> PriceCalculation:
-    return calc_price(usage, model, provider_id=provider, genai_request_timestamp=record.ts)
+    return calc_price(
+        usage,
+        model,
+        provider_id=provider,
+        genai_request_timestamp=record.ts,
+        price_context=price_context(tier_of(record)),
+    )
 
 
 def _overfull_cost(record: UsageRecord, book: ModelPrice) -> tuple[float, float]:

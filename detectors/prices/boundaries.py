@@ -1,0 +1,77 @@
+"""Where the rates of a model change: on which day, at what time of day, at what prompt length."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
+
+from genai_prices.types import (
+    ModelInfo,
+    ModelPrice,
+    StartDateConstraint,
+    TimeOfDateConstraint,
+)
+
+from detectors.prices.rates import tier_starts
+
+_Constraint = StartDateConstraint | TimeOfDateConstraint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """The moments, the UTC seconds of the day and the prompt lengths at which rates change.
+
+    A moment and a second belong to what comes after them, a length to what comes before.
+    """
+
+    moments: frozenset[datetime] = field(default_factory=frozenset)
+    day_seconds: frozenset[int] = field(default_factory=frozenset)
+    prompt_tokens: frozenset[int] = field(default_factory=frozenset)
+
+    def __or__(self, other: "Boundaries") -> "Boundaries":
+        return Boundaries(
+            self.moments | other.moments,
+            self.day_seconds | other.day_seconds,
+            self.prompt_tokens | other.prompt_tokens,
+        )
+
+    def within(self, first: datetime, last: datetime, longest: int) -> "Boundaries":
+        """Those that fall between two calls and below the longest prompt."""
+        return Boundaries(
+            frozenset(moment for moment in self.moments if first < moment <= last),
+            self.day_seconds - {0},
+            frozenset(start for start in self.prompt_tokens if start < longest),
+        )
+
+    @classmethod
+    def of(cls, info: ModelInfo) -> "Boundaries":
+        """Where the standard rates change."""
+        if isinstance(info.prices, list):
+            return cls._between([(price.constraint, price.prices) for price in info.prices])
+        return cls._between([(None, info.prices)])
+
+    @classmethod
+    def of_variants(cls, info: ModelInfo) -> "Boundaries":
+        """Where the rates of other tiers change."""
+        variants = info.price_variants or ()
+        return cls._between([(variant.constraint, variant.prices) for variant in variants])
+
+    @classmethod
+    def _between(cls, prices: Iterable[tuple[_Constraint, ModelPrice]]) -> "Boundaries":
+        moments: set[datetime] = set()
+        day_seconds: set[int] = set()
+        lengths: set[int] = set()
+        for constraint, price in prices:
+            lengths |= tier_starts(price)
+            if isinstance(constraint, StartDateConstraint):
+                moments.add(datetime.combine(constraint.start_date, time(), UTC))
+            elif constraint is not None:
+                clocks = (constraint.start_time, constraint.end_time)
+                day_seconds |= {_utc_second(clock) for clock in clocks}
+        return cls(frozenset(moments), frozenset(day_seconds), frozenset(lengths))
+
+
+def _utc_second(clock: time) -> int:
+    """The second of the UTC day; the book's times without a zone are UTC."""
+    moment = datetime.combine(datetime(1970, 1, 1, tzinfo=UTC), clock, clock.tzinfo or UTC)
+    moment = moment.astimezone(UTC)
+    return moment.hour * 3600 + moment.minute * 60 + moment.second

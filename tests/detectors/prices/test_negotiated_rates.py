@@ -1,0 +1,201 @@
+"""Rates that were agreed on with a vendor, in the place of the list prices."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import polars as pl
+import pytest
+
+from detectors.errors import DetectorError, PriceTermsError
+from detectors.prices.book import PriceBook
+from detectors.prices.table import price_calls
+
+NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DISCOUNT = {"share": 0.2, "from": "2026-11-01", "until": "2026-11-03"}
+
+
+def _calls(*calls: dict[str, Any]) -> pl.LazyFrame:
+    defaults = {
+        "at_us": (NOON - EPOCH) // timedelta(microseconds=1),
+        "provider": "openai",
+        "model": "gpt-5.4",  # $2.50 in, $0.25 cached, $15.00 out per million tokens
+        "service_tier": "",
+        "prompt_tokens": 1_000_000 // 4,
+        "cached_tokens": 0,
+        "cache_write_tokens": 0,
+        "completion_tokens": 100_000,
+    }
+    return pl.LazyFrame([defaults | call | {"place": n} for n, call in enumerate(calls)])
+
+
+def _costs(book: PriceBook, *calls: dict[str, Any]) -> list[float]:
+    """What each of the calls costs."""
+    priced = price_calls(nw.from_native(_calls(*calls)), book).collect("polars").to_native()
+    costs: list[float] = priced.sort("place")["cost_usd"].to_list()
+    return costs
+
+
+def _at(moment: datetime) -> dict[str, Any]:
+    return {"at_us": (moment - EPOCH) // timedelta(microseconds=1)}
+
+
+def test_a_discount_is_off_every_rate_of_its_provider() -> None:
+    book = PriceBook(discounts={"openai": 0.12})
+    [own, cached, other] = _costs(
+        book, {}, {"cached_tokens": 200_000}, {"provider": "anthropic", "model": "claude-opus-4-8"}
+    )
+    assert own == pytest.approx((0.25 * 2.5 + 0.1 * 15) * 0.88, rel=1e-12)
+    assert cached == pytest.approx((0.05 * 2.5 + 0.2 * 0.25 + 0.1 * 15) * 0.88, rel=1e-12)
+    assert other == pytest.approx(0.25 * 5 + 0.1 * 25, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "share", [0.12, "0.12", Decimal("0.12"), {"share": 0.12}, [{"share": 0.12}]]
+)
+def test_a_share_may_be_written_in_several_ways(share: object) -> None:
+    assert PriceBook(discounts={"openai": share}).negotiated == ("openai: 12 % off",)
+
+
+def test_a_discount_holds_from_its_first_day_to_its_last() -> None:
+    tick = timedelta(microseconds=1)
+    first, after = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 4, tzinfo=UTC)
+    book = PriceBook(discounts={"openai": DISCOUNT})
+    costs = _costs(book, *map(_at, (first - tick, first, after - tick, after)))
+    assert costs == pytest.approx([2.125, 1.7, 1.7, 2.125], rel=1e-12)
+
+
+def test_one_discount_may_follow_another() -> None:
+    book = PriceBook(discounts={"openai": [DISCOUNT, {"share": 0.4, "from": date(2026, 11, 4)}]})
+    costs = _costs(book, *(_at(NOON + timedelta(days=days)) for days in (-3, 0, 2)))
+    assert costs == pytest.approx([2.125, 1.7, 1.275], rel=1e-12)
+
+
+def test_an_override_replaces_the_list_and_the_discount() -> None:
+    book = PriceBook(
+        discounts={"openai": 0.1}, overrides={("openai", "gpt-5.4"): {"input_mtok": 2}}
+    )
+    # The input as agreed, the output at the discount.
+    assert _costs(book, {}) == pytest.approx([0.25 * 2 + 0.1 * 15 * 0.9], rel=1e-12)
+
+
+def test_an_override_holds_for_every_name_of_its_model_and_no_other() -> None:
+    book = PriceBook(overrides={("openai", "gpt-5.4"): {"input_mtok": 2, "output_mtok": 10}})
+    snapshot, smaller = _costs(book, {"model": "gpt-5.4-2026-03-05"}, {"model": "gpt-5.4-mini"})
+    assert snapshot == pytest.approx(1.5, rel=1e-12)
+    assert smaller == pytest.approx(0.25 * 0.75 + 0.1 * 4.5, rel=1e-12)
+
+
+def test_an_override_moves_with_the_list_for_long_prompts_and_other_tiers() -> None:
+    # The list doubles the input beyond 272,000 tokens, and halves all of it for a batch.
+    book = PriceBook(overrides={("openai", "gpt-5.4"): {"input_mtok": 2}})
+    long, batch = _costs(
+        book, {"prompt_tokens": 300_000, "completion_tokens": 0}, {"service_tier": "batch"}
+    )
+    assert long == pytest.approx(0.3 * 4, rel=1e-12)
+    assert batch == pytest.approx(0.25 * 1 + 0.1 * 7.5, rel=1e-12)
+
+
+def test_a_cache_rate_can_be_agreed_on_where_the_list_has_none() -> None:
+    # gpt-4-turbo: $10 and $30 per million tokens, no cache rates.
+    book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"cache_read_mtok": 1}})
+    cost = _costs(book, {"model": "gpt-4-turbo", "cached_tokens": 200_000})
+    assert cost == pytest.approx([0.05 * 10 + 0.2 * 1 + 0.1 * 30], rel=1e-12)
+
+
+def test_a_cached_token_without_a_rate_costs_what_was_agreed_for_input() -> None:
+    book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"input_mtok": 8}})
+    cost = _costs(book, {"model": "gpt-4-turbo", "cached_tokens": 200_000})
+    assert cost == pytest.approx([0.25 * 8 + 0.1 * 30], rel=1e-12)
+
+
+def test_a_sibling_is_compared_at_its_agreed_rates() -> None:
+    agreed = {("openai", "gpt-5.4-mini"): {"input_mtok": 0.5, "output_mtok": 3}}
+    calls = price_calls(nw.from_native(_calls({})), PriceBook(overrides=agreed))
+    [saving] = calls.collect("polars").to_native()["sibling_saving_usd"]
+    assert saving == pytest.approx(0.25 * 2 + 0.1 * 12, rel=1e-12)
+
+
+def test_a_model_of_ones_own_is_priced_while_its_rates_hold() -> None:
+    own = {("basement", "llama-on-a-shelf"): {"input_mtok": 1, "output_mtok": 2, **DATES}}
+    call = {"provider": "basement", "model": "Llama-on-a-shelf"}
+    book = PriceBook(overrides=own)
+    assert _costs(book, call) == pytest.approx([0.45], rel=1e-12)
+    assert _costs(book, call | _at(NOON + timedelta(days=2))) == []
+    assert _costs(PriceBook(), call) == []
+    listing = book.find_listing("basement", "llama-on-a-shelf")
+    assert listing is not None
+    assert not listing.is_equivalent
+
+
+DATES = {"from": "2026-11-02", "until": "2026-11-02"}
+
+
+def test_a_gateways_label_has_the_rates_agreed_on_for_it_alone() -> None:
+    book = PriceBook(overrides={("house", "gpt-5.4"): {"input_mtok": 1, "output_mtok": 5}})
+    costs = _costs(book, {"provider": "house"}, {"provider": "openai"})
+    assert costs == pytest.approx([0.75, 2.125], rel=1e-12)
+
+
+def test_the_vendors_discount_holds_through_a_gateway() -> None:
+    book = PriceBook(discounts={"openai": 0.2})
+    assert _costs(book, {"provider": "house"}) == pytest.approx([1.7], rel=1e-12)
+
+
+def test_what_was_negotiated_is_told_in_words() -> None:
+    book = PriceBook(
+        discounts={"openai": 0.125, "anthropic": DISCOUNT},
+        overrides={("openai", "gpt-5.5"): {"input_mtok": "4.50", "from": "2026-01-01"}},
+    )
+    assert book.negotiated == (
+        "openai: 12.5 % off",
+        "anthropic: 20 % off from 2026-11-01 until 2026-11-03",
+        "openai gpt-5.5: input_mtok $4.50 from 2026-01-01",
+    )
+    assert PriceBook().negotiated == ()
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"discounts": {"openai": 12}}, "expected a share from 0 to under 1, as 0.12 for 12 %"),
+    ({"discounts": {"openai": -0.1}}, "expected a share"),
+    ({"discounts": {"openai": True}}, "expected a share"),
+    ({"discounts": {"openai": "much"}}, "expected a share"),
+    ({"discounts": {"openai": float("nan")}}, "expected a share"),
+    ({"discounts": {"opnai": 0.1}}, "knows no such provider; perhaps openai is meant"),
+    ({"discounts": {"": 0.1}}, "expected names"),
+    ({"discounts": {"openai": {"off": 0.1}}}, "unknown 'off'; expected some of share, from, until"),
+    ({"discounts": {"openai": {"from": "2026-01-01"}}}, "a discount needs its share"),
+    ({"discounts": {"openai": {"share": 0.1, "from": "soon"}}}, "expected from as a date"),
+    ({"discounts": {"openai": {"share": 0.1, "from": NOON}}}, "expected from as a date"),
+    ({"discounts": {"openai": {"share": 0.1, "until": 2026}}}, "expected until as a date"),
+    ({"discounts": {"openai": {"share": 0.1, "until": date.max}}}, "from 2000 to 2100"),
+    (
+        {"discounts": {"openai": {"share": 0.1, "from": "2026-02-01", "until": "2026-01-31"}}},
+        "until 2026-01-31 is before from 2026-02-01",
+    ),
+    (
+        {"discounts": {"openai": [DISCOUNT, {"share": 0.3, "from": "2026-11-03"}]}},
+        "two terms hold on the same day",
+    ),
+    ({"overrides": {"gpt-5.4": {"input_mtok": 1}}}, r"expected a \(provider, model\) as key"),
+    ({"overrides": {("openai", 5): {"input_mtok": 1}}}, "expected names"),
+    ({"overrides": {("openai", "gpt-5.4"): 1}}, "expected a mapping of input_mtok"),
+    ({"overrides": {("openai", "gpt-5.4"): {}}}, "expected at least one of input_mtok"),
+    ({"overrides": {("openai", "gpt-5.4"): {"input": 1}}}, "unknown 'input'"),
+    (
+        {"overrides": {("openai", "gpt-5.4"): {"input_mtok": -1}}},
+        "expected input_mtok as US dollars",
+    ),
+    ({"overrides": {("openai", "gpt-5.4"): {"input_mtok": None}}}, "expected input_mtok"),
+    ({"overrides": {("openai", "gpt-5.44"): {"input_mtok": 1}}}, "knows no such model there"),
+]
+
+
+@pytest.mark.parametrize(("terms", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_terms_that_cannot_be_meant_are_refused(terms: dict[str, Any], message: str) -> None:
+    with pytest.raises(PriceTermsError, match=message) as caught:
+        PriceBook(**terms)
+    assert isinstance(caught.value, DetectorError)
+    assert isinstance(caught.value, ValueError)
