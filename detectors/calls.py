@@ -11,12 +11,11 @@ Columns, none of them null. A rule may use these and no others:
 * what `prices.table.price_calls` adds.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import narwhals.stable.v2 as nw
 
-from detectors.engines import Calls, keep, number_rows
+from detectors.engines import Calls, Engine
 from detectors.prices.book import PriceBook
 from detectors.prices.table import price_calls
 
@@ -60,42 +59,36 @@ _TIME_ORDER: Final = (
 )
 
 
-def read_labels(records: Any) -> Calls:
-    """Records of the calls' schema, their tag or endpoint as `route_label`, their time as a number.
+def read_labels(calls: Calls) -> Calls:
+    """Checked calls with their tag or endpoint as `route_label`.
 
     Columns that no rule looks at are left out.
     """
-    calls: Calls = nw.from_native(records).lazy()
-    given = calls.collect_schema().names()
-    if "at_us" not in given:
-        calls = calls.with_columns(nw.col("ts").dt.timestamp("us").alias("at_us"))
-    if "service_tier" not in given:
-        calls = calls.with_columns(nw.lit("").alias("service_tier"))
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
     return calls.select(*LABELS, "service_tier", "at_us", "request_id", "prefix_hash", *COUNTS)
 
 
-def number_groups(labelled: Calls) -> Calls:
+def number_groups(labelled: Calls, engine: Engine) -> Calls:
     """Every (route, provider, model) with its number and that of its route, in order of label."""
-    groups = _numbered(labelled, "group", LABELS)
-    routes = _numbered(groups, "route", LABELS[:1])
-    return keep(groups.join(routes, on="route_label", how="inner"))
+    groups = engine.number_labels(labelled, "group", LABELS)
+    routes = engine.number_labels(groups, "route", LABELS[:1])
+    return engine.keep(groups.join(routes, on="route_label", how="inner"))
 
 
-def price_labelled(labelled: Calls, groups: Calls, book: PriceBook) -> Calls:
+def price_labelled(labelled: Calls, groups: Calls, book: PriceBook, engine: Engine) -> Calls:
     """The priced calls with their numbers for labels, in no order yet.
 
     They are computed here, so that the records they come from can be let go before they are sorted.
     """
-    prefixes = _numbered(labelled, "rank", ["prefix_hash"])
+    prefixes = engine.number_labels(labelled, "rank", ["prefix_hash"])
     # Hashes are numbered in their own order, so that the number can stand for it in time order.
     prefix = nw.when(nw.col("prefix_hash") != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
     numbered = (
         labelled.join(groups, on=list(LABELS), how="inner")
         .join(prefixes, on="prefix_hash", how="inner")
         .with_columns(
-            prefix.cast(nw.Int32).alias("prefix"),
+            prefix.cast(engine.label_type).alias("prefix"),
             (nw.col("route_label") != "").cast(nw.Int8).alias("has_route"),
         )
         .drop("route_label", "prefix_hash", "rank")
@@ -103,14 +96,9 @@ def price_labelled(labelled: Calls, groups: Calls, book: PriceBook) -> Calls:
     # Priced last: the columns of rates are many, and texts beside them would double the memory.
     calls = price_calls(numbered, book, seen=labelled)
     calls = calls.with_columns(nw.col("has_cache_read").cast(nw.Int8))
-    return keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:]])))
+    return engine.keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:]])))
 
 
-def arrange(priced: Calls) -> Calls:
+def arrange(priced: Calls, engine: Engine) -> Calls:
     """The calls in order and numbered, as the rules read them."""
-    return keep(number_rows(priced, "number", _TIME_ORDER, CALL_COLUMNS[1:]))
-
-
-def _numbered(calls: Calls, name: str, labels: Sequence[str]) -> Calls:
-    distinct = calls.select(*labels).unique().with_row_index(name, order_by=list(labels))
-    return distinct.with_columns(nw.col(name).cast(nw.Int32))
+    return engine.keep(engine.number_rows(priced, "number", _TIME_ORDER, CALL_COLUMNS[1:]))

@@ -15,6 +15,7 @@ MAX_COUNT: Final = 1_000_000_000_000
 MAX_LABEL_LENGTH: Final = 200
 MAX_LATENCY_MS: Final = 1e9
 MAX_BATCH_RECORDS: Final = 5_000
+_MAX_THRESHOLD: Final = 1e12
 LONGEST_LIST: Final = 1_000  # of a report document's models and routes
 PROVIDER_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}\Z"
 PREFIX_HASH_PATTERN: Final = r"^[0-9a-fA-F]{64}\Z"
@@ -125,6 +126,23 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     evidence_calls: int = 20
     min_valid_pct: float = 50.0
     warn_valid_pct: float = 95.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            lowest, highest = _limits(name)
+            value = getattr(self, name)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (is_number and lowest <= value <= highest):
+                raise ValueError(f"{name} must be a number from {lowest} to {highest:,.0f}")
+
+
+def _limits(threshold: str) -> tuple[int, float]:
+    """The least and the most that a threshold may be, by the unit in its name."""
+    if threshold in ("days_per_month", "d6_calls_per_request"):  # divided by
+        return 1, _MAX_THRESHOLD
+    if threshold.endswith(("_share", "_quantile")):
+        return 0, 1
+    return 0, 100 if threshold.endswith("_pct") else _MAX_THRESHOLD
 
 
 class InvalidRow(Struct, frozen=True):
@@ -270,9 +288,12 @@ class InvalidRows(Struct, frozen=True, kw_only=True):
         return reason if line is None else f"{reason} (first on line {line:,})"
 
 
-class PriceSource(Struct, frozen=True, kw_only=True):
+class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whose prices the dollars rest on; `negotiated` names the rates that took their place."""
+
     source: str
     version: str
+    negotiated: tuple[str, ...] = ()
 
 
 class Method(Struct, frozen=True, kw_only=True):

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 
 import msgspec
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import InvalidRow, InvalidRows, UsageRecord
+from detectors.engines import Calls, Engine, engine_of, is_known, is_parquet, scan_parquet
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, InvalidTally, read_chunks
 from detectors.formats.items import read_items
@@ -21,15 +23,17 @@ from detectors.formats.reader import ContractCheck, detect_format
 from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, read_blocks
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges, read_ranges
 from detectors.frames.schema import CALLS, from_columns
-from detectors.frames.tables import find_frame, read_table
+from detectors.frames.tables import CHECKED, CheckedCalls, Native, check_table, find_frame
 
 __all__ = [
     "CALLS",
+    "CHECKED",
+    "CheckedCalls",
     "UsageLog",
-    "drop_echoes",
     "from_chunks",
     "from_columns",
     "from_records",
+    "place",
     "read",
     "read_log",
     "write_log",
@@ -39,6 +43,8 @@ __all__ = [
 PARALLEL_BYTES: Final = 20 << 20
 MAX_PROCESSES: Final = 4
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
+
+_AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
 Progress = Callable[[int, int], None]
 Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
@@ -73,6 +79,8 @@ def read(
     UnreadableLogError
         The source is in none of the formats, or breaks off.
     """
+    if is_parquet(source):
+        return _collect(scan_parquet(source, "polars"))
     if isinstance(source, str | os.PathLike):
         with Path(source).open("rb") as file:
             return _read_path(file, processes or _default_processes(), progress)
@@ -83,10 +91,47 @@ def read(
         if not isinstance(source, Iterable):
             raise TypeError("expected a path, an open binary file, an iterable or a frame")
         return from_records(cast(Iterable[UsageRecord | dict[str, Any]], source))
-    frame, invalid, rows = read_table(table)
-    tally = InvalidTally()
-    tally.add(invalid)
-    return UsageLog(frame.select(CALLS.names()), rows, tally.summary())
+    return _collect(table)
+
+
+def place(source: "Source | UsageLog", named: str | None = None) -> tuple[CheckedCalls, Engine]:
+    """The checked calls of any source, and the engine that holds them.
+
+    A frame stays on its own engine; anything else is placed on Polars, or, if it is the path or
+    pattern of Parquet files, on the engine that is named.
+    """
+    if named is not None or is_parquet(source):
+        table: Native | None = scan_parquet(source, named or "polars")
+    else:
+        table = find_frame(source)
+    if table is None:
+        log = source if isinstance(source, UsageLog) else read(source)
+        calls: Calls = nw.from_native(log.frame.lazy().select(_AT_US, *CHECKED[1:]))
+        return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
+    calls = _near(table)
+    engine = engine_of(calls)
+    return check_table(calls, engine), engine
+
+
+def _near(table: Native) -> Calls:
+    """The table on an engine that audits run on; one that is in this process goes to Polars."""
+    if is_known(table) or isinstance(table, nw.LazyFrame):
+        return table.lazy()
+    near: Calls = nw.from_native(table.lazy().collect("polars").to_native().lazy())
+    return near
+
+
+def _collect(table: Native) -> UsageLog:
+    """The calls of a frame of any engine, brought into this process."""
+    calls = _near(table)
+    engine = engine_of(calls)
+    try:
+        checked = check_table(calls, engine)
+        frame: pl.DataFrame = checked.calls.collect("polars").to_native()
+    finally:
+        engine.close()
+    ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
+    return UsageLog(frame.select(ts, *CALLS.names()[1:]), checked.rows, checked.invalid)
 
 
 def _default_processes() -> int:
@@ -150,24 +195,6 @@ def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
     check.close()
     calls, invalid = pl.concat(frames, rechunk=True), tally.summary()
     return UsageLog(calls, calls.height + invalid.count, invalid)
-
-
-def drop_echoes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """The frame without log echoes, and how many were dropped.
-
-    Rows equal in every field, with a non-empty request id, are one call logged twice: the first
-    stays.
-    """
-    named = frame["request_id"] != ""
-    # Hashes are compared first, several times faster than texts; equal ones are looked at closely.
-    candidates = (named & frame["request_id"].hash().is_duplicated()).arg_true()
-    if candidates.is_empty():
-        return frame, 0
-    calls = frame[candidates].with_columns(candidates.alias("row"))
-    first = calls.unique(subset=CALLS.names(), keep="first")
-    echoes = calls.join(first, on="row", how="anti")["row"]
-    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
-    return frame.filter(~rows.is_in(echoes.implode())), echoes.len()
 
 
 def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines import Calls, place_beside
+from detectors.engines import Calls, fetch, place_beside
 from detectors.prices.book import Listing, PriceBook
 from detectors.prices.grid import PLACE, Grid, to_moment
 from detectors.prices.rates import Rates
@@ -63,7 +63,7 @@ def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> 
     # Most logs are of the standard tier alone: then there is nothing to be joined by.
     is_tiered = any(pair.get(_TIER) for pair in pairs)
     keys = [*(_LABELS if is_tiered else _LABELS[:2]), *grid.changing]
-    cells = _rows(grid.number(seen).select(*keys).unique()) if grid.changing else pairs
+    cells = fetch(grid.number(seen).select(*keys).unique()) if grid.changing else pairs
     firsts = {_labels(pair): to_moment(pair["first"]) for pair in pairs}
     priced = [_price_cell(cell, book, grid, firsts[_labels(cell)]) for cell in cells]
     known = [cell for cell in priced if cell is not None]
@@ -77,17 +77,13 @@ def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> 
 def _find_pairs(calls: Calls) -> list[dict[str, Any]]:
     """Every (provider, model), or with its tier where calls have one, and what its calls span."""
     has_tiers = _TIER in calls.collect_schema().names()
-    return _rows(
+    return fetch(
         calls.group_by(*(_LABELS if has_tiers else _LABELS[:2])).agg(
             nw.col("at_us").min().alias("first"),
             nw.col("at_us").max().alias("last"),
             nw.col("prompt_tokens").max().alias("longest"),
         )
     )
-
-
-def _rows(frame: Calls) -> list[dict[str, Any]]:
-    return frame.collect("polars").rows(named=True)
 
 
 def _labels(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -6,29 +6,36 @@ from decimal import Decimal
 from typing import Self
 
 import narwhals.stable.v2 as nw
-import polars as pl
 
 from detectors.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.compose import clip_savings, compose_savings
 from detectors.contract import (
     AuditSummary,
-    InvalidRows,
+    Finding,
     PriceSource,
     Report,
     SavingsByDetector,
     Thresholds,
     UnpricedModel,
 )
-from detectors.engines import Calls
+from detectors.engines import Calls, Engine
 from detectors.errors import TooFewValidRowsError
-from detectors.frames import Source, UsageLog, drop_echoes, read
+from detectors.frames import Source, UsageLog, place
 from detectors.prices.book import PriceBook
 from detectors.report import spend
-from detectors.report.evidence import iso_time
+from detectors.report.evidence import iso_time, look_into
 from detectors.report.findings import write_findings
-from detectors.report.impacts import Group, Impact, is_below_floor, measure
+from detectors.report.impacts import (
+    Group,
+    Impact,
+    is_below_floor,
+    measure,
+    number,
+    sum_flagged,
+)
 from detectors.report.methods import METHODS
-from detectors.report.money import rounded, units, usd
+from detectors.report.money import rounded, split, sums, usd
+from detectors.report.records import Records
 from detectors.rules import DETECTORS
 
 _PCT_DECIMALS = 9
@@ -39,6 +46,7 @@ def audit(
     *,
     prices: PriceBook | None = None,
     thresholds: Thresholds | None = None,
+    engine: str | None = None,
 ) -> Report:
     """Audit a usage log: what it cost, where it was wasteful, and what to do about it.
 
@@ -46,134 +54,126 @@ def audit(
     ----------
     source
         A path, an open binary file, an iterable of records (or dicts of their fields), a frame of
-        calls, or a log that `read` gave.
+        calls, or a log that `read` gave. A frame of Polars, pandas, DuckDB or PySpark is audited
+        where it is: only findings, groups and days come back. A path, or a pattern like
+        `logs/*.parquet`, may name Parquet files.
     prices
         The price book; that of the installed genai-prices by default.
     thresholds
         The numbers of the definitions, where not the default ones.
+    engine
+        Where Parquet files are audited: "polars" (the default), "duckdb" or "pyspark".
 
     Raises
     ------
     TooFewValidRowsError
         Less than half of the rows are valid.
+    UnknownEngineError, MissingEngineError
+        Audits do not run on that engine, or it is not installed here.
     UnreadableLogError, ContractError
         As `read` does.
     """
-    thresholds = thresholds or Thresholds()
-    return _Audit.of(_load(source, thresholds), prices or PriceBook(), thresholds).report()
-
-
-def _load(source: Source | UsageLog, thresholds: Thresholds) -> UsageLog:
-    log = source if isinstance(source, UsageLog) else read(source)
-    if log.rows and log.valid_pct < thresholds.min_valid_pct:
-        raise TooFewValidRowsError(log.valid_pct, thresholds.min_valid_pct, log.invalid.main_reason)
-    return log
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Records:
-    """What is said of all records, priced or not. Times are microseconds since 1970 in UTC."""
-
-    count: int
-    echoes: int
-    valid_pct: float
-    invalid: InvalidRows
-    overfull: int
-    first_us: int | None
-    last_us: int | None
-
-    @classmethod
-    def of(cls, frame: pl.DataFrame, echoes: int, valid_pct: float, invalid: InvalidRows) -> Self:
-        cached = pl.col("cached_tokens") + pl.col("cache_write_tokens")
-        first, last, overfull = frame.select(
-            pl.col("ts").min().dt.timestamp("us").alias("first"),
-            pl.col("ts").max().dt.timestamp("us").alias("last"),
-            (cached > pl.col("prompt_tokens")).sum().alias("overfull"),
-        ).row(0)
-        return cls(
-            count=frame.height,
-            echoes=echoes,
-            valid_pct=valid_pct,
-            invalid=invalid,
-            overfull=overfull,
-            first_us=first,
-            last_us=last,
-        )
-
-    @property
-    def days(self) -> int:
-        """Calendar days in UTC from the first call to the last, both included."""
-        if self.first_us is None or self.last_us is None:
-            return 1
-        return self.last_us // spend.DAY_US - self.first_us // spend.DAY_US + 1
+    if thresholds is None:
+        thresholds = Thresholds()
+    elif not isinstance(thresholds, Thresholds):
+        raise TypeError("expected thresholds as detectors.Thresholds(floor_usd=1.0), say")
+    log, own = place(source, engine)
+    try:
+        if log.rows and log.valid_pct < thresholds.min_valid_pct:
+            raise TooFewValidRowsError(
+                log.valid_pct, thresholds.min_valid_pct, log.invalid.main_reason
+            )
+        records = Records.of(log, own)
+        del log
+        return _Audit.of(records, prices or PriceBook(), thresholds, own).report()
+    finally:
+        own.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Audit:
     """A log whose calls are priced and in order."""
 
-    records: _Records
-    calls: pl.DataFrame
+    records: Records
+    calls: Calls
+    labels: Calls
     groups: dict[int, Group]
     unpriced: tuple[UnpricedModel, ...]
     book: PriceBook
     thresholds: Thresholds
+    engine: Engine
 
     @classmethod
-    def of(cls, log: UsageLog, book: PriceBook, thresholds: Thresholds) -> Self:
-        frame, echoes = drop_echoes(log.frame)
-        records = _Records.of(frame, echoes, log.valid_pct, log.invalid)
-        labelled = read_labels(frame)
-        labels = number_groups(labelled)
-        models = spend.count_models(frame)
-        priced = price_labelled(labelled, labels, book)
+    def of(cls, records: Records, book: PriceBook, thresholds: Thresholds, engine: Engine) -> Self:
+        labelled = read_labels(records.take_calls())
+        labels = number_groups(labelled, engine)
+        priced = price_labelled(labelled, labels, book, engine)
         # A million records are large, and from here on only the priced calls are needed.
-        del log, frame, labelled
-        calls = _polars(arrange(priced))
-        groups = spend.find_groups(calls, _polars(labels))
+        del labelled
+        calls = arrange(priced, engine)
+        groups = spend.find_groups(calls, labels, engine)
         return cls(
             records=records,
             calls=calls,
+            labels=labels,
             groups=groups,
-            unpriced=spend.count_unpriced(models, groups.values()),
+            unpriced=spend.count_unpriced(records.models, groups.values()),
             book=book,
             thresholds=thresholds,
+            engine=engine,
         )
 
     def report(self) -> Report:
         found = self._find()
-        flagged = pl.concat(found)
-        impacts = measure(flagged, self.groups, self.records.days, self.thresholds)
+        flagged = nw.concat(found, how="vertical")
+        sums_of_kinds = self.engine.fetch(sum_flagged(flagged))
+        impacts = measure(sums_of_kinds, self.groups, self.records.days, self.thresholds)
         shown = [impact for impact in impacts if not is_below_floor(impact, self.thresholds)]
         groups = self.groups.values()
-        saved, steps = _sum_savings(found)
+        saved, steps = _sum_savings(found, self.engine)
         models, other_models = spend.shorten(spend.by_model(groups))
         routes, other_routes = spend.shorten(spend.by_route(groups))
         unpriced, other_unpriced = spend.shorten(self.unpriced)
-        days = spend.by_day(self.calls)
+        days = spend.by_day(self.calls, self.engine)
         return Report(
             audit=self._summarise(saved, below_floor=len(impacts) - len(shown)),
-            findings=write_findings(
-                shown,
-                flagged,
-                self.calls,
-                book=self.book,
-                days=self.records.days,
-                thresholds=self.thresholds,
-            ),
+            findings=self._write(shown, flagged),
             spend_by_model=models,
             spend_by_route=routes,
             spend_by_day=days,
             unpriced=unpriced,
             invalid_rows=self.records.invalid,
-            prices=PriceSource(source=self.book.source, version=self.book.version),
+            prices=PriceSource(
+                source=self.book.source,
+                version=self.book.version,
+                negotiated=self.book.negotiated,
+            ),
             thresholds=self.thresholds,
-            spend_by_day_and_model=spend.by_day_and_model(self.calls, self.groups, days, models),
+            spend_by_day_and_model=spend.by_day_and_model(
+                self.calls, self.labels, days, models, self.engine
+            ),
             savings_by_detector=self._savings_by_detector(impacts, steps),
             other_models=other_models,
             other_routes=other_routes,
             other_unpriced=other_unpriced,
             methods=METHODS,
+        )
+
+    def _write(self, shown: Sequence[Impact], flagged: Calls) -> tuple[Finding, ...]:
+        numbered = number(shown)
+        details = look_into(
+            list(numbered.values()),
+            flagged,
+            self.calls,
+            self.engine,
+            most=self.thresholds.evidence_calls,
+        )
+        return write_findings(
+            numbered,
+            details,
+            book=self.book,
+            days=self.records.days,
+            thresholds=self.thresholds,
         )
 
     def _savings_by_detector(
@@ -192,14 +192,15 @@ class _Audit:
             for place, detector in enumerate(DETECTORS)
         )
 
-    def _find(self) -> list[pl.DataFrame]:
+    def _find(self) -> list[Calls]:
         """What each detector flags."""
-        calls: Calls = nw.from_native(self.calls.lazy())
-        plans = [detector.find(calls, self.thresholds).to_native() for detector in DETECTORS]
-        return [
-            flagged.with_columns(pl.lit(place, pl.Int8).alias("detector"))
-            for place, flagged in enumerate(pl.collect_all(plans))
+        plans = [
+            detector.find(self.calls, self.thresholds).with_columns(
+                nw.lit(place, nw.Int8).alias("detector")
+            )
+            for place, detector in enumerate(DETECTORS)
         ]
+        return self.engine.keep_all(plans)
 
     def _summarise(self, saved_usd: Decimal, *, below_floor: int) -> AuditSummary:
         records = self.records
@@ -228,15 +229,10 @@ class _Audit:
         return listing is not None and listing.is_equivalent
 
 
-def _sum_savings(found: Sequence[pl.DataFrame]) -> tuple[Decimal, list[Decimal]]:
+def _sum_savings(found: Sequence[Calls], engine: Engine) -> tuple[Decimal, list[Decimal]]:
     """What all findings together would save, no dollar counted twice; and each detector's step."""
-    combined = compose_savings([nw.from_native(flagged.lazy()) for flagged in found])
     names = ["combined_usd", *(f"step_{place}" for place in range(len(found)))]
-    sums = _polars(combined).select(units(name).sum() for name in names).row(0)
-    saved, *steps = (usd(each or 0) for each in sums)
+    combined = split(compose_savings(found), *names)
+    (row,) = engine.fetch(combined.select(*sums(*names)))
+    saved, *steps = (usd(row, name) for name in names)
     return saved, steps
-
-
-def _polars(calls: Calls) -> pl.DataFrame:
-    frame: pl.DataFrame = calls.collect("polars").to_native()
-    return frame

@@ -1,58 +1,64 @@
 """The calls behind each finding: some of them as evidence, all of them as medians and sums."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.calls import COUNTS
 from detectors.contract import Evidence
+from detectors.engines import Calls, Engine, Row
 from detectors.report.impacts import FINDING, Impact
-from detectors.report.money import rounded, units, usd
+from detectors.report.money import rounded, split, sums, usd
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def find_concerned(
-    flagged: pl.DataFrame, calls: pl.DataFrame, impacts: Mapping[str, Impact]
-) -> pl.DataFrame:
-    """Every flagged call of these findings, with its counts and the id of the finding."""
-    listed = pl.DataFrame(
-        [(i.place, i.kind_place, i.group_number, name) for name, i in impacts.items()],
-        schema={**{key: flagged.schema[key] for key in FINDING}, "finding": pl.Categorical},
-        orient="row",
-    )
-    found = flagged.lazy().join(listed.lazy(), on=FINDING).drop(FINDING).collect()
-    # Calls lie in the order of their numbers, so that each is found without a search.
-    counts = calls.lazy().select(pl.col("at_us", *COUNTS).gather(found["number"]))
-    return found.drop("number").hstack(counts.collect())
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is told of a finding's calls; `summary` holds the medians and sums for its fix."""
+
+    evidence: tuple[Evidence, ...]
+    summary: Row
 
 
-def pick_evidence(
-    concerned: pl.DataFrame, impacts: Mapping[str, Impact], most: int
-) -> dict[str, tuple[Evidence, ...]]:
-    """Up to so many calls of each finding, the dearest first; ties by time, then by the counts."""
-    if most < 1:
-        return {}
-    dearest = concerned.group_by("finding").agg(
-        pl.col("cost_usd").top_k(most).min().alias("least_usd")
-    )
-    # Only what is dear enough is sorted: a finding may concern a million calls.
-    candidates = concerned.join(dearest, on="finding").filter(
-        pl.col("cost_usd") >= pl.col("least_usd")
-    )
-    rows = (
-        candidates.with_columns(-pl.col("cost_usd").alias("order"))
-        .sort("order", "at_us", *COUNTS, "saving_usd", maintain_order=False)
-        .group_by("finding", maintain_order=True)
-        .head(most)
-    )
-    evidence: dict[str, list[Evidence]] = {}
-    for row in rows.iter_rows(named=True):
-        name = row["finding"]
-        evidence.setdefault(name, []).append(_call(row, impacts[name].group.model))
-    return {name: tuple(calls) for name, calls in evidence.items()}
+def look_into(
+    impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine, *, most: int
+) -> list[Detail]:
+    """The details of each finding, with up to so many calls as evidence."""
+    concerned = engine.keep(_find_concerned(impacts, flagged, calls, engine))
+    evidence = _pick_evidence(concerned, impacts, most, engine)
+    summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarise(concerned))}
+    return [Detail(found, summaries[place]) for place, found in enumerate(evidence)]
+
+
+def _find_concerned(
+    impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine
+) -> Calls:
+    """Every flagged call of these findings, with its counts and the place of the finding."""
+    kinds = flagged.collect_schema()
+    rows = [(i.place, i.kind_place, i.group_number, place) for place, i in enumerate(impacts)]
+    schema = dict.fromkeys([*FINDING, "finding"], pl.Int64)
+    listed = engine.place(pl.DataFrame(rows, schema, orient="row"), calls)
+    listed = listed.with_columns(*[nw.col(name).cast(kinds[name]) for name in FINDING])
+    found = flagged.join(listed, on=list(FINDING), how="inner").drop(*FINDING)
+    return engine.look_up(found, calls, ["at_us", *COUNTS])
+
+
+def _pick_evidence(
+    concerned: Calls, impacts: Sequence[Impact], most: int, engine: Engine
+) -> list[tuple[Evidence, ...]]:
+    """The dearest calls of each finding first; ties by time, then by the counts."""
+    evidence: list[list[Evidence]] = [[] for _ in impacts]
+    if most > 0:
+        order = ["at_us", *COUNTS, "saving_usd"]
+        picked = engine.fetch(engine.pick_dearest(concerned, "finding", order, most))
+        for row in sorted(picked, key=lambda row: (row["finding"], row["place"])):
+            evidence[row["finding"]].append(_call(row, impacts[row["finding"]].group.model))
+    return [tuple(calls) for calls in evidence]
 
 
 def _call(row: Mapping[str, Any], model: str) -> Evidence:
@@ -71,17 +77,22 @@ def iso_time(microseconds: int) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def summarise(concerned: pl.DataFrame) -> dict[str, dict[str, Any]]:
-    """The medians and sums of each finding's calls that its fix may speak of."""
-    sums = concerned.group_by("finding").agg(
-        pl.col("prompt_tokens").median().alias("median_prompt_tokens"),
-        pl.col("completion_tokens").median().alias("median_completion_tokens"),
-        pl.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
-        pl.col("completion_tokens").max().alias("largest_completion_tokens"),
-        pl.col("cached_tokens", "cache_write_tokens").sum(),
-        units("cost_usd").sum(),
+def _summarise(concerned: Calls) -> Calls:
+    return (
+        split(concerned, "cost_usd")
+        .group_by("finding")
+        .agg(
+            nw.col("prompt_tokens").median().alias("median_prompt_tokens"),
+            nw.col("completion_tokens").median().alias("median_completion_tokens"),
+            nw.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
+            nw.col("completion_tokens").max().alias("largest_completion_tokens"),
+            nw.col("cached_tokens", "cache_write_tokens").sum(),
+            *sums("cost_usd"),
+        )
     )
-    return {
-        row.pop("finding"): row | {"cost_usd": usd(row["cost_usd"])}
-        for row in sums.iter_rows(named=True)
-    }
+
+
+def _summary(row: Row) -> Row:
+    medians = {name: float(value) for name, value in row.items() if name.startswith("median_")}
+    counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
+    return medians | {name: int(row[name]) for name in counts} | {"cost_usd": usd(row, "cost_usd")}

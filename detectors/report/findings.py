@@ -1,33 +1,26 @@
 """The findings of the report: what was found, in order, with evidence and a fix in words."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-
-import polars as pl
 
 from detectors.contract import Finding, Thresholds
 from detectors.prices.book import PriceBook
-from detectors.report.evidence import find_concerned, pick_evidence, summarise
+from detectors.report.evidence import Detail
 from detectors.report.fixes import find_sibling, write_fix
 from detectors.report.formulas import write_formula
-from detectors.report.impacts import Impact, number
+from detectors.report.impacts import Impact
 from detectors.rules import model_overkill
 
 
 def write_findings(
-    impacts: Iterable[Impact],
-    flagged: pl.DataFrame,
-    calls: pl.DataFrame,
+    numbered: Mapping[str, Impact],
+    details: Sequence[Detail],
     *,
     book: PriceBook,
     days: int,
     thresholds: Thresholds,
 ) -> tuple[Finding, ...]:
-    """One finding for each impact, by monthly dollars, ties by id."""
-    numbered = number(impacts)
-    concerned = find_concerned(flagged, calls, numbered)
-    evidence = pick_evidence(concerned, numbered, thresholds.evidence_calls)
-    summaries = summarise(concerned)
+    """One finding for each impact with its detail, by monthly dollars, ties by id."""
     findings = [
         Finding(
             id=name,
@@ -41,18 +34,18 @@ def write_findings(
             confidence=impact.kind.confidence,
             monthly_cost_impact_usd=impact.monthly_usd,
             observed_cost_impact_usd=impact.observed_usd,
-            fix=write_fix(impact, summaries[name], book, thresholds),
+            fix=write_fix(impact, detail.summary, book, thresholds),
             suggested_model=_suggested_model(impact, book),
-            evidence=evidence.get(name, ()),
+            evidence=detail.evidence,
             formula=write_formula(
                 impact,
-                summaries[name],
+                detail.summary,
                 sibling=find_sibling(impact, book),
                 days=days,
                 thresholds=thresholds,
             ),
         )
-        for name, impact in numbered.items()
+        for (name, impact), detail in zip(numbered.items(), details, strict=True)
     ]
     return tuple(sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id)))
 

@@ -1,15 +1,16 @@
 """What was found and what it is worth: sums over flagged calls, and their rank."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-import polars as pl
+import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
-from detectors.report.money import rounded, units, usd
+from detectors.engines import Calls, Row
+from detectors.report.money import rounded, split, sums, usd
 from detectors.rules import DETECTORS
 from detectors.rules.detector import INFORMATIONAL, MARGIN, Detector, Kind
 
@@ -64,20 +65,25 @@ class Impact:
         return (self.place, -self.monthly_usd, self.kind.name, *labels)
 
 
+def sum_flagged(flagged: Calls) -> Calls:
+    """How many calls each kind of each detector flagged in each group, and what they save."""
+    sums_of_kinds = split(flagged, "saving_usd").group_by(*FINDING)
+    return sums_of_kinds.agg(nw.len().alias("calls"), *sums("saving_usd"))
+
+
 def measure(
-    flagged: pl.DataFrame, groups: dict[int, Group], days: int, thresholds: Thresholds
+    found: Iterable[Row], groups: Mapping[int, Group], days: int, thresholds: Thresholds
 ) -> list[Impact]:
     """What was found, in no order. A priced kind that saves nothing is no finding."""
-    sums = flagged.group_by(FINDING).agg(pl.len().alias("calls"), units("saving_usd").sum())
     impacts = []
-    for place, kind, group, calls, saving in sums.iter_rows():
-        observed = usd(saving)
+    for row in found:
+        observed = usd(row, "saving_usd")
         impact = Impact(
-            place=place,
-            kind_place=kind,
-            group_number=group,
-            group=groups[group],
-            calls=calls,
+            place=row["detector"],
+            kind_place=row["kind"],
+            group_number=row["group"],
+            group=groups[row["group"]],
+            calls=row["calls"],
             observed_usd=rounded(observed),
             monthly_usd=rounded(observed * thresholds.days_per_month / days),
         )

@@ -1,11 +1,12 @@
 """Where the money went: by model, by route, by day; and what has no price."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final, TypeVar
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import (
@@ -17,9 +18,10 @@ from detectors.contract import (
     SpendByRoute,
     UnpricedModel,
 )
+from detectors.engines import Calls, Engine, Row
 from detectors.report.evidence import EPOCH
 from detectors.report.impacts import Group
-from detectors.report.money import rounded, units, usd
+from detectors.report.money import rounded, split, sums, usd
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
@@ -29,10 +31,12 @@ _DAILY_MODELS: Final = 8
 _DAILY_DAYS: Final = 1_000
 
 
-def find_groups(calls: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:
+def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
     """Every (route, provider, model) by its number."""
-    sums = calls.group_by("group").agg(
-        pl.len().alias("calls"), pl.col("at_us").max().alias("last_us"), units("cost_usd").sum()
+    spent = (
+        split(calls.select("group", "at_us", "cost_usd"), "cost_usd")
+        .group_by("group")
+        .agg(nw.len().alias("calls"), nw.col("at_us").max().alias("last_us"), *sums("cost_usd"))
     )
     return {
         row["group"]: Group(
@@ -41,9 +45,9 @@ def find_groups(calls: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:
             model=row["model"],
             calls=row["calls"],
             last_us=row["last_us"],
-            spend_usd=usd(row["cost_usd"]),
+            spend_usd=usd(row, "cost_usd"),
         )
-        for row in sums.join(labels, on="group").iter_rows(named=True)
+        for row in engine.fetch(spent.join(labels, on="group", how="inner"))
     }
 
 
@@ -74,49 +78,53 @@ def _sum(groups: Iterable[Group], key: Callable[[Group], Key]) -> list[tuple[Key
     return [(name, calls[name], spend[name]) for name in calls]
 
 
-def by_day(calls: pl.DataFrame) -> tuple[SpendByDay, ...]:
+def by_day(calls: Calls, engine: Engine) -> tuple[SpendByDay, ...]:
     """The days, in UTC, that have priced calls."""
-    days = calls.group_by((pl.col("at_us") // DAY_US).alias("day")).agg(
-        pl.len().alias("calls"), units("cost_usd").sum()
-    )
+    days = _daily(calls).group_by("day").agg(nw.len().alias("calls"), *sums("cost_usd"))
     return tuple(
-        SpendByDay(day=_date(day), calls=count, spend_usd=rounded(usd(spend)))
-        for day, count, spend in days.sort("day").iter_rows()
+        SpendByDay(
+            day=_date(row["day"]), calls=row["calls"], spend_usd=rounded(usd(row, "cost_usd"))
+        )
+        for row in sorted(engine.fetch(days), key=lambda row: row["day"])
     )
 
 
 def by_day_and_model(
-    calls: pl.DataFrame,
-    groups: Mapping[int, Group],
+    calls: Calls,
+    labels: Calls,
     days: Sequence[SpendByDay],
     models: Sequence[SpendByModel],
+    engine: Engine,
 ) -> tuple[SpendByDayAndModel, ...]:
     """The days of the dearest models, by day and rank; nothing of a log of very many days."""
     if len(days) > _DAILY_DAYS:
         return ()
-    named = {(one.provider, one.model): rank for rank, one in enumerate(models[:_DAILY_MODELS])}
-    ranks = [
-        (number, named[one.provider, one.model])
-        for number, one in groups.items()
-        if (one.provider, one.model) in named
-    ]
-    ranked = pl.DataFrame(ranks, {"group": calls.schema["group"], "rank": pl.Int8}, orient="row")
-    spend = (
-        calls.lazy()
-        .join(ranked.lazy(), on="group")
-        .group_by((pl.col("at_us") // DAY_US).alias("day"), "rank")
-        .agg(units("cost_usd").sum())
-        .sort("day", "rank")
+    dearest = models[:_DAILY_MODELS]
+    ranks = pl.DataFrame(
+        [(one.provider, one.model, rank) for rank, one in enumerate(dearest)],
+        {"provider": pl.String, "model": pl.String, "rank": pl.Int64},
+        orient="row",
+    )
+    ranked = labels.join(engine.place(ranks, calls), on=["provider", "model"], how="inner")
+    spent = (
+        _daily(calls.join(ranked.select("group", "rank"), on="group", how="inner"), "rank")
+        .group_by("day", "rank")
+        .agg(*sums("cost_usd"))
     )
     return tuple(
         SpendByDayAndModel(
-            day=_date(day),
-            provider=models[rank].provider,
-            model=models[rank].model,
-            spend_usd=rounded(usd(cost)),
+            day=_date(row["day"]),
+            provider=models[row["rank"]].provider,
+            model=models[row["rank"]].model,
+            spend_usd=rounded(usd(row, "cost_usd")),
         )
-        for day, rank, cost in spend.collect().iter_rows()
+        for row in sorted(engine.fetch(spent), key=lambda row: (row["day"], row["rank"]))
     )
+
+
+def _daily(calls: Calls, *kept: str) -> Calls:
+    day = (nw.col("at_us") // DAY_US).alias("day")
+    return split(calls.select(day, "cost_usd", *kept), "cost_usd")
 
 
 def shorten(lines: tuple[Line, ...]) -> tuple[tuple[Line, ...], Others]:
@@ -134,19 +142,22 @@ def _date(day: int) -> str:
     return (EPOCH + timedelta(days=day)).date().isoformat()
 
 
-def count_models(frame: pl.DataFrame) -> pl.DataFrame:
+def count_models(calls: Calls, engine: Engine) -> list[Row]:
     """The calls of each (provider, model), priced or not."""
-    return frame.group_by("provider", "model").agg(pl.len().alias("calls"))
+    counts = calls.group_by("provider", "model").agg(nw.len().alias("calls"))
+    return engine.fetch(counts)
 
 
-def count_unpriced(models: pl.DataFrame, groups: Iterable[Group]) -> tuple[UnpricedModel, ...]:
+def count_unpriced(models: Iterable[Row], groups: Iterable[Group]) -> tuple[UnpricedModel, ...]:
     """Models with calls of unknown rates, those with most such calls first, ties by name."""
     priced = {name: calls for name, calls, _ in _sum(groups, lambda g: (g.provider, g.model))}
     lines = [
         UnpricedModel(
-            provider=provider, model=model, calls=calls - priced.get((provider, model), 0)
+            provider=row["provider"],
+            model=row["model"],
+            calls=row["calls"] - priced.get((row["provider"], row["model"]), 0),
         )
-        for provider, model, calls in models.iter_rows()
+        for row in models
     ]
     unpriced = (line for line in lines if line.calls)
     return tuple(sorted(unpriced, key=lambda line: (-line.calls, line.provider, line.model)))

@@ -14,7 +14,7 @@ import pytest
 from detectors import UsageRecord
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import decode_batch, encode_records, read_chunks
-from detectors.frames import CALLS, drop_echoes, from_chunks, read, read_log, write_log
+from detectors.frames import CALLS, from_chunks, read, read_log, write_log
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 CALL: dict[str, Any] = {
@@ -166,35 +166,6 @@ def test_batches_make_the_same_frame_as_their_file() -> None:
     assert read(decode_batch(b'{"records":[%s]}' % encode_records(records).replace(b"}\n{", b"},{"))
                 ).frame.equals(read(records).frame)  # fmt: skip
     assert from_chunks(read_chunks(BytesIO(CSV))).frame.equals(read([CALL]).frame)
-
-
-def test_echoes_are_dropped_and_counted() -> None:
-    call, other = CALL | {"request_id": "req_1"}, CALL | {"request_id": "req_2"}
-    frame = read([call, other, call, CALL, call, other]).frame
-    kept, dropped = drop_echoes(frame)
-    assert dropped == 3
-    assert kept["request_id"].to_list() == ["req_1", "req_2", ""]
-
-
-def test_calls_that_differ_in_anything_are_no_echoes() -> None:
-    call = CALL | {"request_id": "req_1"}
-    others: list[dict[str, Any]] = [
-        {"latency_ms": 1.0}, {"tag": "a"}, {"endpoint": "a"}, {"prompt_tokens": 11},
-        {"declared_max_tokens": 1}, {"ts": FIRST + timedelta(microseconds=1)},
-        {"prefix_hash": "a" * 64}, {"provider": "azure"}, {"cached_tokens": 1},
-    ]  # fmt: skip
-    frame = read([call, *[call | other for other in others]]).frame
-    assert drop_echoes(frame)[1] == 0
-
-
-def test_calls_without_a_request_id_are_no_echoes() -> None:
-    frame = read([CALL, CALL, CALL | {"request_id": ""}]).frame
-    assert drop_echoes(frame)[1] == 0
-
-
-def test_echoes_written_differently_are_still_echoes() -> None:
-    call = CALL | {"request_id": "req_1"}
-    assert drop_echoes(read([call, call | {"tag": "", "cached_tokens": 0}]).frame)[1] == 1
 
 
 def test_parquet_comes_back_and_is_the_same_bytes_every_time(tmp_path: Path) -> None:

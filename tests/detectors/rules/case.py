@@ -8,11 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engines import Calls, engine_of
 from detectors.prices.book import PriceBook
 from detectors.rules import DETECTORS
 from detectors.rules.detector import Detector
@@ -22,6 +23,7 @@ FOLDER = Path(__file__).parent / "cases"
 START = datetime(2026, 11, 2, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EMPTY = {
+    "service_tier": "",
     "endpoint": "",
     "request_id": "",
     "tag": "",
@@ -95,9 +97,11 @@ def flag_calls(
 ) -> dict[tuple[str, str], Found]:
     """What the detector of the case finds on the frame that `place` makes of the records."""
     detector = find_detector(case.slug)
-    labelled = read_labels(place(pl.DataFrame(case.records)))
-    groups = number_groups(labelled)
-    calls = arrange(price_labelled(labelled, groups, book))
+    given = nw.from_native(place(pl.DataFrame(case.records))).lazy()
+    engine = engine_of(given)
+    labelled = read_labels(given)
+    groups = number_groups(labelled, engine)
+    calls = arrange(price_labelled(labelled, groups, book, engine), engine)
     flagged = _polars(detector.find(calls, thresholds or Thresholds()))
     labels = _polars(groups).select("group", "route_label")
     found: dict[tuple[str, str], Found] = {}

@@ -1,17 +1,20 @@
 """What differs between engines: order, and which of them there are."""
 
+from decimal import Decimal
+
 import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from detectors.engines import UnknownEngineError, number_rows, place_beside
-from detectors.report.money import rounded, usd
+from detectors.engines import UnknownEngineError, engine_of, place_beside
+from detectors.report.money import UNITS_PER_USD, rounded, split, sums, usd
 
 ORDER = ["group", "at_us", "request_id", "prompt_tokens"]
 
 
 def _numbered(rows: pl.DataFrame) -> list[tuple[int, ...]]:
-    calls = number_rows(nw.from_native(rows.lazy()), "number", ORDER, ["place"])
+    given = nw.from_native(rows.lazy())
+    calls = engine_of(given).number_rows(given, "number", ORDER, ["place"])
     return calls.collect("polars").rows()
 
 
@@ -44,6 +47,15 @@ def test_an_engine_that_audits_do_not_run_on_is_named() -> None:
         place_beside(calls, pl.DataFrame({"group": [1]}))
 
 
+@pytest.mark.parametrize(
+    "amount", ["0", "1e-18", "-1e-18", "1234567890.5", "-0.25", "1e9", "3.3e-7"]
+)
+def test_dollars_are_summed_to_the_last_unit(amount: str) -> None:
+    calls = nw.from_native(pl.DataFrame({"cost_usd": [float(amount)] * 1_000}).lazy())
+    (row,) = split(calls, "cost_usd").select(*sums("cost_usd")).collect("polars").rows(named=True)
+    assert usd(row, "cost_usd") * UNITS_PER_USD == 1_000 * round(float(amount) * UNITS_PER_USD)
+
+
 def test_dollars_are_rounded_to_nine_decimals_without_a_negative_zero() -> None:
-    assert str(rounded(usd(-1))) == "0"
-    assert str(rounded(usd(1_234_567_890_500_000_000))) == "1.234567890"
+    assert str(rounded(Decimal("-1e-18"))) == "0"
+    assert str(rounded(Decimal("1.2345678905"))) == "1.234567890"

@@ -1,0 +1,86 @@
+"""Which engine a frame is on, and the engine that a caller names."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from os import PathLike, fspath
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.engines.engine import Calls, Engine, Row
+from detectors.errors import DetectorError
+
+_BY_NAME: Final = {
+    "polars": nw.Implementation.POLARS,
+    "duckdb": nw.Implementation.DUCKDB,
+    "pyspark": nw.Implementation.PYSPARK,
+}
+ENGINES: Final = tuple(_BY_NAME)  # that files can be audited on
+
+_CLASSES: Final = {
+    nw.Implementation.POLARS: ("polars", "PolarsEngine"),
+    nw.Implementation.PANDAS: ("pandas", "PandasEngine"),
+    nw.Implementation.DUCKDB: ("duckdb", "DuckdbEngine"),
+    nw.Implementation.PYSPARK: ("spark", "SparkEngine"),
+    nw.Implementation.PYSPARK_CONNECT: ("spark", "SparkEngine"),
+}
+
+
+class UnknownEngineError(DetectorError):
+    """The frame, or the name, belongs to an engine that audits do not run on."""
+
+    def __init__(self, engine: str) -> None:
+        super().__init__(
+            f"audits run on Polars, pandas, DuckDB and PySpark frames, not on {engine}"
+        )
+
+
+class MissingEngineError(DetectorError):
+    """The engine that was asked for is not installed here."""
+
+    def __init__(self, engine: str) -> None:
+        package = "'tallystick-server[spark]'" if engine == "pyspark" else engine
+        super().__init__(f"engine {engine} needs a package: pip install {package}")
+
+
+def is_known(frame: nw.DataFrame[Any] | Calls) -> bool:
+    """Whether audits run on the frame's own engine."""
+    return frame.implementation in _CLASSES
+
+
+def engine_of(calls: Calls) -> Engine:
+    """The engine that holds the calls."""
+    if not is_known(calls):
+        raise UnknownEngineError(calls.implementation.name)
+    module, name = _CLASSES[calls.implementation]
+    engine: Engine = getattr(import_module(f"detectors.engines.{module}"), name)()
+    return engine
+
+
+def fetch(few: Calls) -> list[Row]:
+    """The rows of a small result."""
+    return engine_of(few).fetch(few)
+
+
+def place_beside(calls: Calls, rows: pl.DataFrame) -> Calls:
+    """A small frame on the engine that holds the calls, ready to be joined to them."""
+    return engine_of(calls).place(rows, calls)
+
+
+def is_parquet(source: object) -> bool:
+    """Whether the source is the path, or the pattern of paths, of Parquet files."""
+    return isinstance(source, str | PathLike) and fspath(source).endswith(".parquet")
+
+
+def scan_parquet(source: object, engine: str) -> Calls:
+    """The Parquet files of a path or pattern as a frame of the engine of this name."""
+    if engine not in ENGINES:
+        raise UnknownEngineError("one of another name than " + ", ".join(ENGINES))
+    if not isinstance(source, str | PathLike):
+        raise TypeError("engine says where Parquet files are audited: expected their path")
+    if find_spec(engine) is None:
+        raise MissingEngineError(engine)
+    module = import_module(f"detectors.engines.{_CLASSES[_BY_NAME[engine]][0]}")
+    scanned: Calls = module.scan(fspath(source))
+    return scanned

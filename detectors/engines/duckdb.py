@@ -1,0 +1,110 @@
+"""Calls as DuckDB relations, on the caller's own connection."""
+
+from typing import Final
+from uuid import uuid4
+
+import duckdb
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.engines import iso_times
+from detectors.engines.engine import Calls, Engine, Row
+from detectors.errors import UnreadableLogError
+
+_TYPES: Final = {
+    pl.Float64: "DOUBLE",
+    pl.String: "VARCHAR",
+}
+_DAYS: Final = "date_diff('day', DATE '1970-01-01', TRY_CAST({} AS DATE))"
+
+
+def scan(paths: str) -> Calls:
+    try:
+        relation = duckdb.connect().read_parquet(paths)
+    except duckdb.Error as error:
+        raise UnreadableLogError("expected one or more Parquet files at that path") from error
+    calls: Calls = nw.from_native(relation)
+    return calls
+
+
+class DuckdbEngine(Engine):
+    """Whatever changes the catalog makes relations bind anew, long ones slowly.
+
+    So statements run beside a short relation that reads nothing, the anchor.
+    """
+
+    def __init__(self) -> None:
+        self._anchor: duckdb.DuckDBPyRelation | None = None
+        self._kept: list[str] = []
+        self._has_own = False  # whether what the calls are read from is a table of our own
+
+    def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
+        placed: Calls = nw.from_native(self._anchored(beside).query("anchor", _values(rows)))
+        return placed
+
+    def fetch(self, few: Calls) -> list[Row]:
+        relation = few.to_native()
+        return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+
+    def keep(self, calls: Calls) -> Calls:
+        """A temporary table, which may grow beyond memory as any table may."""
+        anchor, name = self._anchored(calls), _new_name()
+        if self._has_own:
+            anchor.query("anchor", f"CREATE TEMP TABLE {name} AS {calls.to_native().sql_query()}")
+        else:
+            # The caller's relation may have parameters, which its text does not hold.
+            calls.to_native().query("calls", f"CREATE TEMP TABLE {name} AS FROM calls")
+        self._has_own = True
+        self._kept.append(name)
+        kept: Calls = nw.from_native(anchor.query("anchor", f"FROM {name}"))
+        return kept
+
+    def close(self) -> None:
+        while self._kept and self._anchor:
+            self._anchor.query("anchor", f"DROP TABLE {self._kept.pop()}")
+
+    def _anchored(self, calls: Calls) -> duckdb.DuckDBPyRelation:
+        """A relation on the same connection; what a statement that writes returns reads nothing."""
+        if self._anchor is None:
+            name = _new_name()
+            statement = f"CREATE TEMP TABLE {name} AS SELECT 1 AS one"
+            self._anchor = calls.to_native().limit(0).query("calls", statement)
+            self._kept.append(name)
+        return self._anchor
+
+    def read_instants(self, table: Calls) -> Calls:
+        return _with_times(table, "epoch_us(ts)")
+
+    def read_times(self, table: Calls) -> Calls:
+        is_time = f"regexp_matches(ts, '{iso_times.PATTERN}')"
+        return _with_times(table, f"CASE WHEN {is_time} THEN {iso_times.sql('ts', _DAYS)} END")
+
+
+def _with_times(table: Calls, at_us: str) -> Calls:
+    timed: Calls = nw.from_native(table.to_native().project(f"*, CAST({at_us} AS BIGINT) AS at_us"))
+    return timed
+
+
+def _new_name() -> str:
+    return f"tallystick_{uuid4().hex}"
+
+
+def _values(rows: pl.DataFrame) -> str:
+    """A query that gives these rows."""
+    names = ", ".join(f'"{name}"' for name in rows.columns)
+    typed = ", ".join(
+        f'CAST("{name}" AS {_TYPES.get(type(kind), "BIGINT")}) AS "{name}"'
+        for name, kind in rows.schema.items()
+    )
+    if rows.is_empty():
+        nothing = ", ".join("NULL" for _ in rows.columns)
+        return f"SELECT {typed} FROM (VALUES ({nothing})) given({names}) WHERE false"  # noqa: S608 - our names
+    values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows.iter_rows())
+    return f"SELECT {typed} FROM (VALUES {values}) given({names})"  # noqa: S608 - quoted texts
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    # A float as its shortest text, which a cast turns back into the very same one.
+    return f"'{value!r}'" if isinstance(value, float) else str(value)

@@ -1,0 +1,41 @@
+"""ISO 8601 times as texts into microseconds, in SQL that DuckDB and Spark both understand.
+
+The extended form: a date, or a date and a time with or without seconds, decimals of a second and an
+offset from UTC. By numbers alone, since casts to timestamps go by the session's time zone.
+"""
+
+from typing import Final
+
+_TWO: Final = "[0-9][0-9]"
+_CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
+_OFFSET: Final = "([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
+PATTERN: Final = f"^[0-9]{{4}}-{_TWO}-{_TWO}([Tt ]{_CLOCK}{_OFFSET}?)?$"
+
+
+def sql(column: str, days: str) -> str:
+    """The expression for a column; `days` is that of a date `{}` as days since 1970."""
+    parts = {
+        "hours": _number(column, "^.{11}([0-9]{2}):"),
+        "minutes": _number(column, "^.{13}:([0-9]{2})"),
+        "seconds": _number(column, "^.{16}:([0-9]{2})"),
+        # The seventh decimal rounds; what comes after it cannot matter.
+        "carry": _number(column, "[.,][0-9]{6}([5-9])", "CASE WHEN {} > 0 THEN 1 ELSE 0 END"),
+    }
+    decimals = f"CAST(rpad(regexp_extract({column}, '[.,]([0-9]{{1,6}})', 1), 6, '0') AS BIGINT)"
+    offset = (
+        f"(CASE WHEN {column} LIKE '%-__' OR {column} LIKE '%-__:__' OR {column} LIKE '%-____' "
+        "THEN -60 ELSE 60 END) * "
+        f"({_number(column, '^.{16,}[+-]([0-9]{2}):?([0-9]{2})?$')} * 60"
+        f" + {_number(column, '^.{16,}[+-][0-9]{2}:?([0-9]{2})$')})"
+    )
+    date = days.format(f"substr({column}, 1, 10)")
+    seconds = (
+        f"{date} * 86400 + {parts['hours']} * 3600 + {parts['minutes']} * 60 + {parts['seconds']}"
+        f" - {offset}"
+    )
+    return f"({seconds}) * 1000000 + {decimals} + {parts['carry']}"
+
+
+def _number(column: str, pattern: str, form: str = "{}") -> str:
+    """The digits that the pattern captures as a number, 0 where there are none."""
+    return form.format(f"CAST(concat('0', regexp_extract({column}, '{pattern}', 1)) AS BIGINT)")

@@ -1,0 +1,63 @@
+"""The same calls as a frame of every engine."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from datetime import UTC
+from functools import cache
+from typing import Any
+
+import duckdb
+import msgspec
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+from detectors.contract import RECORD_FIELDS, UsageRecord
+from detectors.frames import CALLS
+
+NEEDS_JAVA = pytest.mark.skipif(
+    not shutil.which("java"), reason="Spark: there is no java on the PATH"
+)
+
+
+def as_polars(records: Iterable[UsageRecord]) -> pl.DataFrame:
+    """One row a record, absent values null."""
+    rows = [msgspec.structs.asdict(record) for record in records]
+    schema = {name: CALLS[name] for name in RECORD_FIELDS}
+    return pl.DataFrame([row | {"ts": row["ts"].astimezone(UTC)} for row in rows], schema)
+
+
+@cache
+def spark() -> SparkSession:
+    """One small session for all tests of a process."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "Asia/Tokyo")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def _on_spark(frame: pl.DataFrame) -> Any:
+    return spark().createDataFrame(frame.to_arrow())
+
+
+def _on_duckdb(frame: pl.DataFrame) -> Any:
+    return duckdb.connect().from_arrow(frame.to_arrow())
+
+
+ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "polars": lambda frame: frame,
+    "polars lazy": lambda frame: frame.lazy(),
+    "pandas": lambda frame: frame.to_pandas(),
+    "duckdb": _on_duckdb,
+    "pyspark": _on_spark,
+}
+EVERY_ENGINE = [
+    pytest.param(name, marks=[NEEDS_JAVA] if name == "pyspark" else []) for name in ENGINES
+]

@@ -1,0 +1,55 @@
+"""Log echoes: what is logged twice counts once, on every engine."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import detectors
+from detectors.contract import UsageRecord
+from tests.detectors.engines.frames import ENGINES, as_polars
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+CALL: dict[str, Any] = {
+    "ts": FIRST,
+    "provider": "openai",
+    "model": "gpt-5.4",
+    "prompt_tokens": 10,
+    "completion_tokens": 2,
+}
+NAMED = CALL | {"request_id": "req_1"}
+LOCAL = [name for name in ENGINES if name != "pyspark"]
+
+
+def _counts(rows: list[Mapping[str, Any]], engine: str) -> tuple[int, int]:
+    """The calls that are left, and the echoes that were dropped."""
+    frame = as_polars([UsageRecord(**row) for row in rows])
+    summary = detectors.audit(ENGINES[engine](frame)).audit
+    return summary.records, summary.echoes_dropped
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+def test_echoes_are_dropped_and_counted(engine: str) -> None:
+    other = NAMED | {"request_id": "req_2"}
+    assert _counts([NAMED, other, NAMED, CALL, NAMED, other], engine) == (3, 3)
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+def test_calls_that_differ_in_anything_are_no_echoes(engine: str) -> None:
+    others: list[dict[str, Any]] = [
+        {"latency_ms": 1.0}, {"tag": "a"}, {"endpoint": "a"}, {"prompt_tokens": 11},
+        {"declared_max_tokens": 1}, {"ts": FIRST + timedelta(microseconds=1)},
+        {"prefix_hash": "a" * 64}, {"provider": "azure"}, {"cached_tokens": 1},
+    ]  # fmt: skip
+    assert _counts([NAMED, *[NAMED | other for other in others]], engine) == (10, 0)
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+def test_calls_without_a_request_id_are_no_echoes(engine: str) -> None:
+    assert _counts([CALL, CALL, CALL | {"request_id": ""}], engine) == (3, 0)
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+def test_echoes_written_differently_are_still_echoes(engine: str) -> None:
+    assert _counts([NAMED, NAMED | {"tag": "", "cached_tokens": 0}], engine) == (1, 1)
