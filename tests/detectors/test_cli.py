@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import detectors
-from detectors import cli
+from detectors import cli, console
 from detectors.contract import Report
 from detectors.errors import ContractError
 from tests.detectors.reports import make_finding, make_report
@@ -197,7 +197,7 @@ def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sources = found(make_report())
-    monkeypatch.setattr(cli, "LONG_FILE_BYTES", 0)
+    monkeypatch.setattr(console, "LONG_FILE_BYTES", 0)
     _watch(monkeypatch)
     cli.library.main(["audit", str(log)], standalone_mode=False)
     assert sources == [(log, True)]
@@ -220,7 +220,7 @@ def test_it_shows_no_progress_where_nobody_watches(
     log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = found(make_report())
-    monkeypatch.setattr(cli, "LONG_FILE_BYTES", 0)
+    monkeypatch.setattr(console, "LONG_FILE_BYTES", 0)
     assert _run("audit", log).stderr == ""
     assert sources == [(log, False)]
 

@@ -1,0 +1,65 @@
+"""What every command of the console shares: one-line errors, progress, standard output."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from errno import EPIPE
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from detectors.labels import inert
+
+LONG_FILE_BYTES: Final = 8 * 1024 * 1024
+
+
+class BadInputError(click.ClickException):
+    """One line on stderr and exit status 2."""
+
+    exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(inert(" ".join(message.split())))
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """Says in one line what keeps the output from being written, a full disk say."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == EPIPE:  # a reader that has seen enough, which click ends quietly
+            raise
+        _forget_output()
+        raise BadInputError(f"cannot write standard output: {error.strerror}") from error
+
+
+def _forget_output() -> None:
+    """Let what is still buffered go nowhere, or the interpreter's end would try it once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+@contextmanager
+def long_progress(what: str, size: int) -> Iterator[Callable[[int, int], None] | None]:
+    """Shows on the terminal how far so many bytes have been read; nothing where nobody watches."""
+    if size < LONG_FILE_BYTES or not sys.stderr.isatty():
+        yield None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(what, total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(bar, completed=done, total=total)
+
+        yield show
+
+
+def shown(file: Path) -> str:
+    return click.format_filename(file)

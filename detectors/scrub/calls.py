@@ -1,0 +1,133 @@
+"""A call as it is written: one shape, whatever log it came from.
+
+It is an OpenAI-style flat line with the record's own labels, which every other part of the project
+reads. Only checked values enter one: counts, an instant, and names that `labels` let through.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from detectors.contract import MAX_LATENCY_MS
+from detectors.formats.columns import SERVICE_TIERS
+from detectors.formats.fields import read_moment
+from detectors.scrub.labels import find_hash, find_model, find_provider, find_tag, id_of, vendor_of
+from detectors.scrub.prompts import hash_texts
+from detectors.scrub.usage import Counts, is_count
+
+_LAST_SECOND: Final = 5_000_000_000  # numbers beyond it count milliseconds
+_TIERS: Final = frozenset(SERVICE_TIERS)
+
+
+class PromptDetails(Struct, omit_defaults=True, gc=False):
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class Usage(Struct, omit_defaults=True, gc=False):
+    prompt_tokens: int
+    completion_tokens: int
+    prompt_tokens_details: PromptDetails | None = None
+
+
+class Call(Struct, omit_defaults=True, gc=False):
+    ts: datetime
+    provider: str
+    model: str
+    usage: Usage
+    endpoint: str | None = None
+    request_id: str | None = None
+    tag: str | None = None
+    latency_ms: float | None = None
+    declared_max_tokens: int | None = None
+    prefix_hash: str | None = None
+    service_tier: str | None = None
+
+
+class Sighting(Struct, kw_only=True, gc=False):
+    """What a log says of a call, before any of it is checked; texts are only ever hashed."""
+
+    counts: Counts | None
+    moments: tuple[Any, ...]
+    models: tuple[Any, ...]
+    providers: tuple[Any, ...]
+    ids: tuple[Any, ...]
+    tags: tuple[Any, ...] = ()
+    endpoint: Any = None
+    latency_ms: Any = None
+    caps: tuple[Any, ...] = ()
+    prompts: tuple[Any, ...] = ()
+    prefix_hash: Any = None
+    service_tier: Any = None
+    is_snapshot: bool = False  # then `ids` begin with the message's own
+
+
+NO_USAGE: Final = "without token counts: questions, errors, notes and the like"
+NO_TIME: Final = "without a time from 2000 to 2100"
+NO_MODEL: Final = "without the name of a model"
+
+
+def call_of(seen: Sighting) -> Call | str:
+    """The call, or the reason why there is none."""
+    if seen.counts is None:
+        return NO_USAGE
+    model = _first(find_model, seen.models)
+    if model is None:
+        return NO_MODEL
+    moment = _first(find_moment, seen.moments)
+    if moment is None:
+        return NO_TIME
+    tier = seen.service_tier
+    return Call(
+        ts=moment,
+        provider=_first(find_provider, seen.providers) or vendor_of(model),
+        model=model,
+        usage=_usage_of(seen.counts),
+        endpoint=find_tag(seen.endpoint),
+        request_id=_first(id_of, seen.ids),
+        tag=_first(find_tag, seen.tags),
+        latency_ms=_find_latency(seen.latency_ms),
+        declared_max_tokens=next((cap for cap in seen.caps if is_count(cap) and cap), None),
+        prefix_hash=find_hash(seen.prefix_hash) or hash_texts(*seen.prompts),
+        service_tier=tier if isinstance(tier, str) and tier in _TIERS else None,
+    )
+
+
+def _usage_of(counts: Counts) -> Usage:
+    prompt, completion, cached, written = counts
+    details = PromptDetails(cached, written) if cached or written else None
+    return Usage(prompt, completion, details)
+
+
+def find_moment(value: Any) -> datetime | None:
+    """The instant that a log's value tells: ISO 8601, or seconds or milliseconds since 1970."""
+    try:
+        is_number = type(value) in (int, float)
+        return read_moment(value / 1_000 if is_number and value > _LAST_SECOND else value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def milliseconds_between(start: Any, end: Any) -> float | None:
+    """How long a call took that began and ended at these moments of a log."""
+    begun, ended = find_moment(start), find_moment(end)
+    if begun is None or ended is None or ended < begun:
+        return None
+    return round((ended - begun).total_seconds() * 1_000, 3)
+
+
+def _find_latency(value: Any) -> float | None:
+    is_number = type(value) in (int, float)
+    return float(value) if is_number and 0 <= value <= MAX_LATENCY_MS else None
+
+
+def _first(find: Any, values: tuple[Any, ...]) -> Any:
+    for value in values:
+        if value is not None and (found := find(value)) is not None:
+            return found
+    return None
+
+
+encode_call: Final = msgspec.json.Encoder().encode

@@ -1,0 +1,62 @@
+"""Which strings of a raw log may stay: names that programs give, never anything that may be prose.
+
+A model, a route or an id is kept where it looks like one: no spaces, no letters beyond ASCII, no
+email addresses. An id that does not is replaced by a hash of it, so that echoes are still told.
+"""
+
+import re
+from hashlib import sha256
+from typing import Any, Final
+
+_MODEL: Final = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,99}(?:@(?:[0-9]{1,8}|default|latest))?"  # as Vertex AI dates
+)
+_TAG: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/+#-]{0,119}")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
+_PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
+
+
+def find_model(value: Any) -> str | None:
+    return value if isinstance(value, str) and _MODEL.fullmatch(value) else None
+
+
+def find_tag(value: Any) -> str | None:
+    return value if isinstance(value, str) and _TAG.fullmatch(value) else None
+
+
+def find_provider(value: Any) -> str | None:
+    return value if isinstance(value, str) and _PROVIDER.fullmatch(value) else None
+
+
+def find_hash(value: Any) -> str | None:
+    return value if isinstance(value, str) and _HASH.fullmatch(value) else None
+
+
+def id_of(value: Any) -> str | None:
+    """The id, or one made of it; nothing where there is none."""
+    if not isinstance(value, str) or not value:
+        return None
+    if _ID.fullmatch(value):
+        return value
+    return f"id-{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def vendor_of(model: str) -> str:
+    """The label of the vendor whose models are called so; `unknown` where none is known to be."""
+    name = model.rpartition("/")[2].lower()
+    for starts, vendor in _STARTS:
+        if name.startswith(starts):
+            return vendor
+    return "unknown"
+
+
+_STARTS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (("gpt-", "o1", "o3", "o4", "chatgpt-", "text-embedding-", "davinci", "codex-"), "openai"),
+    (("claude", "anthropic."), "anthropic"),
+    (("gemini", "gemma", "text-bison"), "google"),
+    (("mistral", "mixtral", "codestral", "ministral", "magistral"), "mistral"),
+    (("deepseek",), "deepseek"),
+    (("grok",), "x-ai"),
+    (("command",), "cohere"),
+)

@@ -1,0 +1,73 @@
+"""The objects of raw logs: files of JSON lines, arrays or one object, of any size, as texts."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from detectors.errors import UnreadableLogError
+from detectors.formats.sources import Advance, read_blocks
+from detectors.formats.splitting import split_array
+
+MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model takes in
+_SUFFIXES: Final = (".jsonl", ".json", ".ndjson", ".log", ".jsonl.gz", ".json.gz", ".ndjson.gz")
+
+
+def find_files(path: Path) -> list[Path]:
+    """The file itself, or a folder's logs at any depth, in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file for file in path.rglob("*") if file.name.lower().endswith(_SUFFIXES) and file.is_file()
+    )
+
+
+def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes | None]:
+    """Each object of the file as a text of JSON; nothing in place of one beyond all measure."""
+    blocks = read_blocks(file, advance=advance)
+    head = b""
+    for block in blocks:
+        head += block
+        if head.strip():
+            break
+    blocks = chain([head], blocks)
+    if head.lstrip().startswith(b"["):
+        return chain.from_iterable(split_array(blocks))
+    if head.lstrip().split(b"\n", 1)[0].strip() == b"{":
+        return iter([_read_whole(blocks)])
+    return _read_lines(blocks)
+
+
+def _read_whole(blocks: Iterator[bytes]) -> bytes | None:
+    """A file of one object that goes over several lines."""
+    kept, size = list[bytes](), 0
+    for block in blocks:
+        kept.append(block)
+        size += len(block)
+        if size > MAX_TEXT_BYTES:
+            raise UnreadableLogError(
+                "a JSON object over several lines is too large: write one object a line"
+            )
+    return b"".join(kept)
+
+
+def _read_lines(blocks: Iterator[bytes]) -> Iterator[bytes | None]:
+    """The lines; one that is too long is thrown away as it comes."""
+    kept, size, is_too_long = list[bytes](), 0, False
+    for block in blocks:
+        head, *lines = block.split(b"\n")
+        if lines:
+            yield None if is_too_long else b"".join([*kept, head])
+            yield from lines[:-1]
+            head = lines[-1]
+            kept, size, is_too_long = [], 0, False
+        size += len(head)
+        is_too_long = is_too_long or size > MAX_TEXT_BYTES
+        if is_too_long:
+            kept = []
+        else:
+            kept.append(head)
+    if is_too_long:
+        yield None
+    elif kept:
+        yield b"".join(kept)

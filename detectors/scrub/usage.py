@@ -1,0 +1,92 @@
+"""The counts of a call from the `usage` of any vendor or gateway, as a record has them."""
+
+from typing import Any, NamedTuple
+
+from detectors.contract import MAX_COUNT
+
+
+class Counts(NamedTuple):
+    """`prompt` includes what was read from a cache and what was written to one."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+    cache_write: int = 0
+
+
+def find_counts(usage: Any) -> Counts | None:
+    """The counts of a vendor's usage, if they are there and can be right."""
+    if not isinstance(usage, dict):
+        return None
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    cached = _first(details.get("cached_tokens"), usage.get("cache_read_input_tokens"))
+    written = _first(
+        details.get("cache_write_tokens"),
+        details.get("cache_creation_tokens"),
+        usage.get("cache_creation_input_tokens"),
+        _sum_of_lifetimes(usage.get("cache_creation")),
+    )
+    prompt = usage.get("prompt_tokens")
+    if prompt is None:
+        prompt = usage.get("input_tokens")
+        # Anthropic leaves the cached parts out; whoever gives details, or its sum, does not.
+        if prompt is not None and not details and is_count(prompt):
+            prompt += cached + written
+    completion = _given(usage.get("completion_tokens"), usage.get("output_tokens"))
+    if completion is None and usage.get("total_tokens") == usage.get("prompt_tokens"):
+        completion = 0  # embeddings have none
+    return checked(prompt, completion, cached, written)
+
+
+def sum_counts(usage: Any) -> Counts | None:
+    """The counts of Langfuse's usage, whose members each count other tokens.
+
+    Every key that has `input` in it is part of the prompt and every key that has `output` is part
+    of the answer. Where the parts exceed the total, somebody counted a cached part twice.
+    """
+    if not isinstance(usage, dict):
+        return None
+    given = {key: value for key, value in usage.items() if is_count(value)}
+    inputs = {key: value for key, value in given.items() if "input" in key}
+    outputs = {key: value for key, value in given.items() if "output" in key}
+    if not inputs:
+        prompt = _given(given.get("promptTokens"), given.get("prompt_tokens"))
+        inputs = {} if prompt is None else {"input": prompt}
+    if not outputs:
+        completion = _given(given.get("completionTokens"), given.get("completion_tokens"))
+        outputs = {} if completion is None else {"output": completion}
+    if not inputs:
+        return None
+    prompt, completion = sum(inputs.values()), sum(outputs.values())
+    total = given.get("total") or 0
+    if 0 < total < prompt + completion:
+        prompt, completion = inputs.get("input", prompt), outputs.get("output", completion)
+    caches = {key: value for key, value in inputs.items() if "cache" in key}
+    written = sum(v for k, v in caches.items() if "creation" in k or "write" in k)
+    return checked(prompt, completion, sum(caches.values()) - written, written)
+
+
+def checked(prompt: Any, completion: Any, cached: Any = 0, written: Any = 0) -> Counts | None:
+    """The counts if each is one."""
+    counts = (prompt, completion, cached or 0, written or 0)
+    return Counts(*counts) if all(map(is_count, counts)) else None
+
+
+def is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_COUNT
+
+
+def _given(first: Any, second: Any) -> Any:
+    return second if first is None else first
+
+
+def _first(*counts: Any) -> int:
+    """The first that counts anything."""
+    return next((count for count in counts if is_count(count) and count), 0)
+
+
+def _sum_of_lifetimes(split: Any) -> int:
+    if not isinstance(split, dict):
+        return 0
+    return sum(count for count in split.values() if is_count(count))

@@ -1,0 +1,54 @@
+"""`scrub` hashes prompts as the capture client does: whichever saw a call, the hash is the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.scrub.nodes import Node
+from detectors.scrub.prompts import hash_texts
+from tallystick.prompts import hash_prompt
+from tests.detectors.scrub import raw_logs
+
+MEMBERS = ("system", "instructions", "messages", "input", "prompt")
+TEXTS = st.text(max_size=8) | st.integers(4_080, 4_110).map("é".__mul__)
+PARTS: st.SearchStrategy[Any] = st.recursive(
+    TEXTS | st.none() | st.integers() | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.fixed_dictionaries({}, optional={"text": inner, "content": inner, "role": TEXTS})
+    ),
+    max_leaves=25,
+)
+
+
+def of_scrub(body: dict[str, Any]) -> str | None:
+    return hash_texts(*Node(**body).prompts())
+
+
+@settings(deadline=None, max_examples=1_000)
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBERS, PARTS)))
+def test_a_request_has_the_clients_hash(body: dict[str, Any]) -> None:
+    assert of_scrub(body) == hash_prompt(body)
+
+
+@pytest.mark.parametrize("deep", range(1, 12))
+def test_they_give_up_at_the_same_depth(deep: int) -> None:
+    for wrap in (lambda inner: [inner], lambda inner: {"content": inner}):
+        value: Any = "text"
+        for _ in range(deep):
+            value = wrap(value)
+        assert of_scrub({"messages": value}) == hash_prompt({"messages": value})
+
+
+@pytest.mark.parametrize(
+    "request_", [raw_logs.CHAT_REQUEST, raw_logs.RESPONSE_REQUEST, raw_logs.MESSAGE_REQUEST]
+)
+def test_vendors_requests_have_the_clients_hash(request_: dict[str, Any]) -> None:
+    body = {name: request_[name] for name in MEMBERS if name in request_}
+    assert of_scrub(body) == hash_prompt(request_) is not None
+
+
+def test_a_lone_surrogate_is_hashed_alike() -> None:
+    assert of_scrub({"prompt": "a\ud800"}) == hash_prompt({"prompt": "a\ud800"})
