@@ -20,12 +20,14 @@ CONTROL = Path(os.environ["AUDIT_CONTROL"])
 
 def held_audit(source: Any, **options: Any) -> Any:
     mark = CONTROL / f"{os.environ['RQ_JOB_ID']}.{os.getpid()}"
+    delay = CONTROL / "delay"
+    # Before it is marked as running: who waited for the mark may change the delay for the next.
+    seconds = float(delay.read_text()) if delay.exists() else 0.0
     mark.touch()
     try:
         if (CONTROL / "poison").exists():
             os.kill(os.getpid(), signal.SIGKILL)
-        delay = CONTROL / "delay"
-        time.sleep(float(delay.read_text()) if delay.exists() else 0.0)
+        time.sleep(seconds)
         # Not `detectors.audit`, which is this function now.
         return detectors.__getattr__("audit")(source, **options)
     finally:

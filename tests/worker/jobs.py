@@ -23,7 +23,9 @@ class Jobs:
     control: Path
 
     def delay_audits(self, seconds: float) -> None:
-        (self.control / "delay").write_text(str(seconds))
+        whole = self.control / "delay-to-be"
+        whole.write_text(str(seconds))
+        whole.replace(self.control / "delay")  # at once: no audit reads half of it
 
     def running_jobs(self) -> list[RunningJob]:
         jobs = []

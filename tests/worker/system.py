@@ -26,7 +26,7 @@ from service.embedded import EmbeddedServers
 from tests.worker.jobs import Jobs, RunningJob
 from tests.worker.records import Records
 from tests.worker.traffic import batch
-from tests.worker.waiting import kill, wait_until
+from tests.worker.waiting import kill, wait_until, wait_until_ended
 
 ROOT: Final = Path(__file__).parents[2]
 UNLIMITED: Final = "1000000"
@@ -169,9 +169,13 @@ class System(Records, Jobs):
 
     def kill_web(self) -> None:
         """SIGKILL to gunicorn and to the processes that serve."""
-        for child in psutil.Process(self.processes["web"].pid).children():
+        children = psutil.Process(self.processes["web"].pid).children()
+        # Gunicorn first, or it would start others that go on listening.
+        self.kill_process("web")
+        for child in children:
             kill(child.pid)
-        self.restart_process("web")
+            wait_until_ended(child.pid)
+        self.start_process("web")
 
     def kill_redis(self) -> None:
         """SIGKILL; the servers' supervisor starts it again, empty."""

@@ -82,8 +82,9 @@ def test_starts_that_were_handed_over_use_up_no_try(stoppable: System) -> None:
         assert stoppable.processes[name].wait(10) == 0
         stoppable.start_process(name)
         wait_until_ended(job.pid)
+    job = stoppable.wait_for_job(audit_id)
     stoppable.delay_audits(0)
-    name = _stop_worker_of(stoppable, stoppable.wait_for_job(audit_id))
+    _stop_worker_of(stoppable, job)
     stoppable.wait_done([audit_id], 15)
     assert stoppable.audit(audit_id).starts == 6
 
