@@ -49,6 +49,7 @@ format: $(DEV) ## Bring the code into form
 
 bench: $(DEV) ## Measure against the bars
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/scrub.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/pdf.py

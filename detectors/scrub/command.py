@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import click
+from rich.filesize import decimal
 
 from detectors.console import BadInputError, long_progress, shown, standard_output
 from detectors.errors import DetectorError
@@ -125,7 +126,7 @@ def _told(summary: Summary, destination: Path) -> str:
     calls, files = counted(summary.calls, "call"), counted(summary.files, "file")
     return (
         f"{calls} from {files} {'is' if summary.calls == 1 else 'are'} in {where}: "
-        f"{_size(summary.bytes_read)} with text read, {_size(summary.bytes_written)} of counts "
+        f"{decimal(summary.bytes_read)} with text read, {decimal(summary.bytes_written)} of counts "
         f"written; {summary.hashed:,} with the hash of the prompt.{_left_out(summary)}"
     )
 
@@ -136,7 +137,3 @@ def _left_out(summary: Summary) -> str:
         return ""
     reasons = "".join(f"\n  {count:>12,} {reason}" for reason, count in summary.reasons())
     return f"\nLeft out (repetitions among the latest {WINDOW:,} calls at least):{reasons}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"

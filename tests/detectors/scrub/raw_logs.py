@@ -113,7 +113,7 @@ CLAUDE_CODE_QUESTION: Final = {
     "type": "user",
     "timestamp": TIME,
     "sessionId": SESSION,
-    "cwd": "/home/someone/boats",
+    "cwd": "/srv/boats",
     "gitBranch": "main",
     "message": {"role": "user", "content": QUESTION},
 }
@@ -124,7 +124,7 @@ CLAUDE_CODE: Final[dict[str, Any]] = {
     "uuid": "f2b0b3a4-66c0-4b6e-8f0e-1f0e1c2d3b4a",
     "parentUuid": None,
     "isSidechain": False,
-    "cwd": "/home/someone/boats",
+    "cwd": "/srv/boats",
     "requestId": "req_1",
     "message": MESSAGE,
 }
