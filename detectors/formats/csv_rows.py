@@ -1,6 +1,6 @@
 """A CSV text that comes in pieces of whole lines: the pieces themselves, or rows and their lines.
 
-Most pieces hold no quote and are never read row by row; the reader of rows sees only the others.
+Most pieces are flawless and never read row by row; the reader of rows sees only the others.
 """
 
 import csv

@@ -103,7 +103,7 @@ class _Table:
         self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in header}
 
     def parse_piece(self, piece: bytes) -> Chunk | None:
-        """The chunk of whole lines where all are flawless and nothing is quoted, else nothing."""
+        """The chunk of whole lines where all are flawless, else nothing."""
         cells = _split(piece.replace(b"\r\n", b"\n"), len(self._header))
         if cells is None or any(map(_has_long_cells, cells)):
             return None
@@ -206,12 +206,13 @@ class _Table:
 
 
 def _split(piece: bytes, width: int) -> list[list[str]] | None:
-    """The cells of whole lines column by column, if each line has so many and none is quoted.
+    """The cells of whole lines column by column, if each line has so many.
 
     One split for all lines: each break becomes a cell of its own, and stands where every line
-    ends if, and only if, every line has the right number of cells.
+    ends if, and only if, every line has the right number of cells. Nothing for a piece whose
+    quotes are needed: where they do anything but enclose whole columns.
     """
-    if b'"' in piece or b"\r" in piece:
+    if b"\r" in piece:
         return None
     try:
         text = piece.decode()
@@ -223,7 +224,21 @@ def _split(piece: bytes, width: int) -> list[list[str]] | None:
     breaks = cells[width :: width + 1]
     if len(breaks) * (width + 1) + 1 != len(cells) or breaks.count("\n") != len(breaks):
         return None
-    return [cells[place : -1 : width + 1] for place in range(width)]
+    columns = [cells[place : -1 : width + 1] for place in range(width)]
+    return _unquote(columns) if '"' in text else columns
+
+
+def _unquote(columns: list[list[str]]) -> list[list[str]] | None:
+    """The columns without their quotes, where each is wholly within them or has none."""
+    bare: list[list[str]] = []
+    for cells in columns:
+        if '"' in cells[0]:
+            inner = [cell[1:-1] for cell in cells if len(cell) > 1 and cell[0] == cell[-1] == '"']
+            cells = inner if len(inner) == len(cells) else cells
+        if '"' in "".join(cells):
+            return None
+        bare.append(cells)
+    return bare
 
 
 def _has_long_cells(cells: list[str]) -> bool:

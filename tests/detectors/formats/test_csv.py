@@ -229,7 +229,8 @@ CELLS = st.sampled_from(
     ["", "1", "0", "007", "+1", "-1", " 1", "1_0", "1.0", "1e2", "1e400", "٣", "2026-01-01 00:00",
      "2026-01-01T00:00:00Z", "2026-01-01T01:00:00.000001+01:00", "1767225600", "1767225600.25",
      "openai", "OpenAI", "a" * 201, "a" * 1_001, "ab" * 32, "zz" * 32, "é", "\x00", "\x85", "a,b",
-     '"a"', '"a\nb"', 'a"b', "\r", "\r\n", "\n", "nan", "0" * 140_000 + "1"]
+     '"a"', '""', '"', '"1"', '"a,b"', '"a""b"', '"a\nb"', 'a"b', '"a"b',
+     "\r", "\r\n", "\n", "nan", "0" * 140_000 + "1"]
 )  # fmt: skip
 COLUMNS = [*HEADER.split(","), "latency_ms", "cached_tokens", "prefix_hash", "tag"]
 GOOD = [*ROW.split(","), "1.5", "3", "ab" * 32, "x"]
@@ -240,11 +241,13 @@ GOOD = [*ROW.split(","), "1.5", "3", "ab" * 32, "x"]
     changes=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 8), CELLS), max_size=3),
     end=st.sampled_from(["", "\n", "\r\n", "\n\n"]),
     chunk_bytes=st.sampled_from([1, 700, 1 << 20]),
+    quoted=st.sets(st.integers(0, 8)),
 )
 def test_whole_pieces_and_rows_are_read_alike(
-    changes: list[tuple[int, int, str]], end: str, chunk_bytes: int
+    changes: list[tuple[int, int, str]], end: str, chunk_bytes: int, quoted: set[int]
 ) -> None:
-    rows = [list(GOOD) for _ in range(40)]
+    good = [f'"{cell}"' if column in quoted else cell for column, cell in enumerate(GOOD)]
+    rows = [list(good) for _ in range(40)]
     for row, column, cell in changes:
         rows[row][column] = cell
     text = "\n".join(",".join(row) for row in [COLUMNS, *rows]) + end
@@ -256,8 +259,11 @@ def test_whole_pieces_and_rows_are_read_alike(
     assert join_chunks(quick) == join_chunks(slow)
 
 
-def test_a_flawless_piece_is_never_read_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = f"{HEADER}\n" + f"{ROW}\r\n" * 5_000
+@pytest.mark.parametrize("row", [ROW, ROW.replace("openai", '"openai"').replace("10", '"10"')])
+def test_a_flawless_piece_is_never_read_row_by_row(
+    row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"{HEADER}\n" + f"{row}\r\n" * 5_000
     monkeypatch.setattr("detectors.formats.csv_rows.CsvText.read", None)
     chunks = list(read_chunks(BytesIO(text.encode()), chunk_bytes=4_096))
     assert sum(chunk.rows for chunk in chunks) == 5_000
