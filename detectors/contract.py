@@ -11,6 +11,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from detectors.showing import ShownFinding, ShownReport
+
 MAX_COUNT: Final = 1_000_000_000_000
 MAX_LABEL_LENGTH: Final = 200
 MAX_LATENCY_MS: Final = 1e9
@@ -170,7 +172,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     saving_usd: Decimal
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class Finding(ShownFinding, Struct, frozen=True, kw_only=True):
     """One line of the report: what one detector found in one (route, provider, model).
 
     `calls` counts the flagged calls. Dollar fields are US dollars rounded to 9 decimals. `formula`
@@ -308,7 +310,7 @@ class Method(Struct, frozen=True, kw_only=True):
     sources: str
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class Report(ShownReport, Struct, frozen=True, kw_only=True):
     """The report document: everything that a page, a PDF or the API prints, and nothing else.
 
     The lists of models, routes and unpriced models hold the first `LONGEST_LIST` entries, and what

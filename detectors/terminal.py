@@ -59,6 +59,7 @@ def _headline(report: Report) -> Iterator[Text]:
         f"{_period(report)}· {_count(audit.records, 'call')} · "
         f"{audit.valid_pct:.1f} % of the rows valid · "
         f"prices of {report.prices.source} {report.prices.version}"
+        f"{', with negotiated rates' if report.prices.negotiated else ''}"
     )
     yield from _warnings(report)
 

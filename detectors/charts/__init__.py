@@ -7,10 +7,12 @@ attributes, so that a chart is whole by itself; a page's style sheet may set oth
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart
 from detectors.charts.days import spend_and_savings, spend_by_day
+from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
 
 __all__ = [
     "Chart",
+    "findings_ranked",
     "savings_waterfall",
     "spend_and_savings",
     "spend_by_day",

@@ -7,11 +7,11 @@ from sqlalchemy import Connection
 
 from detectors.contract import Finding, Report
 from detectors.figures import usd
+from detectors.headline import sentence
 from detectors.words import DETECTOR_NAMES
 from service.config import Config
 from service.models.mails import post_mail
 from service.models.report_mails import REPORT_READY, find_report_reader
-from service.reports.headline import sentence
 from service.tokens import sign_report
 
 _TOLD: Final = 3

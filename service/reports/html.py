@@ -12,11 +12,11 @@ from markupsafe import Markup, escape
 
 from detectors import charts, figures
 from detectors.contract import Finding, Report
+from detectors.headline import sentence
 from detectors.labels import inert, is_right_to_left, shortened
 from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 from service.errors import NotFoundError
 from service.models.audits import Audit
-from service.reports.headline import sentence
 
 # So many are shown in full, and with those so many in all: a page stays a page.
 _FULL_FINDINGS: Final = 12

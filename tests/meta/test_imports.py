@@ -16,7 +16,9 @@ BORDER = {
     # What prints a report.
     "detectors.charts",
     "detectors.figures",
+    "detectors.headline",
     "detectors.labels",
+    "detectors.showing",
     "detectors.words",
 }
 EVERY_MODULE = """

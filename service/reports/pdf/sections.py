@@ -9,8 +9,8 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak,
 from detectors import charts
 from detectors.contract import Finding, Report
 from detectors.figures import counted, number, percent, usd
+from detectors.headline import sentence
 from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
-from service.reports.headline import sentence
 from service.reports.pdf.looks import (
     FINDING,
     IMPACT,
@@ -213,8 +213,8 @@ def _data(report: Report) -> Iterator[Flowable]:
         yield Spacer(1, 10)
     yield words(
         f"Prices are the list prices of {report.prices.source}, version {report.prices.version}, "
-        "that held at each call's own time, with their long-context tiers and cache rates. "
-        "Discounts that you negotiated are not in them."
+        "that held at each call's own time, with their long-context tiers, cache rates and "
+        "discounts of batch and flex calls. " + _negotiated(report)
     )
     yield words(
         "This audit saw token counts, times, model names and the labels that came with them, and "
@@ -237,3 +237,9 @@ def _methods(report: Report) -> Iterator[Flowable]:
                 words(f"Do instead. {method.do_instead}", QUIET),
             ]
         )
+
+
+def _negotiated(report: Report) -> str:
+    if not report.prices.negotiated:
+        return "Discounts that you negotiated are not in them."
+    return f"These negotiated rates took their place: {'; '.join(report.prices.negotiated)}."

@@ -1,0 +1,53 @@
+"""Findings by what each would save a month."""
+
+from decimal import Decimal
+from typing import Final
+
+from detectors.charts.bars import BAR, ROW, label_row
+from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box
+from detectors.contract import Finding, Report
+from detectors.figures import counted, usd
+from detectors.labels import inert
+from detectors.words import DETECTOR_NAMES
+
+_SHOWN: Final = 10
+
+
+def findings_ranked(report: Report) -> Chart:
+    """The dearest findings, each with its route under the name of its detector."""
+    priced = [one for one in report.findings if one.monthly_cost_impact_usd > 0]
+    shown = priced[:_SHOWN]
+    title = "What each finding would save a month"
+    summary = _summarise(priced)
+    return Chart(
+        name="findings",
+        title=title,
+        summary=summary,
+        svg=_draw(shown).svg("findings", title, summary),
+        columns=("Finding", "Saves a month"),
+        rows=tuple((inert(_label(one)), usd(one.monthly_cost_impact_usd)) for one in shown),
+    )
+
+
+def _label(finding: Finding) -> str:
+    return f"{finding.route} · {DETECTOR_NAMES.get(finding.detector, finding.detector)}"
+
+
+def _summarise(priced: list[Finding]) -> str:
+    if not priced:
+        return "No finding claims dollars."
+    largest = usd(priced[0].monthly_cost_impact_usd)
+    return f"{counted(len(priced), 'finding')}; the largest would save {largest} a month."
+
+
+def _draw(findings: list[Finding]) -> Drawing:
+    drawing = Drawing(height=max(1, len(findings)) * ROW)
+    largest = max((one.monthly_cost_impact_usd for one in findings), default=Decimal(1))
+    for place, finding in enumerate(findings):
+        top, saving = place * ROW, finding.monthly_cost_impact_usd
+        label_row(drawing, top, _label(finding), usd(saving))
+        width = max(float(saving / largest) * WIDTH, 1)
+        drawing.fill(box(0, top + 20, width, BAR), "s0", SERIES[0])
+    if not findings:
+        drawing.text(0, 16, "No finding claims dollars.", faint=True)
+    return drawing

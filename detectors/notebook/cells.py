@@ -1,0 +1,107 @@
+"""What a notebook shows of a report and of a finding."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from detectors.charts import findings_ranked
+from detectors.contract import Evidence, Finding, Report
+from detectors.figures import counted, number, usd
+from detectors.headline import sentence
+from detectors.notebook.markup import (
+    cell,
+    figure,
+    marks,
+    name_of,
+    paragraph,
+    place_of,
+    table,
+    text,
+    worth,
+)
+from detectors.words import SEVERITY_WORDS
+
+_SHOWN: Final = 20
+
+
+def show_report(report: Report) -> str:
+    """Headline, ranked bars, table; bounded whatever the report's size."""
+    body = f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report), 'quiet')}"
+    if report.findings:
+        shown = report.findings[:_SHOWN]
+        body += figure(findings_ranked(report)) + list_findings(shown)
+        more = len(report.findings) - len(shown)
+        if more:
+            body += paragraph(f"And {counted(more, 'smaller finding')}: report.findings", "quiet")
+    return cell(body)
+
+
+def basis(report: Report) -> str:
+    """What the figures rest on."""
+    audit = report.audit
+    span = f" from {audit.first_call[:10]}" if audit.first_call else ""
+    span += f" to {audit.last_call[:10]}" if audit.last_call else ""
+    negotiated = ", with negotiated rates" if report.prices.negotiated else ""
+    return (
+        f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}{span} · "
+        f"{counted(audit.records, 'call')} · prices of {report.prices.source} "
+        f"{report.prices.version}{negotiated}"
+    )
+
+
+def list_findings(findings: Iterable[Finding]) -> str:
+    return table(
+        ("Finding", "What", "Where", "Severity", "Saves a month"),
+        (
+            (
+                text(one.id),
+                text(name_of(one)),
+                place_of(one),
+                text(SEVERITY_WORDS.get(one.severity, one.severity)),
+                worth(one),
+            )
+            for one in findings
+        ),
+        numbers=[4],
+    )
+
+
+def show_finding(finding: Finding) -> str:
+    return cell(finding_body(finding))
+
+
+def finding_body(finding: Finding) -> str:
+    """The finding in full, its evidence folded."""
+    dollars = worth(finding)
+    impact = "no dollars claimed" if dollars == "–" else f"{dollars} a month"
+    body = f"<h3>{text(name_of(finding))}: {impact}</h3><p>{place_of(finding)}</p>"
+    body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
+    if finding.formula:
+        body += paragraph(f"How it is reckoned: {finding.formula}", "quiet")
+    if finding.evidence:
+        body += (
+            f"<details><summary>Evidence: the dearest {len(finding.evidence)} of "
+            f"{counted(finding.calls, 'call')}</summary>{list_calls(finding.evidence)}</details>"
+        )
+    return body
+
+
+def list_calls(calls: Iterable[Evidence]) -> str:
+    """Calls as counts and dollars."""
+    headings = ("Time (UTC)", "Prompt", "Completion", "Cached", "Cache writes", "Limit")
+    return table(
+        (*headings, "Cost", "Saving"),
+        (
+            (
+                text(one.ts),
+                number(one.prompt_tokens),
+                number(one.completion_tokens),
+                number(one.cached_tokens),
+                number(one.cache_write_tokens),
+                number(one.declared_max_tokens) if one.declared_max_tokens else "–",
+                usd(one.cost_usd),
+                usd(one.saving_usd),
+            )
+            for one in calls
+        ),
+        numbers=range(1, 8),
+    )

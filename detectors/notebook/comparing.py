@@ -1,0 +1,179 @@
+"""Two reports on the same traffic side by side, stated for equally many days."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from detectors.contract import Finding, Report
+from detectors.figures import counted, percent, usd
+from detectors.labels import inert
+from detectors.notebook.markup import cell, name_of, paragraph, place_of, table, text
+
+# In the order in which they are listed.
+FIXED, BETTER, GONE, UNCHANGED, WORSE, NEW = (
+    "fixed", "better", "gone", "unchanged", "worse", "new",
+)  # fmt: skip
+_ORDER: Final = (FIXED, NEW, WORSE, BETTER, GONE, UNCHANGED)
+_WORDS: Final = {
+    FIXED: "Fixed",
+    NEW: "New",
+    WORSE: "Worse",
+    BETTER: "Better",
+    GONE: "Gone with its traffic",
+    UNCHANGED: "Unchanged",
+}
+_CENT: Final = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One finding in both reports, or in one of them.
+
+    Attributes
+    ----------
+    status : str
+        ``fixed``: gone while its route still has calls. ``gone``: its route has no calls any more.
+        ``better``, ``worse`` by a cent a month at least, else ``unchanged``; ``new``.
+    finding : Finding
+        As the later report has it; as the earlier one has it where it is fixed or gone.
+    before_usd, after_usd : Decimal
+        US dollars a month in the earlier and in the later report; 0 where it has no such finding.
+    saved_usd : Decimal
+        What its being fixed or better saved over the days of the later report; negative where it
+        cost more. 0 where its traffic is gone.
+    """
+
+    status: str
+    finding: Finding
+    before_usd: Decimal
+    after_usd: Decimal
+    saved_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What changed between two reports.
+
+    Attributes
+    ----------
+    before, after : Report
+        The earlier and the later report.
+    changes : tuple of Change
+        Fixed first, then new, worse, better, gone and unchanged; the dearest first of each.
+    """
+
+    before: Report
+    after: Report
+    changes: tuple[Change, ...]
+
+    def of(self, status: str) -> tuple[Change, ...]:
+        """The changes of one status."""
+        return tuple(change for change in self.changes if change.status == status)
+
+    @property
+    def saved_usd(self) -> Decimal:
+        """What was fixed saved over the later report's days; overlaps of findings not taken out."""
+        return sum((change.saved_usd for change in self.of(FIXED)), Decimal(0))
+
+    def __str__(self) -> str:
+        lines = [*_summarise(self), ""]
+        for change in self.changes:
+            finding = change.finding
+            lines.append(
+                f"{_WORDS[change.status]:<22} {usd(change.before_usd):>12} → "
+                f"{usd(change.after_usd):>12}  {name_of(finding)}: {inert(finding.route)}, "
+                f"{inert(finding.model)}"
+            )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        body = "".join(paragraph(line) for line in _summarise(self))
+        rows = [
+            (
+                text(_WORDS[change.status]),
+                text(name_of(change.finding)),
+                place_of(change.finding),
+                usd(change.before_usd),
+                usd(change.after_usd),
+                usd(change.saved_usd),
+            )
+            for change in self.changes
+        ]
+        headings = ("", "What", "Where", "A month before", "A month now", "Saved since")
+        return cell(body + table(headings, rows, numbers=range(3, 6)))
+
+
+def compare(later: Report, earlier: Report) -> Comparison:
+    found = sorted(_changes(later, earlier), key=_rank)
+    return Comparison(before=earlier, after=later, changes=tuple(found))
+
+
+def _rank(change: Change) -> tuple[int, Decimal, str]:
+    dearest = max(change.before_usd, change.after_usd)
+    return _ORDER.index(change.status), -dearest, change.finding.id
+
+
+_Key = tuple[str, str, str, str, str]
+
+
+def _by_key(report: Report) -> dict[_Key, Finding]:
+    return {(f.detector, f.kind, f.route, f.provider, f.model): f for f in report.findings}
+
+
+def _changes(later: Report, earlier: Report) -> Iterator[Change]:
+    before, after = _by_key(earlier), _by_key(later)
+    days, month = later.audit.observed_days, later.thresholds.days_per_month
+    for key in {**before, **after}:
+        was, is_now = before.get(key), after.get(key)
+        old = was.monthly_cost_impact_usd if was else Decimal(0)
+        new = is_now.monthly_cost_impact_usd if is_now else Decimal(0)
+        finding = is_now or was
+        if finding is None:  # pragma: no cover - a key comes from one of them
+            continue
+        status = _status(was, is_now, later)
+        saved = Decimal(0) if status in (GONE, NEW) else (old - new) * days / month
+        yield Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
+
+
+def _status(was: Finding | None, is_now: Finding | None, later: Report) -> str:
+    if was is None:
+        return NEW
+    if is_now is None:
+        return FIXED if _has_traffic(was, later) else GONE
+    difference = is_now.monthly_cost_impact_usd - was.monthly_cost_impact_usd
+    if abs(difference) < _CENT:
+        return UNCHANGED
+    return WORSE if difference > 0 else BETTER
+
+
+def _has_traffic(finding: Finding, report: Report) -> bool:
+    """Whether the finding's route still has calls, as far as the report's list goes."""
+    routes = {one.route for one in report.spend_by_route}
+    if finding.route in routes or report.other_routes.count:
+        return True
+    models = {one.model for one in report.spend_by_model}
+    # Without tag and endpoint, a finding's route is its model.
+    return finding.route == finding.model and "" in routes and finding.model in models
+
+
+def _summarise(comparison: Comparison) -> Iterator[str]:
+    before, after = comparison.before.audit, comparison.after.audit
+    yield (
+        f"A month: {usd(before.projected_spend_usd)} before "
+        f"({percent(before.savings_pct)} avoidable), {usd(after.projected_spend_usd)} now "
+        f"({percent(after.savings_pct)}). Observed on {counted(before.observed_days, 'day')} and "
+        f"{counted(after.observed_days, 'day')}; every figure is stated for equally many."
+    )
+    fixed = comparison.of(FIXED)
+    if fixed:
+        yield (
+            f"{counted(len(fixed), 'finding')} fixed, which saved "
+            f"{usd(comparison.saved_usd)} in the {counted(after.observed_days, 'day')} since."
+        )
+    if comparison.before.prices != comparison.after.prices:
+        yield "The two rest on different prices, which alone can move dollars."
+    if comparison.before.thresholds != comparison.after.thresholds:
+        yield "The two were run with different thresholds, which alone can move findings."

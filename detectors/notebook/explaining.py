@@ -1,0 +1,112 @@
+"""One finding explained: its detector's rule and formula, with the finding's own numbers."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from detectors.contract import Evidence, Finding, Report, Thresholds
+from detectors.figures import counted, usd
+from detectors.labels import inert
+from detectors.notebook.cells import finding_body
+from detectors.notebook.markup import cell, name_of, paragraph, table, text, worth
+from detectors.words import CONFIDENCE_WORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a finding is one, and how its dollars were reckoned.
+
+    Attributes
+    ----------
+    finding : Finding
+        What is explained.
+    rule : str
+        What the detector fires on, as its page in `docs/detectors` says in short.
+    formula : str
+        The detector's formula with this finding's numbers; says so where no dollars are claimed.
+    dearest : str
+        The formula's part of the dearest call, empty without evidence.
+    thresholds : dict of str to float
+        The numbers that the detector was run with, by the names of `Thresholds`.
+    """
+
+    finding: Finding
+    rule: str
+    formula: str
+    dearest: str
+    thresholds: dict[str, float]
+
+    def __str__(self) -> str:
+        finding = self.finding
+        where = (
+            finding.route
+            if finding.route == finding.model
+            else (f"{finding.route}, {finding.model}")
+        )
+        lines = [
+            f"{finding.id}  {name_of(finding)}: {worth(finding)} a month",
+            f"{inert(where)} ({finding.provider}), {counted(finding.calls, 'call')}",
+            "",
+            f"Rule: {self.rule}",
+            f"Reckoned: {inert(self.formula)}",
+            *([f"Dearest call: {self.dearest}"] if self.dearest else []),
+            f"Sure: {finding.confidence.lower()}, {CONFIDENCE_WORDS.get(finding.confidence, '')}",
+            f"Fix: {inert(finding.fix)}",
+            "Thresholds: " + ", ".join(f"{n} = {v:g}" for n, v in self.thresholds.items()),
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        thresholds = table(
+            ("Threshold", "Value"),
+            ((text(name), f"{value:g}") for name, value in self.thresholds.items()),
+            numbers=[1],
+        )
+        body = finding_body(self.finding) + paragraph(f"Rule: {self.rule}")
+        if not self.finding.formula:
+            body += paragraph(self.formula)
+        if self.dearest:
+            body += paragraph(f"Dearest call: {self.dearest}")
+        return cell(f"{body}<details><summary>Thresholds</summary>{thresholds}</details>")
+
+
+def explain(report: Report, finding_id: str) -> Explanation:
+    finding = _find(report, finding_id)
+    rules = {method.detector: method.fires_on for method in report.methods}
+    return Explanation(
+        finding=finding,
+        rule=rules.get(finding.detector, ""),
+        formula=finding.formula or "No dollars are claimed for a finding of this kind.",
+        dearest=_reckon(finding.evidence[0]) if finding.evidence else "",
+        thresholds=_thresholds(report.thresholds, finding),
+    )
+
+
+def _find(report: Report, finding_id: str) -> Finding:
+    findings = {finding.id: finding for finding in report.findings}
+    if finding_id in findings:
+        return findings[finding_id]
+    near = get_close_matches(str(finding_id), findings, n=3, cutoff=0.3)
+    known = f"; perhaps {', '.join(near)}" if near else ""
+    raise KeyError(f"the report has no finding of this id{known}")
+
+
+def _reckon(call: Evidence) -> str:
+    counts = {
+        "prompt": call.prompt_tokens,
+        "completion": call.completion_tokens,
+        "cached": call.cached_tokens,
+        "cache-write": call.cache_write_tokens,
+    }
+    told = [f"{count:,} {name}" for name, count in counts.items() if count]
+    return (
+        f"{call.ts}, {', '.join(told) or 'no'} tokens, cost {usd(call.cost_usd)}, of which "
+        f"{usd(call.saving_usd)} counts"
+    )
+
+
+def _thresholds(thresholds: Thresholds, finding: Finding) -> dict[str, float]:
+    prefix = f"{finding.detector[:2]}_"
+    names = [name for name in thresholds.__struct_fields__ if name.startswith(prefix)]
+    return {name: getattr(thresholds, name) for name in [*names, "days_per_month"]}

@@ -1,0 +1,96 @@
+"""Small pieces of HTML: escaped text, tables, the style that all of them share."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+from detectors.charts import Chart
+from detectors.charts.chart import FAINT, INK, PAPER, RULE
+from detectors.contract import Finding
+from detectors.figures import counted, usd
+from detectors.labels import inert
+from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+
+# Everything is scoped to one class, so that a notebook's own page stays as it is.
+STYLE: Final = (
+    f".tallystick{{color:{INK};background:{PAPER};font:15px/1.5 sans-serif;padding:1em;"
+    "max-width:60em;overflow-wrap:anywhere}"
+    ".tallystick h1{font-size:1.4em;margin:0 0 .4em}.tallystick h2{font-size:1.15em}"
+    ".tallystick h3{font-size:1em;margin:1.2em 0 .2em}"
+    f".tallystick .quiet{{color:{FAINT}}}.tallystick figure{{margin:1em 0}}"
+    ".tallystick figcaption{font-weight:bold;margin-bottom:.4em}"
+    ".tallystick svg{max-width:100%;height:auto}"
+    ".tallystick table{border-collapse:collapse;font-size:.93em;margin:.6em 0}"
+    f".tallystick th,.tallystick td{{text-align:left;padding:.25em .8em .25em 0;"
+    f"border-bottom:1px solid {RULE};vertical-align:top;background:{PAPER};color:{INK}}}"
+    ".tallystick .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
+)
+
+
+def cell(body: str) -> str:
+    """The body in a box with its own style, as a notebook shows it."""
+    return f'<div class="tallystick"><style>{STYLE}</style>{body}</div>'
+
+
+def text(words: str) -> str:
+    """Words that may hold a label of the log, unable to act on the page or on other words."""
+    return f"<bdi>{escape(inert(words))}</bdi>"
+
+
+def paragraph(words: str, name: str = "") -> str:
+    kind = f' class="{name}"' if name else ""
+    return f"<p{kind}>{escape(inert(words))}</p>"
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()
+) -> str:
+    """A table of cells that are HTML already; `numbers` are the columns of figures."""
+    right = frozenset(numbers)
+    marks = [' class="num"' if place in right else "" for place in range(len(headings))]
+    head = "".join(
+        f'<th scope="col"{mark}>{escape(name)}</th>'
+        for name, mark in zip(headings, marks, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{mark}>{one}</td>" for one, mark in zip(row, marks, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def figure(chart: Chart) -> str:
+    """The chart under its title, with the numbers behind it."""
+    rows = [[text(one) for one in row] for row in chart.rows]
+    numbers = table(chart.columns, rows, range(1, len(chart.columns)))
+    return (
+        f"<figure><figcaption>{escape(chart.title)}</figcaption>{chart.svg}"
+        f"<details><summary>The numbers</summary>{numbers}</details></figure>"
+    )
+
+
+def name_of(finding: Finding) -> str:
+    return DETECTOR_NAMES.get(finding.detector, finding.detector)
+
+
+def place_of(finding: Finding) -> str:
+    """The route, and the model where that is not the same."""
+    labels = [finding.route, *([] if finding.route == finding.model else [finding.model])]
+    return " · ".join(map(text, labels))
+
+
+def worth(finding: Finding) -> str:
+    """A month's dollars, or that none are claimed."""
+    is_priced = finding.confidence != "INFORMATIONAL"
+    return usd(finding.monthly_cost_impact_usd) if is_priced else "–"
+
+
+def marks(finding: Finding) -> str:
+    """What stands under a finding's name: how severe, how sure, how many calls."""
+    severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
+    sure = CONFIDENCE_WORDS.get(finding.confidence, "")
+    words = f"{finding.id} · {severity} · {finding.confidence.lower()}"
+    words += f" ({sure})" if sure else ""
+    return escape(f"{words} · {counted(finding.calls, 'call')} · {finding.provider}")

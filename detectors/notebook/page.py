@@ -1,0 +1,122 @@
+"""A report as one HTML file that needs no other: no script, no font, no address."""
+
+import os
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from detectors import charts
+from detectors.contract import Method, Report
+from detectors.figures import counted, percent, usd
+from detectors.headline import sentence
+from detectors.notebook.cells import basis, finding_body, list_findings
+from detectors.notebook.markup import STYLE, figure, paragraph, table, text
+from detectors.words import DETECTOR_NAMES
+
+_FULL = 100  # so many findings with their evidence; the others in a table
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def save(report: Report, file: str | os.PathLike[str]) -> None:
+    path = Path(file)
+    if path.suffix.lower() not in (".html", ".json"):
+        raise ValueError("expected a file name that ends in .html or .json")
+    is_page = path.suffix.lower() == ".html"
+    path.write_bytes(print_page(report).encode() if is_page else report.to_json() + b"\n")
+
+
+def print_page(report: Report) -> str:
+    """The whole page; the same report gives the same text."""
+    title = escape(sentence(report))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>body{{margin:0}}{STYLE}</style></head>"
+        f'<body><main class="tallystick">{"".join(_parts(report))}</main></body></html>\n'
+    )
+
+
+def _parts(report: Report) -> Iterator[str]:
+    yield f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report))}"
+    yield from (paragraph(one, "quiet") for one in _cautions(report))
+    yield "<h2>Where the money goes</h2>"
+    for draw in (charts.savings_waterfall, charts.spend_by_day):
+        yield figure(draw(report))
+    yield figure(charts.spend_by_model(report)) + figure(charts.spend_by_route(report))
+    yield "<h2>Findings</h2>"
+    yield from map(finding_body, report.findings[:_FULL])
+    if report.findings[_FULL:]:
+        yield list_findings(report.findings[_FULL:])
+    if not report.findings:
+        yield paragraph("Nothing to fix was found in these calls.")
+    yield from _left_out(report)
+    yield f"<h2>Prices</h2>{paragraph(prices(report))}"
+    yield "".join(paragraph(one) for one in report.prices.negotiated)
+    if report.methods:
+        yield "<h2>How it is judged</h2>" + "".join(map(_method, report.methods))
+
+
+def _cautions(report: Report) -> Iterator[str]:
+    audit = report.audit
+    if len(report.findings) > 1 or audit.below_floor:
+        yield (
+            "Findings overlap, so their savings do not add up: together they come to "
+            f"{usd(audit.projected_savings_usd)} a month, every dollar counted once."
+        )
+    if audit.below_floor:
+        yield (
+            f"{counted(audit.below_floor, 'smaller finding')} under "
+            f"{usd_floor(report)} a month not listed."
+        )
+    if audit.equiv_spend:
+        yield (
+            "Some of these calls were made on a flat-rate plan or through an unknown provider: "
+            "their dollars are what the vendor would have charged, not a bill."
+        )
+    if report.invalid_rows.count:
+        yield (
+            f"{counted(report.invalid_rows.count, 'row')} could not be used "
+            f"({percent(audit.valid_pct)} are valid). "
+            f"Most often: {report.invalid_rows.main_reason}."
+        )
+
+
+def usd_floor(report: Report) -> str:
+    return f"${report.thresholds.floor_usd:g}"
+
+
+def _left_out(report: Report) -> Iterator[str]:
+    if report.unpriced:
+        yield "<h2>Models without a known price</h2>"
+        yield paragraph("Their calls are counted, and take part in no figure.")
+        yield table(
+            ("Model", "Provider", "Calls"),
+            ((text(one.model), text(one.provider), f"{one.calls:,}") for one in report.unpriced),
+            numbers=[2],
+        )
+
+
+def prices(report: Report) -> str:
+    """Which rates the dollars rest on."""
+    words = (
+        f"List prices of {report.prices.source}, version {report.prices.version}: those that held "
+        "at each call's own time, with their long-context tiers, cache rates and discounts of "
+        "batch and flex calls."
+    )
+    if report.prices.negotiated:
+        return f"{words} These negotiated rates took their place:"
+    return f"{words} No negotiated rates were given."
+
+
+def _method(method: Method) -> str:
+    parts = {
+        "Costs you": method.costs_you,
+        "Fires on": method.fires_on,
+        "Stays quiet on": method.stays_quiet_on,
+        "Do instead": method.do_instead,
+        "Sources": method.sources,
+    }
+    name = DETECTOR_NAMES.get(method.detector, method.title)
+    body = "".join(paragraph(f"{heading}. {words}") for heading, words in parts.items())
+    return f"<details><summary>{text(name)}</summary>{body}</details>"

@@ -1,0 +1,47 @@
+"""The findings as dataframes."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import polars as pl
+
+from detectors.contract import Finding, Report
+
+_COLUMNS: Final = pl.Schema(
+    {
+        "id": pl.String(),
+        "detector": pl.String(),
+        "kind": pl.String(),
+        "route": pl.String(),
+        "provider": pl.String(),
+        "model": pl.String(),
+        "calls": pl.Int64(),
+        "severity": pl.String(),
+        "confidence": pl.String(),
+        "monthly_cost_impact_usd": pl.Float64(),
+        "observed_cost_impact_usd": pl.Float64(),
+        "suggested_model": pl.String(),
+        "fix": pl.String(),
+        "formula": pl.String(),
+    }
+)
+
+
+def to_polars(report: Report) -> pl.DataFrame:
+    return pl.DataFrame(_columns(report), schema=_COLUMNS)
+
+
+def to_pandas(report: Report) -> Any:
+    import pandas as pd  # type: ignore[import-untyped]  # optional
+
+    return pd.DataFrame(_columns(report))
+
+
+def _columns(report: Report) -> dict[str, list[Any]]:
+    return {name: [_value(name)(one) for one in report.findings] for name in _COLUMNS}
+
+
+def _value(name: str) -> Callable[[Finding], Any]:
+    if name.endswith("_usd"):
+        return lambda finding: float(getattr(finding, name))
+    return lambda finding: getattr(finding, name)

@@ -1,0 +1,105 @@
+"""Two reports on the same traffic, stated for equally many days."""
+
+from decimal import Decimal
+from typing import Any
+
+from msgspec.structs import replace
+
+import detectors
+from detectors.contract import Finding, Others, Report, SpendByModel, SpendByRoute
+from detectors.notebook.comparing import Comparison
+from tests.detectors.reference.builders import answers
+from tests.detectors.reports import make_finding, make_report
+
+
+def _finding(route: str, monthly: int, **changes: Any) -> Finding:
+    return make_finding(1, route=route, monthly_cost_impact_usd=Decimal(monthly), **changes)
+
+
+def _report(*findings: Finding, routes: tuple[str, ...] = (), days: int = 10) -> Report:
+    listed = tuple(SpendByRoute(route=one, calls=1, spend_usd=Decimal(1)) for one in routes)
+    return replace(make_report(*findings, observed_days=days), spend_by_route=listed)
+
+
+def _statuses(comparison: Comparison) -> dict[str, str]:
+    return {change.finding.route: change.status for change in comparison.changes}
+
+
+def test_every_finding_of_either_report_is_in_it_once() -> None:
+    earlier = _report(*(_finding(name, 300) for name in ("same", "up", "down", "fixed", "gone")))
+    later = _report(
+        _finding("same", 300),
+        _finding("up", 400),
+        _finding("down", 200),
+        _finding("added", 50),
+        routes=("same", "up", "down", "fixed", "added"),
+    )
+    compared = later.compare(earlier)
+    assert [(one.status, one.finding.route) for one in compared.changes] == [
+        ("fixed", "fixed"),
+        ("new", "added"),
+        ("worse", "up"),
+        ("better", "down"),
+        ("gone", "gone"),
+        ("unchanged", "same"),
+    ]
+    assert [one.finding.route for one in compared.of("worse")] == ["up"]
+
+
+def test_what_was_fixed_saved_its_months_dollars_over_the_later_days() -> None:
+    earlier = _report(_finding("a", 300), days=3)
+    later = _report(routes=("a",), days=10)
+    compared = later.compare(earlier)
+    [change] = compared.changes
+    assert (change.before_usd, change.after_usd, change.saved_usd) == tuple(
+        map(Decimal, (300, 0, 100))
+    )
+    assert compared.saved_usd == 100
+    assert "1 finding fixed, which saved $100.00 in the 10 days since" in str(compared)
+
+
+def test_dollars_of_unequal_spans_are_compared_by_the_month() -> None:
+    """A finding of the same size on five days and on ten is unchanged."""
+    short = detectors.audit(answers([50] * 40, gap=10_000))
+    long = detectors.audit(answers([50] * 80, gap=10_000))
+    assert short.audit.observed_days == 5
+    assert long.audit.observed_days == 10
+    assert {change.status for change in long.compare(short).changes} == {"unchanged"}
+
+
+def test_a_cent_is_a_change_and_less_is_not() -> None:
+    earlier = _report(_finding("a", 1))
+    for monthly, status in (("1.009", "unchanged"), ("1.01", "worse"), ("0.99", "better")):
+        finding = replace(_finding("a", 1), monthly_cost_impact_usd=Decimal(monthly))
+        assert _statuses(_report(finding).compare(earlier)) == {"a": status}
+
+
+def test_a_route_whose_model_was_exchanged_is_fixed() -> None:
+    before = detectors.audit(answers([50] * 40))
+    after = detectors.audit(answers([50] * 40, model="gpt-4.1-nano"))
+    assert {change.status for change in after.compare(before).changes} == {"fixed"}
+
+
+def test_an_unlabelled_route_is_known_by_its_model() -> None:
+    earlier = _report(_finding("gpt-5.4", 300))
+    model = SpendByModel(provider="openai", model="gpt-5.4", calls=1, spend_usd=Decimal(1))
+    still = replace(_report(routes=("",)), spend_by_model=(model,))
+    assert _statuses(still.compare(earlier)) == {"gpt-5.4": "fixed"}
+    assert _statuses(_report(routes=("",)).compare(earlier)) == {"gpt-5.4": "gone"}
+
+
+def test_a_list_of_routes_cut_short_proves_no_absence() -> None:
+    earlier = _report(_finding("a", 300))
+    cut = replace(_report(routes=("b",)), other_routes=Others(count=1))
+    assert _statuses(cut.compare(earlier)) == {"a": "fixed"}
+
+
+def test_other_prices_and_thresholds_are_told() -> None:
+    earlier = _report(_finding("a", 300))
+    prices = replace(earlier.prices, negotiated=("openai: 12 % off",))
+    thresholds = detectors.Thresholds(d1_min_calls=7)
+    later = replace(_report(_finding("a", 300)), prices=prices, thresholds=thresholds)
+    for words in ("different prices", "different thresholds"):
+        assert words in str(later.compare(earlier))
+        assert words in later.compare(earlier)._repr_html_()
+        assert words not in str(earlier.compare(earlier))
