@@ -10,6 +10,8 @@ _RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
 
 def inert(label: str) -> str:
     """The label with every character escaped that could move, hide or reorder others."""
+    if label.isprintable():  # which is told at once, and no such character is
+        return label
     return "".join(
         ascii(character)[1:-1]
         if unicodedata.category(character) in _ACTIVE_CATEGORIES

@@ -15,12 +15,12 @@ from service.models.audits import (
     QUEUED,
     UPLOAD,
     Audit,
-    ReportRow,
     count_ahead,
     find_audit,
 )
 from service.pages.reports import surroundings
 from service.pages.visitors import require_visitor
+from service.reports.documents import find_published
 from service.reports.html import print_finding, print_report
 from service.tokens import sign_report
 
@@ -41,14 +41,14 @@ class Progress(NamedTuple):
 @require_visitor
 def show(audit_id: str) -> Response:
     audit = _get_audit(audit_id)
-    report = get_session().get(ReportRow, audit.id) if audit.status == DONE else None
+    report = find_published(get_session(), audit.id) if audit.status == DONE else None
     if report is None:
         return make_response(render_template("pages/audit.html", **_told(audit)))
     finding_id = request.args.get("finding")
     if finding_id is not None:
-        return make_response(print_finding(report.document, finding_id))
+        return make_response(print_finding(report, finding_id))
     token = sign_report(current_config().secret_key, audit.id)
-    return make_response(print_report(report.document, surroundings(token, owner=audit)))
+    return make_response(print_report(report, surroundings(token, owner=audit)))
 
 
 @blueprint.get("/<audit_id>/progress")

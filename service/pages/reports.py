@@ -8,11 +8,12 @@ from service.api.blueprint import Blueprint
 from service.db import get_session
 from service.errors import NotFoundError
 from service.extensions import current_blobs, current_config
-from service.models.audits import Audit, ReportRow
+from service.models.audits import Audit
 from service.pages.downloads import answer_csv, answer_json, answer_pdf
 from service.report_schema import REPORT_REFERENCE
+from service.reports.documents import Document, find_published
 from service.reports.findings_csv import print_findings
-from service.reports.html import Surroundings, print_finding, print_report, print_waiting
+from service.reports.html import Surroundings, Terms, print_finding, print_report, print_waiting
 from service.reports.kept_pdf import get_pdf
 from service.tokens import verify_report
 
@@ -60,7 +61,7 @@ def report(token: str) -> Response:
 def pdf(token: str) -> Response:
     """Show the report as PDF."""
     audit, document = _get(token)
-    return answer_pdf(get_pdf(current_blobs(), audit, document))
+    return answer_pdf(get_pdf(current_blobs(), audit, document.load()))
 
 
 @blueprint.route("/r/<token>/json", methods=["GET"])
@@ -74,7 +75,7 @@ def pdf(token: str) -> Response:
 def json(token: str) -> Response:
     """Download the report document."""
     _, document = _get(token)
-    return answer_json(document)
+    return answer_json(document.load())
 
 
 @blueprint.route("/r/<token>/findings.csv", methods=["GET"])
@@ -85,21 +86,20 @@ def json(token: str) -> Response:
 def findings_csv(token: str) -> Response:
     """Download the findings as a table."""
     _, document = _get(token)
-    return answer_csv(print_findings(document))
+    return answer_csv(print_findings(document.load()))
 
 
-def _find(token: str) -> tuple[Audit, bytes | None]:
-    """The audit of a signed token, and its report document once there is one."""
+def _find(token: str) -> tuple[Audit, Document | None]:
+    """The audit of a signed token, and its report once there is one."""
     config, session = current_config(), get_session()
     audit_id = verify_report(config.secret_keys, token, config.report_link_days)
     audit = session.get(Audit, audit_id)
     if audit is None:
         raise NotFoundError
-    row = session.get(ReportRow, audit_id)
-    return audit, None if row is None else row.document
+    return audit, find_published(session, audit_id)
 
 
-def _get(token: str) -> tuple[Audit, bytes]:
+def _get(token: str) -> tuple[Audit, Document]:
     audit, document = _find(token)
     if document is None:
         raise NotFoundError
@@ -113,8 +113,11 @@ def surroundings(token: str, *, owner: Audit | None = None) -> Surroundings:
         pdf=url_for("reports.pdf", token=token),
         json=url_for("reports.json", token=token),
         findings_csv=url_for("reports.findings_csv", token=token),
-        link_days=config.report_link_days,
-        retention_days=config.raw_retention_days,
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            is_owned=owner is not None,
+        ),
         owned=owner,
         share_url=f"{config.base_url.rstrip('/')}{url_for('reports.report', token=token)}",
     )

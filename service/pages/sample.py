@@ -7,8 +7,9 @@ from flask import Blueprint, Response, request, url_for
 
 from service.extensions import current_config
 from service.pages.downloads import answer_csv, answer_json, answer_pdf
+from service.reports.documents import Document
 from service.reports.findings_csv import print_findings
-from service.reports.html import Surroundings, print_finding, print_report
+from service.reports.html import Surroundings, Terms, print_finding, print_report
 from service.reports.sample import get_sample_report
 
 _NAME: Final = "tallystick-sample-report"
@@ -19,7 +20,7 @@ blueprint = Blueprint("sample", __name__, url_prefix="/sample")
 @blueprint.get("")
 def sample() -> str:
     """The report as a customer's own would look."""
-    document = get_sample_report()
+    document = Document("sample", get_sample_report)
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return print_finding(document, finding_id)
@@ -28,9 +29,11 @@ def sample() -> str:
         pdf=url_for("sample.pdf"),
         json=url_for("sample.json"),
         findings_csv=url_for("sample.findings_csv"),
-        link_days=config.report_link_days,
-        retention_days=config.raw_retention_days,
-        is_sample=True,
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            is_sample=True,
+        ),
     )
     return print_report(document, around)
 

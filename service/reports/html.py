@@ -5,63 +5,96 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flask import Flask, render_template
 from markupsafe import Markup, escape
 
 from detectors import charts, figures
-from detectors.contract import Finding, Report
-from detectors.headline import sentence
+from detectors.contract import Finding
 from detectors.labels import inert, is_right_to_left, shortened
 from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 from service.errors import NotFoundError
 from service.models.audits import Audit
+from service.reports.documents import Document, ListedReport, read_listed, with_evidence
+from service.reports.headline import sentence
+from service.reports.kept_parts import KeptParts
 
 # So many are shown in full, and with those so many in all: a page stays a page.
 _FULL_FINDINGS: Final = 12
 _SHOWN_FINDINGS: Final = 400
+_MOST_KEPT: Final = 16  # of a quarter of a megabyte at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a report's page says of how long things last, and to whom it says so."""
+
+    link_days: int
+    retention_days: int
+    is_sample: bool = False
+    is_owned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a report's page says beside the report: other forms of it, and how long things last.
+    """What a report's page says beside the report: other forms of it, and on which terms.
 
-    An address is empty where there is no such form; `owned` is the audit in its owner's view.
+    `owned` is the audit in its owner's view, who gets an address to share.
     """
 
-    pdf: str = ""
-    json: str = ""
-    findings_csv: str = ""
-    link_days: int
-    retention_days: int
-    is_sample: bool = False
+    pdf: str
+    json: str
+    findings_csv: str
+    terms: Terms
     owned: Audit | None = None
     share_url: str = ""
 
 
-def print_report(document: bytes, around: Surroundings) -> str:
-    report = Report.from_json(document)
-    return render_template(
-        "report/report.html",
-        report=report,
-        sentence=sentence(report),
-        around=around,
-        charts=charts,
-        full=report.findings[:_FULL_FINDINGS],
-        listed=report.findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
-        hidden=max(0, len(report.findings) - _SHOWN_FINDINGS),
-        detectors=_present(report.findings),
-        reasons=_rank(report.invalid_rows.reasons),
+class Printed(NamedTuple):
+    """A report in HTML: what stands above its addresses, and all the rest."""
+
+    opening: Markup
+    rest: Markup
+
+
+_kept: Final = KeptParts[Printed](_MOST_KEPT)
+
+
+def print_report(document: Document, around: Surroundings) -> str:
+    """The whole page. What is the same for every visitor is printed once and kept a while."""
+    terms = around.terms
+    printed = _kept.get((document.key, terms), lambda: _print(read_listed(document.load()), terms))
+    return render_template("report/report.html", printed=printed, around=around)
+
+
+def _print(report: ListedReport, terms: Terms) -> Printed:
+    facts = _facts(report, terms)
+    return Printed(
+        Markup(render_template("report/opening.html", **facts)),  # noqa: S704 - its own markup
+        Markup(render_template("report/body.html", **facts)),  # noqa: S704 - its own markup
     )
 
 
-def print_finding(document: bytes, finding_id: str) -> str:
+def _facts(report: ListedReport, terms: Terms) -> dict[str, Any]:
+    return {
+        "report": report,
+        "terms": terms,
+        "sentence": sentence(report),
+        "charts": charts,
+        "full": report.findings[:_FULL_FINDINGS],
+        "listed": report.findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
+        "hidden": max(0, len(report.findings) - _SHOWN_FINDINGS),
+        "detectors": _present(report.findings),
+        "reasons": _rank(report.invalid_rows.reasons),
+    }
+
+
+def print_finding(document: Document, finding_id: str) -> str:
     """One finding of the report with its evidence; raises `NotFoundError` where it has none."""
-    report = Report.from_json(document)
-    for finding in report.findings:
+    for finding in read_listed(document.load()).findings:
         if finding.id == finding_id:
-            return render_template("report/finding_page.html", report=report, finding=finding)
+            return render_template("report/finding_page.html", finding=with_evidence(finding))
     raise NotFoundError
 
 
