@@ -12,12 +12,12 @@ from markupsafe import Markup, escape
 
 from detectors import charts, figures
 from detectors.contract import Finding
+from detectors.headline import sentence
 from detectors.labels import inert, is_right_to_left, shortened
 from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 from service.errors import NotFoundError
 from service.models.audits import Audit
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
-from service.reports.headline import sentence
 from service.reports.kept_parts import KeptParts
 
 # So many are shown in full, and with those so many in all: a page stays a page.
