@@ -51,12 +51,12 @@ class CsvText:
 
     def first(self) -> list[str]:
         """The first row that is not blank; no cells where there is none, or it is no CSV."""
-        for piece in self._pieces:
-            self._open(piece)
-            while batch := self._take(1):
-                if batch.rows:
-                    return batch.rows[0]
-        return []
+        batches = (batch for piece in self._pieces for batch in self._begin(piece))
+        return next((batch.rows[0] for batch in batches if batch.rows), [])
+
+    def _begin(self, piece: bytes) -> Iterator[Batch]:
+        self._open(piece)
+        return iter(lambda: self._take(1), None)
 
     def _feed(self) -> Iterator[str]:
         """The lines for the reader: those of the piece, and of later ones where it wants more."""

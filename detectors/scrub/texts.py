@@ -53,21 +53,15 @@ def _read_whole(blocks: Iterator[bytes]) -> bytes | None:
 
 def _read_lines(blocks: Iterator[bytes]) -> Iterator[bytes | None]:
     """The lines; one that is too long is thrown away as it comes."""
-    kept, size, is_too_long = list[bytes](), 0, False
+    kept, size = list[bytes](), 0
     for block in blocks:
-        head, *lines = block.split(b"\n")
-        if lines:
-            yield None if is_too_long else b"".join([*kept, head])
-            yield from lines[:-1]
-            head = lines[-1]
-            kept, size, is_too_long = [], 0, False
-        size += len(head)
-        is_too_long = is_too_long or size > MAX_TEXT_BYTES
-        if is_too_long:
-            kept = []
-        else:
-            kept.append(head)
-    if is_too_long:
-        yield None
-    elif kept:
-        yield b"".join(kept)
+        for place, part in enumerate(block.split(b"\n")):
+            if place:
+                yield b"".join(kept) if size <= MAX_TEXT_BYTES else None
+                kept, size = [], 0
+            size += len(part)
+            if size <= MAX_TEXT_BYTES:
+                kept.append(part)
+            else:
+                kept = []
+    yield b"".join(kept) if size <= MAX_TEXT_BYTES else None

@@ -96,9 +96,12 @@ def test_a_label_of_control_characters_is_invalid(cell: str) -> None:
 
 
 def test_a_cell_that_is_not_utf_8_is_invalid() -> None:
-    records, (invalid,) = read_csv(with_tag("x").encode().replace(b",x", b",\xff"))
+    text = with_tag("x").encode().replace(b",x", b",\xff")
+    records, (invalid,) = read_csv(text)
     assert not records
     assert invalid.reason.startswith("tag must be")
+    in_pieces = list(read_chunks(BytesIO(text), chunk_bytes=8))
+    assert [row for chunk in in_pieces for row in chunk.invalid] == [invalid]
 
 
 @pytest.mark.parametrize(

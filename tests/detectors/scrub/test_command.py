@@ -89,8 +89,9 @@ def test_an_output_within_the_folder_is_not_read(folder: Path) -> None:
 
 REFUSED: Final[list[bytes]] = [
     b"", b"\n \n", b"{}", CANARY, CANARY * 9_999, b"[" + CANARY, b"[" * 100_000, b"[]", b"[1]",
-    b'{"a":' * 100_000, b"\x1f\x8b" + CANARY, gzip.compress(dump(CHAT_PAIR))[:-9], b"\x00" * 4_096,
-    gzip.compress(CANARY), b"%PDF-1.7\n" + CANARY, b'{"model": "' + CANARY, b"\xff\xfe{\x00}\x00",
+    b'{"a":' * 100_000, b"\x1f\x8b" + CANARY, gzip.compress(dump(CHAT_PAIR), mtime=0)[:-9],
+    b"\x00" * 4_096, gzip.compress(CANARY, mtime=0), b"%PDF-1.7\n" + CANARY,
+    b'{"model": "' + CANARY, b"\xff\xfe{\x00}\x00",
     dump({"messages": [{"content": CANARY.decode()}]}), b"ts,provider,model\n1,2,3",
     b"{\n" + CANARY, b"[" + dump(CHAT_PAIR) + b"] CANARY", b"[" + dump(CHAT_PAIR),
     b"{" + b" " * (1 << 20),
@@ -141,6 +142,25 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.stderr.decode().splitlines() == [
         "Error: cannot write the output: No space left on device"
     ]
+
+
+def test_a_device_takes_what_comes(tmp_path: Path) -> None:
+    log = tmp_path / "raw.jsonl"
+    log.write_bytes(dump(CHAT_PAIR))
+    assert run(log, "--out", "/dev/null").stdout.startswith("1 call from 1 file is in /dev/null:")
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path) -> None:
+    log = tmp_path / "raw.jsonl"
+    log.write_bytes(b"".join(dump(CHAT_PAIR | {"latency_ms": n}) for n in range(20_000)))
+    command = [sys.executable, "-m", "detectors", "scrub", str(log), "--out", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
 
 
 def test_it_shows_on_a_terminal_how_far_it_is(

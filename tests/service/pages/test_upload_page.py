@@ -56,6 +56,10 @@ def test_a_stranger_sees_what_to_upload_and_is_led_to_sign_in_and_back(client: F
     assert "<form" not in response.get_data(as_text=True)
 
 
+def test_who_has_logs_with_text_is_told_how_to_scrub_them(client: FlaskClient) -> None:
+    assert "tallystick scrub RAW --out usage.jsonl" in words(client.get("/upload"))
+
+
 def test_each_page_has_a_key_of_its_own_and_tells_the_credits(
     client: FlaskClient, person: Person
 ) -> None:

@@ -1,0 +1,129 @@
+"""Odd values and sizes: what a text within a text holds, what is too long, what has no name."""
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from detectors.errors import UnreadableLogError
+from detectors.scrub import texts
+from detectors.scrub.labels import find_model, id_of, vendor_of
+from detectors.scrub.scrubber import Scrubber
+from detectors.scrub.summary import TOO_LONG
+from detectors.scrub.usage import Counts, find_counts, sum_counts
+from tests.detectors.scrub import raw_logs as raw
+
+
+def read(*documents: Any) -> list[dict[str, Any]]:
+    log = b"\n".join(json.dumps(document).encode() for document in documents)
+    return [json.loads(line) for line in b"".join(Scrubber().read(BytesIO(log))).splitlines()]
+
+
+@pytest.mark.parametrize("size", [8, 64, 1_999, 1 << 20])
+def test_a_line_beyond_all_measure_is_counted_and_the_next_one_read(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "MAX_TEXT_BYTES", 2_000)
+    long = json.dumps(raw.CHAT_PAIR | {"note": "x" * 2_000}).encode()
+    right = json.dumps(raw.CHAT_PAIR).encode()
+    log = b"\n".join([right, long, right.replace(b"chatcmpl-1", b"chatcmpl-2"), long])
+
+    def in_blocks(file: BytesIO, **_: Any) -> Any:
+        return iter(lambda: file.read(size), b"")
+
+    monkeypatch.setattr(texts, "read_blocks", in_blocks)
+    scrubber = Scrubber()
+    assert b"".join(scrubber.read(BytesIO(log))).count(b"\n") == 2
+    assert scrubber.summary.dropped == {TOO_LONG: 2}
+
+
+def test_a_log_that_ends_in_a_line_break_has_no_line_after_it() -> None:
+    scrubber = Scrubber()
+    assert b"".join(scrubber.read(BytesIO(json.dumps(raw.CHAT_PAIR).encode() + b"\n"))) != b""
+    assert not scrubber.summary.dropped
+
+
+def test_one_object_over_several_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "MAX_TEXT_BYTES", 100)
+    with pytest.raises(UnreadableLogError, match="write one object a line"):
+        list(Scrubber().read(BytesIO(json.dumps(raw.CHAT_PAIR, indent=1).encode())))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"response": "{broken", "metadata": "{broken", "request_tags": "[broken"},
+        {"response": 5, "metadata": None, "request_tags": "support", "proxy_server_request": "{"},
+    ],
+)
+def test_a_spend_log_of_broken_texts_still_has_its_own_counts(changed: dict[str, Any]) -> None:
+    [line] = read(raw.SPEND_LOG | changed)
+    assert line["usage"] == {"prompt_tokens": 40, "completion_tokens": 12}
+    assert "tag" not in line
+
+
+def test_an_input_that_only_looks_like_json_is_a_prompt() -> None:
+    [line] = read(raw.LANGFUSE | {"input": "[Where is the anchor?"})
+    [same] = read(raw.CHAT | {"prompt": "[Where is the anchor?"})
+    assert line["prefix_hash"] == same["prefix_hash"]
+
+
+def test_fast_mode_is_a_tier() -> None:
+    response = raw.MESSAGE | {"usage": raw.MESSAGE["usage"] | {"speed": "fast"}}
+    [line] = read(raw.MESSAGE_PAIR | {"response": response})
+    assert line["service_tier"] == "fast"
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        ({"input": 40, "input_cached_tokens": 30, "output": 12, "total": 52}, (40, 12, 30, 0)),
+        ({"input": 10, "input_cached_tokens": 30, "output": 12, "total": 52}, (40, 12, 30, 0)),
+        ({"promptTokens": 40, "completionTokens": 12}, (40, 12, 0, 0)),
+        ({"input": 40}, (40, 0, 0, 0)),
+        ({"input": 40, "output": 12, "unit": "TOKENS", "total": None}, (40, 12, 0, 0)),
+    ],
+)
+def test_langfuse_counts_every_kind_of_token_once(
+    usage: dict[str, Any], counts: tuple[int, ...]
+) -> None:
+    assert sum_counts(usage) == Counts(*counts)
+
+
+@pytest.mark.parametrize("usage", [None, [], "40", {}, {"output": 5}, {"input": -1, "output": 2}])
+def test_what_counts_no_prompt_is_no_usage(usage: Any) -> None:
+    assert sum_counts(usage) is None
+    assert find_counts(usage) is None
+
+
+def test_the_cache_writes_of_a_breakdown_count_where_the_sum_is_missing() -> None:
+    split = {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}
+    usage = {"input_tokens": 10, "output_tokens": 2, "cache_creation": split}
+    assert find_counts(usage) == Counts(17, 2, 0, 7)
+
+
+@pytest.mark.parametrize(
+    ("model", "vendor"),
+    [
+        ("gpt-5.4", "openai"),
+        ("openai/o3-mini", "openai"),
+        ("claude-opus-4@20250514", "anthropic"),
+        ("anthropic.claude-opus-4-8-v1:0", "anthropic"),
+        ("models/gemini-3-pro", "google"),
+        ("llama-4-70b", "unknown"),
+    ],
+)
+def test_a_model_names_its_vendor(model: str, vendor: str) -> None:
+    assert find_model(model) == model
+    assert vendor_of(model) == vendor
+
+
+def test_an_id_that_looks_like_none_becomes_another_that_is_as_good() -> None:
+    assert id_of("chatcmpl-1") == "chatcmpl-1"
+    assert id_of("") is None
+    assert id_of(5) is None
+    made = id_of("the customer's question")
+    assert made == id_of("the customer's question") != id_of("another question")
+    assert made is not None
+    assert "customer" not in made
