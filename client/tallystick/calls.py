@@ -21,6 +21,7 @@ from tallystick.usage import (
     overlay,
 )
 
+_OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADERS = {"openai": "x-request-id", "anthropic": "request-id"}
 
 
@@ -104,8 +105,8 @@ class Call:
             self._answered_model = model
         if self._library == "anthropic":
             self._usage = overlay(self._usage or {}, usage)
-        else:
-            self._usage = usage
+        elif self._usage is None or openai_counts(usage, self._route.endpoint) is not None:
+            self._usage = usage  # the last that tells anything
 
     def arrived(self) -> None:
         """The answer is here, though nobody has read it yet."""
@@ -113,8 +114,9 @@ class Call:
 
     def open(self) -> None:
         """A stream begins; should the process end first, what was seen of it is counted."""
-        self._latency_ms = None
-        self._capture.open_streams[id(self)] = self
+        if not self._has_ended:
+            self._latency_ms = None
+            self._capture.open_streams[id(self)] = self
 
     def end(self) -> None:
         """Write the record, once, in the process that made the call."""
@@ -148,16 +150,21 @@ class Call:
                 self._capture.without_usage += 1
         return has_usage
 
+    def _billed_model(self) -> str:
+        """As the vendor names it, except that only the request to Bedrock names the region, which
+        prices depend on. A profile of one's own there has a name that nobody has a price for.
+        """
+        asked, answered = self._model, clean_label(self._answered_model)
+        names_region = self._provider == "aws" and asked is not None and _OWN_PROFILE not in asked
+        return (asked if names_region else answered or asked) or ""
+
     def _put(self, counts: Counts) -> None:
-        # Bedrock's regions have prices of their own, and only the request names the region.
-        answered = clean_label(self._answered_model)
-        model = self._model or answered if self._provider == "aws" else answered or self._model
         request_id = self.request_id
         if request_id is None and self.headers is not None:
             request_id = self.headers.get(_REQUEST_ID_HEADERS[self._library])
         labels = Labels(
             self._provider,
-            model or "",
+            self._billed_model(),
             self._route.endpoint,
             clean_label(request_id),
             self._tag,

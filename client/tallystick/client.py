@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
 FLUSH_INTERVAL_SECONDS = 3_600.0
 MAX_QUEUE = 5_000
+_LONGEST_INTERVAL_SECONDS = 604_800.0
+_LONGEST_QUEUE = 1_000_000
 # Below the quarter of a second that an exit may be kept up: a busy machine wakes nobody in time.
 EXIT_SECONDS = 0.15
 CLOSE_SECONDS = 2.0
 
 _forks: Forks | None = None
 _has_warned = False
+_starting = threading.Lock()
 
 
 def init(
@@ -53,14 +57,19 @@ def init(
     settings = Settings(
         label=clean_tag(tag) or clean_tag(environment),
         prefix_hash=bool(prefix_hash),
-        flush_interval=_at_least(0.05, flush_interval, FLUSH_INTERVAL_SECONDS),
-        max_queue=int(_at_least(1, max_queue, MAX_QUEUE)),
+        flush_interval=_within(
+            0.05, flush_interval, _LONGEST_INTERVAL_SECONDS, FLUSH_INTERVAL_SECONDS
+        ),
+        max_queue=int(_within(1, max_queue, _LONGEST_QUEUE, MAX_QUEUE)),
         debug=bool(debug),
     )
-    try:
-        _start(settings, destination)
-    except Exception:  # half of it may stand: without `active`, none of it does anything
-        capture.active = None
+    if _starting.acquire(False):  # else another thread is at it
+        try:
+            _start(settings, destination)
+        except Exception:  # half of it may stand: without `active`, none of it does anything
+            capture.active = None
+        finally:
+            _starting.release()
 
 
 def flush(timeout: float = CLOSE_SECONDS) -> bool:
@@ -137,6 +146,8 @@ def _seconds(moment: datetime | None) -> float:
 
 def _start(settings: Settings, destination: Destination) -> None:
     global _forks
+    if capture.active is not None:
+        return
     from tallystick import hooks
 
     delivery = Delivery(
@@ -165,7 +176,9 @@ def _share() -> float:
 
 
 def _renew() -> None:
+    global _starting
     try:
+        _starting = threading.Lock()
         current = capture.active
         if current is not None:
             current.delivery.reset()
@@ -175,9 +188,10 @@ def _renew() -> None:
 
 
 def _at_exit() -> None:
+    """Once, of however many ends a process is told: each would wait for a server that is dead."""
     try:
         current = capture.active
-        if current is not None:
+        if current is not None and not current.delivery.is_closing:
             _end_open_streams(current)
             current.delivery.close(EXIT_SECONDS)
     except Exception:  # it would be printed
@@ -192,10 +206,10 @@ def _end_open_streams(current: Capture) -> None:
             capture.note_fault()
 
 
-def _at_least(least: float, value: float, default: float) -> float:
+def _within(least: float, value: float, most: float, default: float) -> float:
     """The value where it is a number in bounds; a wrong setting is no reason to stop a program."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_number and least <= value < float("inf") else default
+    return value if is_number and least <= value <= most else default
 
 
 def _warn_of_dsn() -> None:

@@ -42,20 +42,20 @@ class Delivery:
     def reset(self) -> None:
         """As new: a forked process has neither the thread nor a right to the parent's records."""
         self._queue: deque[str] = deque(maxlen=self._max_queue)
-        self._numbers = count(1)
-        self._captured = self._sent = self._in_flight = 0
+        self._numbers = count()
+        self._sent = self._in_flight = 0
         self._flushes: deque[Any] = deque()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._make_lock: Callable[[], Any] = threading.Lock
         self._wake: Any = None
-        self._is_closing = False
+        self.is_closing = self._is_over = False
         self._paused_until = 0.0
 
     # For everyone
 
     def put(self, record: str) -> None:
-        self._captured = next(self._numbers)
+        next(self._numbers)
         self._queue.append(record)
         if len(self._queue) >= self._enough:
             self._rouse()
@@ -82,23 +82,27 @@ class Delivery:
         done.acquire()
         self._flushes.append(done)
         self._rouse()
+        if self._is_over:  # what came after the end stays where it is
+            return False
         return bool(done.acquire(timeout=max(0.0, min(timeout, _SECONDS_A_DAY))))
 
     def close(self, timeout: float) -> bool:
         """Flush, and let the thread end."""
-        self._is_closing = True
+        self.is_closing = True
         is_done = self.flush(timeout)
         self._rouse()
         return is_done
 
     def stats(self) -> dict[str, int]:
+        # Only the counter itself is exact: two threads might store their numbers in either order.
+        captured = int(repr(self._numbers)[len("count(") : -1])
         waiting = len(self._queue)
         left = self._sent + self._in_flight + waiting
         return {
-            "captured": self._captured,
+            "captured": captured,
             "sent": self._sent,
             "queued": waiting,
-            "dropped": max(0, self._captured - left),
+            "dropped": max(0, captured - left),
         }
 
     @property
@@ -127,37 +131,44 @@ class Delivery:
             self._serve(self._make_sender())
         except Exception as error:  # a thread that ends by an exception would print it
             self._report(f"nothing is sent any more: {type(error).__name__}")
+        finally:
+            self._is_over = True
 
     def _serve(self, sender: Any) -> None:
         due = time.monotonic() + self._interval
         while True:
             self._wake.acquire(timeout=max(0.0, min(due - time.monotonic(), _SECONDS_A_DAY)))
             flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
-            if flushes or self._is_closing or time.monotonic() >= due:
+            if flushes or self.is_closing or time.monotonic() >= due:
                 self._send(sender, 1)
                 due = time.monotonic() + self._interval
             else:
                 self._send(sender, self._enough)
             for done in flushes:
                 done.release()
-            if self._is_closing and not self._flushes:
+            if self.is_closing and not self._flushes:
                 return
 
     def _send(self, sender: Any, least: int) -> None:
-        """Batches, as long as there is enough for one."""
-        while len(self._queue) >= least:
-            batch = self._take()
-            if self.is_paused:
-                continue
-            self._in_flight = len(batch)
-            answer = sender.send(batch)
-            if answer.is_taken:
-                self._sent += len(batch)
-            else:
-                self._paused_until = time.monotonic() + answer.pause_seconds
-                self._report(f"{len(batch)} records were dropped: {answer.reason}")
+        """What waits by now, in batches, as long as there is enough for one.
+
+        What is added meanwhile waits for the next time: a busy program would keep this up for ever,
+        with smaller and smaller batches.
+        """
+        waiting = len(self._queue)
+        while waiting >= least:
+            # Told before it is taken out: whoever looks in between must not think all was sent.
+            self._in_flight = size = min(MAX_BATCH, waiting)
+            waiting -= size
+            batch = [self._queue.popleft() for _ in range(size)]
+            if not self.is_paused:
+                self._post(sender, batch)
             self._in_flight = 0
 
-    def _take(self) -> list[str]:
-        size = min(MAX_BATCH, len(self._queue))
-        return [self._queue.popleft() for _ in range(size)]
+    def _post(self, sender: Any, batch: list[str]) -> None:
+        answer = sender.send(batch)
+        if answer.is_taken:
+            self._sent += len(batch)
+        else:
+            self._paused_until = time.monotonic() + answer.pause_seconds
+            self._report(f"{len(batch)} records were dropped: {answer.reason}")

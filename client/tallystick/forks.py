@@ -15,6 +15,8 @@ class Forks:
     """Calls `renew` in every process forked off, and `finish` at the end of a worker process.
 
     Worker processes end without running what `atexit` has; their libraries tell of it otherwise.
+    Both kinds of program are common: that which is turned on before it forks, and that whose
+    workers are, each for itself.
     """
 
     def __init__(self, renew: Callable[[], None], finish: Callable[[], None]) -> None:
@@ -23,11 +25,12 @@ class Forks:
             "multiprocessing.util": self._tell_multiprocessing,
             "celery.signals": self._tell_celery,
         }
+        self._ask()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._before, after_in_child=renew)
+            os.register_at_fork(before=self._ask, after_in_child=renew)
 
-    def _before(self) -> None:
-        """Libraries that fork are asked once, when they do so first: none is imported for it."""
+    def _ask(self) -> None:
+        """Libraries that make processes are asked once, when they are there: none is imported."""
         for name in [name for name in self._steps if name in sys.modules]:
             try:
                 self._steps.pop(name)(sys.modules[name])
@@ -39,6 +42,8 @@ class Forks:
         util.register_after_fork(
             self, lambda forks: util.Finalize(None, forks._finish, exitpriority=0)
         )
+        if sys.modules["multiprocessing.process"].parent_process() is not None:
+            util.Finalize(None, self._finish, exitpriority=0)
 
     def _tell_celery(self, signals: Any) -> None:
         signals.worker_process_shutdown.connect(self._at_worker_end, weak=False)

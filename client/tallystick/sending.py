@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401 - or the first connection imports it, in a thread
+import os
 import ssl
 import time
 import zlib
+from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import NamedTuple
 from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import (
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    ProxyHandler,
+    Request,
+    build_opener,
+    getproxies,
+    getproxies_environment,
+)
 
 from tallystick.dsn import Destination
 from tallystick.version import __version__
@@ -44,7 +54,7 @@ class Sender:
         self._destination = destination
         is_secure = destination.url.startswith("https")
         trust = [HTTPSHandler(context=_trust())] if is_secure else []
-        self._opener = build_opener(_NoRedirects, *trust)
+        self._opener = build_opener(_NoRedirects, ProxyHandler(_proxies()), *trust)
 
     def send(self, records: list[str]) -> Answer:
         """Post once; what goes wrong is told, never raised."""
@@ -71,6 +81,11 @@ class Sender:
         )
         with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
             return _judge(response.status, response.headers.get("Retry-After"))
+
+
+def _proxies() -> dict[str, str]:
+    """Of the environment alone where processes fork: macOS ends a forked one that asks it."""
+    return getproxies_environment() if hasattr(os, "fork") else getproxies()
 
 
 def _trust() -> ssl.SSLContext:
@@ -116,6 +131,10 @@ def _judge(status: int, retry_after: str | None) -> Answer:
 
 def _seconds(retry_after: str | None) -> float:
     text = (retry_after or "").strip()
-    if not (text.isascii() and text.isdigit()) or len(text) > 9:
-        return LIMITED_PAUSE_SECONDS  # a date, or nothing that could be understood
-    return min(float(text), LONGEST_PAUSE_SECONDS)
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), LONGEST_PAUSE_SECONDS)
+    try:
+        left = parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return LIMITED_PAUSE_SECONDS  # nothing that could be understood
+    return max(0.0, min(left, LONGEST_PAUSE_SECONDS))

@@ -6,6 +6,7 @@ import pytest
 
 from tests.client.collector import Collector, refusing_dsn
 from tests.client.offline import capturing
+from tests.client.vendors import Vendors
 
 
 @pytest.fixture
@@ -19,3 +20,9 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def collector() -> Iterator[Collector]:
     with Collector() as collector:
         yield collector
+
+
+@pytest.fixture(scope="module")
+def vendors() -> Iterator[Vendors]:
+    with Vendors() as vendors:
+        yield vendors

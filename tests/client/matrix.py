@@ -42,6 +42,7 @@ def run(style: Style, clients: Clients, loop: asyncio.AbstractEventLoop) -> dict
     except Exception as error:
         problem = f"broke: {type(error).__name__}: {error}"
     gc.collect()
+    gc.freeze()  # the libraries are large, and need not be looked through once more for each style
     records = take_records()
     if problem:
         verdict = problem

@@ -183,6 +183,15 @@ def test_usage_in_every_chunk_counts_once_and_the_last() -> None:
 
 
 @pytest.mark.usefixtures("captured")
+def test_an_empty_usage_at_the_end_does_not_take_back_what_was_told() -> None:
+    events = [*vendors.chat_events(with_usage=True), ("", {"usage": {}}), ("", {"usage": 5})]
+    client = offline.openai_client.__wrapped__(lambda request: offline.stream(events))
+    list(client.chat.completions.create(**STREAMED))
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (101, 23)
+
+
+@pytest.mark.usefixtures("captured")
 def test_a_stream_that_fails_in_the_middle_fails_alike_and_counts_what_was_told() -> None:
     events = vendors.messages_events()[:5]
     events.append(("error", {"type": "error", "error": {"type": "overloaded_error"}}))

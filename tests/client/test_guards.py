@@ -12,6 +12,7 @@ import pytest
 import tallystick
 from tallystick import capture, client, hooks
 from tallystick.calls import Call
+from tallystick.delivery import Delivery
 from tallystick.forks import Forks
 from tallystick.hooks import importing
 from tests.client import offline
@@ -88,6 +89,15 @@ def test_an_exit_ends_what_is_open_and_waits_for_what_is_left() -> None:
     stream.close()
 
 
+def test_an_exit_that_is_told_twice_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes are told by their library, and some by the interpreter, too."""
+    waited: list[float] = []
+    monkeypatch.setattr(Delivery, "flush", lambda self, timeout: waited.append(timeout))
+    client._at_exit()
+    client._at_exit()
+    assert waited == [client.EXIT_SECONDS]
+
+
 def test_faults_at_an_exit_or_a_fork_are_not_shown(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,15 +148,14 @@ def test_forking_libraries_are_told_once_and_may_refuse(monkeypatch: pytest.Monk
     signals = SimpleNamespace(worker_process_shutdown=shutdown)
     monkeypatch.setitem(sys.modules, "celery.signals", signals)
     forks = Forks(lambda: None, lambda: ended.append("ended"))
-    forks._before()
-    forks._before()
+    forks._ask()
     assert len(told) == 2
     told[0](forks)
     finalized[0]()
     told[1](sender=None, pid=1)
     assert ended == ["ended", "ended"]
     monkeypatch.setitem(sys.modules, "celery.signals", SimpleNamespace())
-    Forks(lambda: None, lambda: None)._before()
+    Forks(lambda: None, lambda: None)
 
 
 def _finder() -> importing._Finder:

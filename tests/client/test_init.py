@@ -115,6 +115,29 @@ def test_twice_is_once() -> None:
     assert not hasattr(method.__tallystick_original__, "__tallystick_original__")
 
 
+def test_of_two_threads_that_turn_it_on_at_once_one_does(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    made: list[Any] = []
+    inside = threading.Event()
+
+    def install() -> None:
+        made.append(capture.active)
+        if len(made) > 1:
+            return
+        thread = threading.Thread(target=tallystick.init)
+        with monkeypatch.context() as patch:
+            patch.setattr(capture, "active", None)  # as the other thread found it
+            thread.start()
+            thread.join(10)
+        inside.set()
+
+    monkeypatch.setattr("tallystick.hooks.install", install)
+    with capturing(monkeypatch, collector.dsn):
+        assert inside.is_set()
+        assert made == [capture.active]
+
+
 @pytest.mark.usefixtures("captured")
 def test_after_closing_nothing_is_captured_until_the_next_init() -> None:
     tallystick.close()
@@ -151,7 +174,7 @@ def test_tag_and_environment_become_one_tag(
     assert record.get("tag") == expected
 
 
-@pytest.mark.parametrize("value", [None, "x", True, -5, float("nan"), float("inf"), 0])
+@pytest.mark.parametrize("value", [None, "x", True, -5, float("nan"), float("inf"), 0, 1e30])
 def test_a_wrong_setting_is_not_used_and_stops_nothing(
     value: object, monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:

@@ -195,6 +195,17 @@ def test_two_layers_count_once() -> None:
     assert len(queued()) == 2
 
 
+def test_a_raw_response_that_is_parsed_twice_counts_once_and_leaves_nothing() -> None:
+    response = offline.openai_client().chat.completions.with_raw_response.create(**STREAMED)
+    list(response.parse())
+    again = response.parse(to=openai.Stream[dict[str, Any]])
+    current = capture.active
+    assert current is not None
+    assert current.open_streams == {}
+    again.close()
+    assert len(queued()) == 1
+
+
 def test_one_shot_iterators_are_not_consumed(monkeypatch: pytest.MonkeyPatch) -> None:
     tallystick.close(0)
     tallystick.init(prefix_hash=True)

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from genai_prices.data_snapshot import get_snapshot
 
 import tallystick
 from detectors.formats import decode_batch
 from tallystick import options, providers
 from tallystick.background import Background
+from tallystick.calls import begin
 from tallystick.prompts import hash_prompt
 from tests.client import offline, vendors
 from tests.client.offline import queued
@@ -172,6 +174,36 @@ def test_the_seller_is_told_by_the_class() -> None:
     for name, label in (("AzureOpenAI", "azure"), ("AsyncAnthropicBedrock", "aws")):
         client = type("Mine", (type(name, (), {}),), {})()
         assert providers.provider_of(client, "openai") == label
+
+
+def test_every_seller_is_one_that_prices_are_known_of() -> None:
+    known = {provider.id for provider in get_snapshot().providers}
+    assert {label for _, label in providers._CLASS_WORDS + providers._HOST_ENDINGS} <= known
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize(
+    ("asked", "billed"),
+    [
+        ("us.anthropic.claude-sonnet-4-6-v1:0", "us.anthropic.claude-sonnet-4-6-v1:0"),
+        ("arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/x", "claude-4"),
+        (None, "claude-4"),
+    ],
+)
+def test_of_bedrock_the_model_that_was_asked_for_names_the_price(
+    asked: str | None, billed: str
+) -> None:
+    client = type("AnthropicBedrock", (), {})()
+    call = begin(
+        "anthropic",
+        client,
+        SimpleNamespace(method="post", url="/v1/messages", json_data={"model": asked}),
+    )
+    assert call is not None
+    call.see({"model": "claude-4", "usage": {"input_tokens": 1, "output_tokens": 1}})
+    call.end()
+    (record,) = queued()
+    assert (record["model"], record["provider"]) == (billed, "aws")
 
 
 @pytest.mark.usefixtures("captured")

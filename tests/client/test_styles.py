@@ -4,7 +4,6 @@ import inspect
 import json
 import sys
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from tests.worker.promises import Note
 
 OLDER: Final = sorted(path for path in LOCKS.glob("*.lock") if not path.stem.startswith("mypy"))
 ON_EVERY_PYTHON: Final = ("openai-1.109", "anthropic-0.60")
+UNLIMITED: Final = ("embeddings", "images", "background")
 BARS: Final = {"openai": (33, 32), "anthropic": (26, 26)}
 # Public methods of the same classes that make no call which tokens are billed for, or that answer
 # with an object of another call, and where a call cannot be seen, why not.
@@ -29,23 +29,21 @@ NO_CALLS: Final = {
     *("with_raw_response", "with_streaming_response", "count_tokens", "batches", "with_options"),
 }
 OTHERWISE: Final = {
-    "cancel": "of a background response: test_requests",
+    "cancel": "of a background response: test_records",
     "compact": "a POST like create",
     "thread": "a conversation, made of calls of `create` and `stream`",
     "connect": "a websocket, on which no request is made; `record()` is for it",
 }
 
 
-@cache
-def _rows(python: str, *libraries: str) -> list[dict[str, Any]]:
-    found = json.loads(run(python, "-W", "ignore", "-m", "tests.client.matrix", *libraries))
+def _rows(python: str, library: str) -> list[dict[str, Any]]:
+    found = json.loads(run(python, "-W", "ignore", "-m", "tests.client.matrix", library))
     assert found["faults"] == 0
     rows: list[dict[str, Any]] = found["rows"]
     return rows
 
 
 def _check(rows: list[dict[str, Any]], library: str) -> int:
-    rows = [row for row in rows if row["library"] == library]
     counted = [row for row in rows if not row["is_further"]]
     styles, least = BARS[library]
     captured: int = sum(row["verdict"] == CAPTURED for row in counted)
@@ -59,21 +57,22 @@ def _check(rows: list[dict[str, Any]], library: str) -> int:
 
 
 @pytest.mark.parametrize("library", BARS)
-def test_the_newest_library_is_captured_in_every_style(library: str) -> None:
-    _check(_rows(sys.executable), library)
+def test_the_newest_library_is_captured_in_every_style_and_labelled(library: str) -> None:
+    rows = _rows(sys.executable, library)
+    _check(rows, library)
+    for row in rows:
+        for record in row["records"]:
+            _check_labels(row["name"], record)
 
 
-@pytest.mark.parametrize("library", BARS)
-def test_the_labels_of_every_style_are_right(library: str) -> None:
-    for row in _rows(sys.executable):
-        for record in row["records"] if row["library"] == library else []:
-            assert record["endpoint"]
-            # What is parsed into plain objects has no place for the header.
-            assert ("request_id" in record) == ("client.post" not in row["name"])
-            assert record["latency_ms"] > 0
-            no_limit = any(word in row["name"] for word in ("embeddings", "images", "background"))
-            assert record.get("declared_max_tokens") == (None if no_limit else 64)
-            assert record["provider"] == _provider(row["name"])
+def _check_labels(style: str, record: dict[str, Any]) -> None:
+    assert record["endpoint"]
+    # What is parsed into plain objects has no place for the header.
+    assert ("request_id" in record) == ("client.post" not in style)
+    assert record["latency_ms"] > 0
+    no_limit = any(word in style for word in UNLIMITED)
+    assert record.get("declared_max_tokens") == (None if no_limit else 64)
+    assert record["provider"] == _provider(style)
 
 
 def _provider(name: str) -> str:
