@@ -7,6 +7,7 @@
 below are imported when first used, since the dataframe library and the prices take time to load.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ __all__ = [
     "audit",
     "read",
 ]
+
+# Read where Polars is first imported: its allocator gives back what was freed after a tenth of a
+# second, which spares an audit a third of its memory, instead of keeping it.
+os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0")
 
 _HOMES = {
     "ContractError": "errors",

@@ -1,7 +1,6 @@
 """Which engine a frame is on, and the engine that a caller names."""
 
 from importlib import import_module
-from importlib.util import find_spec
 from os import PathLike, fspath
 from typing import Any, Final
 
@@ -79,8 +78,9 @@ def scan_parquet(source: object, engine: str) -> Calls:
         raise UnknownEngineError("one of another name than " + ", ".join(ENGINES))
     if not isinstance(source, str | PathLike):
         raise TypeError("engine says where Parquet files are audited: expected their path")
-    if find_spec(engine) is None:
-        raise MissingEngineError(engine)
-    module = import_module(f"detectors.engines.{_CLASSES[_BY_NAME[engine]][0]}")
+    try:
+        module = import_module(f"detectors.engines.{_CLASSES[_BY_NAME[engine]][0]}")
+    except ImportError as error:
+        raise MissingEngineError(engine) from error
     scanned: Calls = module.scan(fspath(source))
     return scanned

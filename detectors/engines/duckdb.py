@@ -39,7 +39,8 @@ class DuckdbEngine(Engine):
         self._has_own = False  # whether what the calls are read from is a table of our own
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
-        placed: Calls = nw.from_native(self._anchored(beside).query("anchor", _values(rows)))
+        relation = beside.to_native() if self._anchor is None else self._anchor
+        placed: Calls = nw.from_native(relation.query("calls", _values(rows)))
         return placed
 
     def fetch(self, few: Calls) -> list[Row]:
@@ -60,7 +61,7 @@ class DuckdbEngine(Engine):
         return kept
 
     def close(self) -> None:
-        while self._kept and self._anchor:
+        while self._kept and self._anchor is not None:
             self._anchor.query("anchor", f"DROP TABLE {self._kept.pop()}")
 
     def _anchored(self, calls: Calls) -> duckdb.DuckDBPyRelation:

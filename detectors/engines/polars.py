@@ -8,12 +8,18 @@ import polars as pl
 
 from detectors.engines.engine import Calls, Engine, Row
 from detectors.engines.moments import find_microseconds
+from detectors.errors import UnreadableLogError
 
 _LARGEST: Final = 2**63 - 1
 
 
 def scan(paths: str) -> Calls:
-    calls: Calls = nw.from_native(pl.scan_parquet(paths))
+    frame = pl.scan_parquet(paths)
+    try:
+        frame.collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UnreadableLogError("expected one or more Parquet files at that path") from error
+    calls: Calls = nw.from_native(frame)
     return calls
 
 

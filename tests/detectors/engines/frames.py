@@ -35,6 +35,9 @@ def spark() -> SparkSession:
     return (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        # Compiling a query takes longer than some hundred rows do.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "Asia/Tokyo")

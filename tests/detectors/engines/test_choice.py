@@ -1,0 +1,137 @@
+"""Which engine audits run on: names, missing packages, a missing Java, files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import narwhals.stable.v2 as nw
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pytest
+
+import detectors
+from detectors.engines import MissingEngineError, UnknownEngineError
+from detectors.errors import DetectorError, UnreadableLogError
+from detectors.formats.fields import EPOCH, MICROSECOND, read_moment
+from tests.detectors.engines.frames import as_polars
+from tests.detectors.reference.traffic import draw_log
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    file = tmp_path / "calls.parquet"
+    as_polars(draw_log(9)).write_parquet(file)
+    return file
+
+
+def test_files_of_parquet_need_no_engine_named(parquet: Path) -> None:
+    expected = detectors.audit(draw_log(9)).to_json()
+    for source in (parquet, str(parquet), str(parquet.parent / "*.parquet")):
+        assert detectors.audit(source).to_json() == expected
+    assert detectors.read(parquet).rows == len(draw_log(9))
+
+
+def test_an_engine_of_another_name_is_refused(parquet: Path) -> None:
+    with pytest.raises(UnknownEngineError, match="one of another name than polars, duckdb"):
+        detectors.audit(parquet, engine="dask")
+
+
+def test_an_engine_is_for_files(parquet: Path) -> None:
+    with pytest.raises(TypeError, match="expected their path"):
+        detectors.audit(pl.read_parquet(parquet), engine="duckdb")
+
+
+@pytest.mark.parametrize(
+    ("engine", "package", "module"),
+    [("pyspark", "pyspark.sql", "spark"), ("duckdb", "duckdb", "duckdb")],
+)
+def test_a_package_that_is_not_there_is_named(
+    engine: str, package: str, module: str, parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"detectors.engines.{module}", raising=False)
+    with pytest.raises(MissingEngineError, match=f"engine {engine} needs a package: pip install"):
+        detectors.audit(parquet, engine=engine)
+
+
+def test_without_java_spark_says_what_it_needs(parquet: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, detectors\n"
+        "try: detectors.audit(sys.argv[1], engine='pyspark')\n"
+        "except detectors.DetectorError as error: print(error)"
+    )
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("JAVA")}
+    # Spark's start script is bash, which is all that this PATH leads to.
+    (tmp_path / "bash").symlink_to("/bin/bash")
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(parquet)],
+        env=bare | {"PATH": str(tmp_path), "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "it needs Java 17 or later" in run.stdout
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_other_files_are_no_parquet(engine: str, tmp_path: Path) -> None:
+    file = tmp_path / "calls.parquet"
+    file.write_bytes(b"CANARY, CANARY")
+    for path in (file, tmp_path / "missing.parquet"):
+        with pytest.raises(UnreadableLogError, match="Parquet files at that path") as caught:
+            detectors.audit(path, engine=engine)
+        assert "CANARY" not in str(caught.value)
+
+
+def test_lazy_frames_of_other_engines_are_not_collected() -> None:
+    table = pl.DataFrame(as_polars(draw_log(9)[:3])).to_arrow()
+    assert detectors.audit(table).audit.records == 3  # in this process already
+    lazy = nw.from_native(duckdb.from_arrow(table)).lazy()
+    assert detectors.audit(lazy).audit.records == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01", "2026-01-01T10:00", "2026-01-01 10:00:00", "2026-01-01T10:00:00Z",
+        "2026-01-01t10:00:00z", "2026-01-01T10:00:00+01:00", "2026-01-01T10:00:00-0830",
+        "2026-01-01T10:00:00+05", "2026-01-01T10:00:00.5", "2026-01-01T10:00:00,25Z",
+        "2026-01-01T10:00:00.1234565Z", "2026-01-01T10:00:00.123456489-01:00",
+        "2026-02-30", "2026-01-01T24:00", "2026-01-01T10:60", "2026-01-01T10:00:60", "soon", "",
+        "2026-01-01T10:00:00+24:00", "2026-13-01", "1999-12-31", "2100-01-01", "2026-01-01T",
+    ],
+)  # fmt: skip
+def test_duckdb_reads_times_as_every_log_does(text: str) -> None:
+    row = {"provider": "openai", "model": "gpt-5.4", "prompt_tokens": 1, "completion_tokens": 1}
+    frame = pl.DataFrame([row | {"ts": text}, row | {"ts": "2026-06-01"}])
+    log = detectors.read(duckdb.from_arrow(frame.to_arrow()))
+    try:
+        expected = (read_moment(text) - EPOCH) // MICROSECOND
+    except ValueError:
+        assert log.invalid.count == 1
+        assert "ts must be" in next(iter(log.invalid.reasons))
+    else:
+        assert log.frame["ts"].dt.timestamp("us").to_list()[0] == expected
+
+
+def test_python_objects_of_pandas_are_judged_by_what_they_are() -> None:
+    frame = pd.DataFrame(
+        {
+            "ts": ["2026-01-01"] * 3,
+            "provider": ["openai"] * 3,
+            "model": ["gpt-5.4"] * 3,
+            "prompt_tokens": pd.Series([1, None, 3], dtype=object),
+            "completion_tokens": pd.Series([1, 2, 3], dtype=object),
+            "tag": pd.Series([None, "a", "b"], dtype=object),
+        }
+    )
+    report = detectors.audit(frame)
+    assert report.audit.records == 2
+    assert report.invalid_rows.reasons == {"missing field prompt_tokens": 1}
+    assert [row.line for row in report.invalid_rows.first] == [2]
+
+
+def test_an_engine_error_is_one_of_ours() -> None:
+    assert issubclass(MissingEngineError, DetectorError)

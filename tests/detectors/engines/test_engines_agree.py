@@ -1,0 +1,104 @@
+"""Equal findings, to the cent and in the same order, wherever the calls are and however they came.
+
+The documents are compared whole, to the last digit: findings, evidence, spend by model and day.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+import polars as pl
+import pytest
+
+import detectors
+from detectors.contract import Report, UsageRecord
+from detectors.formats import read_chunks
+from detectors.frames import from_chunks
+from tests.detectors.engines.frames import ENGINES, EVERY_ENGINE, NEEDS_JAVA, as_polars, spark
+from tests.detectors.reference import logs
+from tests.detectors.reference.traffic import draw_log
+
+# Logs that between them have every kind of finding, price changes within and echoes.
+SEEDS = (9, 16, 33)
+MORE_SEEDS = range(300, 330)
+
+
+@cache
+def _log(seed: int) -> tuple[UsageRecord, ...]:
+    return tuple(draw_log(seed))
+
+
+@cache
+def _report(seed: int) -> Report:
+    return detectors.audit(_log(seed))
+
+
+def _shuffled(seed: int) -> pl.DataFrame:
+    records = list(_log(seed))
+    Random(seed).shuffle(records)
+    return as_polars(records)
+
+
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+def test_random_traffic_in_shuffled_rows_gives_the_same_report(engine: str) -> None:
+    for seed in SEEDS[:1] if engine == "pyspark" else SEEDS:
+        report = detectors.audit(ENGINES[engine](_shuffled(seed)))
+        assert report.findings == _report(seed).findings
+        assert report.to_json() == _report(seed).to_json()
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3_000)
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+def test_much_random_traffic_gives_the_same_report(engine: str) -> None:
+    for seed in MORE_SEEDS:
+        report = detectors.audit(ENGINES[engine](_shuffled(seed)))
+        assert report.to_json() == _report(seed).to_json(), seed
+
+
+class Torn(BytesIO):
+    """A file whose first read ends at a given byte."""
+
+    def __init__(self, text: bytes, at: int) -> None:
+        super().__init__(text)
+        self._at = at
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = self._at - self.tell()
+        return super().read(left if left > 0 else size)
+
+
+@pytest.mark.parametrize("write", [logs.as_csv, logs.as_chat_completions], ids=["csv", "jsonl"])
+def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes]) -> None:
+    text = write(_log(9)[:12])
+    whole = from_chunks(read_chunks(BytesIO(text)))
+    for at in range(1, len(text)):
+        log = from_chunks(read_chunks(Torn(text, at)))
+        assert log.frame.equals(whole.frame), at
+    expected = detectors.audit(whole).to_json()
+    for chunk_bytes in range(1, len(text), 97):
+        log = from_chunks(read_chunks(BytesIO(text), chunk_bytes=chunk_bytes))
+        assert detectors.audit(log).to_json() == expected, chunk_bytes
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_files_of_parquet_cut_anywhere_are_the_same_log(engine: str, tmp_path: Path) -> None:
+    frame = as_polars(_log(9)[:24])
+    expected = detectors.audit(frame).to_json()
+    for row in range(1, frame.height, 1 if engine == "polars" else 6):
+        frame[:row].write_parquet(tmp_path / "a.parquet")
+        frame[row:].write_parquet(tmp_path / "b.parquet")
+        report = detectors.audit(str(tmp_path / "*.parquet"), engine=engine)
+        assert report.to_json() == expected, row
+
+
+@NEEDS_JAVA
+def test_spark_reads_files_of_parquet_too(tmp_path: Path) -> None:
+    spark()
+    frame = as_polars(_log(16))
+    for place, part in enumerate(frame.iter_slices(100)):
+        part.write_parquet(tmp_path / f"{place}.parquet")
+    report = detectors.audit(str(tmp_path / "*.parquet"), engine="pyspark")
+    assert report.to_json() == _report(16).to_json()
