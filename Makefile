@@ -56,6 +56,7 @@ bench: $(DEV) ## Measure against the bars
 	$(BIN)/python benchmarks/upload.py
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python -m benchmarks.corpus
 	$(BIN)/python -m benchmarks.paint
 
 stress: $(DEV) ## Break things at full count, minutes long; prints promise, tries, losses
