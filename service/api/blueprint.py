@@ -44,6 +44,7 @@ _CHALLENGE: Final = {
     }
 }
 _BROKEN: Final = "Something broke on our side; quote the request id."
+_TOO_LONG: Final = "The address is longer than 4,094 bytes."
 _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
     401: _CHALLENGE,
     403: _CHALLENGE,
@@ -86,13 +87,21 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._prepare_doc_cbks.append(self._add_parameters)
+        self._prepare_doc_cbks += [self._add_parameters, self._add_too_long]
 
     @staticmethod
     def _add_parameters(doc: dict[str, Any], doc_info: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Parameters that are told by hand, beside those of a schema instead of in their place."""
         told = doc_info.get("manual_doc", {}).pop(_PARAMETERS, [])
         return {**doc, "parameters": [*doc.get("parameters", []), *told]} if told else doc
+
+    @staticmethod
+    def _add_too_long(doc: dict[str, Any], doc_info: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Any address with parameters behind its `?` can be longer than the server reads."""
+        if not any(one["in"] == "query" for one in doc.get("parameters", [])):
+            return doc
+        too_long = _error_document(414, _TOO_LONG, "application/json", {})
+        return {**doc, "responses": {**doc.get("responses", {}), 414: too_long}}
 
     def route(self, rule: str, **options: Any) -> Callable[[F], F]:
         return cast("Callable[[F], F]", super().route(rule, **options))

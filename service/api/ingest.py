@@ -27,6 +27,7 @@ _ERRORS: Final = {
     400: "The body is no JSON, or a header is malformed.",
     401: "The ingest key is missing, mistyped or revoked.",
     402: "The subscription has lapsed; ingest pauses until it resumes.",
+    403: "Another site's page made a signed-in browser send this.",
     413: "More than 5,000 records, or a body that is too large.",
     415: "The body is neither application/json nor gzip of it.",
     422: "A record broke the counts-only contract; the message names the offender.",

@@ -17,6 +17,7 @@ from service.schemas import EventReceivedSchema
 
 _ERRORS: Final = {
     400: "The signature is missing, wrong or not of now, or the body is no JSON.",
+    403: "Another site's page made a signed-in browser send this.",
     404: "This provider is not configured.",
     413: "The body is larger than any event.",
     422: "The event has not the shape that the provider documents.",

@@ -41,7 +41,11 @@ _ERRORS: Final = {
     422: "What was asked for cannot be; the message names what was expected.",
     503: "The service is busy or restarting, or its storage is away.",
 }
-_FORM_ERRORS: Final = {**_ERRORS, 403: "A form without its token, or of another site."}
+_FORM_ERRORS: Final = {
+    **_ERRORS,
+    403: "A form without its token, or of another site.",
+    413: "The body is too large.",
+}
 
 
 class ActParser(BodyParser):

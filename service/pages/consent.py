@@ -68,7 +68,7 @@ _FORM: Final = {
     },
 }
 _HTML: Final = {"type": "string"}
-_LOCATION: Final = {"Location": {"schema": {"type": "string", "format": "uri"}}}
+_LOCATION: Final = {"Location": {"schema": {"type": "string", "format": "uri-reference"}}}
 _BACK: Final = "Back to the application with `code` or `error`, `state` and `iss`"
 
 blueprint = Blueprint("consent", __name__, description="Where a person decides.")

@@ -1,18 +1,15 @@
 """A tenant with one of everything that it can own, and a caller with each kind of credential."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flask.testing import FlaskClient
-from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.auth import SCOPES
 from service.models import Audit, IngestKey, ReadToken, ReportRow, WebSession
 from service.reports.sample import get_sample_report
-from service.sessions import COOKIE_NAME, SECRET_FIELD
 from service.tokens import sign_report
 from tests.service.access_table import (
     ADMIN,
@@ -30,19 +27,12 @@ from tests.service.oauth_flow import add_application, add_token
 from tests.service.scenes import (
     ADMIN_TOKEN,
     SECRET_KEY,
+    Caller,
     Tenant,
+    add_browser,
     add_tenant,
     bearer,
-    signed_cookie,
 )
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Headers of one credential; a browser also has the token of its forms."""
-
-    headers: dict[str, str]
-    csrf_token: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +52,7 @@ def make_world(sessions: "sessionmaker[Session]") -> World:
         "none": Caller({}),
         KEY: Caller(tenant.writes),
         ADMIN: Caller({"X-Admin-Token": ADMIN_TOKEN}),
-        SESSION: _browser(sessions, tenant),
+        SESSION: add_browser(sessions, tenant.account_id),
     }
     for name, some in scopes.items():
         callers[name] = Caller(bearer(_add_read_token(sessions, tenant, some)))
@@ -81,17 +71,6 @@ def _add_read_token(
         session.add(row)
         session.commit()
         return token
-
-
-def _browser(sessions: "sessionmaker[Session]", tenant: Tenant) -> Caller:
-    with sessions() as session:
-        row, secret = WebSession.minted(tenant.account_id, days=30)
-        session.add(row)
-        session.commit()
-    raw = hashlib.sha1(secret.encode(), usedforsecurity=False).hexdigest()
-    cookie = signed_cookie({SECRET_FIELD: secret, "csrf_token": raw})
-    token = URLSafeTimedSerializer(SECRET_KEY, salt="wtf-csrf-token").dumps(raw)
-    return Caller({"Cookie": f"{COOKIE_NAME}={cookie}"}, str(token))
 
 
 def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, str]:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -17,8 +18,10 @@ from service.config import Config
 from service.db import make_engine, make_sessions
 from service.extensions import limiter
 from tests.service.described import watch
+from tests.service.fuzzed import Target, fill
 from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
 from tests.service.oauth_flow import Application, add_application, browser_of
+from tests.service.payments.vendors import SETTINGS as PROVIDERS
 from tests.service.scenes import ADMIN_TOKEN, Tenant, add_tenant
 
 
@@ -117,6 +120,16 @@ def client(app: Flask) -> FlaskClient:
 
 
 @pytest.fixture
+def document(client: FlaskClient) -> dict[str, Any]:
+    """What /openapi.json says."""
+    response = client.get("/openapi.json")
+    assert response.status_code == 200
+    assert response.mimetype == "application/json"
+    found: dict[str, Any] = response.get_json()
+    return found
+
+
+@pytest.fixture
 def tenant(sessions: "sessionmaker[Session]") -> Tenant:
     return add_tenant(sessions)
 
@@ -172,4 +185,23 @@ def administered(
     folder = tmp_path_factory.mktemp("administered")
     service = start_live_service(database_url, redis_url, folder, admin_token=ADMIN_TOKEN)
     yield service
+    stop_live_service(service)
+
+
+@pytest.fixture(scope="session")
+def target(
+    database_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
+    """The same with every part switched on and no limit in the way, for hostile requests."""
+    folder = tmp_path_factory.mktemp("target")
+    limits = ("magic_link", "early_access")
+    service = start_live_service(
+        database_url,
+        redis_url,
+        folder,
+        admin_token=ADMIN_TOKEN,
+        **PROVIDERS,
+        **{f"{name}_limit_per_minute": 1_000_000 for name in limits},
+    )
+    yield fill(service)
     stop_live_service(service)

@@ -41,6 +41,19 @@ def documented_path(rule: str) -> str:
     return rule.replace("<", "{").replace(">", "}")
 
 
+def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Each by its method and path, with the parameters that its path shares."""
+    return {
+        f"{method} {path}": {
+            **operation,
+            "parameters": [*methods.get("parameters", []), *operation.get("parameters", [])],
+        }
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if method != "parameters"
+    }
+
+
 def _check(response: Response) -> Response:
     rule = request.url_rule
     if rule is None or rule.rule in PAGES or response.status_code in _ANYWHERE:

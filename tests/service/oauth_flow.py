@@ -158,6 +158,29 @@ def consent_live(
     return sent.headers["Location"]
 
 
+def add_code(
+    sessions: "sessionmaker[Session]",
+    application: Application,
+    account_id: str,
+    scopes: tuple[str, ...] = SCOPES,
+) -> str:
+    """A code that the account has allowed the application, without the screens."""
+    code, secret_hash = tokens.mint_hashed(tokens.Kind.AUTHORIZATION_CODE)
+    with sessions() as session:
+        session.add(
+            OAuthCode(
+                application_id=application.id,
+                account_id=account_id,
+                secret_hash=secret_hash,
+                scopes=list(scopes),
+                redirect_uri=application.redirect_uri,
+                code_challenge=application.challenge,
+            )
+        )
+        session.commit()
+    return code
+
+
 def add_token(
     sessions: "sessionmaker[Session]",
     application: Application,

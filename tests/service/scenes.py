@@ -1,18 +1,22 @@
 """What the tests of the service start from: tenants, records, and how to look at an answer."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from flask import Flask
 from flask.sessions import SecureCookieSessionInterface
+from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.auth import SCOPES
 from service.models import Account, IngestKey, ReadToken, Subscription, WebSession
 from service.models.accounts import find_account
+from service.models.sign_in import add_magic_link
 from service.sessions import COOKIE_NAME, SECRET_FIELD
+from service.tokens import Kind, derive
 
 INGEST = "/api/v1/ingest"
 AUDITS = "/api/v1/audits"
@@ -54,6 +58,34 @@ def sign_in(
         session.add(row)
         session.commit()
     return {"Cookie": f"{COOKIE_NAME}={signed_cookie({SECRET_FIELD: secret}, secret_key)}"}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Headers of one credential; a browser also has the token of its forms."""
+
+    headers: dict[str, str]
+    csrf_token: str = ""
+
+
+def add_browser(sessions: "sessionmaker[Session]", account_id: str) -> Caller:
+    """A signed-in browser that has loaded a page with a form."""
+    with sessions() as session:
+        row, secret = WebSession.minted(account_id, days=30)
+        session.add(row)
+        session.commit()
+    raw = hashlib.sha1(secret.encode(), usedforsecurity=False).hexdigest()
+    cookie = signed_cookie({SECRET_FIELD: secret, "csrf_token": raw})
+    token = URLSafeTimedSerializer(SECRET_KEY, salt="wtf-csrf-token").dumps(raw)
+    return Caller({"Cookie": f"{COOKIE_NAME}={cookie}"}, str(token))
+
+
+def add_link(sessions: "sessionmaker[Session]", email: str) -> str:
+    """What a mailed sign-in link ends with."""
+    with sessions() as session:
+        link = add_magic_link(session, email, SECRET_KEY, minutes=15, next_path=None)
+        session.commit()
+        return derive(Kind.MAGIC_LINK, SECRET_KEY, link.id)[0]
 
 
 def signed_cookie(content: dict[str, object], secret_key: str = SECRET_KEY) -> str:

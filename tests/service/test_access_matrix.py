@@ -14,9 +14,9 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
 from tests.service.access_table import ADMIN, CREDENTIALS, SESSION, TABLE, Cell
-from tests.service.access_world import Caller, World, ask, make_world
+from tests.service.access_world import World, ask, make_world
 from tests.service.payments.vendors import SETTINGS as PROVIDERS
-from tests.service.scenes import ADMIN_TOKEN
+from tests.service.scenes import ADMIN_TOKEN, Caller
 from tests.worker.promises import Note, always_in_full
 
 Route = tuple[str, str]

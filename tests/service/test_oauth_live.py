@@ -2,27 +2,25 @@
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
-from uuid import uuid4
 
 import pytest
 import requests
 from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
 from requests_oauthlib import OAuth2Session as RequestsSession
-from sqlalchemy import text
 
-from service.models import OAuthCode, OAuthToken
+from service.models import OAuthToken
 from tests.service.live import LiveService
 from tests.service.oauth_flow import (
     AUTHORIZE,
     TOKEN,
     Application,
     add_application,
-    answer_of,
-    challenge_of,
+    add_code,
+    add_token,
     consent_live,
     email_of,
 )
-from tests.service.scenes import AUDITS, Tenant, bearer
+from tests.service.scenes import AUDITS, Tenant, add_browser, bearer
 from tests.worker.promises import Note, at_both_scales, scaled
 
 SCOPE = "read:audits read:findings"
@@ -110,7 +108,7 @@ def test_fifty_redemptions_at_once_give_out_at_most_one_token(
     """Ten codes, each redeemed fifty times at once. Reuse also ends what the first one got."""
     rounds, given, lost = scaled(10, share), 0, 0
     for _ in range(rounds):
-        code = _add_code(live, application, person)
+        code = add_code(live.sessions, application, person.account_id)
         form = application.redeems(code)
         with ThreadPoolExecutor(50) as pool:
             answers = list(
@@ -128,26 +126,6 @@ def test_fifty_redemptions_at_once_give_out_at_most_one_token(
     assert given > 0
 
 
-def _add_code(live: LiveService, application: Application, person: Tenant) -> str:
-    """A code that the person has allowed, without its screens."""
-    from service import tokens
-
-    code, secret_hash = tokens.mint_hashed(tokens.Kind.AUTHORIZATION_CODE)
-    with live.sessions() as session:
-        session.add(
-            OAuthCode(
-                application_id=application.id,
-                account_id=person.account_id,
-                secret_hash=secret_hash,
-                scopes=["read:audits"],
-                redirect_uri=application.redirect_uri,
-                code_challenge=challenge_of(application.verifier),
-            )
-        )
-        session.commit()
-    return code
-
-
 def test_withdrawing_while_redeeming_leaves_no_token(
     live: LiveService, application: Application, person: Tenant
 ) -> None:
@@ -160,7 +138,7 @@ def test_withdrawing_while_redeeming_leaves_no_token(
             session.commit()
 
     for _ in range(10):
-        form = application.redeems(_add_code(live, application, person))
+        form = application.redeems(add_code(live.sessions, application, person.account_id))
         with ThreadPoolExecutor(2) as pool:
             redeemed = pool.submit(requests.post, f"{live.url}{TOKEN}", data=form, timeout=30)
             pool.submit(take_back).result()
@@ -172,21 +150,22 @@ def test_withdrawing_while_redeeming_leaves_no_token(
         assert session.query(OAuthToken).filter_by(application_id=application.id).count() == 0
 
 
-def test_revoking_an_application_ends_every_token_at_once(
-    live: LiveService, application: Application, cookie: dict[str, str]
-) -> None:
-    asked = application.asks(state=uuid4().hex)
-    address = requests.Request("GET", f"{live.url}{AUTHORIZE}", params=asked).prepare().url
-    assert address is not None
-    code = answer_of(consent_live(live.url, address, cookie))["code"]
+def test_revoking_an_application_ends_every_token_at_once(live: LiveService) -> None:
+    """Everybody's, on every process of the service, from the answer on."""
+    owner, people = live.add_tenant(), [live.add_tenant() for _ in range(3)]
+    application = add_application(live.sessions, owner.account_id)
+    tokens = [add_token(live.sessions, application, one.account_id) for one in people]
+    code = add_code(live.sessions, application, people[0].account_id)
+    assert all(_is_read_by(live, token) for token in tokens)
+    browser = add_browser(live.sessions, owner.account_id)
+    revoked = requests.post(
+        f"{live.url}/developer/applications/{application.id}/revoke",
+        data={"csrf_token": browser.csrf_token},
+        headers=browser.headers,
+        allow_redirects=False,
+        timeout=10,
+    )
+    assert revoked.status_code == 303
+    assert not any(_is_read_by(live, token) for token in tokens * 4)
     redeemed = requests.post(f"{live.url}{TOKEN}", data=application.redeems(code), timeout=10)
-    token = redeemed.json()["access_token"]
-    assert _is_read_by(live, token)
-    with live.sessions() as session:
-        session.execute(
-            text("DELETE FROM oauth_applications WHERE id = :id"), {"id": application.id}
-        )
-        session.commit()
-    assert not _is_read_by(live, token)
-    again = requests.post(f"{live.url}{TOKEN}", data=application.redeems(code), timeout=10)
-    assert (again.status_code, again.json()["error"]) == (401, "invalid_client")
+    assert (redeemed.status_code, redeemed.json()["error"]) == (401, "invalid_client")

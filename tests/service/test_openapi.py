@@ -5,23 +5,13 @@ from typing import Any
 import openapi_spec_validator
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 
 from detectors.contract import MAX_COUNT, RECORD_FIELDS, REQUIRED_FIELDS
 from service.errors import API_PREFIX
-from tests.service.described import PAGES, documented_path, validate
+from tests.service.described import PAGES, documented_path, operations, validate
 from tests.service.scenes import AUDITS, INGEST
 
 FINDINGS = f"{AUDITS}/{{audit_id}}/findings"
-
-
-@pytest.fixture
-def document(client: FlaskClient) -> dict[str, Any]:
-    response = client.get("/openapi.json")
-    assert response.status_code == 200
-    assert response.mimetype == "application/json"
-    found: dict[str, Any] = response.get_json()
-    return found
 
 
 def test_it_is_openapi_3_1_of_every_route_of_the_api(app: Flask, document: dict[str, Any]) -> None:
@@ -38,8 +28,8 @@ def test_it_is_openapi_3_1_of_every_route_of_the_api(app: Flask, document: dict[
 @pytest.mark.parametrize(
     ("path", "method", "statuses"),
     [
-        (INGEST, "post", "200 201 400 401 402 413 415 422 429 500 503"),
-        (AUDITS, "get", "200 304 401 403 422 429 500 503"),
+        (INGEST, "post", "200 201 400 401 402 403 413 415 422 429 500 503"),
+        (AUDITS, "get", "200 304 401 403 414 422 429 500 503"),
         (FINDINGS, "get", "200 304 401 403 404 422 429 500 503"),
         ("/auth/magic-link", "post", "200 400 403 413 415 422 429 500 503"),
         ("/auth/logout", "post", "200 400 403 413 500 503"),
@@ -72,7 +62,7 @@ def test_a_sign_in_link_is_asked_for_by_json_or_a_form(document: dict[str, Any])
     assert set(schema["properties"]) == {"email", "next"}
     assert schema["required"] == ["email"]
     verify = document["paths"]["/auth/verify"]["get"]
-    assert sorted(verify["responses"]) == ["200", "422", "500", "503"]
+    assert sorted(verify["responses"]) == ["200", "414", "422", "500", "503"]
     assert [one["name"] for one in verify["parameters"]] == ["token"]
 
 
@@ -122,10 +112,7 @@ def test_the_parameters_are_documented_with_their_bounds(document: dict[str, Any
 
 
 def test_every_operation_has_a_summary(document: dict[str, Any]) -> None:
-    for operations in document["paths"].values():
-        for method in ("get", "post"):
-            if method in operations:
-                assert operations[method]["summary"]
+    assert all(operation["summary"] for operation in operations(document).values())
 
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
@@ -158,15 +145,15 @@ def _references(node: Any) -> list[str]:
 
 ERRORS = "500 503"
 LIMITED = f"429 {ERRORS}"
-ADMIN, ACT = f"200 404 422 {ERRORS}", f"200 403 404 422 {ERRORS}"
-READ, READ_ONE = f"200 304 401 403 422 {LIMITED}", f"200 304 401 403 404 422 {LIMITED}"
-HOOK = f"200 400 404 413 422 {ERRORS}"
+ADMIN, ACT = f"200 404 422 {ERRORS}", f"200 403 404 413 422 {ERRORS}"
+READ, READ_ONE = f"200 304 401 403 414 422 {LIMITED}", f"200 304 401 403 404 422 {LIMITED}"
+HOOK = f"200 400 403 404 413 422 {ERRORS}"
 LINK = f"200 404 {ERRORS}"
 SIGN_IN = f"200 400 403 413 415 422 {LIMITED}"
 OAUTH = f"200 400 401 413 {LIMITED}"
 # Every operation, and every status that it has; no more and no less is described.
 OPERATIONS = {
-    "post /api/v1/ingest": f"200 201 400 401 402 413 415 422 {LIMITED}",
+    "post /api/v1/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "post /api/v1/audits": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "get /api/v1/audits": READ,
     "get /api/v1/audits/{audit_id}": READ_ONE,
@@ -178,34 +165,25 @@ OPERATIONS = {
     "post /api/v1/early-access": SIGN_IN,
     "get /healthz": "200 500",
     "get /readyz": f"200 {ERRORS}",
-    "get /r/{token}": LINK,
+    "get /r/{token}": f"414 {LINK}",
     "get /r/{token}/pdf": LINK,
     "get /r/{token}/json": LINK,
     "get /r/{token}/findings.csv": LINK,
     "post /auth/magic-link": SIGN_IN,
-    "get /auth/verify": f"200 422 {ERRORS}",
+    "get /auth/verify": f"200 414 422 {ERRORS}",
     "post /auth/logout": f"200 400 403 413 {ERRORS}",
     "post /oauth/token": OAUTH,
     "post /oauth/revoke": OAUTH,
     "get /.well-known/oauth-authorization-server": "200 500",
-    "get /oauth/authorize": f"200 303 400 {LIMITED}",
-    "post /oauth/authorize": f"303 400 403 413 422 {LIMITED}",
-    "get /admin": ADMIN,
+    "get /oauth/authorize": f"200 303 400 414 {LIMITED}",
+    "post /oauth/authorize": f"303 400 403 413 414 422 {LIMITED}",
+    "get /admin": f"414 {ADMIN}",
     "post /admin/audits/{audit_id}/purge": ACT,
     "get /admin/audits/{audit_id}/report": ADMIN,
     "post /admin/audits/{audit_id}/rerun": ACT,
     "post /admin/payments/mark-paid": ACT,
     "get /admin/early-access.csv": ADMIN,
 }
-
-
-def _operations(document: dict[str, Any]) -> dict[str, Any]:
-    return {
-        f"{method} {path}": operation
-        for path, operations in document["paths"].items()
-        for method, operation in operations.items()
-        if method in ("get", "post")
-    }
 
 
 def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
@@ -219,7 +197,7 @@ def test_every_route_is_described_or_exempt_by_name(app: Flask, document: dict[s
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
         if rule.rule not in PAGES
     }
-    assert set(_operations(document)) == routes
+    assert set(operations(document)) == routes
 
 
 def test_no_exempt_page_is_gone(app: Flask) -> None:
@@ -227,12 +205,12 @@ def test_no_exempt_page_is_gone(app: Flask) -> None:
 
 
 def test_every_operation_has_exactly_its_statuses(document: dict[str, Any]) -> None:
-    described = {name: set(one["responses"]) for name, one in _operations(document).items()}
+    described = {name: set(one["responses"]) for name, one in operations(document).items()}
     assert described == {name: set(statuses.split()) for name, statuses in OPERATIONS.items()}
 
 
 def test_every_json_answer_has_an_example_that_is_one(document: dict[str, Any]) -> None:
-    for name, operation in _operations(document).items():
+    for name, operation in operations(document).items():
         for status, answer in operation["responses"].items():
             told = answer.get("content", {}).get("application/json")
             if told is not None:
@@ -241,7 +219,7 @@ def test_every_json_answer_has_an_example_that_is_one(document: dict[str, Any]) 
 
 
 def test_every_answer_but_a_download_names_its_request(document: dict[str, Any]) -> None:
-    for operation in _operations(document).values():
+    for operation in operations(document).values():
         for answer in operation["responses"].values():
             assert "X-Request-Id" in answer["headers"]
 

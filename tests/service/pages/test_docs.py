@@ -12,12 +12,6 @@ from tests.service.browser import codes_of, words_of
 
 
 @pytest.fixture
-def document(client: FlaskClient) -> dict[str, Any]:
-    found: dict[str, Any] = client.get("/openapi.json").get_json()
-    return found
-
-
-@pytest.fixture
 def page(client: FlaskClient) -> str:
     answer = client.get("/docs")
     assert answer.status_code == 200

@@ -1,0 +1,219 @@
+"""The OAuth flow with common client libraries, and a person who decides in Chromium."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import requests
+from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
+from playwright.sync_api import Browser, Page, expect
+from requests_oauthlib import OAuth2Session as RequestsSession
+
+from tests.browser.chromium import opened
+from tests.browser.site import NEW, Site
+from tests.browser.walk import Walk
+from tests.service.oauth_flow import BACK, Application, add_application, answer_of
+from tests.service.scenes import AUDITS, add_tenant
+
+SCOPE = "read:audits read:findings"
+AUTHORIZE, TOKEN, REVOKE = "/oauth/authorize", "/oauth/token", "/oauth/revoke"
+
+
+class _Listener(BaseHTTPRequestHandler):
+    """An application on this machine that waits for the answer."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>Back</title><link rel=icon href=data:,>")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def redirect_uri() -> Iterator[str]:
+    """Where an application listens, on a port of its own."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Listener)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/back"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both libraries want TLS, which a test on the loopback has not."""
+    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
+    monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
+
+
+def _register(site: Site, *redirect_uris: str) -> Application:
+    """Somebody's application; nobody of this test's."""
+    owner = add_tenant(site.sessions).account_id
+    return add_application(site.sessions, owner, *redirect_uris)
+
+
+class Authlib:
+    """Authlib's own client, as its documentation tells."""
+
+    def __init__(self, url: str, application: Application) -> None:
+        self.url, self.verifier = url, secrets.token_urlsafe(48)
+        self.session = AuthlibSession(
+            application.client_id,
+            application.secret,
+            scope=SCOPE,
+            redirect_uri=application.redirect_uri,
+            code_challenge_method="S256",
+            revocation_endpoint_auth_method="client_secret_basic",
+        )
+
+    def ask(self) -> str:
+        address, self.state = self.session.create_authorization_url(
+            f"{self.url}{AUTHORIZE}", code_verifier=self.verifier
+        )
+        return str(address)
+
+    def take(self, back: str) -> dict[str, Any]:
+        told = {"authorization_response": back, "state": self.state}
+        token = self.session.fetch_token(f"{self.url}{TOKEN}", code_verifier=self.verifier, **told)
+        return dict(token)
+
+    def read(self) -> requests.Response:
+        answer: requests.Response = self.session.get(f"{self.url}{AUDITS}")
+        return answer
+
+
+class RequestsOAuthlib:
+    """requests-oauthlib, which makes its own verifier and checks the state."""
+
+    def __init__(self, url: str, application: Application) -> None:
+        self.url, self.secret = url, application.secret
+        self.session = RequestsSession(
+            application.client_id, redirect_uri=application.redirect_uri, scope=SCOPE, pkce="S256"
+        )
+
+    def ask(self) -> str:
+        address, _ = self.session.authorization_url(f"{self.url}{AUTHORIZE}")
+        return str(address)
+
+    def take(self, back: str) -> dict[str, Any]:
+        token = self.session.fetch_token(
+            f"{self.url}{TOKEN}", authorization_response=back, client_secret=self.secret
+        )
+        return {**token, "scope": " ".join(token["scope"])}
+
+    def read(self) -> requests.Response:
+        return self.session.get(f"{self.url}{AUDITS}")
+
+
+Library = Callable[[str, Application], Authlib | RequestsOAuthlib]
+
+
+@pytest.mark.parametrize("library", [Authlib, RequestsOAuthlib])
+def test_a_stranger_signs_in_allows_and_is_read_until_they_withdraw(
+    browser: Browser, site: Site, redirect_uri: str, library: Library, tmp_path: Path
+) -> None:
+    url = site.system.base_url
+    client = library(url, _register(site, redirect_uri))
+    with opened(browser, url) as window:
+        walk, page = Walk(window, site, "oauth", tmp_path), window.page
+        page.goto(client.ask())
+        page.get_by_label("Email address").fill(walk.email)
+        walk.press("Mail me a link")
+        expect(page.get_by_text("A sign-in link is on its way")).to_be_visible()
+        page.goto(walk.mailed_link())
+        page.wait_for_url(f"**{AUTHORIZE}?**")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Allow Spend Watcher to read")
+        expect(page.get_by_text(walk.email).first).to_be_visible()
+        expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
+        walk.shoot("consent")
+        walk.press("Allow")
+        page.wait_for_url(f"{redirect_uri}?**")
+        assert answer_of(page.url)["iss"] == url
+        assert client.take(page.url)["scope"] == SCOPE
+        assert client.read().json() == {"audits": []}
+        page.goto(f"{url}/settings/applications")
+        expect(page.get_by_role("cell", name="Spend Watcher", exact=True)).to_be_visible()
+        walk.press("Withdraw what Spend Watcher may")
+        expect(page.get_by_role("heading", name="None")).to_be_visible()
+        assert client.read().status_code == requests.codes.unauthorized
+        assert window.take_complaints() == []
+
+
+@contextmanager
+def _asked(browser: Browser, site: Site, address: str) -> Iterator[Page]:
+    """The question, in the browser of somebody who is signed in."""
+    with opened(browser, site.system.base_url, site.cookie(NEW)) as window:
+        window.page.goto(address)
+        yield window.page
+        assert window.take_complaints() == []
+
+
+def test_less_than_was_asked_for_is_allowed(
+    browser: Browser, site: Site, redirect_uri: str
+) -> None:
+    client = Authlib(site.system.base_url, _register(site, redirect_uri))
+    with _asked(browser, site, client.ask()) as page:
+        page.get_by_label("Read the findings of each audit").uncheck()
+        page.get_by_role("button", name="Allow").click()
+        page.wait_for_url(f"{redirect_uri}?**")
+        token = client.take(page.url)
+    assert token["scope"] == "read:audits"
+    refused = client.session.get(f"{client.url}{AUDITS}/x/findings")
+    assert refused.status_code == requests.codes.forbidden
+    client.session.revoke_token(  # type: ignore[no-untyped-call]
+        f"{client.url}{REVOKE}", token["access_token"]
+    )
+    assert client.read().status_code == requests.codes.unauthorized
+
+
+def test_who_denies_is_taken_back_with_nothing(
+    browser: Browser, site: Site, redirect_uri: str
+) -> None:
+    client = Authlib(site.system.base_url, _register(site, redirect_uri))
+    with _asked(browser, site, client.ask()) as page:
+        page.get_by_role("button", name="Deny").click()
+        page.wait_for_url(f"{redirect_uri}?**")
+        answer = answer_of(page.url)
+    assert (answer["error"], answer["state"]) == ("access_denied", client.state)
+    assert "code" not in answer
+
+
+@pytest.mark.parametrize(
+    "redirect_uri", [BACK, "http://localhost:9/back", "http://[::1]:9/back", "https://[::1]:9/b?"]
+)
+@pytest.mark.parametrize("decision", ["Allow", "Deny"])
+def test_the_browser_follows_the_answer_to_every_kind_of_address(
+    browser: Browser, site: Site, redirect_uri: str, decision: str
+) -> None:
+    """A Content-Security-Policy that is too narrow would stop it; nobody listens there."""
+    application = _register(site, redirect_uri)
+    client = Authlib(site.system.base_url, application)
+    with opened(browser, site.system.base_url, site.cookie(NEW)) as window:
+        window.page.goto(client.ask())
+        with window.page.expect_request(lambda one: one.url.startswith(redirect_uri)) as sent:
+            window.page.get_by_role("button", name=decision).click()
+        assert answer_of(sent.value.url)["state"] == client.state
+
+
+def test_an_address_that_is_not_registered_is_never_gone_to(
+    browser: Browser, site: Site, redirect_uri: str
+) -> None:
+    application = _register(site, "http://127.0.0.1:1/back")
+    asked = application.asks(redirect_uri=redirect_uri)
+    address = requests.Request("GET", f"{site.system.base_url}{AUTHORIZE}", params=asked).prepare()
+    assert address.url is not None
+    with opened(browser, site.system.base_url, site.cookie(NEW)) as window:
+        answer = window.page.goto(address.url)
+        assert answer is not None
+        assert answer.status == requests.codes.bad_request
+        expect(window.page.get_by_text("not registered for the application")).to_be_visible()
+        expect(window.page.get_by_role("button", name="Allow")).to_have_count(0)
+        assert window.strangers == []
