@@ -6,7 +6,7 @@ from decimal import Decimal
 from detectors.contract import Finding, Thresholds
 from detectors.prices.book import PriceBook
 from detectors.report.evidence import Detail
-from detectors.report.fixes import find_sibling, write_fix
+from detectors.report.fixes import find_sibling, last_rates, write_fix
 from detectors.report.formulas import write_formula
 from detectors.report.impacts import Impact
 from detectors.rules import model_overkill
@@ -40,6 +40,7 @@ def write_findings(
             formula=write_formula(
                 impact,
                 detail.summary,
+                rates=last_rates(impact, book),
                 sibling=find_sibling(impact, book),
                 days=days,
                 thresholds=thresholds,

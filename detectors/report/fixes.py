@@ -50,6 +50,12 @@ def write_fix(
     )
 
 
+def last_rates(impact: Impact, book: PriceBook) -> Rates:
+    """The standard rates of the model for a short prompt at the time of the group's last call."""
+    group = impact.group
+    return _rates(book.find_listing(group.provider, group.model), group.last_us)
+
+
 def _rates(listing: Listing | None, at_us: int) -> Rates:
     """The rates for a short prompt at that time."""
     if listing is None:

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from detectors.contract import Thresholds
+from detectors.prices.rates import TOKENS_PER_MTOK, Rates
 from detectors.report.impacts import Impact
 from detectors.rules.detector import INFORMATIONAL
 
@@ -14,27 +15,29 @@ _SUMMED: Final[Mapping[tuple[str, str], str]] = {
         "what {calls} cost less at the rates of {sibling}, {cost} − {rest} = {saving}"
     ),
     ("d2_missed_caching", "uncached_prefix"): (
-        "up to 1,024 tokens × (input rate − cache-read rate) for each read that the cache "
-        "would have served, less the surcharge of each write, over {calls} that cost {cost}: "
-        "{saving}"
+        "up to {prefix} tokens × (input rate − cache-read rate: {discount}) for each read that "
+        "the cache would have served, less the surcharge of each write ({surcharge}), over "
+        "{calls} that cost {cost}: {saving}"
     ),
     ("d2_missed_caching", "unhashed_prefix"): (
-        "{unhashed_share} of a short prompt × (input rate − cache-read rate) for each read that "
-        "the cache would have served, less the surcharge of each write, over {calls} that cost "
-        "{cost}: {saving}"
+        "{unhashed_share} of a short prompt × (input rate − cache-read rate: {discount}) for each "
+        "read that the cache would have served, less the surcharge of each write ({surcharge}), "
+        "over {calls} that cost {cost}: {saving}"
     ),
     ("d2_missed_caching", "unread_writes"): (
-        "{writes} tokens written × the surcharge − {reads} tokens read × their discount = {saving}"
+        "{writes} tokens written × the surcharge ({surcharge}) − {reads} tokens read × their "
+        "discount ({discount}) = {saving}"
     ),
     ("d3_context_bloat", ""): (
-        "{excess_share} × (prompt tokens − those of the usual prompt) × input rate, over {calls} "
-        "that cost {cost}: {saving}"
+        "{excess_share} × (prompt tokens − those of the usual prompt) × input rate ({input}), "
+        "over {calls} that cost {cost}: {saving}"
     ),
     ("d4_duplicate_calls", "same_prompt"): "the full cost of {calls}: {saving}",
     ("d4_duplicate_calls", "same_shape"): "the full cost of {calls}: {saving}",
     ("d5_max_tokens_misfit", "truncated"): ("{cut_share} × {cost}, the cost of {calls} = {saving}"),
     ("d6_chatty_loop", ""): (
-        "{loop_share} × prompt tokens × input rate, over {calls} that cost {cost}: {saving}"
+        "{loop_share} × prompt tokens × input rate ({input}), over {calls} that cost {cost}: "
+        "{saving}"
     ),
 }
 
@@ -43,11 +46,16 @@ def write_formula(
     impact: Impact,
     summary: Mapping[str, Any],
     *,
+    rates: Rates,
     sibling: str | None,
     days: int,
     thresholds: Thresholds,
 ) -> str:
-    """Empty where no dollars are claimed."""
+    """Empty where no dollars are claimed. `rates` are those of the group's last call.
+
+    They are named where dollars are a product with them, though a log may span several prices: the
+    sums are always of each call's own.
+    """
     if impact.kind.confidence == INFORMATIONAL:
         return ""
     cost, month = summary["cost_usd"], thresholds.days_per_month
@@ -59,6 +67,10 @@ def write_formula(
         saving=dollars(impact.observed_usd),
         writes=f"{summary['cache_write_tokens']:,}",
         reads=f"{summary['cached_tokens']:,}",
+        prefix=f"{thresholds.d2_prefix_tokens:,}",
+        input=_per_mtok(rates.input_usd),
+        discount=_per_mtok(rates.input_usd - rates.cache_read_usd),
+        surcharge=_per_mtok(rates.cache_write_usd - rates.input_usd),
         unhashed_share=f"{thresholds.d2_unhashed_prompt_share:.0%}",
         excess_share=f"{thresholds.d3_saving_share:.0%}",
         cut_share=f"{thresholds.d5_truncated_saving_share:.0%}",
@@ -67,6 +79,11 @@ def write_formula(
     observed = f"{days:,} {'day' if days == 1 else 'days'}"
     monthly = dollars(impact.monthly_usd)
     return f"{_capital(summed)} in {observed}; × {month} / {days:,} = {monthly} a month."
+
+
+def _per_mtok(usd_per_token: float) -> str:
+    """$2.50 a million, without the last bits of a float."""
+    return f"{dollars(Decimal(f'{usd_per_token * TOKENS_PER_MTOK:.6f}'))} a million"
 
 
 def dollars(amount: Decimal) -> str:
