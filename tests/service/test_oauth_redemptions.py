@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import OAuthToken
+from service.tokens import Kind, mint
 from tests.service.oauth_flow import (
     REVOKE,
     TOKEN,
     Application,
+    add_application,
     challenge_of,
     get_code,
 )
+from tests.service.scenes import AUDITS, add_tenant, bearer
 from tests.worker.promises import Note, always_in_full
 
 
@@ -68,7 +71,7 @@ def test_the_shortest_and_the_longest_verifier_redeem(
         ({"grant_type": "\u00fc"}, 400, "unsupported_grant_type"),
         ({"code": None}, 400, "invalid_request"),
         ({"code": ""}, 400, "invalid_grant"),
-        ({"code": "oaq_" + "0" * 38}, 400, "invalid_grant"),
+        ({"code": mint(Kind.AUTHORIZATION_CODE)}, 400, "invalid_grant"),
         ({"code": "\0\u00fc"}, 400, "invalid_grant"),
         ({"redirect_uri": None}, 400, "invalid_grant"),
         ({"redirect_uri": "http://127.0.0.1:8765/back"}, 400, "invalid_grant"),
@@ -76,9 +79,10 @@ def test_the_shortest_and_the_longest_verifier_redeem(
         ({"client_secret": None}, 401, "invalid_client"),
         ({"client_secret": ""}, 401, "invalid_client"),
         ({"client_secret": "oas_" + "0" * 38}, 401, "invalid_client"),
+        ({"client_secret": mint(Kind.CLIENT_SECRET)}, 401, "invalid_client"),
         ({"client_secret": "\u00fc\0"}, 401, "invalid_client"),
         ({"client_id": None}, 401, "invalid_client"),
-        ({"client_id": "oac_" + "0" * 38}, 401, "invalid_client"),
+        ({"client_id": mint(Kind.CLIENT_ID)}, 401, "invalid_client"),
         ({"client_id": ["a", "b"]}, 400, "invalid_request"),
         ({"code_verifier": ["v" * 64, "v" * 64]}, 400, "invalid_request"),
     ],
@@ -113,11 +117,34 @@ def test_a_broken_header_is_an_unknown_client(
     assert response.headers["WWW-Authenticate"].startswith("Basic")
 
 
+def _basic(client_id: str, secret: str) -> dict[str, str]:
+    pair = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+    return {"Authorization": f"Basic {pair}"}
+
+
+def test_another_applications_secret_redeems_and_ends_nothing(
+    browser: FlaskClient, application: Application, sessions: "sessionmaker[Session]"
+) -> None:
+    other = add_application(sessions, add_tenant(sessions).account_id)
+    code = get_code(browser, application)
+    redeemed = browser.post(TOKEN, data=application.redeems(get_code(browser, application)))
+    token = redeemed.get_json()["access_token"]
+    for path, form in ((TOKEN, application.redeems(code)), (REVOKE, {"token": token})):
+        named = {"client_id": application.client_id, "client_secret": other.secret}
+        by_post = browser.post(path, data={**form, **named})
+        nameless = {key: value for key, value in form.items() if not key.startswith("client_")}
+        headers = _basic(application.client_id, other.secret)
+        by_basic = browser.post(path, data=nameless, headers=headers)
+        for refused in (by_post, by_basic):
+            assert (refused.status_code, refused.get_json()["error"]) == (401, "invalid_client")
+    assert browser.get(AUDITS, headers=bearer(token)).status_code == 200
+    assert browser.post(TOKEN, data=application.redeems(code)).status_code == 200
+
+
 def test_two_ways_of_saying_who_one_is_are_refused(
     browser: FlaskClient, application: Application
 ) -> None:
-    pair = base64.b64encode(f"{application.client_id}:{application.secret}".encode()).decode()
-    headers = {"Authorization": f"Basic {pair}"}
+    headers = _basic(application.client_id, application.secret)
     for changed in ({}, {"client_secret": None, "client_id": "oac_other"}):
         form = application.redeems(get_code(browser, application), **changed)
         response = browser.post(TOKEN, data=form, headers=headers)
