@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from detectors.errors import (
         ContractError,
         DetectorError,
+        PriceTermsError,
         TooFewValidRowsError,
         UnreadableLogError,
     )
@@ -28,6 +29,7 @@ __all__ = [
     "DetectorError",
     "Finding",
     "PriceBook",
+    "PriceTermsError",
     "Report",
     "Thresholds",
     "TooFewValidRowsError",
@@ -47,6 +49,7 @@ _HOMES = {
     "DetectorError": "errors",
     "Finding": "contract",
     "PriceBook": "prices.book",
+    "PriceTermsError": "errors",
     "Report": "contract",
     "Thresholds": "contract",
     "TooFewValidRowsError": "errors",

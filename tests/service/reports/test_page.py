@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 from flask.testing import FlaskClient
+from msgspec.structs import replace
 
 from detectors.contract import Finding, Report
 from detectors.figures import usd
@@ -220,6 +221,18 @@ def test_a_document_of_an_earlier_version_is_shown(client: FlaskClient, publish:
 def _without_formula(finding: Finding) -> Finding:
     fields = {name: getattr(finding, name) for name in finding.__struct_fields__}
     return Finding(**(fields | {"formula": ""}))
+
+
+def test_negotiated_rates_are_named_on_the_page(client: FlaskClient, publish: Publish) -> None:
+    report = make_scaled_report(findings=3)
+    listed = client.get(publish(report)).text
+    assert "Discounts that you negotiated are not in them." in listed
+    terms = ("openai: 12 % off", "anthropic claude-<b>: input_mtok $4")
+    agreed = replace(report, prices=replace(report.prices, negotiated=terms))
+    page = client.get(publish(agreed)).text
+    assert "These negotiated rates took their place:" in page
+    assert "openai: 12 % off" in page
+    assert "claude-&lt;b&gt;" in page
 
 
 def test_the_sample_is_what_the_library_finds_today() -> None:

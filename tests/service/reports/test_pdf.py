@@ -7,6 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pypdf import PdfReader
 
 from detectors.contract import Report
@@ -53,6 +54,18 @@ def test_a_report_of_any_shape_fits_on_twenty_pages_and_in_a_megabyte(shape: str
     content = print_pdf(SHAPES[shape]().to_json())
     assert len(PdfReader(BytesIO(content)).pages) <= MOST_PAGES
     assert len(content) <= MOST_BYTES
+
+
+def test_negotiated_rates_are_named() -> None:
+    report = make_scaled_report(findings=3)
+    terms = ("openai: 12 % off", "anthropic claude-<b>: input_mtok $4")
+    agreed = replace(report, prices=replace(report.prices, negotiated=terms))
+    assert _flat("took their place: openai: 12 % off; anthropic claude-<b>: input") in _flat(
+        _read(agreed.to_json())[1]
+    )
+    assert _flat("Discounts that you negotiated are not in them.") in _flat(
+        _read(report.to_json())[1]
+    )
 
 
 def test_the_dollars_are_those_of_the_document() -> None:
