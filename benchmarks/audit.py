@@ -1,22 +1,18 @@
-"""The audit bar of the design: 1,000,000 calls in 190 MB of JSON Lines, the whole process.
+"""The audit bars of the design: 1,000,000 calls in 190 MB of JSON Lines, 10,000,000 in Parquet.
 
-    python benchmarks/audit.py [--rows N] [--runs N]
+    python benchmarks/audit.py [--rows N] [--parquet-rows N] [--runs N] [--engines]
 
-Every program is a child of its own; the best of several runs counts. Beside the audit stand the
-same file read and summed by DuckDB, and a bare `json.loads` loop over it. The file is generated
-once and kept in the system's temporary folder. Memory is that of a process and its children.
+Every program is a child of its own, the whole process; the best of several runs counts. Beside the
+audit stand the same file read and summed by DuckDB, and a bare `json.loads` loop over it. Memory is
+that of a process and its children. `--engines` audits the Parquet files on DuckDB and Spark too.
 """
 
 import argparse
-import hashlib
 import json
 import os
-import random
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,20 +20,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-ROUTES = 40
-MODELS = (
-    "gpt-5.4-mini",
-    "gpt-5.4",
-    "gpt-5-nano",
-    "gpt-4.1",
-    "gpt-4o-mini",
-    "gpt-5.6-terra",
-    "gpt-5-mini",
-    "gpt-4.1-mini",
-)
-START = 1_790_000_000
-SPAN_SECONDS = 14 * 86_400
-FOLDER = Path(tempfile.gettempdir()) / "tallystick-benchmarks"
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks import usage
+
 BYTES_PER_MB = 1_000_000
 SAMPLE_SECONDS = 0.02
 
@@ -57,6 +43,12 @@ JSON_LOADS = (
     "with open(sys.argv[1], 'rb') as file:\n"
     "    for line in file:\n"
     "        total += json.loads(line)['usage']['prompt_tokens']",
+)
+AUDIT_PARQUET = (
+    "-c",
+    "import sys, detectors\n"
+    "report = detectors.audit(sys.argv[2], engine=sys.argv[1])\n"
+    "print(len(report.to_json()), len(report.findings))",
 )
 STAGES = (
     "-c",
@@ -84,42 +76,64 @@ class Run:
 def main() -> None:
     arguments = _parse_arguments()
     console = Console()
-    file = usage_file(arguments.rows)
+    _measure_lines(console, arguments.rows, arguments.runs)
+    _measure_parquet(console, arguments.parquet_rows, arguments.engines)
+
+
+def _measure_lines(console: Console, rows: int, runs: int) -> None:
+    file = usage.json_lines(rows)
     size = file.stat().st_size / BYTES_PER_MB
-    console.print(f"{arguments.rows:,} lines, {size:.0f} MB, {os.cpu_count()} cores")
+    console.print(f"{rows:,} lines, {size:.0f} MB, {os.cpu_count()} cores")
     table = Table("program", "seconds", "peak MB", "of DuckDB", "lines/s")
-    duckdb = best(DUCKDB, file, arguments.runs)
+    duckdb = best(DUCKDB, file, runs)
     for name, command in (
         ("tallystick audit", AUDIT),
         ("DuckDB, read and sum", DUCKDB),
         ("json.loads loop", JSON_LOADS),
     ):
-        run = duckdb if command is DUCKDB else best(command, file, arguments.runs)
-        _add(table, name, run, duckdb, arguments.rows)
-    for rows in (100_000, 10_000):
-        smaller = usage_file(rows)
-        run = best(AUDIT, smaller, arguments.runs)
-        _add(table, f"tallystick audit, {rows:,} lines", run, None, rows)
+        run = duckdb if command is DUCKDB else best(command, file, runs)
+        _add(table, name, run, rows, f"{run.seconds / duckdb.seconds:.1f} x")
+    for fewer in (100_000, 10_000):
+        run = best(AUDIT, usage.json_lines(fewer), runs)
+        _add(table, f"tallystick audit, {fewer:,} lines", run, fewer)
     console.print(table)
-    stages = json.loads(best(STAGES, file, arguments.runs).output)
+    stages = json.loads(best(STAGES, file, runs).output)
     named = zip(STAGE_NAMES, stages, strict=True)
     console.print("stages: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in named))
+
+
+def _measure_parquet(console: Console, most: int, has_engines: bool) -> None:
+    table = Table("detectors.audit of Parquet", "seconds", "peak MB", "report, findings", "calls/s")
+    for rows in (10_000, 100_000, 1_000_000, most):
+        _add_parquet(table, rows, "polars")
+    for engine in ("duckdb", "pyspark") if has_engines else ():
+        _add_parquet(table, min(most, 1_000_000), engine)
+    console.print(table)
+
+
+def _add_parquet(table: Table, rows: int, engine: str) -> None:
+    command = (*AUDIT_PARQUET, engine)
+    run = min((child(command, usage.parquet(rows), watch=True) for _ in range(2)), key=_seconds)
+    size, findings = map(int, run.output.split())
+    _add(table, f"{rows:,} calls, {engine}", run, rows, f"{size / 1_000:,.0f} KB, {findings}")
+
+
+def _seconds(run: Run) -> float:
+    return run.seconds
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--parquet-rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--engines", action="store_true")
     return parser.parse_args()
 
 
-def _add(table: Table, name: str, run: Run, duckdb: Run | None, rows: int) -> None:
+def _add(table: Table, name: str, run: Run, rows: int, more: str = "") -> None:
     table.add_row(
-        name,
-        f"{run.seconds:.2f}",
-        f"{run.peak_mb:.0f}",
-        f"{run.seconds / duckdb.seconds:.1f} x" if duckdb else "",
-        f"{rows / run.seconds:,.0f}",
+        name, f"{run.seconds:.2f}", f"{run.peak_mb:.0f}", more, f"{rows / run.seconds:,.0f}"
     )
 
 
@@ -170,43 +184,6 @@ def _share_of_memory(process: psutil.Process) -> int:
     except psutil.Error:
         return 0
     return int(getattr(memory, "pss", memory.rss))
-
-
-def usage_file(rows: int) -> Path:
-    """The log of so many lines, generated where it is not there yet."""
-    file = FOLDER / f"usage-{_generator_version()}-{rows}.jsonl"
-    if not file.exists():
-        FOLDER.mkdir(exist_ok=True)
-        unfinished = file.with_suffix(".part")
-        with unfinished.open("w") as out:
-            out.writelines(lines(rows))
-        unfinished.rename(file)
-    return file
-
-
-def _generator_version() -> str:
-    """Changes with this script, so that no file of an older one is taken."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
-
-
-def lines(rows: int) -> Iterator[str]:
-    """Calls of 40 routes in time order; each route has its model and its habits."""
-    rng = random.Random(rows)
-    hashes = [hashlib.sha256(str(route).encode()).hexdigest() for route in range(ROUTES)]
-    for row in range(rows):
-        route = int(rng.random() ** 2 * ROUTES)
-        prompt = int((400 + 150 * route) * (0.5 + rng.random()))
-        completion = int((20 + 17 * (route % 23)) * (0.5 + rng.random()))
-        cached = f"{prompt // 2}" if route % 3 == 0 else "0"
-        cap = f',"declared_max_tokens":{256 << route % 5}' if route % 4 == 1 else ""
-        prefix = f',"prefix_hash":"{hashes[route]}"' if route % 20 == 5 else ""
-        yield (
-            f'{{"id":"chatcmpl-{row:08}","created":{START + row * SPAN_SECONDS // rows},'
-            f'"model":"{MODELS[route % len(MODELS)]}",'
-            f'"usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion},'
-            f'"prompt_tokens_details":{{"cached_tokens":{cached}}}}},'
-            f'"tag":"route-{route:02}"{cap}{prefix}}}\n'
-        )
 
 
 if __name__ == "__main__":

@@ -100,5 +100,10 @@ def price_labelled(labelled: Calls, groups: Calls, book: PriceBook, engine: Engi
 
 
 def arrange(priced: Calls, engine: Engine) -> Calls:
-    """The calls in order and numbered, as the rules read them."""
-    return engine.keep(engine.number_rows(priced, "number", _TIME_ORDER, CALL_COLUMNS[1:]))
+    """The calls in order and numbered, as the rules read them.
+
+    An engine that copies them may let go of what it has copied, if nobody else holds them.
+    """
+    held = [priced]
+    del priced
+    return engine.keep(engine.number_rows(held.pop(), "number", _TIME_ORDER, CALL_COLUMNS[1:]))

@@ -107,10 +107,10 @@ class _Audit:
     def of(cls, records: Records, book: PriceBook, thresholds: Thresholds, engine: Engine) -> Self:
         labelled = read_labels(records.take_calls())
         labels = number_groups(labelled, engine)
-        priced = price_labelled(labelled, labels, book, engine)
+        priced = [price_labelled(labelled, labels, book, engine)]
         # A million records are large, and from here on only the priced calls are needed.
         del labelled
-        calls = arrange(priced, engine)
+        calls = arrange(priced.pop(), engine)
         groups = spend.find_groups(calls, labels, engine)
         return cls(
             records=records,
