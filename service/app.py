@@ -7,8 +7,9 @@ from typing import Final
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from service.admin_gate import TOKEN_HEADER, hide_admin
+from service.admin_gate import hide_admin
 from service.api import audits, early_access, ingest, oauth, uploads, webhooks
+from service.api.security import security_schemes
 from service.config import Config
 from service.db import init_sessions, make_engine, make_sessions
 from service.errors import API_PREFIX, register_error_handlers
@@ -44,19 +45,10 @@ from service.pages.visitors import show_visitors
 from service.report_schema import report_schemas
 from service.reports.html import register_filters
 from service.request_log import follow_requests
-from service.sessions import COOKIE_NAME, init_web_sessions
+from service.sessions import init_web_sessions
 from service.uses import init_uses
 
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
-_SECURITY_SCHEMES: Final = {
-    "ingest_key": "An ingest key (`ik_…`). Write-only: it sends usage and reads nothing.",
-    "read_token": "A read token (`rt_…`). Read-only, with the scopes it was minted with.",
-    "access_token": "An OAuth access token (`at_…`). Read-only, with the scopes that were allowed.",
-}
-_CLIENT: Final = (
-    "An OAuth application's `client_id` and `client_secret`; they may come in the body instead."
-)
-_SESSION: Final = "The cookie of a signed-in browser."
 
 
 def create_app(config: Config | None = None) -> Flask:
@@ -84,7 +76,7 @@ def create_app(config: Config | None = None) -> Flask:
     register_error_handlers(app)
     register_filters(app)
     show_visitors(app)
-    _register_routes(app)
+    _register_routes(app, config.base_url.rstrip("/"))
     return app
 
 
@@ -105,20 +97,12 @@ def _flask_settings(config: Config) -> dict[str, object]:
     }
 
 
-def _register_routes(app: Flask) -> None:
+def _register_routes(app: Flask, base_url: str) -> None:
     api.init_app(app)
     for name, schema in report_schemas().items():
         api.spec.components.schema(name, schema)
-    for name, description in _SECURITY_SCHEMES.items():
-        scheme = {"type": "http", "scheme": "bearer", "description": description}
+    for name, scheme in security_schemes(base_url).items():
         api.spec.components.security_scheme(name, scheme)
-    cookie = {"type": "apiKey", "in": "cookie", "name": COOKIE_NAME, "description": _SESSION}
-    api.spec.components.security_scheme("session", cookie)
-    basic = {"type": "http", "scheme": "basic", "description": _CLIENT}
-    api.spec.components.security_scheme("oauth_client", basic)
-    api.spec.components.security_scheme(
-        "admin_token", {"type": "apiKey", "in": "header", "name": TOKEN_HEADER}
-    )
     for resource in (ingest, uploads, audits, webhooks, early_access):
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in (health, reports, session, oauth, consent, admin):

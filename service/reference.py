@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final
 
 from service.errors import code_for
@@ -50,6 +51,7 @@ class Operation:
     summary: str
     description: str
     credentials: Sequence[str]
+    scopes: Sequence[str]
     parameters: Sequence[Field]
     body_types: Sequence[str]
     body: Sequence[Field]
@@ -105,7 +107,7 @@ class Reference:
         self, method: str, path: str, found: Document, shared: Sequence[Document]
     ) -> Operation:
         contents = found.get("requestBody", {}).get("content", {})
-        schema = _schema_of(contents)
+        schema, security = _schema_of(contents), found.get("security", [])
         words = f"{method} {path}".lower()
         return Operation(
             anchor="-".join("".join(one if one.isalnum() else " " for one in words).split()),
@@ -113,7 +115,10 @@ class Reference:
             path=path,
             summary=found.get("summary", ""),
             description=found.get("description", ""),
-            credentials=[name for one in found.get("security", []) for name in one],
+            credentials=[name for one in security for name in one],
+            scopes=list(
+                dict.fromkeys(chain(*(scopes for one in security for scopes in one.values())))
+            ),
             parameters=[self._parameter(one) for one in (*shared, *found.get("parameters", []))],
             body_types=list(contents),
             body=list(self._fields(schema)),

@@ -18,6 +18,7 @@ from service.auth import (
     EMAIL_HEADER_DOCUMENT,
     READ_AUDITS,
     READ_FINDINGS,
+    SCOPES,
     credential_id,
     current_caller,
     require_login,
@@ -90,7 +91,7 @@ def _describe_answer(response: Response) -> Response:
 @blueprint.route("/audits", methods=["GET"])
 @require_scope(READ_AUDITS)
 @limiter.limit(_read_limit, key_func=credential_id)
-@blueprint.documented(errors=_ERRORS, **_READING)
+@blueprint.documented(operation="list_audits", scopes=[READ_AUDITS], errors=_ERRORS, **_READING)
 @blueprint.arguments(AuditListQuerySchema, location="query")
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
 @blueprint.response(
@@ -114,7 +115,7 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
 @blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_scope(READ_AUDITS)
 @limiter.limit(_read_limit, key_func=credential_id)
-@blueprint.documented(errors=_ONE_ERRORS, **_READING)
+@blueprint.documented(operation="get_audit", scopes=[READ_AUDITS], errors=_ONE_ERRORS, **_READING)
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
 @blueprint.response(200, AuditSummarySchema, headers=ETAG_HEADERS, description="As in the list.")
 def show(audit_id: str) -> Audit:
@@ -125,7 +126,9 @@ def show(audit_id: str) -> Audit:
 @blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_scope(READ_FINDINGS)
 @limiter.limit(_read_limit, key_func=credential_id)
-@blueprint.documented(errors=_ONE_ERRORS, **_READING)
+@blueprint.documented(
+    operation="list_findings", scopes=[READ_FINDINGS], errors=_ONE_ERRORS, **_READING
+)
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
 @blueprint.response(
     200, FindingListSchema, headers=ETAG_HEADERS, description="Ranked by monthly impact."
@@ -140,9 +143,9 @@ def findings(audit_id: str) -> dict[str, Any]:
 
 
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
-@require_scope(READ_AUDITS, READ_FINDINGS)
+@require_scope(*SCOPES)
 @limiter.limit(_read_limit, key_func=credential_id)
-@blueprint.documented(errors=_REPORT_ERRORS, **_READING)
+@blueprint.documented(operation="get_report", scopes=SCOPES, errors=_REPORT_ERRORS, **_READING)
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
 @blueprint.response(
     200, REPORT_REFERENCE, headers=ETAG_HEADERS, description="What every form of the report prints."
@@ -162,6 +165,7 @@ def report(audit_id: str) -> Response:
 @require_login
 @limiter.limit(_read_limit, key_func=credential_id)
 @blueprint.documented(
+    operation="get_status",
     security="session",
     parameters=[EMAIL_HEADER_DOCUMENT, IF_NONE_MATCH_DOCUMENT],
     errors=_STATUS_ERRORS,

@@ -125,26 +125,29 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
     def documented(
         self,
         *,
+        operation: str,
         errors: Mapping[int, str],
         security: str | Sequence[str] = (),
+        scopes: Sequence[str] = (),
         media_type: str = "application/json",
         parameters: Sequence[Mapping[str, Any]] = (),
         headers: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Callable[[F], F]:
-        """Document the credential and the error statuses of a route, each with its condition.
+        """Document a route: what generated code calls it, its credential, when it fails and how.
 
-        `headers` are those that every one of its errors carries besides.
+        `scopes` are those that each of its credentials needs, `headers` those that every one of its
+        errors carries besides.
         """
         names = (security,) if isinstance(security, str) else security
-        schemes: list[dict[str, list[str]]] = [{name: []} for name in names]
+        schemes = [{name: list(scopes)} for name in names]
         documents = {
             status: _error_document(status, when, media_type, headers or {})
             for status, when in {**errors, 500: _BROKEN}.items()
         }
         told = {_PARAMETERS: list(parameters)} if parameters else {}
-        operation = {"security": schemes, "responses": documents, **told, **more}
-        return cast("Callable[[F], F]", super().doc(**operation))
+        about = {"operationId": operation, "security": schemes, "responses": documents}
+        return cast("Callable[[F], F]", super().doc(**about, **told, **more))
 
 
 def _completed(status: int, schema: Any, options: dict[str, Any]) -> dict[str, Any]:

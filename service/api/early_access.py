@@ -30,7 +30,7 @@ def _limit() -> str:
 @blueprint.route("/early-access", methods=["POST"])
 @limiter.limit(_limit, key_func=limit_by_caller)
 @bounded_body
-@blueprint.documented(errors=_ERRORS)
+@blueprint.documented(operation="ask_for_early_access", errors=_ERRORS)
 @blueprint.arguments(EarlyAccessSchema, location="json")
 @blueprint.response(200, MessageSchema, description="The same for who asked before.")
 def ask(asked: dict[str, str]) -> dict[str, str]:

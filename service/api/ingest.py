@@ -77,7 +77,9 @@ def _address_limit() -> str:
 @require_subscription
 @bounded_body
 @replayable(ROUTE)
-@blueprint.documented(security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS)
+@blueprint.documented(
+    operation="ingest_batch", security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS
+)
 @blueprint.arguments(BatchSchema, location="batch", example=_EXAMPLE)
 @blueprint.alt_response(200, schema=ReplayedSchema, description="Processed before.", success=True)
 @blueprint.response(201, AcceptedSchema, description="Accepted; the audit is running.")

@@ -53,7 +53,11 @@ def limit_oauth() -> str:
 @limiter.limit(limit_oauth, key_func=client_address)
 @form_body
 @blueprint.documented(
-    security="oauth_client", requestBody=_TOKEN_FORM, errors=_ERRORS, media_type=OAUTH_ERROR
+    operation="redeem_code",
+    security="oauth_client",
+    requestBody=_TOKEN_FORM,
+    errors=_ERRORS,
+    media_type=OAUTH_ERROR,
 )
 @blueprint.response(200, TokenSchema, description="A token for 30 days. There is no refreshing.")
 def token() -> Response:
@@ -67,7 +71,11 @@ def token() -> Response:
 @limiter.limit(limit_oauth, key_func=client_address)
 @form_body
 @blueprint.documented(
-    security="oauth_client", requestBody=_REVOCATION_FORM, errors=_ERRORS, media_type=OAUTH_ERROR
+    operation="revoke_access_token",
+    security="oauth_client",
+    requestBody=_REVOCATION_FORM,
+    errors=_ERRORS,
+    media_type=OAUTH_ERROR,
 )
 @blueprint.response(200, RevokedSchema, description="The token is worth nothing, if it ever was.")
 def revoke() -> Response:
@@ -78,7 +86,7 @@ def revoke() -> Response:
 
 
 @blueprint.route("/.well-known/oauth-authorization-server", methods=["GET"])
-@blueprint.documented(errors={})
+@blueprint.documented(operation="get_oauth_metadata", errors={})
 @blueprint.response(200, ServerMetadataSchema, description="RFC 8414.")
 def metadata() -> dict[str, Any]:
     """Tell a client library where everything is."""

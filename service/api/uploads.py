@@ -51,6 +51,7 @@ blueprint = Blueprint("uploads", __name__, description="Files in.")
 @require_login
 @bounded_upload
 @blueprint.documented(
+    operation="upload_log",
     security="session",
     parameters=[HEADER_DOCUMENT, EMAIL_HEADER_DOCUMENT],
     requestBody=_BODY_DOCUMENT,

@@ -35,7 +35,9 @@ def _signature(header: str, example: str) -> list[dict[str, Any]]:
 
 @blueprint.route("/webhooks/stripe", methods=["POST"])
 @blueprint.documented(
-    errors=_ERRORS, parameters=_signature("Stripe-Signature", "t=1772355600,v1=5257a869")
+    operation="receive_stripe_event",
+    errors=_ERRORS,
+    parameters=_signature("Stripe-Signature", "t=1772355600,v1=5257a869"),
 )
 @blueprint.response(200, EventReceivedSchema, description="Kept; nothing is done twice.")
 def stripe() -> dict[str, bool]:
@@ -45,7 +47,9 @@ def stripe() -> dict[str, bool]:
 
 @blueprint.route("/webhooks/paddle", methods=["POST"])
 @blueprint.documented(
-    errors=_ERRORS, parameters=_signature("Paddle-Signature", "ts=1772355600;h1=eb4d0dc8")
+    operation="receive_paddle_event",
+    errors=_ERRORS,
+    parameters=_signature("Paddle-Signature", "ts=1772355600;h1=eb4d0dc8"),
 )
 @blueprint.response(200, EventReceivedSchema, description="Kept; nothing is done twice.")
 def paddle() -> dict[str, bool]:

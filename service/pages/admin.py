@@ -82,7 +82,9 @@ def _keep_private(response: Response) -> Response:
 
 @blueprint.route("", methods=["GET"])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.documented(
+    operation="show_overview", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
+)
 @blueprint.arguments(PagesSchema, location="query")
 @blueprint.page_too()
 @blueprint.response(200, OverviewSchema, description="A page, or JSON where that is asked for.")
@@ -96,7 +98,12 @@ def home(pages: dict[str, int]) -> Any:
 
 @blueprint.route("/audits/<audit_id>/purge", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.documented(
+    operation="purge_raw_upload",
+    security="admin_token",
+    errors=_FORM_ERRORS,
+    media_type=JSON_OR_PAGE,
+)
 @blueprint.page_too()
 @blueprint.response(200, PurgedSchema, description="The raw upload is gone.")
 def purge(audit_id: str) -> Any:
@@ -111,7 +118,9 @@ def purge(audit_id: str) -> Any:
 
 @blueprint.route("/audits/<audit_id>/rerun", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.documented(
+    operation="rerun_audit", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
+)
 @blueprint.page_too()
 @blueprint.response(200, RerunSchema, description="The audit is queued again.")
 def rerun(audit_id: str) -> Any:
@@ -127,7 +136,9 @@ def rerun(audit_id: str) -> Any:
 
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.documented(
+    operation="get_any_report", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
+)
 @blueprint.response(
     200,
     {"type": "string", "format": "binary"},
@@ -144,7 +155,9 @@ def report(audit_id: str) -> Response:
 
 @blueprint.route("/payments/mark-paid", methods=["POST"])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.documented(
+    operation="mark_paid", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
+)
 @blueprint.arguments(MarkPaidSchema, location="act")
 @blueprint.page_too()
 @blueprint.response(200, MarkedPaidSchema, description="Granted; a repeat is told as one.")
@@ -163,7 +176,9 @@ def mark_paid(told: ManualPayment) -> Any:
 
 @blueprint.route("/early-access.csv", methods=["GET"])
 @require_admin
-@blueprint.documented(security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.documented(
+    operation="list_early_access", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
+)
 @blueprint.response(200, {"type": "string"}, content_type="text/csv", description="Who asked.")
 def early_access() -> Response:
     """Export the addresses that asked for early access."""

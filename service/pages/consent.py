@@ -97,7 +97,11 @@ def asked_for(view: Callable[P, Any]) -> Callable[P, Any]:
 @asked_for
 @require_visitor
 @blueprint.documented(
-    media_type="text/html", security="session", parameters=_PARAMETERS, errors=_ERRORS
+    operation="ask_for_consent",
+    media_type="text/html",
+    security="session",
+    parameters=_PARAMETERS,
+    errors=_ERRORS,
 )
 @blueprint.alt_response(
     303, headers=_LOCATION, description=f"{_BACK}; or to sign-in.", success=True
@@ -113,6 +117,7 @@ def ask() -> Response:
 @asked_for
 @require_visitor
 @blueprint.documented(
+    operation="decide_on_consent",
     media_type="text/html",
     security="session",
     parameters=_PARAMETERS,

@@ -66,7 +66,7 @@ def init_health(app: Flask, config: Config) -> None:
 
 
 @blueprint.route("/healthz", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors={})
+@blueprint.documented(operation="get_health", media_type="text/html", errors={})
 @blueprint.response(200, HealthSchema, description="The process answers.")
 def healthz() -> dict[str, Any]:
     """Tell whether the process is alive, and each component's state."""
@@ -76,7 +76,7 @@ def healthz() -> dict[str, Any]:
 
 
 @blueprint.route("/readyz", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors={})
+@blueprint.documented(operation="get_readiness", media_type="text/html", errors={})
 @blueprint.alt_response(
     503, schema=HealthSchema, headers=RETRY_AFTER, description="Send no traffic here."
 )

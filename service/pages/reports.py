@@ -35,7 +35,9 @@ blueprint = Blueprint("reports", __name__, description="Signed report links.")
 
 
 @blueprint.route("/r/<token>", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors=_ERRORS, parameters=[_FINDING])
+@blueprint.documented(
+    operation="show_report", media_type="text/html", errors=_ERRORS, parameters=[_FINDING]
+)
 @blueprint.response(
     200, {"type": "string"}, content_type="text/html", description="The report as a page."
 )
@@ -51,7 +53,7 @@ def report(token: str) -> Response:
 
 
 @blueprint.route("/r/<token>/pdf", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.documented(operation="show_report_pdf", media_type="text/html", errors=_FORM_ERRORS)
 @blueprint.response(
     200,
     {"type": "string", "format": "binary"},
@@ -65,7 +67,7 @@ def pdf(token: str) -> Response:
 
 
 @blueprint.route("/r/<token>/json", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.documented(operation="download_report", media_type="text/html", errors=_FORM_ERRORS)
 @blueprint.response(
     200,
     REPORT_REFERENCE,
@@ -79,7 +81,7 @@ def json(token: str) -> Response:
 
 
 @blueprint.route("/r/<token>/findings.csv", methods=["GET"])
-@blueprint.documented(media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.documented(operation="download_findings", media_type="text/html", errors=_FORM_ERRORS)
 @blueprint.response(
     200, {"type": "string"}, content_type="text/csv", description="All findings as a table."
 )

@@ -53,6 +53,7 @@ def _magic_link_limit() -> str:
 @limiter.limit(_magic_link_limit, key_func=limit_by_caller)
 @bounded_body
 @blueprint.documented(
+    operation="ask_for_sign_in_link",
     errors={**_POST_ERRORS, 422: "This is no email address.", 429: "The rate limit is exceeded."},
     requestBody=_FORM_DOCUMENT,
 )
@@ -78,6 +79,7 @@ def magic_link(asked: dict[str, Any]) -> Response:
 
 @blueprint.route("/auth/verify", methods=["GET"])
 @blueprint.documented(
+    operation="sign_in",
     media_type="text/html",
     errors={
         422: "The link was used, has expired, was ended by a later one, or never was one.",
@@ -102,7 +104,7 @@ def verify(query: dict[str, str]) -> Response:
 
 @blueprint.route("/auth/logout", methods=["POST"])
 @bounded_body
-@blueprint.documented(errors=_LOGOUT_ERRORS)
+@blueprint.documented(operation="sign_out", errors=_LOGOUT_ERRORS)
 @blueprint.page_too()
 @blueprint.response(200, MessageSchema, description="Signed out, or never signed in.")
 def logout() -> Response:

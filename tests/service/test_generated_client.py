@@ -75,7 +75,7 @@ def connect(generated: Any, live: LiveService) -> Iterator[Callable[..., Any]]:
 def test_it_ingests_lists_and_reads(generated: Any, connect: Any, person: Tenant) -> None:
     models = generated("models")
     batch = models.Batch(records=[models.UsageRecord.from_dict(record(tag="bot"))])
-    ingest = generated("api.ingest.post_api_v1_ingest")
+    ingest = generated("api.ingest.ingest_batch")
     client = connect(person.key)
     accepted = ingest.sync(client=client, body=batch, idempotency_key="once")
     assert isinstance(accepted, models.Accepted)
@@ -84,14 +84,14 @@ def test_it_ingests_lists_and_reads(generated: Any, connect: Any, person: Tenant
     assert again.audit_id == accepted.audit_id
 
     reader = connect(person.token)
-    listed = generated("api.audits.get_api_v1_audits").sync(client=reader, limit=5)
+    listed = generated("api.audits.list_audits").sync(client=reader, limit=5)
     assert [one.id for one in listed.audits] == [accepted.audit_id]
     named = {"client": reader, "audit_id": accepted.audit_id}
-    summary = generated("api.audits.get_api_v1_audits_audit_id").sync(**named)
+    summary = generated("api.audits.get_audit").sync(**named)
     assert (summary.id, summary.records) == (accepted.audit_id, 1)
-    findings = generated("api.audits.get_api_v1_audits_audit_id_findings").sync(**named)
+    findings = generated("api.audits.list_findings").sync(**named)
     assert (findings.audit_id, findings.findings) == (accepted.audit_id, [])
-    report = generated("api.audits.get_api_v1_audits_audit_id_report").sync(**named)
+    report = generated("api.audits.get_report").sync(**named)
     assert isinstance(report, models.Error)
     assert report.error.code == "not_found"
 
@@ -100,19 +100,17 @@ def test_it_uploads_and_follows_the_status(generated: Any, connect: Any, live: L
     browser = add_person(live.sessions, credits=1)
     client = connect(headers=browser.headers)
     types, models = generated("types"), generated("models")
-    body = models.PostApiV1AuditsBody(file=types.File(payload=BytesIO(CSV), file_name="log.csv"))
-    uploaded = generated("api.uploads.post_api_v1_audits").sync(client=client, body=body)
+    body = models.UploadLogBody(file=types.File(payload=BytesIO(CSV), file_name="log.csv"))
+    uploaded = generated("api.uploads.upload_log").sync(client=client, body=body)
     assert isinstance(uploaded, models.Uploaded), uploaded
-    status = generated("api.audits.get_api_v1_audits_audit_id_status").sync(
-        client=client, audit_id=uploaded.audit_id
-    )
+    status = generated("api.audits.get_status").sync(client=client, audit_id=uploaded.audit_id)
     assert status.status == "queued"
-    refused = generated("api.uploads.post_api_v1_audits").sync(client=client, body=body)
+    refused = generated("api.uploads.upload_log").sync(client=client, body=body)
     assert refused.error.code == "payment_required"
 
 
 def test_it_reads_errors_as_such(generated: Any, connect: Any) -> None:
     reader = connect("rt_nothing")
-    answer = generated("api.audits.get_api_v1_audits").sync_detailed(client=reader)
+    answer = generated("api.audits.list_audits").sync_detailed(client=reader)
     assert answer.status_code == 401
     assert answer.parsed.error.code == "unauthorized"

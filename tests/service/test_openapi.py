@@ -7,6 +7,7 @@ import pytest
 from flask import Flask
 
 from detectors.contract import MAX_COUNT, RECORD_FIELDS, REQUIRED_FIELDS
+from service.auth import SCOPES
 from service.errors import API_PREFIX
 from tests.service.described import PAGES, documented_path, operations, validate
 from tests.service.scenes import AUDITS, INGEST
@@ -69,10 +70,28 @@ def test_a_sign_in_link_is_asked_for_by_json_or_a_form(document: dict[str, Any])
 def test_each_route_names_its_credential(document: dict[str, Any]) -> None:
     paths, schemes = document["paths"], document["components"]["securitySchemes"]
     assert paths[INGEST]["post"]["security"] == [{"ingest_key": []}]
-    assert paths[AUDITS]["get"]["security"] == [{"read_token": []}, {"access_token": []}]
+    one = ["read:audits"]
+    assert paths[AUDITS]["get"]["security"] == [{"read_token": one}, {"access_token": one}]
     assert paths["/healthz"]["get"]["security"] == []
     for name in ("ingest_key", "read_token"):
         assert (schemes[name]["type"], schemes[name]["scheme"]) == ("http", "bearer")
+    assert set(schemes["access_token"]["flows"]["authorizationCode"]["scopes"]) == set(SCOPES)
+
+
+@pytest.mark.parametrize(
+    ("ending", "scopes"),
+    [
+        ("", ["read:audits"]),
+        ("/{audit_id}", ["read:audits"]),
+        ("/{audit_id}/findings", ["read:findings"]),
+        ("/{audit_id}/report", ["read:audits", "read:findings"]),
+    ],
+)
+def test_each_route_that_reads_names_its_scopes(
+    document: dict[str, Any], ending: str, scopes: list[str]
+) -> None:
+    taken = document["paths"][f"{AUDITS}{ending}"]["get"]["security"]
+    assert [found for one in taken for found in one.values()] == [scopes, scopes]
 
 
 def test_the_record_has_the_contracts_fields_and_bounds(document: dict[str, Any]) -> None:

@@ -51,6 +51,39 @@ FIELDS: Final = {
     "MarkPaid": "email provider reference amount currency? kind? plan?",
     "MarkedPaid": "payment_id account_id is_repeat",
 }
+# What generated code calls each operation: a name that stays.
+NAMES: Final = {
+    "post /api/v1/ingest": "ingest_batch",
+    "post /api/v1/audits": "upload_log",
+    "get /api/v1/audits": "list_audits",
+    "get /api/v1/audits/{audit_id}": "get_audit",
+    "get /api/v1/audits/{audit_id}/findings": "list_findings",
+    "get /api/v1/audits/{audit_id}/report": "get_report",
+    "get /api/v1/audits/{audit_id}/status": "get_status",
+    "post /api/v1/webhooks/stripe": "receive_stripe_event",
+    "post /api/v1/webhooks/paddle": "receive_paddle_event",
+    "post /api/v1/early-access": "ask_for_early_access",
+    "get /healthz": "get_health",
+    "get /readyz": "get_readiness",
+    "get /r/{token}": "show_report",
+    "get /r/{token}/pdf": "show_report_pdf",
+    "get /r/{token}/json": "download_report",
+    "get /r/{token}/findings.csv": "download_findings",
+    "post /auth/magic-link": "ask_for_sign_in_link",
+    "get /auth/verify": "sign_in",
+    "post /auth/logout": "sign_out",
+    "post /oauth/token": "redeem_code",
+    "post /oauth/revoke": "revoke_access_token",
+    "get /.well-known/oauth-authorization-server": "get_oauth_metadata",
+    "get /oauth/authorize": "ask_for_consent",
+    "post /oauth/authorize": "decide_on_consent",
+    "get /admin": "show_overview",
+    "post /admin/audits/{audit_id}/purge": "purge_raw_upload",
+    "get /admin/audits/{audit_id}/report": "get_any_report",
+    "post /admin/audits/{audit_id}/rerun": "rerun_audit",
+    "post /admin/payments/mark-paid": "mark_paid",
+    "get /admin/early-access.csv": "list_early_access",
+}
 READ_ONE: Final = "audit_id If-None-Match?"
 ASKED: Final = (
     "response_type client_id redirect_uri scope state? code_challenge code_challenge_method"
@@ -108,6 +141,11 @@ def test_every_shape_has_exactly_its_fields(document: dict[str, Any]) -> None:
         if not name.startswith("Report")
     }
     assert described == {name: set(fields.split()) for name, fields in FIELDS.items()}
+
+
+def test_every_operation_has_its_name(document: dict[str, Any]) -> None:
+    described = {name: one["operationId"] for name, one in operations(document).items()}
+    assert described == NAMES
 
 
 def test_every_operation_has_exactly_its_parameters(document: dict[str, Any]) -> None:

@@ -71,6 +71,12 @@ def test_bounds_are_told_in_words(page: str) -> None:
     assert "Credential: ingest key" in words
 
 
+def test_the_scopes_that_a_route_needs_are_told(page: str) -> None:
+    words = words_of(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
+    needed = "with the scopes read:audits and read:findings"
+    assert f"Credential: read token or access token, {needed}" in words
+
+
 def test_errors_tell_their_code_and_headers(page: str) -> None:
     words = words_of(_card(page, "POST", "/api/v1/ingest"))
     assert "429 Too Many Requests The rate limit is exceeded. error rate_limited" in words
