@@ -7,9 +7,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 import detectors
-from detectors.contract import Report
+from detectors.contract import InvalidRows, Report, UnpricedModel
 from detectors.figures import usd
 from detectors.words import DETECTOR_NAMES
 from tests.detectors.reports import make_finding, make_report
@@ -17,6 +18,13 @@ from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, ma
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "sample-usage.jsonl"
 VOID = {"meta", "br"}
+CALL = {
+    "ts": "2026-11-02T09:00:00Z",
+    "provider": "openai",
+    "model": "gpt-5.4",
+    "prompt_tokens": 10,
+    "completion_tokens": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +139,39 @@ def test_negotiated_rates_are_named_where_prices_are(tmp_path: Path) -> None:
     assert "openai: 12 % off" in _Reader((tmp_path / "report.html").read_text()).text
     assert "with negotiated rates" in _Reader(agreed._repr_html_()).text
     assert Report.from_json(agreed.to_json()).prices.negotiated == ("openai: 12 % off",)
+
+
+def _page(report: Report, folder: Path) -> str:
+    report.save(folder / "report.html")
+    return _Reader((folder / "report.html").read_text()).text
+
+
+def test_the_saved_page_cautions_where_figures_may_mislead(tmp_path: Path) -> None:
+    finding = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
+    odd = replace(
+        make_report(finding, below_floor=3, equiv_spend=True, valid_pct=90.0),
+        invalid_rows=InvalidRows(count=5, reasons={"not JSON": 5}, first=()),
+        unpriced=(UnpricedModel(provider="basement", model="llama-<b>", calls=7),),
+    )
+    words = _page(odd, tmp_path)
+    for part in (
+        "3 smaller findings under $0.01 a month not listed",
+        "not a bill",
+        "5 rows could not be used",
+        "Most often: not JSON",
+        "llama-<b>",
+        "No finding claims dollars.",
+    ):
+        assert part in words + odd._repr_html_()
+
+
+def test_the_saved_page_of_next_to_nothing_or_very_much_is_whole(tmp_path: Path) -> None:
+    assert "Nothing to fix was found in these calls." in _page(detectors.audit([]), tmp_path)
+    unpriced = [{**CALL, "model": "llama-on-a-shelf"}]
+    assert "None of these calls has a known price." in _page(detectors.audit(unpriced), tmp_path)
+    large = make_scaled_report(findings=400)
+    words = _page(large, tmp_path)
+    assert all(finding.id in words for finding in large.findings)
 
 
 def test_a_report_can_be_saved_as_json_and_as_nothing_else(report: Report, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from detectors.prices.table import price_calls
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DATES = {"from": "2026-11-02", "until": "2026-11-02"}
 DISCOUNT = {"share": 0.2, "from": "2026-11-01", "until": "2026-11-03"}
 
 
@@ -130,7 +131,18 @@ def test_a_model_of_ones_own_is_priced_while_its_rates_hold() -> None:
     assert not listing.is_equivalent
 
 
-DATES = {"from": "2026-11-02", "until": "2026-11-02"}
+def test_two_models_and_two_spans_of_one_may_have_rates() -> None:
+    whole = {"input_mtok": 1, "output_mtok": 2}
+    book = PriceBook(
+        overrides={
+            ("basement", "shelf"): [whole | DATES, whole | {"input_mtok": 3, "from": "2026-11-03"}],
+            ("basement", "cupboard"): whole,
+        }
+    )
+    shelf = {"provider": "basement", "model": "shelf"}
+    later = _at(NOON + timedelta(days=30))
+    costs = _costs(book, shelf, shelf | later, shelf | {"model": "cupboard"} | later)
+    assert costs == pytest.approx([0.45, 0.95, 0.45], rel=1e-12)
 
 
 def test_a_gateways_label_has_the_rates_agreed_on_for_it_alone() -> None:
