@@ -61,11 +61,13 @@ class Window:
 
     context: BrowserContext
     page: Page
+    width: int
     complaints: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
     def look(self, width: int, scheme: Scheme) -> None:
         self.page.emulate_media(color_scheme=scheme)
+        self.width = width
         self.page.set_viewport_size({"width": width, "height": _HEIGHTS[width]})
 
     def settle(self) -> None:
@@ -92,8 +94,8 @@ def opened(
     browser: Browser, base_url: str, cookie: dict[str, str] | None = None, **options: Any
 ) -> Iterator[Window]:
     """A window of its own; `cookie` is that of somebody who is signed in."""
-    size = options.pop("width", WIDTHS[0])
-    viewport = {"width": size, "height": _HEIGHTS[size]}
+    width = options.pop("width", WIDTHS[0])
+    viewport = {"width": width, "height": _HEIGHTS[width]}
     # Colours that fade from one scheme to the other would be judged halfway.
     options = {"reduced_motion": "reduce", **options}
     context = browser.new_context(base_url=base_url, viewport=viewport, **options)  # type: ignore[arg-type]
@@ -101,7 +103,7 @@ def opened(
     if cookie is not None:
         context.add_cookies([{"url": base_url, **cookie}])  # type: ignore[typeddict-item]
     context.add_init_script(_WATCH_SHIFTS)
-    window = Window(context, context.new_page())
+    window = Window(context, context.new_page(), width)
     _watch(window, base_url)
     try:
         yield window

@@ -123,7 +123,7 @@ def test_a_stranger_signs_in_allows_and_is_read_until_they_withdraw(
     url = site.system.base_url
     client = library(url, _register(site, redirect_uri))
     with opened(browser, url) as window:
-        walk, page = Walk(window, site, "oauth", tmp_path), window.page
+        walk, page = Walk(window, site, tmp_path, name="oauth"), window.page
         page.goto(client.ask())
         page.get_by_label("Email address").fill(walk.email)
         walk.press("Mail me a link")

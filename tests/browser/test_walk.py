@@ -22,7 +22,7 @@ def test_a_new_user_finds_the_way(
     width, scheme = look
     # The refusals on the way are answers, which a console reports as failed loads.
     with opened(browser, site.system.base_url, width=width, color_scheme=scheme) as window:
-        walk = Walk(window, site, f"{width}-{scheme}", tmp_path)
+        walk = Walk(window, site, tmp_path, name="walk", scheme=scheme)
         walk.sign_in()
         walk.pay(walk.be_told_to_pay())
         walk.be_refused_text()

@@ -17,7 +17,7 @@ def test_a_new_user_finds_the_way_without_scripts(
 ) -> None:
     url = site.system.base_url
     with opened(browser, url, java_script_enabled=False) as window:
-        page, walk = window.page, Walk(window, site, "no-scripts", tmp_path)
+        page, walk = window.page, Walk(window, site, tmp_path, name="no-scripts")
         walk.sign_in()
         _send(walk, log_file())
         expect(page.get_by_role("alert")).to_contain_text("credit")

@@ -10,7 +10,7 @@ from uuid import uuid4
 from playwright.sync_api import expect
 from pypdf import PdfReader
 
-from tests.browser.chromium import ROOT, Window
+from tests.browser.chromium import ROOT, SCHEMES, Scheme, Window
 from tests.browser.site import Site
 from tests.service.payments import stripe_events
 from tests.service.uploads import log_file
@@ -31,17 +31,22 @@ _WATCH_PROGRESS: Final = """() => {
 
 
 class Walk:
-    """One person on the way, and the pictures that are taken of it."""
+    """One person on the way, and the pictures that are taken of it in both schemes."""
 
-    def __init__(self, window: Window, site: Site, look: str, folder: Path) -> None:
+    def __init__(
+        self, window: Window, site: Site, folder: Path, *, name: str, scheme: Scheme = "light"
+    ) -> None:
         self.window, self.site, self.page = window, site, window.page
-        self.look, self.folder = look, folder
+        self.folder, self.name, self.scheme = folder, name, scheme
         self.email = f"{uuid4().hex[:8]}@example.org"
         self._pictures = 0
 
     def shoot(self, name: str) -> None:
         self._pictures += 1
-        self.window.shoot(f"walk-{self.look}-{self._pictures:02d}-{name}")
+        for scheme in sorted(SCHEMES, key=lambda one: one == self.scheme):  # theirs comes last
+            self.page.emulate_media(color_scheme=scheme)
+            look = f"{self.window.width}-{scheme}"
+            self.window.shoot(f"{self.name}-{look}-{self._pictures:02d}-{name}")
 
     def press(self, name: str | re.Pattern[str]) -> None:
         self.page.get_by_role("button", name=name).first.click()
