@@ -133,9 +133,17 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         for name in self.__struct_fields__:
             lowest, highest = _limits(name)
             value = getattr(self, name)
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (is_number and lowest <= value <= highest):
-                raise ValueError(f"{name} must be a number from {lowest} to {highest:,.0f}")
+            kinds = int if name in _WHOLE else int | float
+            if isinstance(value, bool) or not (
+                isinstance(value, kinds) and lowest <= value <= highest
+            ):
+                number = "an integer" if name in _WHOLE else "a number"
+                raise ValueError(f"{name} must be {number} from {lowest} to {highest:,.0f}")
+
+
+_WHOLE: Final = frozenset(
+    field.name for field in msgspec.structs.fields(Thresholds) if field.type is int
+)
 
 
 def _limits(threshold: str) -> tuple[int, float]:
