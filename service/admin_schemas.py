@@ -7,7 +7,7 @@ from marshmallow.validate import Length, OneOf, Range
 
 from service.models.admin_acts import ACTS
 from service.models.audits import SOURCES, STATUSES
-from service.schemas import Moment
+from service.read_schemas import Moment
 
 _MAX_PAGE: Final = 1_000
 

@@ -208,7 +208,7 @@ def error_response(
     """A page for who looks at pages, the envelope for everybody else but OAuth's clients."""
     if request.path in OAUTH_CALLS:
         response = jsonify(error=oauth_code_for(status), error_description=message)
-        headers = {"Cache-Control": "no-store", **headers}
+        headers = {"Cache-Control": "no-store", "Pragma": "no-cache", **headers}
     elif not wants_page():
         response = jsonify(envelope(status, message, g.request_id, details))
     else:

@@ -17,14 +17,18 @@ class OAuthErrorSchema(Schema):
     error = fields.String(
         required=True,
         validate=OneOf(sorted({*OAUTH_CODES.values(), *GRANT_ERRORS})),
-        metadata={"example": "invalid_grant"},
+        metadata={"example": "invalid_grant", "description": "For programs (RFC 6749, 5.2)."},
     )
     error_description = fields.String(metadata={"description": "For the developer to read."})
 
 
 class TokenSchema(Schema):
     access_token = fields.String(required=True, metadata={"description": "`at_…`, read-only."})
-    token_type = fields.String(required=True, validate=Equal("Bearer"))
+    token_type = fields.String(
+        required=True,
+        validate=Equal("Bearer"),
+        metadata={"description": "How to send it: `Authorization: Bearer at_…`."},
+    )
     expires_in = fields.Integer(
         required=True, metadata={"description": "Seconds.", "example": TOKEN_SECONDS}
     )

@@ -21,7 +21,11 @@ class EmailAddress(fields.String):
     }
 
     def __init__(self) -> None:
-        described = {"format": "email", "maxLength": MAX_LENGTH}
+        described = {
+            "format": "email",
+            "maxLength": MAX_LENGTH,
+            "description": "An address that mail reaches.",
+        }
         super().__init__(required=True, metadata=described)
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:

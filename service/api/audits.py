@@ -40,14 +40,14 @@ from service.models.audits import (
     find_findings,
     list_audits,
 )
-from service.report_schema import REPORT_REFERENCE
-from service.schemas import (
+from service.read_schemas import (
     AuditListQuerySchema,
     AuditListSchema,
     AuditStatusSchema,
     AuditSummarySchema,
     FindingListSchema,
 )
+from service.report_schema import REPORT_REFERENCE
 
 _ERRORS: Final = {
     401: "The read token is missing, mistyped or revoked.",

@@ -8,6 +8,7 @@ from service.errors import InvalidRequestError
 AUDIT_ID_DOCUMENT: Final = {
     "in": "path",
     "name": "audit_id",
+    "description": "As ingest, an upload or the list of audits told it.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")

@@ -30,7 +30,9 @@ _log = get_logger(__name__)
 
 def _signature(header: str, example: str) -> list[dict[str, Any]]:
     schema = {"type": "string", "example": example}
-    return [{"in": "header", "name": header, "required": True, "schema": schema}]
+    words = "The provider's HMAC of the body, with its time."
+    told = {"in": "header", "name": header, "required": True, "description": words}
+    return [{**told, "schema": schema}]
 
 
 @blueprint.route("/webhooks/stripe", methods=["POST"])

@@ -76,6 +76,7 @@ def test_a_code_is_redeemed_for_a_token_that_reads(
     response = browser.post(TOKEN, data=application.redeems(get_code(browser, application)))
     assert response.status_code == 200
     assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Pragma"] == "no-cache"
     assert response.mimetype == "application/json"
     document = response.get_json()
     token = document.pop("access_token")

@@ -25,6 +25,7 @@ def _refused(client: FlaskClient, form: dict[str, Any], status: int, error: str)
     response = client.post(TOKEN, data=form)
     assert response.mimetype == "application/json"
     assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Pragma"] == "no-cache"
     document = response.get_json()
     assert set(document) <= {"error", "error_description"}
     return (response.status_code, document["error"]) == (status, error)
@@ -96,6 +97,18 @@ def test_a_wrong_redemption_is_refused_in_the_standards_words(
 ) -> None:
     form = application.redeems(get_code(browser, application), **wrong)
     assert _refused(browser, form, status, error)
+
+
+@pytest.mark.parametrize(
+    "name", ["grant_type", "code", "redirect_uri", "client_id", "client_secret", "code_verifier"]
+)
+def test_no_refusal_repeats_what_was_sent(
+    browser: FlaskClient, application: Application, name: str
+) -> None:
+    form = application.redeems(get_code(browser, application), **{name: "canary"})
+    response = browser.post(TOKEN, data=form)
+    assert response.status_code in (400, 401)
+    assert "canary" not in response.get_data(as_text=True)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,22 @@ def test_any_other_mistake_is_told_to_the_application(
     assert "code" not in answer
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("response_type", "client_id", "redirect_uri", "scope"),
+        *("code_challenge", "code_challenge_method"),
+    ],
+)
+def test_no_refusal_repeats_what_was_asked(
+    browser: FlaskClient, application: Application, name: str
+) -> None:
+    response = browser.get(AUTHORIZE, query_string=application.asks(**{name: "canary"}))
+    assert response.status_code in (303, 400)
+    assert "canary" not in response.get_data(as_text=True)
+    assert "canary" not in response.headers.get("Location", "")
+
+
 CHALLENGES: tuple[dict[str, Any], ...] = (
     {"code_challenge": None},
     {"code_challenge": ""},

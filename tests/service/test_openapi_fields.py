@@ -143,6 +143,29 @@ def test_every_shape_has_exactly_its_fields(document: dict[str, Any]) -> None:
     assert described == {name: set(fields.split()) for name, fields in FIELDS.items()}
 
 
+# Told by their names, or by the standard that they come from; what administrators see.
+SPEAKING: Final = frozenset(
+    ["Error", "ServerMetadata", "Overview", "Purged", "Rerun", "MarkPaid", "MarkedPaid", "Waiting"]
+)
+
+
+def test_every_field_and_parameter_says_what_it_holds(document: dict[str, Any]) -> None:
+    silent = [
+        (name, field)
+        for name, schema in document["components"]["schemas"].items()
+        if not name.startswith("Report") and not name.endswith("Line") and name not in SPEAKING
+        for field, found in schema.get("properties", {}).items()
+        if not found.get("description")
+    ]
+    silent += [
+        (name, one["name"])
+        for name, operation in operations(document).items()
+        for one in operation["parameters"]
+        if not one.get("description") and "/admin" not in name and "/r/" not in name
+    ]
+    assert silent == []
+
+
 def test_every_operation_has_its_name(document: dict[str, Any]) -> None:
     described = {name: one["operationId"] for name, one in operations(document).items()}
     assert described == NAMES
