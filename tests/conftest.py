@@ -18,6 +18,11 @@ from tests.worker.promises import Note
 _promises: list[tuple[str, int, int]] = []
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that wait for processes, so that others use the processors meanwhile."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/worker/"))
+
+
 @pytest.fixture(scope="session")
 def servers_folder() -> Iterator[Path]:
     """A folder with a short path that other users may pass through, unlike pytest's own.
