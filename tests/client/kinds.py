@@ -1,0 +1,187 @@
+"""Calls of every kind, each as a function that gives what its caller sees; no server is needed."""
+
+import asyncio
+import importlib
+import sys
+from typing import Any, Final
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from tests.client import offline, vendors
+from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
+
+
+def _plain() -> Any:
+    return offline.openai_client().chat.completions.create(**CHAT)
+
+
+def _embedding() -> Any:
+    return offline.openai_client().embeddings.create(model="m", input=["a", "b"])
+
+
+def _stream() -> Any:
+    return list(offline.openai_client().chat.completions.create(**STREAMED))
+
+
+def _abandoned() -> Any:
+    with offline.anthropic_client().messages.create(**CLAUDE, stream=True) as stream:
+        first = next(stream)
+    del stream
+    return first
+
+
+def _raw() -> Any:
+    response = offline.openai_client().responses.with_raw_response.create(**ASKED)
+    return response.parse()
+
+
+def _background() -> Any:
+    client = offline.openai_client()
+    client.responses.cancel("resp_bg1")
+    return client.responses.retrieve("resp_bg1")
+
+
+def _queue(request: Any) -> Any:
+    return offline.say(vendors.response("resp_bg2", "queued"))
+
+
+def _queued() -> Any:
+    """Asked for in the background, and looked at before it is done."""
+    client = offline.openai_client(_queue)
+    client.responses.create(**ASKED, background=True)
+    return [client.responses.retrieve("resp_bg2").status for _ in range(2)]
+
+
+def _tell_nothing(request: Any) -> Any:
+    return offline.stream(vendors.chat_events(with_usage=False))
+
+
+def _tell_nonsense(request: Any) -> Any:
+    return offline.say({**vendors.completion(), "usage": "much"})
+
+
+def _untold() -> Any:
+    told = offline.openai_client(_tell_nonsense).chat.completions.create(**CHAT)
+    return told, list(offline.openai_client(_tell_nothing).chat.completions.create(**STREAMED))
+
+
+def _looked_up() -> Any:
+    return offline.openai_client().get("/models", cast_to=object)
+
+
+def _left() -> Any:
+    for item in offline.openai_client().chat.completions.create(**STREAMED):  # noqa: B007
+        break
+    return item
+
+
+def _break_off(request: Any) -> Any:
+    error = {"type": "error", "error": {"type": "overloaded_error"}}
+    return offline.stream([*vendors.messages_events()[:5], ("error", error)])
+
+
+def _broken_off() -> Any:
+    items: list[Any] = []
+    with pytest.raises(anthropic.APIStatusError) as raised:
+        items.extend(offline.anthropic_client(_break_off).messages.create(**CLAUDE, stream=True))
+    return items, str(raised.value)
+
+
+def _by_hand() -> Any:
+    stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+    items = []
+    while (item := next(stream, None)) is not None:
+        items.append(item)
+    return items
+
+
+def _mappings() -> Any:
+    kind = openai.Stream[dict[str, Any]]
+    asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": kind}
+    return list(offline.openai_client().post("/chat/completions", cast_to=object, **asked))
+
+
+def _parse_early(request: Any, call_next: Any) -> Any:
+    response = call_next(request)
+    response.parse()
+    return response
+
+
+def _middleware() -> Any:
+    http = offline.anthropic_client()._client
+    client = anthropic.Anthropic(api_key="k", http_client=http, middleware=[_parse_early])
+    return client.messages.with_raw_response.create(**CLAUDE).parse()
+
+
+def _message() -> Any:
+    with offline.anthropic_client().messages.stream(**CLAUDE) as stream:
+        return stream.get_final_message()
+
+
+def _async_plain() -> Any:
+    async def ask() -> Any:
+        return await offline.async_anthropic_client().messages.create(**CLAUDE)
+
+    return asyncio.run(ask())
+
+
+def _async_stream() -> Any:
+    async def ask() -> Any:
+        stream = await offline.async_openai_client().chat.completions.create(**STREAMED)
+        items = [item async for item in stream]
+        await stream.close()
+        return items
+
+    return asyncio.run(ask())
+
+
+def _fail(request: Any) -> Any:
+    return httpx2.Response(500)
+
+
+def _failing() -> Any:
+    client = offline.openai_client(_fail)
+    with pytest.raises(openai.InternalServerError) as raised:
+        client.chat.completions.create(**CHAT)
+    return str(raised.value)
+
+
+def _import() -> Any:
+    """As in a program that imports a library after `init()`."""
+    before = {name: module for name, module in sys.modules.items() if _is_openai_stream(name)}
+    for name in before:
+        del sys.modules[name]
+    try:
+        return importlib.import_module("openai._streaming").__name__
+    finally:
+        sys.modules.update(before)
+
+
+def _is_openai_stream(name: str) -> bool:
+    return name == "openai._streaming"
+
+
+CALLS: Final = (
+    _plain,
+    _embedding,
+    _stream,
+    _abandoned,
+    _raw,
+    _background,
+    _queued,
+    _untold,
+    _looked_up,
+    _left,
+    _broken_off,
+    _by_hand,
+    _mappings,
+    _middleware,
+    _message,
+    _async_plain,
+    _async_stream,
+    _failing,
+    _import,
+)
