@@ -2,6 +2,7 @@
 
 import base64
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -90,9 +91,14 @@ def test_a_code_is_redeemed_for_a_token_that_reads(
     assert (listed.status_code, listed.get_json()["audits"]) == (200, [])
 
 
-def test_the_secret_also_comes_by_basic(browser: FlaskClient, application: Application) -> None:
+@pytest.mark.parametrize("written", [str, lambda text: "".join(f"%{ord(one):02X}" for one in text)])
+def test_the_secret_also_comes_by_basic(
+    browser: FlaskClient, application: Application, written: Callable[[str], str]
+) -> None:
+    """Each half is form-encoded before they are joined (RFC 6749, 2.3.1)."""
     code = get_code(browser, application)
-    pair = base64.b64encode(f"{application.client_id}:{application.secret}".encode()).decode()
+    halves = f"{written(application.client_id)}:{written(application.secret)}"
+    pair = base64.b64encode(halves.encode()).decode()
     form = application.redeems(code, client_id=None, client_secret=None)
     response = browser.post(TOKEN, data=form, headers={"Authorization": f"Basic {pair}"})
     assert response.status_code == 200

@@ -7,8 +7,10 @@ import pytest
 import requests
 from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
 from requests_oauthlib import OAuth2Session as RequestsSession
+from sqlalchemy import select, text
 
-from service.models import OAuthToken
+from service.models import OAuthCode, OAuthToken
+from service.tokens import Kind, find_hash
 from tests.service.live import LiveService
 from tests.service.oauth_flow import (
     AUTHORIZE,
@@ -22,6 +24,7 @@ from tests.service.oauth_flow import (
 )
 from tests.service.scenes import AUDITS, Tenant, add_browser, bearer
 from tests.worker.promises import Note, at_both_scales, scaled
+from tests.worker.waiting import wait_until
 
 SCOPE = "read:audits read:findings"
 
@@ -124,6 +127,37 @@ def test_fifty_redemptions_at_once_give_out_at_most_one_token(
         given += len(granted)
     note("50 redemptions of one code at once give out at most one token", rounds * 50, lost)
     assert given > 0
+
+
+def test_two_who_both_saw_an_unused_code_are_left_without_a_token(
+    live: LiveService, application: Application, person: Tenant
+) -> None:
+    """One of them is a thief, and nobody knows which."""
+    code = add_code(live.sessions, application, person.account_id)
+    form = application.redeems(code)
+    with live.sessions() as holder, ThreadPoolExecutor(2) as pool:
+        named = OAuthCode.secret_hash == find_hash(Kind.AUTHORIZATION_CODE, code)
+        holder.execute(select(OAuthCode.id).where(named).with_for_update())
+        asked = [
+            pool.submit(requests.post, f"{live.url}{TOKEN}", data=form, timeout=30)
+            for _ in range(2)
+        ]
+        wait_until(lambda: _count_waiting(live) == len(asked), 20)
+        holder.rollback()
+        answers = [one.result() for one in asked]
+    assert sorted(one.status_code for one in answers) == [200, 400]
+    [granted] = [one for one in answers if one.ok]
+    assert not _is_read_by(live, granted.json()["access_token"])
+
+
+def _count_waiting(live: LiveService) -> int:
+    """How many wait for a lock; each look is a transaction of its own, which sees them anew."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    with live.engine.connect() as connection:
+        return connection.scalar(waiting) or 0
 
 
 def test_withdrawing_while_redeeming_leaves_no_token(
