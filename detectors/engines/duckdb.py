@@ -40,7 +40,7 @@ class DuckdbEngine(Engine):
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
         relation = beside.to_native() if self._anchor is None else self._anchor
-        placed: Calls = nw.from_native(relation.query("calls", _values(rows)))
+        placed: Calls = nw.from_native(relation.query("anchor", _values(rows)))
         return placed
 
     def fetch(self, few: Calls) -> list[Row]:
@@ -53,8 +53,10 @@ class DuckdbEngine(Engine):
         if self._has_own:
             anchor.query("anchor", f"CREATE TEMP TABLE {name} AS {calls.to_native().sql_query()}")
         else:
-            # The caller's relation may have parameters, which its text does not hold.
-            calls.to_native().query("calls", f"CREATE TEMP TABLE {name} AS FROM calls")
+            # The caller's relation may have parameters, which its text does not hold. It is read
+            # by a name that no table of the caller's has: such a table would be read instead.
+            given = _new_name()
+            calls.to_native().query(given, f"CREATE TEMP TABLE {name} AS FROM {given}")
         self._has_own = True
         self._kept.append(name)
         kept: Calls = nw.from_native(anchor.query("anchor", f"FROM {name}"))
@@ -69,7 +71,7 @@ class DuckdbEngine(Engine):
         if self._anchor is None:
             name = _new_name()
             statement = f"CREATE TEMP TABLE {name} AS SELECT 1 AS one"
-            self._anchor = calls.to_native().limit(0).query("calls", statement)
+            self._anchor = calls.to_native().limit(0).query("anchor", statement)
             self._kept.append(name)
         return self._anchor
 

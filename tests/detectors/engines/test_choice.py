@@ -133,5 +133,17 @@ def test_python_objects_of_pandas_are_judged_by_what_they_are() -> None:
     assert [row.line for row in report.invalid_rows.first] == [2]
 
 
+def test_tables_of_the_caller_are_neither_taken_for_the_calls_nor_touched() -> None:
+    records = draw_log(9)
+    connection = duckdb.connect()
+    for name in ("calls", "anchor", "given", "one"):
+        connection.from_arrow(as_polars(records).to_arrow()).create(name)
+    some = connection.sql("FROM calls WHERE prompt_tokens > ?", params=[500])
+    expected = [record for record in records if record.prompt_tokens > 500]
+    assert 0 < len(expected) < len(records)
+    assert detectors.audit(some).to_json() == detectors.audit(expected).to_json()
+    assert connection.sql("SELECT count(*) FROM duckdb_tables()").fetchall() == [(4,)]
+
+
 def test_an_engine_error_is_one_of_ours() -> None:
     assert issubclass(MissingEngineError, DetectorError)
