@@ -78,6 +78,7 @@ def audit(
     elif not isinstance(thresholds, Thresholds):
         raise TypeError("expected thresholds as detectors.Thresholds(floor_usd=1.0), say")
     log, own = place(source, engine)
+    del source  # a log that only this call holds is let go when its calls are priced
     try:
         if log.rows and log.valid_pct < thresholds.min_valid_pct:
             raise TooFewValidRowsError(
