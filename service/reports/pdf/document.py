@@ -49,6 +49,7 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
             creator="Tallystick",
             lang="en",
             invariant=1,
+            initialFontName=PLAIN,
             pageCompression=1,
         )
         height = PAGE[1] - 2 * MARGIN

@@ -1,10 +1,14 @@
 """The embedded fonts, and what stands for characters that they lack."""
 
 import re
+import unicodedata
+from enum import Enum, auto
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from reportlab.graphics.shapes import STATE_DEFAULTS
 from reportlab.lib.fonts import addMapping
 from reportlab.pdfbase.pdfmetrics import getFont, stringWidth
 from svglib.fonts import get_global_font_map
@@ -19,7 +23,9 @@ _FILES: Final = {
     BOLD: _FOLDER / "DejaVuSansCondensed-Bold.ttf",
 }
 _LAST_OF_FIRST_PLANE: Final = 0xFFFF
-_MISSING: Final = "\N{WHITE SQUARE}"
+_FLAG: Final = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+_BEFORE_FLAG_LETTERS: Final = 0x1F1E6 - ord("A")
+_MOST_NAMED: Final = 12  # in a row
 # Hebrew and Arabic words, which are read from the right and drawn from the left.
 _TURNED: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+(?: [\u0590-\u08ff]+)*")
 
@@ -33,13 +39,54 @@ def register_fonts() -> None:
     for is_bold in (0, 1):
         for is_italic in (0, 1):
             addMapping(PLAIN, is_bold, is_italic, BOLD if is_bold else PLAIN)
+    # What a drawing begins with, whether it is used or not; the library's own is not embedded.
+    STATE_DEFAULTS["fontName"] = PLAIN
+
+
+class _Kind(Enum):
+    PRINTED = auto()
+    PICTURE = auto()
+    LETTER = auto()
 
 
 def printable(text: str) -> str:
-    """The text as both fonts can print it; what they lack is shown as a square."""
-    glyphs = _glyphs()
-    shown = "".join(one if ord(one) in glyphs else _MISSING for one in inert(text))
+    """The text as both fonts can print it, in the order in which it is drawn."""
+    shown = named(text)
     return _TURNED.sub(lambda run: run[0][::-1], shown) if is_right_to_left(shown) else shown
+
+
+def named(text: str) -> str:
+    """The text with names for what the fonts lack: [grinning face], [flag CH], [U+6F22 U+5B57]."""
+    shown = inert(text)
+    if shown.isascii():
+        return shown
+    runs = groupby(_FLAG.sub(_name_flag, shown), _kind)
+    return "".join(_name(kind, "".join(run)) for kind, run in runs)
+
+
+def _name_flag(flag: re.Match[str]) -> str:
+    return f"[flag {''.join(chr(ord(one) - _BEFORE_FLAG_LETTERS) for one in flag[0])}]"
+
+
+def _kind(character: str) -> _Kind:
+    if ord(character) in _glyphs():
+        return _Kind.PRINTED
+    is_picture = unicodedata.category(character).startswith("S")
+    return _Kind.PICTURE if is_picture else _Kind.LETTER
+
+
+def _name(kind: _Kind, run: str) -> str:
+    """Pictures are told by their names; letters, whose names say nothing, by their numbers."""
+    if kind is _Kind.PRINTED:
+        return run
+    joint = ", " if kind is _Kind.PICTURE else " "
+    more = f" … {len(run):,} characters" if len(run) > _MOST_NAMED else ""
+    return f"[{joint.join(_word(kind, one) for one in run[:_MOST_NAMED])}{more}]"
+
+
+def _word(kind: _Kind, character: str) -> str:
+    number = f"U+{ord(character):04X}"
+    return unicodedata.name(character, number).lower() if kind is _Kind.PICTURE else number
 
 
 @cache

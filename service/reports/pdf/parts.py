@@ -27,6 +27,8 @@ from service.reports.pdf.looks import (
 _ROW_HEIGHT: Final = 13.0
 _ROW_SIZE: Final = 7.5
 _PADDING: Final = 4.0
+# Even a table whose cells bring fonts of their own names one, and the library's is not embedded.
+OWN_FONT: Final = ("FONT", (0, 0), (-1, -1), PLAIN, _ROW_SIZE)
 
 
 def words(text: str, style: ParagraphStyle = BODY) -> Paragraph:
@@ -47,6 +49,7 @@ def tiles(pairs: Sequence[tuple[str, str]]) -> Table:
     table = Table([cells], colWidths=[TEXT_WIDTH / len(cells)] * len(cells))
     table.setStyle(
         [
+            OWN_FONT,
             ("BACKGROUND", (0, 0), (-1, -1), TINT),
             ("VALIGN", (0, 0), (-1, -1), "TOP"),
             ("LINEAFTER", (0, 0), (-2, -1), 3, "white"),
@@ -75,7 +78,7 @@ def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequenc
     )
     table.setStyle(
         [
-            ("FONT", (0, 0), (-1, -1), PLAIN, _ROW_SIZE),
+            OWN_FONT,
             ("FONT", (0, 0), (-1, 0), BOLD, _ROW_SIZE),
             ("TEXTCOLOR", (0, 0), (-1, 0), FAINT),
             ("TEXTCOLOR", (0, 1), (-1, -1), INK),
@@ -102,7 +105,7 @@ def drawing(chart: Chart, width: float) -> list[Flowable]:
 
 
 def printable_svg(svg: str) -> str:
-    """The chart with our fonts, and without what they lack."""
+    """The chart in our fonts."""
     return printable(svg).replace('font-family="sans-serif"', f'font-family="{PLAIN}"')
 
 

@@ -11,6 +11,7 @@ from detectors.contract import Finding, Report
 from detectors.figures import counted, number, percent, usd
 from detectors.headline import sentence
 from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from service.reports.pdf.labels import with_named_labels
 from service.reports.pdf.looks import (
     FINDING,
     IMPACT,
@@ -21,13 +22,14 @@ from service.reports.pdf.looks import (
     TITLE,
     WARNING,
 )
-from service.reports.pdf.parts import drawing, heading, lines, tiles, words
+from service.reports.pdf.parts import OWN_FONT, drawing, heading, lines, tiles, words
 
 _FULL_FINDINGS: Final = 8
 _LISTED_FINDINGS: Final = 400
 _LISTED_REASONS: Final = 12
 _LISTED_UNPRICED: Final = 20
 _PLAIN_CELLS: Final = (
+    OWN_FONT,
     ("LEFTPADDING", (0, 0), (-1, -1), 0),
     ("RIGHTPADDING", (0, 0), (-1, -1), 0),
 )
@@ -108,6 +110,7 @@ def _warnings(report: Report) -> Iterator[Flowable]:
 def _charts(report: Report) -> Iterator[Flowable]:
     if not report.spend_by_day:
         return
+    report = with_named_labels(report)
     yield PageBreak()
     yield heading("Where the money goes", "money")
     yield from drawing(charts.spend_by_day(report), TEXT_WIDTH * 0.72)

@@ -3,20 +3,25 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from pypdf import PdfReader
+from reportlab.pdfbase.pdfmetrics import stringWidth
 
+from detectors import charts
+from detectors.charts.chart import TEXT_SIZE, WIDTH
 from detectors.contract import Report
 from detectors.figures import usd
 from service.blobs import BlobStore, FileBlobs
 from service.models.audits import Audit
 from service.reports.kept_pdf import get_pdf, pdf_key
 from service.reports.pdf import print_pdf
-from service.reports.pdf.fonts import printable
+from service.reports.pdf.fonts import PLAIN, _glyphs, printable
+from service.reports.pdf.labels import with_named_labels
 from service.reports.sample import get_sample_report
 from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, make_scaled_report
 
@@ -101,11 +106,36 @@ def test_every_label_is_readable_and_none_is_markup() -> None:
     assert "\u202e" not in text
 
 
-def test_what_the_font_lacks_is_a_square_and_scripts_that_it_has_are_kept() -> None:
-    assert printable("Ünïcödé Ωμέγα Привет") == "Ünïcödé Ωμέγα Привет"
-    assert printable("漢字 \U0001f1e8") == "□□ □"
-    assert printable("a\u202eb") == "a\\u202eb"
-    assert printable("x שלום y") == "x םולש y"
+@pytest.mark.parametrize(
+    ("label", "printed"),
+    [
+        ("Ünïcödé Ωμέγα Привет ⚡", "Ünïcödé Ωμέγα Привет ⚡"),
+        ("bot 😀", "bot [grinning face]"),
+        ("😀👩‍💻", "[grinning face, woman]\\u200d[personal computer]"),
+        ("team 🇨🇭🇫🇷", "team [flag CH][flag FR]"),
+        ("漢字 ok 한", "[U+6F22 U+5B57] ok [U+D55C]"),
+        ("中" * 190, f"[{' '.join(['U+4E2D'] * 12)} … 190 characters]"),
+        ("a\u202eb", "a\\u202eb"),
+        ("x שלום y", "x םולש y"),
+    ],
+)
+def test_scripts_that_the_fonts_have_are_kept_and_names_stand_for_the_rest(
+    label: str, printed: str
+) -> None:
+    assert printable(label) == printed
+    assert all(ord(one) in _glyphs() for one in printed)
+
+
+def test_a_label_in_a_chart_never_runs_into_its_number() -> None:
+    wide = ("\N{GRINNING FACE} " * 60, "\N{CJK UNIFIED IDEOGRAPH-6F22}" * 100, "w" * 200)
+    report = with_named_labels(make_scaled_report(models=3, labels=wide))
+    for row in re.findall(r"<text[^>]*>[^<]*</text>" * 2, charts.spend_by_model(report).svg):
+        label, number = (float(one) for one in map(_width, re.findall(r">([^<]+)<", row)))
+        assert label + number < WIDTH
+
+
+def _width(words: str) -> float:
+    return float(stringWidth(unescape(words), PLAIN, TEXT_SIZE))
 
 
 def test_it_has_a_title_an_outline_page_numbers_and_embedded_fonts() -> None:
@@ -119,8 +149,8 @@ def test_it_has_a_title_an_outline_page_numbers_and_embedded_fonts() -> None:
     for page in reader.pages:
         for font in page["/Resources"]["/Font"].values():  # type: ignore[index]
             descriptor = font.get_object().get("/FontDescriptor")
-            assert descriptor is None or "/FontFile2" in descriptor.get_object()
-            assert descriptor is not None or font.get_object()["/BaseFont"] == "/Helvetica"
+            assert descriptor is not None, font.get_object()["/BaseFont"]
+            assert "/FontFile2" in descriptor.get_object()
 
 
 def test_the_same_document_gives_the_same_bytes() -> None:
