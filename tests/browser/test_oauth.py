@@ -1,6 +1,10 @@
 """The OAuth flow with common client libraries, and a person who decides in Chromium."""
 
+import os
 import secrets
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,8 +18,8 @@ from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
 from playwright.sync_api import Browser, Page, expect
 from requests_oauthlib import OAuth2Session as RequestsSession
 
-from tests.browser.chromium import opened
-from tests.browser.site import NEW, Site
+from tests.browser.chromium import ROOT, opened
+from tests.browser.site import NEW, RICH, Site
 from tests.browser.walk import Walk
 from tests.service.oauth_flow import BACK, Application, add_application, answer_of
 from tests.service.scenes import AUDITS, add_tenant
@@ -201,6 +205,29 @@ def test_the_browser_follows_the_answer_to_every_kind_of_address(
         with window.page.expect_request(lambda one: one.url.startswith(redirect_uri)) as sent:
             window.page.get_by_role("button", name=decision).click()
         assert answer_of(sent.value.url)["state"] == client.state
+
+
+def test_the_example_application_shows_what_it_may_read(browser: Browser, site: Site) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]  # free by the time that the application listens
+    application = _register(site, f"http://127.0.0.1:{port}/back")
+    named = {"CLIENT_ID": application.client_id, "CLIENT_SECRET": application.secret}
+    environment = {**os.environ, **named, "BASE_URL": site.system.base_url, "PORT": str(port)}
+    command = [sys.executable, str(ROOT / "examples" / "oauth_app.py")]
+    with (
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process,
+        opened(browser, site.system.base_url, site.cookie(RICH)) as window,
+    ):
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == f"Open http://127.0.0.1:{port}/\n"
+            window.page.goto(f"http://127.0.0.1:{port}/")
+            window.page.get_by_role("button", name="Allow").click()
+            shown = window.page.get_by_text("Allowed: read:audits read:findings")
+            expect(shown).to_contain_text("10 audits")
+        finally:
+            process.terminate()
 
 
 def test_an_address_that_is_not_registered_is_never_gone_to(
