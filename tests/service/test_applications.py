@@ -208,6 +208,22 @@ def test_a_person_sees_what_is_allowed_and_withdraws_it(
     assert person.send(f"{ALLOWED}/{application.id}/withdraw")[0] == 404
 
 
+def test_withdrawing_one_application_leaves_the_others(
+    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
+) -> None:
+    person = Browser(app, sessions, tenant.account_id)
+    one, other = (
+        add_application(sessions, add_tenant(sessions).account_id, name=name)
+        for name in ("Withdrawn", "Kept")
+    )
+    tokens = [get_token(person.client, each) for each in (one, other)]
+    assert person.send(f"{ALLOWED}/{one.id}/withdraw", ALLOWED)[0] == 303
+    statuses = [person.client.get(AUDITS, headers=bearer(each)).status_code for each in tokens]
+    assert statuses == [401, 200]
+    assert "Kept" in person.load(ALLOWED)
+    assert "Withdrawn" not in person.load(ALLOWED)
+
+
 def test_a_hostile_name_is_shown_as_text(
     client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
 ) -> None:
