@@ -37,6 +37,10 @@ _WATCH_SHIFTS: Final = """
     }
   }).observe({ type: "layout-shift", buffered: true });
 """
+# A picture of the whole page shows what is otherwise laid out when somebody comes to it.
+_LAY_OUT: Final = """() => document.querySelectorAll(".later").forEach((one) => {
+  one.style.contentVisibility = "visible";
+})"""
 
 
 def find_chromium() -> str | None:
@@ -81,6 +85,7 @@ class Window:
     def shoot(self, name: str) -> None:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         path = SCREENSHOTS / f"{name}.png"
+        self.page.evaluate(_LAY_OUT)
         self.page.screenshot(path=path, full_page=True, animations="disabled")
 
     def take_complaints(self) -> list[str]:

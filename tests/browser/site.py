@@ -108,6 +108,11 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     )
 
 
+def account_of(site: Site, email: str) -> str:
+    with site.sessions() as session:
+        return session.query(Account).filter_by(email=email).one().id
+
+
 def make_config(system: System) -> Config:
     return Config.from_environment(system.environment)
 

@@ -1,5 +1,6 @@
 """Report documents of any size, with numbers that fit together; and labels that mean harm."""
 
+from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
@@ -201,3 +202,19 @@ def _share(total: Decimal, weights: list[Decimal]) -> list[Decimal]:
     whole = sum(weights)
     parts = [(total * one / whole).quantize(Decimal("1e-9")) for one in weights]
     return [total - sum(parts[1:], Decimal(0)), *parts[1:]]
+
+
+# Everything between the smallest and the largest that is looked at.
+SHAPES: Final[dict[str, Callable[[], Report]]] = {
+    "nothing found": lambda: make_scaled_report(findings=0),
+    "one finding": lambda: make_scaled_report(findings=1),
+    "40 findings": lambda: make_scaled_report(findings=40),
+    "400 findings": lambda: make_scaled_report(findings=400),
+    "one call": lambda: make_scaled_report(findings=0, days=1, records=1, models=1),
+    "ten million calls": lambda: make_scaled_report(
+        findings=400, days=400, records=10_000_000, models=200
+    ),
+    "one day": lambda: make_scaled_report(days=1),
+    "400 days": lambda: make_scaled_report(days=400, records=100_000),
+    "hostile labels": make_hostile_report,
+}

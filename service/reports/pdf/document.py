@@ -66,10 +66,7 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
 
 
 def _foot(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], None]:
-    audit = report.audit
-    period = (
-        f"{audit.first_call[:10]} to {(audit.last_call or '')[:10]}" if audit.first_call else ""
-    )
+    period = _period(report)
 
     def draw(canvas: Canvas, template: Any) -> None:
         pages.number = template.page
@@ -85,6 +82,12 @@ def _foot(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], 
         canvas.restoreState()
 
     return draw
+
+
+def _period(report: Report) -> str:
+    first = (report.audit.first_call or "")[:10]
+    last = (report.audit.last_call or "")[:10]
+    return first if last in ("", first) else f"{first} to {last}"
 
 
 def _subject(report: Report) -> str:

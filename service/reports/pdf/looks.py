@@ -51,3 +51,6 @@ WARNING: Final = _style(
 )
 TILE: Final = _style("tile", 13, fontName=BOLD, spaceAfter=0)
 TILE_NAME: Final = _style("tile name", 8, textColor=FAINT, spaceAfter=0)
+FACT: Final = _style("fact", 8.5, alignment=2, spaceAfter=0)
+FACT_NAME: Final = _style("fact name", 8.5, textColor=FAINT, spaceAfter=0)
+CHART_TITLE: Final = _style("chart title", 9.5, fontName=BOLD, keepWithNext=1)

@@ -13,6 +13,9 @@ from detectors.charts import Chart
 from service.reports.pdf.fonts import BOLD, PLAIN, fitted, printable
 from service.reports.pdf.looks import (
     BODY,
+    CHART_TITLE,
+    FACT,
+    FACT_NAME,
     FAINT,
     HEADING,
     INK,
@@ -29,6 +32,11 @@ _ROW_SIZE: Final = 7.5
 _PADDING: Final = 4.0
 # Even a table whose cells bring fonts of their own names one, and the library's is not embedded.
 OWN_FONT: Final = ("FONT", (0, 0), (-1, -1), PLAIN, _ROW_SIZE)
+PLAIN_CELLS: Final = (
+    OWN_FONT,
+    ("LEFTPADDING", (0, 0), (-1, -1), 0),
+    ("RIGHTPADDING", (0, 0), (-1, -1), 0),
+)
 
 
 def words(text: str, style: ParagraphStyle = BODY) -> Paragraph:
@@ -41,6 +49,26 @@ def heading(text: str, key: str) -> Paragraph:
     paragraph = Paragraph(escape(printable(text)), HEADING)
     paragraph.outline = (key, text, 0)
     return paragraph
+
+
+def led(lead: str, text: str) -> Paragraph:
+    """A quiet paragraph whose first words say what it is about."""
+    markup = f'<font name="{BOLD}">{escape(printable(lead))}</font> {escape(printable(text))}'
+    return Paragraph(markup, QUIET)
+
+
+def side_by_side(rows: Sequence[Sequence[list[Flowable]]], right: float) -> Table:
+    """Two columns; the right one takes this share of the width."""
+    widths = [TEXT_WIDTH * (1 - right), TEXT_WIDTH * right]
+    top = ("VALIGN", (0, 0), (-1, -1), "TOP")
+    return Table(rows, colWidths=widths, style=(*PLAIN_CELLS, top), hAlign="LEFT")
+
+
+def facts(rows: Sequence[tuple[str, str]], width: float) -> Table:
+    """What is known beside its name, a line each."""
+    cells = [[words(name, FACT_NAME), words(value, FACT)] for name, value in rows]
+    style = (*PLAIN_CELLS, ("LINEBELOW", (0, 0), (-1, -1), 0.5, LINE))
+    return Table(cells, colWidths=[width * 0.55, width * 0.45], style=style, hAlign="LEFT")
 
 
 def tiles(pairs: Sequence[tuple[str, str]]) -> Table:
@@ -101,12 +129,9 @@ def drawing(chart: Chart, width: float) -> list[Flowable]:
     scale = width / picture.width
     picture.width, picture.height = width, picture.height * scale
     picture.scale(scale, scale)
-    return [words(chart.title, _CHART_TITLE), picture, Spacer(1, 4), words(chart.summary, QUIET)]
+    return [words(chart.title, CHART_TITLE), picture, Spacer(1, 4), words(chart.summary, QUIET)]
 
 
 def printable_svg(svg: str) -> str:
     """The chart in our fonts."""
     return printable(svg).replace('font-family="sans-serif"', f'font-family="{PLAIN}"')
-
-
-_CHART_TITLE: Final = ParagraphStyle("chart title", BODY, fontName=BOLD, keepWithNext=1)

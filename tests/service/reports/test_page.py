@@ -15,22 +15,14 @@ from detectors.contract import Finding, Report
 from detectors.figures import usd
 from detectors.labels import inert
 from service.reports.sample import get_sample_report
-from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, make_scaled_report
+from tests.service.scaled_reports import (
+    HOSTILE_LABELS,
+    SHAPES,
+    make_hostile_report,
+    make_scaled_report,
+)
 
 Publish = Callable[[Report], str]
-SHAPES: dict[str, Callable[[], Report]] = {
-    "nothing found": lambda: make_scaled_report(findings=0),
-    "one finding": lambda: make_scaled_report(findings=1),
-    "40 findings": lambda: make_scaled_report(findings=40),
-    "400 findings": lambda: make_scaled_report(findings=400),
-    "one call": lambda: make_scaled_report(findings=0, days=1, records=1, models=1),
-    "ten million calls": lambda: make_scaled_report(
-        findings=400, days=400, records=10_000_000, models=200
-    ),
-    "one day": lambda: make_scaled_report(days=1),
-    "400 days": lambda: make_scaled_report(days=400, records=100_000),
-    "hostile labels": make_hostile_report,
-}
 FORMS = ("", "/pdf", "/json", "/findings.csv")
 
 
