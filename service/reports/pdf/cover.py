@@ -1,0 +1,112 @@
+"""The PDF's first page: what is spent, what could be saved, and where to begin."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from reportlab.lib.styles import ParagraphStyle
+from reportlab.platypus import Flowable, Spacer
+
+from detectors import charts
+from detectors.contract import Finding, Report
+from detectors.figures import counted, number, percent, usd
+from detectors.headline import sentence
+from detectors.words import DETECTOR_NAMES
+from service.reports.pdf.fonts import fitted
+from service.reports.pdf.looks import (
+    ACCENT,
+    BODY,
+    CHART_TITLE,
+    FINDING,
+    LEAD,
+    QUIET,
+    TEXT_WIDTH,
+    TITLE,
+    WARNING,
+)
+from service.reports.pdf.parts import drawing, side_by_side, tiles, words
+
+_FIRST_FINDINGS: Final = 4
+_CHART_SHARE, _FIRST_SHARE = 0.58, 0.36
+_BRAND: Final = ParagraphStyle("brand", FINDING, textColor=ACCENT)
+_DOLLARS: Final = ParagraphStyle("dollars", BODY, fontName=FINDING.fontName, spaceAfter=10)
+_NAME: Final = ParagraphStyle("name", BODY, spaceAfter=0)
+_PLACE: Final = ParagraphStyle("place", QUIET, spaceAfter=0)
+
+_OVERLAP: Final = (
+    "Findings overlap: one call can be too dear, repeated and uncached at once. Each finding "
+    "states what fixing it alone would save, so their savings do not add up. Together they come "
+    "to {} a month, every dollar counted once."
+)
+
+
+def cover(report: Report) -> Iterator[Flowable]:
+    audit = report.audit
+    yield words("Tallystick", _BRAND)
+    title = words(sentence(report), TITLE)
+    title.outline = ("summary", "Summary", 0)
+    yield title
+    if audit.first_call:
+        yield words(_period(report), LEAD)
+    yield from _warnings(report)
+    yield Spacer(1, 4)
+    yield tiles(
+        [
+            ("Spend a month", usd(audit.projected_spend_usd)),
+            ("Avoidable a month", usd(audit.projected_savings_usd)),
+            ("Share of spend", percent(audit.savings_pct)),
+            ("Findings", number(len(report.findings))),
+        ]
+    )
+    yield Spacer(1, 18)
+    if audit.projected_savings_usd:
+        waterfall = drawing(charts.savings_waterfall(report), TEXT_WIDTH * _CHART_SHARE)
+        yield side_by_side([[waterfall, list(_first(report.findings))]], _FIRST_SHARE)
+    if len(report.findings) > 1:
+        yield words(_OVERLAP.format(usd(audit.projected_savings_usd)), QUIET)
+
+
+def _period(report: Report) -> str:
+    audit = report.audit
+    first, last = str(audit.first_call)[:10], str(audit.last_call or audit.first_call)[:10]
+    when = f"on {first}" if first == last else f"between {first} and {last}"
+    return (
+        f"From {counted(audit.records, 'call')} {when}: {usd(audit.total_spend_usd)} spent in "
+        f"{counted(audit.observed_days, 'observed day')}, projected to "
+        f"{report.thresholds.days_per_month} days."
+    )
+
+
+def _first(findings: tuple[Finding, ...]) -> Iterator[Flowable]:
+    """What saves most, in three lines each."""
+    yield words("Where to begin", CHART_TITLE)
+    for finding in findings[:_FIRST_FINDINGS]:
+        place = finding.route if finding.route == finding.model else _place(finding)
+        yield words(DETECTOR_NAMES.get(finding.detector, finding.detector), _NAME)
+        yield words(fitted(place, TEXT_WIDTH * _FIRST_SHARE, _PLACE.fontSize), _PLACE)
+        yield words(f"{usd(finding.monthly_cost_impact_usd)} a month", _DOLLARS)
+
+
+def _place(finding: Finding) -> str:
+    return f"{finding.route} · {finding.model}"
+
+
+def _warnings(report: Report) -> Iterator[Flowable]:
+    audit = report.audit
+    if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
+        yield words(
+            f"Only {percent(audit.valid_pct)} of the rows could be read. The numbers leave the "
+            "others out.",
+            WARNING,
+        )
+    if audit.equiv_spend:
+        yield words(
+            "Some of these calls were made on a flat-rate plan or through an unknown provider. "
+            "Their dollars are what the vendor's list price would have been, not a bill."
+        )
+    if report.unpriced:
+        models = len(report.unpriced) + report.other_unpriced.count
+        calls = sum(one.calls for one in report.unpriced) + report.other_unpriced.calls
+        yield words(
+            f"{counted(models, 'model has', 'models have')} no known price: "
+            f"{counted(calls, 'call')} without a price take part in no figure."
+        )

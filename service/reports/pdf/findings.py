@@ -1,0 +1,92 @@
+"""The findings in the PDF: the first in full, many more a line each."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from reportlab.lib.styles import ParagraphStyle
+from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak, Spacer, Table
+
+from detectors.contract import Finding, Report
+from detectors.figures import counted, number, usd
+from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from service.reports.pdf.looks import FINDING, IMPACT, QUIET, SEVERITIES, TEXT_WIDTH
+from service.reports.pdf.parts import PLAIN_CELLS, heading, lines, words
+
+_FULL_FINDINGS: Final = 8
+_LISTED_FINDINGS: Final = 400
+_ENDS: Final = (*PLAIN_CELLS, ("VALIGN", (0, 0), (-1, -1), "BOTTOM"))
+
+
+def list_findings(report: Report) -> Iterator[Flowable]:
+    findings = report.findings
+    if findings:
+        yield PageBreak()
+    yield heading("Findings", "findings")
+    if not findings:
+        yield words("Nothing to fix was found in these calls.")
+    for finding in findings[:_FULL_FINDINGS]:
+        yield _finding(finding)
+    listed = findings[_FULL_FINDINGS:_LISTED_FINDINGS]
+    if listed:
+        yield CondPageBreak(120)
+        yield heading(counted(len(listed), "smaller finding"), "smaller-findings")
+        yield lines(
+            ("Finding", "Severity", "What", "Where", "Model", "Saves a month"),
+            [_row(finding) for finding in listed],
+            (8, 8, 27, 26, 18, 13),
+        )
+    if len(findings) > _LISTED_FINDINGS:
+        yield words(
+            f"These are the {_LISTED_FINDINGS} largest of {number(len(findings))}; the report's "
+            "page offers all as CSV and JSON.",
+            QUIET,
+        )
+
+
+def _finding(finding: Finding) -> Flowable:
+    name = words(DETECTOR_NAMES.get(finding.detector, finding.detector), FINDING)
+    name.outline = (finding.id, f"{finding.id}: {DETECTOR_NAMES.get(finding.detector, '')}", 1)
+    head = Table(
+        [[name, words(_money(finding, " a month"), IMPACT)]],
+        colWidths=[TEXT_WIDTH * 0.7, TEXT_WIDTH * 0.3],
+        style=_ENDS,
+    )
+    head.outline = name.outline
+    severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
+    confidence = CONFIDENCE_WORDS.get(finding.confidence, "")
+    colour = SEVERITIES.get(finding.severity, SEVERITIES["low"])
+    parts: list[Flowable] = [
+        head,
+        words(_where(finding)),
+        words(
+            f"{finding.id} · {severity} · {finding.confidence.lower()} ({confidence}) · "
+            f"{counted(finding.calls, 'call')}",
+            ParagraphStyle("marks", QUIET, textColor=colour),
+        ),
+        words(finding.fix),
+    ]
+    if finding.formula:
+        parts.append(words(f"How it is reckoned: {finding.formula}", QUIET))
+    return KeepTogether([*parts, Spacer(1, 6)])
+
+
+def _where(finding: Finding) -> str:
+    model = "" if finding.route == finding.model else f" · {finding.model}"
+    return f"{finding.route}{model} ({finding.provider})"
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    return (
+        finding.id,
+        SEVERITY_WORDS.get(finding.severity, finding.severity),
+        DETECTOR_NAMES.get(finding.detector, finding.detector),
+        finding.route,
+        finding.model,
+        _money(finding, ""),
+    )
+
+
+def _money(finding: Finding, period: str) -> str:
+    if finding.confidence == "INFORMATIONAL":
+        return "no dollars claimed" if period else "–"
+    return f"{usd(finding.monthly_cost_impact_usd)}{period}"

@@ -1,0 +1,50 @@
+"""Reports of every shape in a browser: nothing runs over an edge, moves, or runs as a script.
+
+The pictures, and those of the PDFs, are kept under var/screenshots.
+"""
+
+from io import BytesIO
+from pathlib import Path
+
+import pypdfium2
+import pytest
+from playwright.sync_api import Browser
+
+from service.reports.pdf import print_pdf
+from service.tokens import sign_report
+from tests.browser.chromium import SCHEMES, SCREENSHOTS, WIDTHS, opened
+from tests.browser.measures import axe_violations, overflow, shifts
+from tests.browser.site import RICH, Site, account_of
+from tests.service.pages.scenes import add_run
+from tests.service.scaled_reports import SHAPES
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_report_of_any_shape_looks_right(browser: Browser, site: Site, shape: str) -> None:
+    report = SHAPES[shape]()
+    audit_id = add_run(site.sessions, account_of(site, RICH), report)
+    name = f"shape-{shape.replace(' ', '-')}"
+    wrong = []
+    for width in WIDTHS:
+        with opened(browser, site.system.base_url, width=width) as window:
+            window.page.goto(f"/r/{sign_report(site.secret_key, audit_id)}")
+            window.settle()
+            wrong += [*shifts(window), *overflow(window), *window.take_complaints()]
+            for scheme in SCHEMES:
+                window.look(width, scheme)
+                window.shoot(f"{name}-{width}-{scheme}")
+            # The other shapes are made of the same parts as the pages that are looked at elsewhere.
+            if shape == "hostile labels":
+                wrong += axe_violations(window)
+    assert wrong == []
+    assert _shoot_pdf(print_pdf(report.to_json()), name) > 0
+
+
+def _shoot_pdf(content: bytes, name: str) -> int:
+    """A picture of each page; returns how many there are."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    pages = pypdfium2.PdfDocument(BytesIO(content))
+    for number, page in enumerate(pages, start=1):
+        path: Path = SCREENSHOTS / f"{name}-pdf-{number:02d}.png"
+        page.render(scale=1.3).to_pil().save(path)
+    return len(pages)
