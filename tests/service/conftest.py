@@ -17,7 +17,7 @@ from service.app import create_app
 from service.config import Config
 from service.db import make_engine, make_sessions
 from service.extensions import limiter
-from tests.service.described import watch
+from tests.service.described import read_document, watch
 from tests.service.fuzzed import Target, fill
 from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
 from tests.service.oauth_flow import Application, add_application, browser_of
@@ -100,6 +100,7 @@ def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[...,
     """Applications with some settings changed; the newest one has the limiter."""
 
     def make(**settings: object) -> Flask:
+        read_document()
         app = create_app(replace(config, **settings))  # type: ignore[arg-type]
         app.extensions["sessions"] = sessions
         watch(app)

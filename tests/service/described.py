@@ -60,7 +60,7 @@ def _check(response: Response) -> Response:
         return response
     method = "get" if request.method == "HEAD" else request.method.lower()
     # Tests have routes of their own.
-    path = _document()["paths"].get(documented_path(rule.rule), {})
+    path = read_document()["paths"].get(documented_path(rule.rule), {})
     operation = path.get(method)
     if operation is not None:
         _compare(response, operation, f"{method} {rule.rule}")
@@ -93,7 +93,7 @@ def validate(body: Any, schema: dict[str, Any]) -> None:
 @cache
 def _closed() -> dict[str, Any]:
     """The components, none of which takes a field that it does not name."""
-    closed: dict[str, Any] = _close(_document()["components"])
+    closed: dict[str, Any] = _close(read_document()["components"])
     return closed
 
 
@@ -109,7 +109,8 @@ def _close(node: Any) -> Any:
 
 
 @cache
-def _document() -> dict[str, Any]:
+def read_document() -> dict[str, Any]:
+    """Of an application of its own, made before a test makes its: the newest has the limiter."""
     from service.app import create_app
     from service.config import Config
 

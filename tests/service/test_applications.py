@@ -155,6 +155,7 @@ def test_a_replaced_secret_is_worth_nothing_and_tokens_go_on(
     status, page = developer.send(f"{path}/rotate-secret", path)
     [secret] = set(re.findall(r"oas_[0-9A-Za-z]{38}", page))
     assert (status, secret != application.secret) == (200, True)
+    assert "Secret replaced" in developer.load(path)
     form = application.redeems(get_code(developer.client, application))
     assert developer.client.post(TOKEN, data=form).status_code == 401
     form["client_secret"] = secret

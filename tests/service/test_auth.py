@@ -99,13 +99,3 @@ def test_each_credential_opens_its_own_routes_only(
             "narrow": (401, 200, 403),
         }[kind]
     )
-
-
-def test_the_read_limit_counts_by_token(
-    make_app: "object", tenant: Tenant, sessions: "sessionmaker[Session]"
-) -> None:
-    client = make_app(read_limit_per_minute=3).test_client()  # type: ignore[operator]
-    statuses = [client.get(AUDITS, headers=tenant.reads).status_code for _ in range(5)]
-    assert statuses == [200, 200, 200, 429, 429]
-    assert "Retry-After" in client.get(AUDITS, headers=tenant.reads).headers
-    assert client.get(AUDITS, headers=add_tenant(sessions).reads).status_code == 200

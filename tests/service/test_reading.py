@@ -1,12 +1,11 @@
 """What the read API adds to its lists: pages, filters, conditions, limits, one audit, a report."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -15,7 +14,7 @@ from service.cursors import find_place, make_cursor
 from service.models import Audit, FindingRow, ReportRow
 from service.models.audits import STATUSES, Place
 from service.reports.sample import get_sample_report
-from tests.service.scenes import AUDITS, Tenant, add_tenant, bearer, error_of
+from tests.service.scenes import AUDITS, Tenant, add_tenant, error_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -237,37 +236,6 @@ def test_an_error_has_no_tag_and_is_kept_by_nobody(client: FlaskClient, tenant: 
     answer = client.get(f"{AUDITS}/x", headers=tenant.reads)
     assert "ETag" not in answer.headers
     assert answer.headers["Cache-Control"] == "no-store"
-
-
-def test_what_is_left_of_the_limit_is_told_until_it_is_used_up(
-    make_app: Callable[..., Flask], tenant: Tenant
-) -> None:
-    client = make_app(read_limit_per_minute=3).test_client()
-    for left in (2, 1, 0):
-        headers = client.get(AUDITS, headers=tenant.reads).headers
-        assert headers["RateLimit-Limit"] == "3"
-        assert headers["RateLimit-Remaining"] == str(left)
-        assert 0 < int(headers["RateLimit-Reset"]) <= 60
-    refused = client.get(AUDITS, headers=tenant.reads)
-    error_of(refused, 429, "rate_limited")
-    assert refused.headers["RateLimit-Remaining"] == "0"
-    assert int(refused.headers["Retry-After"]) > 0
-    # Each route has its own count, and each token.
-    assert client.get(f"{AUDITS}/x", headers=tenant.reads).status_code == 404
-
-
-def test_two_tokens_of_one_account_have_a_limit_each(
-    make_app: Callable[..., Flask], tenant: Tenant, db_session: Session
-) -> None:
-    from service.models import ReadToken
-
-    row, second = ReadToken.minted(tenant.account_id, scopes=("read:audits",))
-    db_session.add(row)
-    db_session.commit()
-    client = make_app(read_limit_per_minute=1).test_client()
-    for headers in (tenant.reads, bearer(second)):
-        assert client.get(AUDITS, headers=headers).status_code == 200
-        assert client.get(AUDITS, headers=headers).status_code == 429
 
 
 @pytest.mark.parametrize("ending", ["?limit=200", "/{id}", "/{id}/findings", "/{id}/report"])
