@@ -112,7 +112,7 @@ def test_every_command_and_line_of_a_guide_runs(
 ) -> None:
     commands, code = blocks(guide, "sh"), blocks(guide, "python")
     assert commands
-    _run(["sh", "-eu", "-c", commands], tmp_path, environment)
+    _run(["bash", "-euo", "pipefail", "-c", commands], tmp_path, environment)
     if code:
         browser = BROWSER if "open_in_browser" in code else ""
         _run([sys.executable, "-c", f"import os\n{browser}\n{code}"], tmp_path, environment)
