@@ -5,6 +5,7 @@ from typing import Final
 
 _CENT: Final = Decimal("0.01")
 _SMALLEST_USD: Final = Decimal("0.0001")
+_PERCENT: Final = "\N{NO-BREAK SPACE}%"
 _THOUSANDS: Final = ((10**15, "Q"), (10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
@@ -31,10 +32,19 @@ def short_usd(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 else f"${Decimal(f'{amount:.2g}'):f}"
 
 
+def rate(usd_per_mtok: float) -> str:
+    """$2.50 or $0.075: what a million tokens cost, to the last decimal that a price list has."""
+    whole, _, decimals = f"{usd_per_mtok:,.4f}".partition(".")
+    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+
+
 def percent(value: float) -> str:
-    """12.3 %, without a decimal that says nothing."""
-    text = f"{value:.1f}"
-    return f"{text.removesuffix('.0')}\N{NO-BREAK SPACE}%"
+    """12.3 %, without a decimal that says nothing; what is little is not nothing, nor all."""
+    if 0 < value < 0.05:
+        return f"< 0.1{_PERCENT}"
+    if 99.95 <= value < 100:
+        return f"> 99.9{_PERCENT}"
+    return f"{f'{value:.1f}'.removesuffix('.0')}{_PERCENT}"
 
 
 def number(value: int) -> str:

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from detectors.contract import Thresholds
+from detectors.figures import percent
 from detectors.prices.rates import TOKENS_PER_MTOK, Rates
 from detectors.report.impacts import Impact
 from detectors.rules.detector import INFORMATIONAL
@@ -71,10 +72,10 @@ def write_formula(
         input=_per_mtok(rates.input_usd),
         discount=_per_mtok(rates.input_usd - rates.cache_read_usd),
         surcharge=_per_mtok(rates.cache_write_usd - rates.input_usd),
-        unhashed_share=f"{thresholds.d2_unhashed_prompt_share:.0%}",
-        excess_share=f"{thresholds.d3_saving_share:.0%}",
-        cut_share=f"{thresholds.d5_truncated_saving_share:.0%}",
-        loop_share=f"{thresholds.d6_saving_share:.0%}",
+        unhashed_share=percent(thresholds.d2_unhashed_prompt_share * 100),
+        excess_share=percent(thresholds.d3_saving_share * 100),
+        cut_share=percent(thresholds.d5_truncated_saving_share * 100),
+        loop_share=percent(thresholds.d6_saving_share * 100),
     )
     observed = f"{days:,} {'day' if days == 1 else 'days'}"
     monthly = dollars(impact.monthly_usd)

@@ -31,6 +31,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.figures import percent
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -155,8 +156,8 @@ def advise(facts: Facts) -> str:
     items = facts.thresholds.d6_calls_per_request
     return loop + (
         f"{items} items in one request send the instructions once; "
-        f"{facts.thresholds.d6_saving_share:.0%} of the prompt of every call but the first of "
-        f"{items} is taken to be such repetition."
+        f"{percent(facts.thresholds.d6_saving_share * 100)} of the prompt of every call but the "
+        f"first of {items} is taken to be such repetition."
     )
 
 

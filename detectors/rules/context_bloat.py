@@ -33,6 +33,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.figures import percent
 from detectors.rules.detector import (
     ESTIMATED,
     MARGIN,
@@ -99,8 +100,8 @@ def advise(facts: Facts) -> str:
         f"{facts.group_calls:,} calls sent more than comparable calls of this audit do (median of "
         f"these: {facts.median_prompt_tokens:,.0f} tokens for answers of "
         f"{facts.median_completion_tokens:,.0f}). Send the passages that matter, cut old turns and "
-        f"unused tools. {facts.thresholds.d3_saving_share:.0%} of the excess over the usual prompt "
-        "is taken to be avoidable."
+        f"unused tools. {percent(facts.thresholds.d3_saving_share * 100)} of the excess over the "
+        "usual prompt is taken to be avoidable."
     )
 
 

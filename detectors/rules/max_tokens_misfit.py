@@ -30,6 +30,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.figures import percent
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -85,8 +86,8 @@ def advise(facts: Facts) -> str:
         f"Raise max_tokens on {facts.route}, or ask for shorter answers: {facts.calls:,} of its "
         f"{facts.group_calls:,} calls to {facts.model} were cut off at their cap (median "
         f"{facts.median_declared_max_tokens:,.0f} tokens). A cut answer is often asked again, so "
-        f"{facts.thresholds.d5_truncated_saving_share:.0%} of what these calls cost is taken to be "
-        "lost."
+        f"{percent(facts.thresholds.d5_truncated_saving_share * 100)} of what these calls cost is "
+        "taken to be lost."
     )
 
 

@@ -36,6 +36,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.figures import percent, rate
 from detectors.rules.detector import (
     ESTIMATED,
     MARGIN,
@@ -149,12 +150,12 @@ def _find_unread(calls: Calls) -> Calls:
 
 
 def advise(facts: Facts) -> str:
-    read = f"${facts.cache_read_usd_per_mtok:,.3f}"
-    full = f"${facts.input_usd_per_mtok:,.2f}"
+    read = rate(facts.cache_read_usd_per_mtok)
+    full = rate(facts.input_usd_per_mtok)
     if facts.kind == "unread_writes":
         return (
             f"Cache less on {facts.route}: {facts.cache_write_tokens:,} tokens were written to the "
-            f"cache of {facts.model} at ${facts.cache_write_usd_per_mtok:,.3f} a million instead "
+            f"cache of {facts.model} at {rate(facts.cache_write_usd_per_mtok)} a million instead "
             f"of {full}, and only {facts.cached_tokens:,} were read back at {read}. Drop the cache "
             "marker where a prompt does not come back within minutes, or send such calls together."
         )
@@ -164,8 +165,8 @@ def advise(facts: Facts) -> str:
             f"cache_control): {facts.calls:,} calls to {facts.model} sent prompts of "
             f"{facts.median_prompt_tokens:,.0f} tokens (median) and cached none. A cached token "
             f"costs {read} a million instead of {full}. "
-            f"{facts.thresholds.d2_unhashed_prompt_share:.0%} of a usual short prompt is taken to "
-            "be the same each time; check that it is."
+            f"{percent(facts.thresholds.d2_unhashed_prompt_share * 100)} of a usual short prompt "
+            "is taken to be the same each time; check that it is."
         )
     return (
         f"Let the beginning of the prompts on {facts.route} be cached: {facts.calls:,} calls to "

@@ -30,6 +30,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.figures import rate
 from detectors.rules.detector import (
     ESTIMATED,
     MARGIN,
@@ -68,8 +69,8 @@ def advise(facts: Facts) -> str:
         f"Try {facts.sibling} instead of {facts.model} on {facts.route}: {facts.calls:,} of its "
         f"{facts.group_calls:,} calls got short answers (median "
         f"{facts.median_completion_tokens:,.0f} tokens). A million tokens cost "
-        f"${facts.input_usd_per_mtok:,.2f} in and ${facts.output_usd_per_mtok:,.2f} out now, "
-        f"${facts.sibling_input_usd_per_mtok:,.2f} and ${facts.sibling_output_usd_per_mtok:,.2f} "
+        f"{rate(facts.input_usd_per_mtok)} in and {rate(facts.output_usd_per_mtok)} out now, "
+        f"{rate(facts.sibling_input_usd_per_mtok)} and {rate(facts.sibling_output_usd_per_mtok)} "
         f"at {facts.sibling}. Token counts cannot tell whether its answers are good enough: your "
         "own quality evaluation decides."
     )

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from detectors.figures import counted, percent, short_number, short_usd, usd, whole_usd
+from detectors.figures import counted, percent, rate, short_number, short_usd, usd, whole_usd
 from detectors.labels import inert, is_right_to_left, shortened
 
 
@@ -42,8 +42,23 @@ def test_dollars_below_nothing_keep_their_sign() -> None:
     assert whole_usd(Decimal("-1234.5")) == "−$1,234.50"
 
 
-def test_a_share_does_not_part_from_its_sign() -> None:
-    assert percent(3.4) == "3.4\N{NO-BREAK SPACE}%"
+@pytest.mark.parametrize(
+    ("share", "written"),
+    [(0, "0"), (0.001, "< 0.1"), (0.06, "0.1"), (3.4, "3.4"), (56, "56")]
+    + [(99.94, "99.9"), (99.99, "> 99.9"), (100, "100")],
+)
+def test_a_share_does_not_part_from_its_sign_and_a_little_is_not_nothing(
+    share: float, written: str
+) -> None:
+    assert percent(share) == f"{written}\N{NO-BREAK SPACE}%"
+
+
+@pytest.mark.parametrize(
+    ("usd_per_mtok", "written"),
+    [(30, "$30.00"), (1.5, "$1.50"), (0.075, "$0.075"), (18.75, "$18.75"), (1_200, "$1,200.00")],
+)
+def test_a_rate_has_the_decimals_of_its_price_list(usd_per_mtok: float, written: str) -> None:
+    assert rate(usd_per_mtok) == written
 
 
 def test_nouns_follow_their_numbers() -> None:

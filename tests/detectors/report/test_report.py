@@ -367,7 +367,8 @@ def test_lists_of_labels_are_cut_short_and_say_what_they_leave_out() -> None:
         ),
         (
             calls(40, every=60, completion_tokens=500, declared_max_tokens=500),
-            "50% × $0.35, the cost of 40 calls = $0.175 in 1 day; × 30 / 1 = $5.25 a month.",
+            "50\N{NO-BREAK SPACE}% × $0.35, the cost of 40 calls = $0.175 in 1 day; "
+            "× 30 / 1 = $5.25 a month.",
         ),
         (calls(20, every=60, completion_tokens=500, declared_max_tokens=8_000), ""),
     ],
