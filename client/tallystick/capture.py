@@ -34,6 +34,8 @@ class Capture:
 
     def reset(self) -> None:
         """As new, in a process that was forked off: the parent counts what was under way."""
+        # Of this process: a call that was begun in another is not counted here.
+        self.life = object()
         self.background = Background()
         # Streams that were begun and not ended. Keyed by identity: adding and removing are atomic.
         self.open_streams: dict[int, Call] = {}

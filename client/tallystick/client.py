@@ -14,9 +14,8 @@ from tallystick.capture import Capture, Settings
 from tallystick.delivery import Delivery
 from tallystick.dsn import VARIABLE, Destination, parse_dsn
 from tallystick.forks import Forks
-from tallystick.labels import clean_label, clean_tag, current_tag
-from tallystick.records import Labels, Measures, is_prefix_hash, is_provider, write_record
-from tallystick.usage import Counts
+from tallystick.labels import clean_tag, current_tag
+from tallystick.records import Record, is_prefix_hash, is_provider, write_record
 
 if TYPE_CHECKING:
     from tallystick.sending import Sender
@@ -118,20 +117,25 @@ def record(
     if current is None:
         return False
     try:
-        labels = Labels(
-            provider,
-            clean_label(model) or "",
-            clean_label(endpoint),
-            clean_label(request_id),
-            clean_tag(tag) or current_tag() or current.settings.label,
-            prefix_hash if is_prefix_hash(prefix_hash) else None,
+        noted = Record(
+            started_at=_seconds(ts),
+            provider=provider,
+            model=model,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cached_tokens=cached_tokens,
+            cache_write_tokens=cache_write_tokens,
+            latency_ms=latency_ms,
+            endpoint=endpoint,
+            request_id=request_id,
+            tag=clean_tag(tag) or current_tag() or current.settings.label,
+            declared_max_tokens=declared_max_tokens,
+            prefix_hash=prefix_hash if is_prefix_hash(prefix_hash) else None,
         )
-        counts = Counts(prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens)
-        line = write_record(labels, counts, Measures(_seconds(ts), latency_ms, declared_max_tokens))
-        if line is None or not is_provider(provider):
+        if not is_provider(provider) or write_record(noted) is None:
             return False
         current.delivery.start()
-        current.delivery.put(line)
+        current.delivery.put(noted)
     except Exception:  # a value of a wrong type; whoever counts calls must not be stopped by it
         capture.note_fault()
         return False

@@ -12,6 +12,8 @@ from collections import deque
 from itertools import count
 from typing import Any, Callable
 
+from tallystick.records import Record
+
 MAX_BATCH = 5_000
 _SECONDS_A_DAY = 86_400.0
 
@@ -41,11 +43,12 @@ class Delivery:
 
     def reset(self) -> None:
         """As new: a forked process has neither the thread nor a right to the parent's records."""
-        self._queue: deque[str] = deque(maxlen=self._max_queue)
+        self._queue: deque[Record] = deque(maxlen=self._max_queue)
         self._numbers = count()
         self._sent = self._in_flight = 0
         self._flushes: deque[Any] = deque()
         self._thread: threading.Thread | None = None
+        self.is_started = False
         self._starting = threading.Lock()
         self._make_lock: Callable[[], Any] = threading.Lock
         self._wake: Any = None
@@ -54,7 +57,7 @@ class Delivery:
 
     # For everyone
 
-    def put(self, record: str) -> None:
+    def put(self, record: Record) -> None:
         next(self._numbers)
         self._queue.append(record)
         if len(self._queue) >= self._enough:
@@ -69,6 +72,7 @@ class Delivery:
                     self._make_locks()
                     thread = threading.Thread(target=self._run, name="tallystick", daemon=True)
                     self._thread = thread  # even where it cannot start: asking again would not help
+                    self.is_started = True
                     thread.start()
             finally:
                 self._starting.release()
@@ -165,10 +169,9 @@ class Delivery:
                 self._post(sender, batch)
             self._in_flight = 0
 
-    def _post(self, sender: Any, batch: list[str]) -> None:
+    def _post(self, sender: Any, batch: list[Record]) -> None:
         answer = sender.send(batch)
-        if answer.is_taken:
-            self._sent += len(batch)
-        else:
+        self._sent += answer.taken
+        if answer.taken < len(batch):
             self._paused_until = time.monotonic() + answer.pause_seconds
-            self._report(f"{len(batch)} records were dropped: {answer.reason}")
+            self._report(f"{len(batch) - answer.taken} records were dropped: {answer.reason}")

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tallystick.labels import clean_label
-from tallystick.usage import member
-
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _LONG_ENDPOINTS = frozenset(
     {
@@ -36,7 +33,7 @@ _routes: dict[str, Route] = {}
 
 
 def route_of(url: object) -> Route:
-    text = url if isinstance(url, str) else str(url)
+    text = url if type(url) is str else str(url)
     route = _routes.get(text)
     if route is None:
         route = _read_route(text)
@@ -80,13 +77,9 @@ def _endpoint(steps: list[str]) -> str | None:
     return last if is_word else None
 
 
-def declared_limit(body: Any) -> int | None:
+def declared_limit(members: dict[str, Any]) -> int | None:
     for name in _LIMITS:
-        value = member(body, name)
+        value = members.get(name)
         if type(value) is int and value >= 0:
             return value
     return None
-
-
-def requested_model(body: Any) -> str | None:
-    return clean_label(member(body, "model"))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from tallystick.usage import member
+from tallystick.usage import members_of
 
 HASHED_CHARACTERS = 4_096
 _DEEPEST = 8
@@ -47,5 +47,6 @@ def _parts(value: Any, depth: int) -> Iterator[str]:
         for item in value:
             yield from _parts(item, depth - 1)
     elif depth and value is not None:
-        text = member(value, "text")
-        yield from _parts(text if isinstance(text, str) else member(value, "content"), depth - 1)
+        members = members_of(value)
+        text = members.get("text")
+        yield from _parts(text if isinstance(text, str) else members.get("content"), depth - 1)

@@ -40,24 +40,20 @@ _HOST_ENDINGS = (
 )
 _REMEMBERED = 256
 
-_labels: dict[tuple[type, str], str | None] = {}
+_labels: dict[tuple[type, object], str | None] = {}
 
 
 def provider_of(client: Any, library: str) -> str:
     """The seller that the client's class or host tells of, else the library's own vendor."""
-    kind, host = type(client), _host_of(client)
+    kind, host = type(client), getattr(getattr(client, "_base_url", None), "host", None)
     try:
         return _labels[kind, host] or library
     except KeyError:
         if len(_labels) >= _REMEMBERED:
             _labels.clear()
-        label = _labels[kind, host] = _seller(kind.__mro__, host)
+        label = _seller(kind.__mro__, host if isinstance(host, str) else "")
+        _labels[kind, host] = label
         return label or library
-
-
-def _host_of(client: Any) -> str:
-    host = getattr(getattr(client, "_base_url", None), "host", "")
-    return host if isinstance(host, str) else ""
 
 
 def _seller(kinds: tuple[type, ...], host: str) -> str | None:

@@ -1,7 +1,7 @@
-"""A usage record as the service takes it, written once, as JSON, when the call is over.
+"""A usage record: noted where a call is made, and written down, as JSON, by whoever sends it.
 
-Every value is one that the service accepts: one refused record would take its whole batch with it.
-Only counts, times and labels are named here, so nothing else can get into a record.
+Only counts, times and labels are named here, so nothing else can get into a record. Every value
+that is written is one that the service accepts: one refused record would take its batch with it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import time
 from json.encoder import encode_basestring_ascii as quote
 from typing import NamedTuple
 
-from tallystick.usage import MAX_COUNT, Counts
+from tallystick.labels import clean_label
+from tallystick.usage import MAX_COUNT
 
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
@@ -19,37 +20,40 @@ _last_second = (0, "1970-01-01T00:00:00")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
-class Labels(NamedTuple):
-    """The texts of a record, all of them short and the caller's own."""
+class Record(NamedTuple):
+    """What is told of one call. To note it takes its caller little time; to write it takes more."""
 
+    started_at: float
     provider: str
     model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    latency_ms: float | None = None
     endpoint: str | None = None
     request_id: str | None = None
     tag: str | None = None
+    declared_max_tokens: int | None = None
     prefix_hash: str | None = None
 
 
-class Measures(NamedTuple):
-    """When a call began, how long it took, and which limit it had."""
-
-    started_at: float
-    latency_ms: float | None = None
-    declared_max_tokens: int | None = None
-
-
-def write_record(labels: Labels, counts: Counts, measures: Measures) -> str | None:
+def write_record(record: Record) -> str | None:
     """One JSON object; None where the service would refuse it."""
-    moment = _moment(measures.started_at)
-    prompt, completion, cached, written = counts
-    if moment is None or not labels.model or not (_is_count(prompt) and _is_count(completion)):
+    moment, model = _moment(record.started_at), clean_label(record.model)
+    prompt, completion = record.prompt_tokens, record.completion_tokens
+    if moment is None or model is None or not (_is_count(prompt) and _is_count(completion)):
         return None
     return (
-        f'{{"ts":"{moment}","provider":{quote(labels.provider)},"model":{quote(labels.model)}'
+        f'{{"ts":"{moment}","provider":{quote(record.provider)},"model":{quote(model)}'
         f',"prompt_tokens":{prompt},"completion_tokens":{completion}'
-        f"{_number('cached_tokens', cached)}{_number('cache_write_tokens', written)}"
-        f"{_number('declared_max_tokens', measures.declared_max_tokens)}"
-        f"{_latency(measures.latency_ms)}{_texts(labels)}}}"
+        f"{_number('cached_tokens', record.cached_tokens)}"
+        f"{_number('cache_write_tokens', record.cache_write_tokens)}"
+        f"{_number('declared_max_tokens', record.declared_max_tokens)}"
+        f"{_latency(record.latency_ms)}"
+        f"{_text('endpoint', clean_label(record.endpoint))}"
+        f"{_text('request_id', clean_label(record.request_id))}"
+        f"{_text('tag', record.tag)}{_text('prefix_hash', record.prefix_hash)}}}"
     )
 
 
@@ -63,18 +67,8 @@ def _latency(value: float | None) -> str:
     )
 
 
-def _texts(labels: Labels) -> str:
-    _, _, endpoint, request_id, tag, prefix_hash = labels
-    text = ""
-    if endpoint is not None:
-        text = f',"endpoint":{quote(endpoint)}'
-    if request_id is not None:
-        text += f',"request_id":{quote(request_id)}'
-    if tag is not None:
-        text += f',"tag":{quote(tag)}'
-    if prefix_hash is not None:
-        text += f',"prefix_hash":"{prefix_hash}"'
-    return text
+def _text(name: str, value: str | None) -> str:
+    return "" if value is None else f',"{name}":{quote(value)}'
 
 
 def _moment(seconds: float) -> str | None:

@@ -22,6 +22,7 @@ from urllib.request import (
 )
 
 from tallystick.dsn import Destination
+from tallystick.records import Record, write_record
 from tallystick.version import __version__
 
 TIMEOUT_SECONDS = 5.0
@@ -33,9 +34,9 @@ _RECORDS_AT_ONCE = 200
 
 
 class Answer(NamedTuple):
-    """Whether the batch was taken, and for how long to send nothing."""
+    """How many records were taken, for how long to send nothing, and what became of the others."""
 
-    is_taken: bool
+    taken: int
     pause_seconds: float
     reason: str
 
@@ -56,18 +57,20 @@ class Sender:
         trust = [HTTPSHandler(context=_trust())] if is_secure else []
         self._opener = build_opener(_NoRedirects, ProxyHandler(_proxies()), *trust)
 
-    def send(self, records: list[str]) -> Answer:
+    def send(self, records: list[Record]) -> Answer:
         """Post once; what goes wrong is told, never raised."""
         try:
-            return self._post(records)
+            return self._post(_lines(records))
         except HTTPError as error:
             error.close()
             return _judge(error.code, error.headers.get("Retry-After"))
         except Exception as error:  # any failure of a network is the same to us
-            return Answer(False, 0.0, type(error).__name__)
+            return Answer(0, 0.0, type(error).__name__)
 
-    def _post(self, records: list[str]) -> Answer:
-        body, digest = _pack(records)
+    def _post(self, lines: list[str]) -> Answer:
+        if not lines:
+            return Answer(0, 0.0, "nothing that the service would take")
+        body, digest = _pack(lines)
         request = Request(  # noqa: S310 - the address is one of http or https, checked at the start
             self._destination.url,
             data=body,
@@ -80,7 +83,7 @@ class Sender:
             },
         )
         with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
-            return _judge(response.status, response.headers.get("Retry-After"))
+            return _judge(response.status, response.headers.get("Retry-After"), len(lines))
 
 
 def _proxies() -> dict[str, str]:
@@ -101,14 +104,24 @@ def _trust() -> ssl.SSLContext:
     return context
 
 
-def _pack(records: list[str]) -> tuple[bytes, str]:
-    """The body, packed piece by piece: other threads get their turn between any two."""
+def _lines(records: list[Record]) -> list[str]:
+    """Of each record that the service would take; other threads get their turn between pieces."""
+    lines: list[str] = []
+    for start in range(0, len(records), _RECORDS_AT_ONCE):
+        written = map(write_record, records[start : start + _RECORDS_AT_ONCE])
+        lines += [line for line in written if line is not None]
+        time.sleep(0)
+    return lines
+
+
+def _pack(lines: list[str]) -> tuple[bytes, str]:
+    """The body and its hash, in pieces, too."""
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP_WINDOW)
     digest = sha256()
     packed: list[bytes] = []
     before = '{"records":['
-    for start in range(0, len(records), _RECORDS_AT_ONCE):
-        piece = (before + ",".join(records[start : start + _RECORDS_AT_ONCE])).encode("ascii")
+    for start in range(0, len(lines), _RECORDS_AT_ONCE):
+        piece = (before + ",".join(lines[start : start + _RECORDS_AT_ONCE])).encode("ascii")
         digest.update(piece)
         packed.append(packer.compress(piece))
         before = ","
@@ -118,15 +131,15 @@ def _pack(records: list[str]) -> tuple[bytes, str]:
     return b"".join(packed), digest.hexdigest()
 
 
-def _judge(status: int, retry_after: str | None) -> Answer:
+def _judge(status: int, retry_after: str | None, posted: int = 0) -> Answer:
     if 200 <= status < 300:
-        return Answer(True, 0.0, "")
+        return Answer(posted, 0.0, "nothing that the service would take")
     pause = 0.0
     if status in (401, 402):
         pause = REFUSED_PAUSE_SECONDS
     elif retry_after is not None or status == 429:
         pause = _seconds(retry_after)
-    return Answer(False, pause, f"status {status}")
+    return Answer(0, pause, f"status {status}")
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -14,6 +14,7 @@ ANTHROPIC_COUNTS = (
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
 )
+_NO_MEMBERS: dict[str, Any] = {}
 
 
 class Counts(NamedTuple):
@@ -25,38 +26,22 @@ class Counts(NamedTuple):
     cache_write: int | None
 
 
-def member(container: Any, name: str) -> Any:
-    """A member of a model or of a mapping, None where there is none.
+def members_of(container: Any) -> dict[str, Any]:
+    """Of a model or of a mapping; of anything else none.
 
     Older libraries keep what they do not know yet in a model's extra members.
     """
     if isinstance(container, dict):
-        return container.get(name)
+        return container
     members = getattr(container, "__dict__", None)
     if not isinstance(members, dict):
-        return None
-    value = members.get(name)
-    if value is None:
-        extra = getattr(container, "__pydantic_extra__", None)
-        return extra.get(name) if isinstance(extra, dict) else None
-    return value
+        return _NO_MEMBERS
+    extra = getattr(container, "__pydantic_extra__", None)
+    return {**members, **extra} if extra and isinstance(extra, dict) else members
 
 
-def has_extra(item: Any) -> bool:
-    """Whether a model has members that its library does not know."""
-    return bool(getattr(item, "__pydantic_extra__", None))
-
-
-def count_of(container: Any, name: str) -> int | None:
-    """A count within what the service takes, None where the member is anything else."""
-    try:
-        value = container.__dict__[name]  # where nearly every count is
-    except (AttributeError, KeyError, TypeError):
-        value = member(container, name)
-    if type(value) is int and 0 <= value <= MAX_COUNT:
-        return value
-    if value is None:
-        value = member(container, name)
+def count_of(value: Any) -> int | None:
+    """The value where it is a count that the service takes."""
     if type(value) is float and value.is_integer():
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
@@ -64,35 +49,43 @@ def count_of(container: Any, name: str) -> int | None:
 
 def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
     """Of Chat Completions and Embeddings, or of Responses, which name the same counts otherwise."""
-    prompt, completion, details = _named(usage, "prompt_tokens", "completion_tokens")
+    members = members_of(usage)
+    prompt, completion = members.get("prompt_tokens"), members.get("completion_tokens")
+    details = members.get("prompt_tokens_details")
     if prompt is None:
-        prompt, completion, details = _named(usage, "input_tokens", "output_tokens")
+        prompt, completion = members.get("input_tokens"), members.get("output_tokens")
+        details = members.get("input_tokens_details")
+    prompt, completion = count_of(prompt), count_of(completion)
     if prompt is None:
         return None
     if completion is None:
         # Embeddings have no output; for any other call an unknown count is not zero.
-        if endpoint != "embeddings" and count_of(usage, "total_tokens") != prompt:
+        if endpoint != "embeddings" and count_of(members.get("total_tokens")) != prompt:
             return None
         completion = 0
-    cached, write = count_of(details, "cached_tokens"), count_of(details, "cache_write_tokens")
-    return Counts(prompt, completion, cached, write)
-
-
-def _named(usage: Any, prompt: str, completion: str) -> tuple[int | None, int | None, Any]:
-    return count_of(usage, prompt), count_of(usage, completion), member(usage, prompt + "_details")
+    if details is None:
+        return Counts(prompt, completion, None, None)
+    parts = members_of(details)
+    cached, write = parts.get("cached_tokens"), parts.get("cache_write_tokens")
+    return Counts(prompt, completion, count_of(cached), count_of(write))
 
 
 def anthropic_counts(usage: Any) -> Counts | None:
     """The vendor's input leaves the cached parts out."""
-    fresh, completion = count_of(usage, "input_tokens"), count_of(usage, "output_tokens")
+    members = members_of(usage)
+    fresh, completion, read, write = [count_of(members.get(name)) for name in ANTHROPIC_COUNTS]
     if fresh is None or completion is None:
         return None
-    read = count_of(usage, "cache_read_input_tokens")
-    write = count_of(usage, "cache_creation_input_tokens")
     return Counts(fresh + (read or 0) + (write or 0), completion, read, write)
 
 
-def overlay(earlier: dict[str, int], usage: Any) -> dict[str, int]:
+def overlay(earlier: Any, usage: Any) -> dict[str, int]:
     """What a stream says later replaces what it said before, count by count."""
-    later = {name: count_of(usage, name) for name in ANTHROPIC_COUNTS}
-    return {**earlier, **{name: value for name, value in later.items() if value is not None}}
+    known: dict[str, int] = {}
+    for one in (earlier, usage):
+        members = members_of(one)
+        for name in ANTHROPIC_COUNTS:
+            value = count_of(members.get(name))
+            if value is not None:
+                known[name] = value
+    return known

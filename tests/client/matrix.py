@@ -14,6 +14,7 @@ from typing import Any
 
 import tallystick
 from tallystick import capture
+from tallystick.records import write_record
 from tests.client.styles import STYLES, Clients, Counts, Style
 from tests.client.vendors import Vendors
 
@@ -64,7 +65,7 @@ def take_records() -> list[dict[str, Any]]:
     current = capture.active
     assert current is not None
     queue = current.delivery._queue
-    return [json.loads(queue.popleft()) for _ in range(len(queue))]
+    return [json.loads(str(write_record(queue.popleft()))) for _ in range(len(queue))]
 
 
 def counts_of(record: dict[str, Any]) -> Counts:

@@ -19,6 +19,7 @@ import pytest
 
 import tallystick
 from tallystick import capture
+from tallystick.records import write_record
 from tests.client import vendors
 from tests.client.vendors import Event, Json
 
@@ -103,7 +104,7 @@ def queued() -> list[dict[str, Any]]:
     current = capture.active
     assert current is not None
     queue = current.delivery._queue
-    return [json.loads(queue.popleft()) for _ in range(len(queue))]
+    return [json.loads(str(write_record(queue.popleft()))) for _ in range(len(queue))]
 
 
 def run(coroutine: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tallystick import capture, options, providers
-from tallystick.hooks import answers
+from tallystick.hooks import answers, streams
 from tests.client import offline
 from tests.client.collector import refusing_dsn
 from tests.client.faults import FOLDER, Line, Watch, asking, lines_of, text_of
@@ -42,6 +42,7 @@ NO_LINES_OF_CALLS: Final = (
     "return request",
     "return _parse",
     "_streams.clear()",
+    "_roles.clear()",
     "if name in _Watched.__slots__:",
     "return getattr(self._items, name)",
 )
@@ -60,6 +61,7 @@ def _forget() -> None:
     options._routes.clear()
     providers._labels.clear()
     answers._streams.clear()
+    streams._roles.clear()
     assert capture.active is not None
     capture.active.reset()
     offline.queued()

@@ -14,7 +14,7 @@ from tallystick import capture, client, hooks
 from tallystick.calls import Call
 from tallystick.delivery import Delivery
 from tallystick.forks import Forks
-from tallystick.hooks import importing
+from tallystick.hooks import answers, importing
 from tests.client import offline
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
@@ -58,7 +58,7 @@ async def _ask_all_async() -> None:
         "tallystick.hooks.answers.follow",
         "tallystick.calls.Call.see",
         "tallystick.calls.Call.end",
-        "tallystick.calls.write_record",
+        "tallystick.calls.members_of",
         "tallystick.calls.provider_of",
         "tallystick.hooks.streams._end_stream",
         "tallystick.hooks.answers._is_stream",
@@ -68,6 +68,7 @@ def test_a_part_that_fails_costs_records_and_no_call(
     broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broken, fail)
+    answers._streams.clear()
     _ask_all()
     assert tallystick.stats()["faults"] > 0
     monkeypatch.undo()
@@ -125,12 +126,11 @@ def test_a_process_that_was_forked_off_starts_anew() -> None:
     client._at_exit()
 
 
-def test_a_call_of_another_process_is_not_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_of_another_process_is_not_counted_here() -> None:
     stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
     next(stream)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: -1)
-        stream.close()
+    client._renew()
+    stream.close()
     assert queued() == []
 
 

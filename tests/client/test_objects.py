@@ -7,6 +7,7 @@ import copy
 import gc
 import inspect
 import pickle
+import time
 from typing import Any
 
 import anthropic
@@ -16,7 +17,7 @@ import pytest
 
 import tallystick
 from tallystick import capture, client
-from tests.client import offline
+from tests.client import offline, vendors
 from tests.client.offline import queued
 from tests.client.styles import CHAT, CLAUDE, STREAMED
 from tests.client.vendors import CHAT_COUNTS
@@ -113,6 +114,26 @@ def test_an_abandoned_stream_counts_once(end: str) -> None:
     gc.collect()
     (record,) = queued()
     assert (record["prompt_tokens"], record["completion_tokens"]) == (479, 1)
+
+
+def test_a_stream_that_failed_counts_though_it_is_kept() -> None:
+    events = vendors.messages_events()[:5]
+    events.append(("error", {"type": "error", "error": {"type": "overloaded_error"}}))
+    claude = offline.anthropic_client.__wrapped__(lambda request: offline.stream(events))
+    stream = claude.messages.create(**CLAUDE, stream=True)
+    with pytest.raises(anthropic.APIStatusError):
+        list(stream)
+    assert len(queued()) == 1
+    stream.close()
+    assert queued() == []
+
+
+def test_the_time_of_a_raw_response_is_not_that_of_its_parsing() -> None:
+    response = offline.openai_client().chat.completions.with_raw_response.create(**CHAT)
+    time.sleep(0.3)
+    response.parse()
+    (record,) = queued()
+    assert record["latency_ms"] < 300
 
 
 def test_a_cancelled_stream_counts_once_and_is_cancelled() -> None:

@@ -21,32 +21,32 @@ def settle(call: Call | None, answer: Any) -> None:
     """End the call, or leave it where its end will be seen. The kinds are told by their members."""
     if call is None:
         return
-    if _is_stream(type(answer)):
+    kind = type(answer)
+    is_stream = _streams.get(kind)
+    if is_stream is None:
+        is_stream = _is_stream(kind)
+    if is_stream:
         follow(call, answer)
         return
     members = getattr(answer, "__dict__", None)
-    if members is not None and "_parsed_by_type" in members:
-        call.headers = answer.http_response.headers
-        call.arrived()
-        members[_WAITING] = call
-        for parsed in list(members["_parsed_by_type"].values()):
-            settle(call, parsed)  # by a middleware; it will not be parsed again
-        return
     if members is not None:
+        if "_parsed_by_type" in members:
+            call.arrived(answer.http_response.headers)
+            members[_WAITING] = call
+            for parsed in list(members["_parsed_by_type"].values()):
+                settle(call, parsed)  # by a middleware; it will not be parsed again
+            return
         call.request_id = members.get("_request_id")
-    if members is not None or isinstance(answer, dict):
-        call.see(answer)
+    call.see(answer)
     call.end()
 
 
 def _is_stream(kind: type) -> bool:
     """Remembered, since models look long for what they do not have."""
-    known = _streams.get(kind)
-    if known is None:
-        if len(_streams) >= _REMEMBERED:
-            _streams.clear()
-        known = _streams[kind] = hasattr(kind, "__stream__")
-    return known
+    if len(_streams) >= _REMEMBERED:
+        _streams.clear()
+    is_stream = _streams[kind] = hasattr(kind, "__stream__")
+    return is_stream
 
 
 def wrap_parse(library: str, original: Callable[..., Any]) -> Callable[..., Any]:

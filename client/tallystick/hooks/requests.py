@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
-from tallystick.calls import Call, begin
+from tallystick.calls import begin
 from tallystick.capture import note_fault
 from tallystick.hooks.answers import settle
 
@@ -18,7 +18,7 @@ def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., An
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            call = _begin(library, self, args, kwargs)
+            call = begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
         except Exception:
             note_fault()
         answer = original(self, *args, **kwargs)
@@ -36,7 +36,7 @@ def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[.
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            call = _begin(library, self, args, kwargs)
+            call = begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
         except Exception:
             note_fault()
         answer = await original(self, *args, **kwargs)
@@ -47,8 +47,3 @@ def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[.
         return answer
 
     return request
-
-
-def _begin(library: str, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-    options = args[1] if len(args) > 1 else kwargs["options"]
-    return begin(library, client, options)

@@ -9,25 +9,34 @@ from typing import Any, Callable
 from tallystick.calls import Call
 from tallystick.capture import note_fault
 
+# What events of a class may hold, and of most there are many: nothing that is counted; a `usage`
+# of their own; or whatever else.
+_IDLE, _TELLING, _OTHER = "idle", "telling", "other"
+_REMEMBERED = 256
+
+_roles: dict[type, str] = {}
+
 
 def follow(call: Call, stream: Any) -> None:
     """Put a watching iterator in the place of the stream's own."""
     items = stream._iterator
-    call.headers = stream.response.headers
     watch = _AsyncWatch if hasattr(items, "__anext__") else _Watch
+    call.open(stream.response.headers)
     stream._iterator = watch(items, call)
-    call.open()
 
 
 class _Watched:
     """Whatever else is asked of the iterator goes to the one inside."""
 
-    __slots__ = ("__weakref__", "_call", "_items", "_next")
+    __slots__ = ("__weakref__", "_call", "_idle", "_items", "_next", "_telling")
 
     def __init__(self, items: Any, call: Call) -> None:
         self._items = items
         self._call = call
         self._next = items.__anext__ if hasattr(items, "__anext__") else items.__next__
+        # The classes of events that came last and need no closer look, or only one at their usage.
+        self._idle: type | None = None
+        self._telling: type | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name in _Watched.__slots__:  # it was never whole
@@ -40,6 +49,29 @@ class _Watched:
         except Exception:
             note_fault()
 
+    def _look(self, item: Any) -> None:
+        """At an event, and whether others of its class can be passed over from now on."""
+        self._call.see(item)
+        kind = type(item)
+        role = _roles.get(kind)
+        if role is None:
+            if len(_roles) >= _REMEMBERED:
+                _roles.clear()
+            role = _roles[kind] = _role_of(item)
+        if role is _IDLE:
+            self._idle = kind
+        elif role is _TELLING:
+            self._telling = kind
+
+
+def _role_of(item: Any) -> str:
+    """By the first one. Only the vendors' own pieces of text are passed over unseen."""
+    kind = type(item)
+    if "usage" in getattr(item, "__dict__", ()):
+        return _TELLING
+    is_vendors = kind.__module__.startswith(("openai.types.", "anthropic.types."))
+    return _IDLE if is_vendors and kind.__name__.endswith("DeltaEvent") else _OTHER
+
 
 class _Watch(_Watched):
     __slots__ = ()
@@ -49,17 +81,11 @@ class _Watch(_Watched):
         try:
             for item in self._items:
                 try:
-                    members = item.__dict__
-                    # Most events have none of the three, and are not worth a call.
-                    if (
-                        members.get("usage") is not None
-                        or "response" in members
-                        or "message" in members
-                        or item.__pydantic_extra__
+                    kind = type(item)
+                    if kind is not self._idle and (
+                        kind is not self._telling or item.usage is not None
                     ):
-                        self._call.see(item)
-                except AttributeError:
-                    _see(self._call, item)
+                        self._look(item)
                 except Exception:
                     note_fault()
                 yield item
@@ -77,7 +103,9 @@ class _Watch(_Watched):
             _end(self._call)
             raise
         try:
-            self._call.see(item)
+            kind = type(item)
+            if kind is not self._idle and (kind is not self._telling or item.usage is not None):
+                self._look(item)
         except Exception:
             note_fault()
         return item
@@ -96,18 +124,12 @@ class _AsyncWatch(_Watched):
             _end(self._call)
             raise
         try:
-            self._call.see(item)
+            kind = type(item)
+            if kind is not self._idle and (kind is not self._telling or item.usage is not None):
+                self._look(item)
         except Exception:
             note_fault()
         return item
-
-
-def _see(call: Call, item: Any) -> None:
-    """An event that is no model: a mapping, or nothing that is known."""
-    try:
-        call.see(item)
-    except Exception:
-        note_fault()
 
 
 def _end(call: Call) -> None:
