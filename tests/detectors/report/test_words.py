@@ -34,19 +34,19 @@ CLAUDE: dict[str, Any] = {
             calls(3, every=60, prompt_tokens=2_000, prefix_hash=HASH),
             "d2",
             "uncached_prefix",
-            ["3 calls", "4,096 characters", "$2.50", "$0.250"],
+            ["3 calls", "4,096 characters", "$2.50", "$0.25"],
         ),
         (
             calls(20, every=60, **CLAUDE),
             "d2",
             "unhashed_prefix",
-            ["cache_control", "20 calls", "4,000 tokens", "$5.00", "$0.500"],
+            ["cache_control", "20 calls", "4,000 tokens", "$5.00", "$0.50"],
         ),
         (
             calls(4, every=3_600, cache_write_tokens=3_000, **CLAUDE),
             "d2",
             "unread_writes",
-            ["12,000 tokens were written", "$6.250", "only 0 were read back"],
+            ["12,000 tokens were written", "$6.25", "only 0 were read back"],
         ),
         (
             calls(30, tag="usual", every=60) + calls(10, every=60, prompt_tokens=9_000),
