@@ -270,4 +270,5 @@ def test_headlines_leave_out_cents_and_empty_decimals() -> None:
     assert whole_usd(Decimal("2645.49")) == "$2,645"
     assert whole_usd(Decimal("9.5")) == "$9.50"
     assert percent(31.0) == "31\N{NO-BREAK SPACE}%"
-    assert percent(0.04) == "0\N{NO-BREAK SPACE}%"
+    assert percent(0.04) == "< 0.1\N{NO-BREAK SPACE}%"
+    assert percent(0.0) == "0\N{NO-BREAK SPACE}%"
