@@ -19,8 +19,14 @@ _promises: list[tuple[str, int, int]] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that wait for processes, so that others use the processors meanwhile."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/worker/"))
+    """Begin with Spark, which then starts in one process alone, and with tests that mostly wait."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if "spark" in item.name:
+        return 0
+    return 1 if item.nodeid.startswith("tests/worker/") else 2
 
 
 @pytest.fixture(scope="session")
