@@ -1,11 +1,14 @@
 """/docs: the API's reference, printed from the document at /openapi.json."""
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from flask import Blueprint, current_app, render_template
 from markupsafe import Markup, escape
 
+from service.answer_shapes import Shape, list_shapes
 from service.extensions import api, current_config
 from service.models.base import utc_now
 from service.reference import Chapter, Reference
@@ -27,20 +30,26 @@ def with_code(text: str) -> Markup:
 
 @blueprint.get("/docs")
 def reference() -> str:
-    chapters, credentials = _load()
     base_url = current_config().base_url.rstrip("/")
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    return render_template(
-        "pages/docs.html", chapters=chapters, credentials=credentials, base_url=base_url, now=now
-    )
+    return render_template("pages/docs.html", **vars(_load()), base_url=base_url, now=now)
 
 
-def _load() -> tuple[list[Chapter], dict[str, str]]:
+@dataclass(frozen=True)
+class _Printed:
+    """What the page prints of the document."""
+
+    chapters: Sequence[Chapter]
+    credentials: Mapping[str, str]
+    shapes: Mapping[str, Sequence[Shape]]
+
+
+def _load() -> _Printed:
     """Read once: the routes of a running process do not change."""
     if _KEPT not in current_app.extensions:
         read = Reference(api.spec.to_dict())
         order = {name: place for place, name in enumerate(_FIRST)}
         chapters = sorted(read.chapters(), key=lambda one: order.get(one.name, len(order)))
-        current_app.extensions[_KEPT] = (chapters, dict(read.credentials))
-    kept: tuple[list[Chapter], dict[str, str]] = current_app.extensions[_KEPT]
+        current_app.extensions[_KEPT] = _Printed(chapters, read.credentials, list_shapes(chapters))
+    kept: _Printed = current_app.extensions[_KEPT]
     return kept

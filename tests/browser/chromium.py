@@ -38,9 +38,11 @@ _WATCH_SHIFTS: Final = """
   }).observe({ type: "layout-shift", buffered: true });
 """
 # A picture of the whole page shows what is otherwise laid out when somebody comes to it.
-_LAY_OUT: Final = """() => document.querySelectorAll(".later").forEach((one) => {
-  one.style.contentVisibility = "visible";
-})"""
+_LAY_OUT: Final = """() => {
+  for (const one of document.querySelectorAll(".later, .finding, .operation")) {
+    one.style.contentVisibility = "visible";
+  }
+}"""
 
 
 def find_chromium() -> str | None:

@@ -27,10 +27,22 @@ def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]
     ]
 
 
+def _cards(page: str) -> list[str]:
+    return re.findall(r'<article class="card operation".*?</article>', page, re.DOTALL)
+
+
 def _card(page: str, method: str, path: str) -> str:
-    cards: list[str] = re.findall(r'<article class="card operation".*?</article>', page, re.DOTALL)
-    [card] = [one for one in cards if f"<h3><code>{method} {path}</code></h3>" in one]
+    [card] = [one for one in _cards(page) if f"<h3><code>{method} {path}</code></h3>" in one]
     return card
+
+
+def _anchor(card: str) -> str:
+    return re.findall(r'id="([^"]+)"', card)[0]
+
+
+def _pointed_at(card: str) -> list[str]:
+    """The anchors of the operations where fields of this one's answers are told."""
+    return re.findall(r'those of <a href="#([^"]+)">', card)
 
 
 def test_every_operation_parameter_and_status_is_on_the_page(
@@ -45,12 +57,12 @@ def test_every_operation_parameter_and_status_is_on_the_page(
             assert words_of(answer["description"]).replace("`", "")[:40] in words_of(card)
         for media_type in found.get("requestBody", {}).get("content", {}):
             assert media_type in codes_of(card)
-        anchor = re.findall(r'id="([^"]+)"', card)[0]
-        assert f'href="#{anchor}"' in page
+        assert f'href="#{_anchor(card)}"' in page
 
 
 def test_every_field_of_every_body_is_on_the_page(page: str, document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
+    cards = {_anchor(one): one for one in _cards(page)}
     fields = set(schemas["UsageRecord"]["properties"])
     assert {f"records[].{name}" for name in fields} <= set(codes_of(page))
     for method, path, found in _operations(document):
@@ -60,7 +72,22 @@ def test_every_field_of_every_body_is_on_the_page(page: str, document: dict[str,
             for media in body.get("content", {}).values():
                 name = media["schema"].get("$ref", "").rpartition("/")[2]
                 if name and name != "Error":
-                    assert set(schemas[name]["properties"]) <= set(codes_of(card)), (path, name)
+                    told = card + "".join(cards[one] for one in _pointed_at(card))
+                    assert set(schemas[name]["properties"]) <= set(codes_of(told)), (path, name)
+
+
+def test_a_long_shape_is_told_once_and_pointed_at_from_elsewhere(page: str) -> None:
+    pointing = _card(page, "GET", "/r/{token}/json")
+    [anchor] = _pointed_at(pointing)
+    assert anchor == _anchor(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
+    assert "Fields of the 200 answer: those of GET" in words_of(pointing)
+
+
+def test_answers_of_one_shape_are_told_together_with_each_example(page: str) -> None:
+    card = _card(page, "POST", "/oauth/token")
+    assert words_of(card).count("Fields of the 400, 401, 413, 429, 500 and 503 answers") == 2
+    for error in ("invalid_request", "invalid_client", "server_error", "temporarily_unavailable"):
+        assert f"&#34;error&#34;: &#34;{error}&#34;" in card
 
 
 def test_bounds_are_told_in_words(page: str) -> None:
