@@ -178,7 +178,8 @@ def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
         frames.append(from_columns(chunk.columns))
         tally.add(chunk.invalid)
         rows += chunk.rows
-    return UsageLog(pl.concat(frames, rechunk=True), rows, tally.summary())
+    # Left in pieces: to lay them together would take their memory twice.
+    return UsageLog(pl.concat(frames), rows, tally.summary())
 
 
 def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
@@ -193,7 +194,7 @@ def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
             check.close()
             raise UnreadableLogError(notes.error)
     check.close()
-    calls, invalid = pl.concat(frames, rechunk=True), tally.summary()
+    calls, invalid = pl.concat(frames), tally.summary()
     return UsageLog(calls, calls.height + invalid.count, invalid)
 
 
