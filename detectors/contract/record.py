@@ -1,0 +1,69 @@
+"""The usage record, and the bounds of its fields."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+MAX_COUNT: Final = 1_000_000_000_000
+MAX_LABEL_LENGTH: Final = 200
+MAX_LATENCY_MS: Final = 1e9
+MAX_BATCH_RECORDS: Final = 5_000
+PROVIDER_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}\Z"
+PREFIX_HASH_PATTERN: Final = r"^[0-9a-fA-F]{64}\Z"
+# Control characters (C1 too), and lone surrogates, which have no UTF-8.
+LABEL_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f\ud800-\udfff]*\Z"
+FIRST_INSTANT: Final = datetime(2000, 1, 1, tzinfo=UTC)
+LAST_INSTANT: Final = datetime(2100, 1, 1, tzinfo=UTC)  # exclusive
+
+# A field name of a stranger's log is repeated in an error only where it looks like a name.
+FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+Label = Annotated[str, Meta(max_length=MAX_LABEL_LENGTH)]
+ModelName = Annotated[str, Meta(min_length=1, max_length=MAX_LABEL_LENGTH)]
+
+
+class UsageRecord(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False
+):
+    """One language-model call as counts, times and labels; never text.
+
+    Field for field the usage record of the API specification, part 2.1. Optional fields may be
+    absent or null, which mean the same. `ts` is in UTC. The types hold what a decoder can check
+    cheaply; the patterns above and the range of `ts` are checked by `detectors.formats`, column
+    by column, because a regular expression per value takes six times as long as decoding.
+    """
+
+    ts: datetime
+    provider: Label
+    model: ModelName
+    prompt_tokens: Count
+    completion_tokens: Count
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    latency_ms: Annotated[float, Meta(ge=0, le=MAX_LATENCY_MS)] | None = None
+    endpoint: Label | None = None
+    request_id: Label | None = None
+    tag: Label | None = None
+    declared_max_tokens: Count | None = None
+    prefix_hash: Annotated[str, Meta(min_length=64, max_length=64)] | None = None
+
+
+RECORD_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecord))
+REQUIRED_FIELDS: Final = tuple(
+    field.name for field in msgspec.structs.fields(UsageRecord) if field.required
+)
+
+
+class InvalidRow(Struct, frozen=True):
+    """A row of a log that names only allowed fields but holds a bad value.
+
+    `line` counts from 1 as an editor does (in a JSON array, a frame or an iterable it counts the
+    objects or rows); `reason` names the field and what was expected.
+    """
+
+    line: int
+    reason: str
