@@ -5,6 +5,7 @@ described.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,7 +25,7 @@ CHECKS: Final = (
     "response_headers_conformance,response_schema_conformance"
 )
 OPTIONS: Final = (
-    *("--phases=examples,fuzzing", f"--checks={CHECKS}", "--continue-on-failure", "--no-shrink"),
+    *(f"--checks={CHECKS}", "--continue-on-failure", "--no-shrink"),
     *("--generation-with-security-parameters=false", "--generation-database=none"),
     *("--max-redirects=0", "--no-color", "--workers=1"),
 )
@@ -32,27 +33,39 @@ OPTIONS: Final = (
 SHARE_OF_KNOWN: Final = 0.7
 # Left to choose by itself, schemathesis repeats what earlier answers held, and sends half as much.
 SETTINGS: Final = """
+[phases.coverage]
+unexpected-methods = []
 [phases.fuzzing.extra-data-sources]
 responses = false
 [phases.fuzzing.error-feedback]
 enabled = false
 """
+HOOKS: Final = Path(__file__).with_name("fuzzing_hooks.py")
 # Each ends the session that a browser comes with, so that browsers try these by themselves.
 ENDS_SESSIONS: Final = ("/auth/verify", "/auth/logout")
+
+
+@pytest.fixture(scope="session")
+def fuzzing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all runs, so that the first one's table of all characters serves the others."""
+    return tmp_path_factory.mktemp("fuzzing")
 
 
 @at_both_scales
 @pytest.mark.parametrize("who", CREDENTIALS)
 @pytest.mark.timeout(1800)
 def test_generated_requests_get_described_answers(
-    target: Target, tmp_path: Path, note: Note, who: str, share: float
+    target: Target, fuzzing_folder: Path, note: Note, who: str, share: float
 ) -> None:
     count = scaled(EXAMPLES, share)
     alone = ENDS_SESSIONS if who == "session" else ()
     parts = [[f"--exclude-path={path}" for path in alone]]
     parts += [[f"--include-path={path}"] for path in alone]
-    sent = sum(_run(target, who, tmp_path, count, part) for part in parts)
+    fuzzing, coverage = "--phases=examples,fuzzing", "--phases=coverage"
+    sent = sum(_run(target, who, fuzzing_folder, count, [fuzzing, *part]) for part in parts)
     assert sent >= count * _count_variable(target.document())
+    if share == 1:  # also each bound of each parameter, one by one
+        sent += sum(_run(target, who, fuzzing_folder, count, [coverage, *part]) for part in parts)
     note(f"{count} generated requests an operation, {who}: described", sent, 0)
 
 
@@ -62,7 +75,7 @@ def _count_variable(document: dict[str, Any]) -> int:
     return sum(bool(one["parameters"] or "requestBody" in one) for one in found)
 
 
-def _run(target: Target, who: str, folder: Path, count: int, paths: list[str]) -> int:
+def _run(target: Target, who: str, folder: Path, count: int, more: list[str]) -> int:
     """Returns how many requests were sent."""
     caller = target.caller(who)
     # A browser sends its form's token; who comes with a secret in a header sends none in the body.
@@ -77,9 +90,10 @@ def _run(target: Target, who: str, folder: Path, count: int, paths: list[str]) -
     [(name, value)] = caller.headers.items()
     program = str(Path(sys.executable).with_name("schemathesis"))
     where = [f"{target.url}/openapi.json", f"--url={target.url}", f"-H{name}: {value}"]
-    options = [*where, f"-n{count}", *paths, *OPTIONS]
+    options = [*where, f"-n{count}", *more, *OPTIONS]
     command = [program, f"--config-file={config}", "run", *options]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    env = {**os.environ, "SCHEMATHESIS_HOOKS": str(HOOKS)}
+    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if ran.returncode:
         pytest.fail(ran.stdout[-6_000:] + ran.stderr[-2_000:], pytrace=False)
     found = re.search(r"(\d+) generated", ran.stdout)
