@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
@@ -66,6 +66,13 @@ def sessions(engine: Engine) -> Iterator["sessionmaker[Session]"]:
 def db_session(sessions: "sessionmaker[Session]") -> Iterator[Session]:
     with sessions() as session:
         yield session
+
+
+@pytest.fixture
+def without_indexes(db_session: Session) -> None:
+    """Let PostgreSQL take rows as they lie: in no order that a query does not ask for."""
+    for way in ("indexscan", "indexonlyscan", "bitmapscan"):
+        db_session.execute(text(f"SET LOCAL enable_{way} = off"))
 
 
 @pytest.fixture

@@ -1,14 +1,16 @@
 """/developer/applications and /settings/applications."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
+import time_machine
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import OAuthApplication, OAuthCode
-from service.models.oauth import MAX_APPLICATIONS
+from service.models.oauth import MAX_APPLICATIONS, TOKEN_SECONDS
 from service.oauth.redirects import find_problem
 from tests.service.oauth_flow import (
     TOKEN,
@@ -223,6 +225,26 @@ def test_withdrawing_one_application_leaves_the_others(
     assert statuses == [401, 200]
     assert "Kept" in person.load(ALLOWED)
     assert "Withdrawn" not in person.load(ALLOWED)
+
+
+def test_what_has_run_out_is_no_longer_among_what_is_allowed(
+    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
+) -> None:
+    with time_machine.travel(datetime.now(UTC), tick=False) as clock:
+        application = add_application(sessions, add_tenant(sessions).account_id)
+        former = Browser(app, sessions, tenant.account_id)
+        get_token(former.client, application, scopes=("read:findings",))
+        clock.shift(TOKEN_SECONDS - 1)
+        person = Browser(app, sessions, tenant.account_id)
+        get_token(person.client, application, scopes=("read:audits",))
+        page = person.load(ALLOWED)
+        assert ("read:findings" in page, "read:audits" in page) == (True, True)
+        clock.shift(1)
+        page = person.load(ALLOWED)
+        assert ("read:findings" in page, "read:audits" in page) == (False, True)
+        clock.shift(TOKEN_SECONDS - 1)
+        page = Browser(app, sessions, tenant.account_id).load(ALLOWED)
+        assert ("Spend Watcher" in page, "When an application" in page) == (False, True)
 
 
 def test_a_hostile_name_is_shown_as_text(

@@ -67,6 +67,15 @@ def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
     ]
 
 
+@pytest.mark.usefixtures("without_indexes")
+def test_findings_are_ranked_however_they_were_written(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    audit_id = _add_audit(db_session, tenant.account_id, ("7", "5", "3", "1"))
+    listed = client.get(_path(audit_id), headers=tenant.reads).get_json()["findings"]
+    assert [one["monthly_cost_impact_usd"] for one in listed] == [7, 5, 3, 1]
+
+
 def test_an_audit_without_findings_has_an_empty_list(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:

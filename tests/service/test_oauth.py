@@ -138,10 +138,11 @@ def test_who_allows_nothing_is_asked_again(browser: FlaskClient, application: Ap
     assert "app.example.org" in response.headers["Content-Security-Policy"]
 
 
-def test_who_denies_goes_back_without_a_code(
-    browser: FlaskClient, application: Application, db_session: Session
+@pytest.mark.parametrize("decision", ["deny", "", "Allow", "allow ", "allow\0"])
+def test_who_does_anything_but_allow_goes_back_without_a_code(
+    browser: FlaskClient, application: Application, db_session: Session, decision: str
 ) -> None:
-    answer = answer_of(consent(browser, application, decision="deny").headers["Location"])
+    answer = answer_of(consent(browser, application, decision=decision).headers["Location"])
     assert answer["error"] == "access_denied"
     assert answer["state"] == "as it was/?&=ü"
     assert answer["iss"] == "http://localhost:8000"

@@ -188,6 +188,16 @@ def test_what_is_no_small_form_is_refused_in_the_standards_shape(
         assert response.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.parametrize("form", [{}, {"token": ""}, {"token_type_hint": "access_token"}])
+def test_a_revocation_that_names_no_token_is_refused(
+    client: FlaskClient, application: Application, form: dict[str, str]
+) -> None:
+    named = {"client_id": application.client_id, "client_secret": application.secret}
+    refused = client.post(REVOKE, data={**form, **named})
+    assert (refused.status_code, refused.get_json()["error"]) == (400, "invalid_request")
+    assert "token" in refused.get_json()["error_description"]
+
+
 def test_parameters_in_the_address_of_a_redemption_count_for_nothing(
     browser: FlaskClient, application: Application
 ) -> None:

@@ -59,6 +59,14 @@ def test_pages_together_are_the_whole_list_in_its_order(
     assert pages[-1]
 
 
+@pytest.mark.usefixtures("without_indexes")
+def test_audits_of_one_instant_have_an_order_of_their_own(
+    client: FlaskClient, tenant: Tenant, audits: list[str]
+) -> None:
+    answer = client.get(AUDITS, headers=tenant.reads)
+    assert [one["id"] for one in answer.get_json()["audits"]] == audits
+
+
 def test_what_is_added_meanwhile_moves_no_page(
     client: FlaskClient, tenant: Tenant, audits: list[str], db_session: Session
 ) -> None:
