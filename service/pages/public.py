@@ -7,6 +7,7 @@ from service.local_paths import find_local_path
 from service.models.accounts import KEY_LIMITS
 from service.models.billing import PROVIDERS
 from service.pages.billing import shown_prices
+from service.reports.sample import get_sample_summary
 from service.sessions import find_web_session
 
 blueprint = Blueprint("public", __name__)
@@ -16,8 +17,14 @@ blueprint = Blueprint("public", __name__)
 def landing() -> str:
     config = current_config()
     is_sold = any(getattr(config, f"{one}_webhook_secret") for one in PROVIDERS)
+    sample_sentence, sample_chart = get_sample_summary()
     return render_template(
-        "pages/landing.html", prices=shown_prices(config), key_limits=KEY_LIMITS, is_sold=is_sold
+        "pages/landing.html",
+        prices=shown_prices(config),
+        key_limits=KEY_LIMITS,
+        is_sold=is_sold,
+        sample_sentence=sample_sentence,
+        sample_chart=sample_chart,
     )
 
 

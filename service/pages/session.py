@@ -74,7 +74,8 @@ def magic_link(asked: dict[str, Any]) -> Response:
     session.commit()
     current_queues().enqueue_mail(mail_id)
     minutes = config.magic_link_minutes
-    return _answer(f"A sign-in link is on its way. It works once, within {minutes} minutes.")
+    told = f"A sign-in link is on its way. It works once, within {minutes} minutes."
+    return _answer("Look into your mail", told)
 
 
 @blueprint.route("/auth/verify", methods=["GET"])
@@ -114,7 +115,7 @@ def logout() -> Response:
         end_presented_session(get_session(), secret_hash)
         get_session().commit()
     sessions.forget()
-    return _answer("You are signed out.")
+    return _answer("You are signed out.", "You are signed out.")
 
 
 def _nobody_clicked() -> bool:
@@ -135,9 +136,9 @@ def _start_session(link: ConsumedLink) -> None:
     sessions.remember(secret)
 
 
-def _answer(message: str) -> Response:
+def _answer(title: str, message: str) -> Response:
     if wants_page():
-        return _page("message", message=message)
+        return _page("message", title=title, message=message)
     return jsonify(message=message)
 
 

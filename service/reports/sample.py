@@ -3,7 +3,18 @@
 from functools import cache
 from pathlib import Path
 
+from detectors.charts import Chart, savings_waterfall
+from detectors.contract import Report
+from detectors.headline import sentence
+
 
 @cache
 def get_sample_report() -> bytes:
     return (Path(__file__).parent / "sample-report.json").read_bytes()
+
+
+@cache
+def get_sample_summary() -> tuple[str, Chart]:
+    """Its one sentence, and the chart that goes with it."""
+    report = Report.from_json(get_sample_report())
+    return sentence(report), savings_waterfall(report)

@@ -39,7 +39,7 @@ _WATCH_SHIFTS: Final = """
 """
 # A picture of the whole page shows what is otherwise laid out when somebody comes to it.
 _LAY_OUT: Final = """() => {
-  for (const one of document.querySelectorAll(".later, .finding, .operation")) {
+  for (const one of document.querySelectorAll(".later, .unread, .operation")) {
     one.style.contentVisibility = "visible";
   }
 }"""

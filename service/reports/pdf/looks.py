@@ -46,8 +46,17 @@ TITLE: Final = _style("title", 21, fontName=BOLD, leading=26, spaceBefore=18, sp
 HEADING: Final = _style("heading", 14, fontName=BOLD, spaceBefore=14, spaceAfter=8)
 FINDING: Final = _style("finding", 10.5, fontName=BOLD, spaceBefore=6, spaceAfter=2)
 IMPACT: Final = _style("impact", 10.5, fontName=BOLD, alignment=2, spaceBefore=6, spaceAfter=2)
+_PADDING: Final = 6
+# Its ground is as wide as everything else: the words are set in by as much as it is padded.
 WARNING: Final = _style(
-    "warning", 9.5, backColor=NOTE, borderPadding=6, spaceBefore=8, spaceAfter=14
+    "warning",
+    9.5,
+    backColor=NOTE,
+    borderPadding=_PADDING,
+    leftIndent=_PADDING,
+    rightIndent=_PADDING,
+    spaceBefore=8,
+    spaceAfter=14,
 )
 TILE: Final = _style("tile", 13, fontName=BOLD, spaceAfter=0)
 TILE_NAME: Final = _style("tile name", 8, textColor=FAINT, spaceAfter=0)

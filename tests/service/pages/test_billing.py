@@ -64,9 +64,9 @@ def test_payments_show_their_states(browser: Browser, db_session: Session) -> No
         db_session.add(credit)
     db_session.commit()
     words = words_of(browser.get("/billing"))
-    assert "One audit 49.00 USD paid Stripe" in words
+    assert "One audit $49.00 paid Stripe" in words
     assert "Pro subscription not told waiting" in words
-    assert "One audit 7.00 USD refunded Stripe" in words
+    assert "One audit $7.00 refunded Stripe" in words
     assert "Free credits 1" in words
     assert "Used credits 0" in words
     assert "Taken back 1" in words

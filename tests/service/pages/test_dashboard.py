@@ -152,7 +152,7 @@ def test_a_failed_run_tells_its_reason_and_claims_no_dollars(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     add_run(sessions, person.account_id, status="failed", error="Under half could be read.")
-    assert "Failed 0 Under half could be read." in words(show(client, person))
+    assert "Failed – Under half could be read." in words(show(client, person))
 
 
 # Money

@@ -37,7 +37,7 @@ def _card(page: str, method: str, path: str) -> str:
 
 
 def _anchor(card: str) -> str:
-    return re.findall(r'id="([^"]+)"', card)[0]
+    return str(re.findall(r'id="([^"]+)"', card)[0])
 
 
 def _pointed_at(card: str) -> list[str]:
