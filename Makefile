@@ -60,8 +60,9 @@ bench: $(DEV) ## Measure against the bars
 	$(BIN)/python -m benchmarks.corpus
 	$(BIN)/python -m benchmarks.paint
 
+# Each test has a line, which begins when it does; what the servers log is shown where one fails.
 stress: $(DEV) ## Break things at full count, minutes long; prints promise, tries, losses
-	$(BIN)/python -m pytest -m stress -s
+	$(BIN)/python -m pytest -m stress -v -o console_output_style=times
 
 # What is tested is what is shipped: the service's lock takes the versions of the developers'.
 lock: $(DEV) ## Pin every dependency anew, with hashes, for every platform
