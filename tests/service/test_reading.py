@@ -60,11 +60,17 @@ def test_pages_together_are_the_whole_list_in_its_order(
 
 
 @pytest.mark.usefixtures("without_indexes")
-def test_audits_of_one_instant_have_an_order_of_their_own(
-    client: FlaskClient, tenant: Tenant, audits: list[str]
+def test_audits_of_one_instant_are_listed_by_their_ids(
+    client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
+    ids = [f"{letter}-{tenant.account_id}" for letter in "cfahbgde"]
+    shared = {"account_id": tenant.account_id, "source": "ingest", "blob_key": "raw/x.jsonl"}
+    for id_ in ids:
+        db_session.add(Audit(id=id_, created_at=START, **shared))
+        db_session.flush()
+    db_session.commit()
     answer = client.get(AUDITS, headers=tenant.reads)
-    assert [one["id"] for one in answer.get_json()["audits"]] == audits
+    assert [one["id"] for one in answer.get_json()["audits"]] == sorted(ids, reverse=True)
 
 
 def test_what_is_added_meanwhile_moves_no_page(
