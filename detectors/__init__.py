@@ -7,7 +7,6 @@
 below are imported when first used, since the dataframe library and the prices take time to load.
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +38,6 @@ __all__ = [
     "audit",
     "read",
 ]
-
-# Read where Polars is first imported: its allocator gives back what was freed after a tenth of a
-# second, and has no more pools to free it into than there are cores. Without that, an audit holds
-# half as much memory again.
-os.environ.setdefault(
-    "_RJEM_MALLOC_CONF", f"narenas:{os.cpu_count() or 1},dirty_decay_ms:100,muzzy_decay_ms:0"
-)
 
 _HOMES = {
     "ContractError": "errors",
