@@ -69,8 +69,22 @@ def read(
 ) -> UsageLog:
     """The log of a path, an open binary file, an iterable of records or dicts, or a frame.
 
-    A large file of JSON lines, given as a path, is read by up to `processes` processes: by
-    default one a core, at most four. `progress` hears the bytes done and the bytes in all.
+    Parameters
+    ----------
+    source : path, binary file, iterable of records or dicts, or frame
+        In one of the formats of an upload, Parquet files, or rows with the fields of
+        `UsageRecord`.
+    processes : int, optional
+        How many may read a large file of JSON lines that is given as a path: by default one a
+        core, at most four.
+    progress : callable of (int, int), optional
+        Hears the bytes done and the bytes in all.
+
+    Returns
+    -------
+    UsageLog
+        The valid calls as a Polars frame of shape (calls, 14), in the order of the source, and
+        the other rows by line and reason.
 
     Raises
     ------

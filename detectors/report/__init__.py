@@ -52,17 +52,22 @@ def audit(
 
     Parameters
     ----------
-    source
-        A path, an open binary file, an iterable of records (or dicts of their fields), a frame of
-        calls, or a log that `read` gave. A frame of Polars, pandas, DuckDB or PySpark is audited
-        where it is: only findings, groups and days come back. A path, or a pattern like
-        `logs/*.parquet`, may name Parquet files.
-    prices
-        The price book; that of the installed genai-prices by default.
-    thresholds
+    source : path, binary file, iterable of records or dicts, frame, or UsageLog
+        A frame of Polars, pandas, DuckDB or PySpark has one row a call and the columns of
+        `UsageRecord`; it is audited where it is, and only findings, groups and days come back. A
+        path, or a pattern like ``logs/*.parquet``, may name Parquet files.
+    prices : PriceBook, optional
+        That of the installed genai-prices by default.
+    thresholds : Thresholds, optional
         The numbers of the definitions, where not the default ones.
-    engine
-        Where Parquet files are audited: "polars" (the default), "duckdb" or "pyspark".
+    engine : {"polars", "duckdb", "pyspark"}, optional
+        Where Parquet files are audited; Polars by default.
+
+    Returns
+    -------
+    Report
+        Totals in US dollars and tokens, and the findings, the dearest first. Dollars a month are
+        those observed, brought to 30 days.
 
     Raises
     ------
@@ -72,6 +77,14 @@ def audit(
         Audits do not run on that engine, or it is not installed here.
     UnreadableLogError, ContractError
         As `read` does.
+
+    Examples
+    --------
+    >>> import detectors
+    >>> call = {"ts": "2026-10-01T09:00:00Z", "provider": "openai", "model": "gpt-4.1"}
+    >>> report = detectors.audit([call | {"prompt_tokens": 1_000_000, "completion_tokens": 0}])
+    >>> report.audit.total_spend_usd
+    Decimal('2.000000000')
     """
     if thresholds is None:
         thresholds = Thresholds()
