@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from sys import intern
+from time import perf_counter, time
 from typing import Any
 
 from tallystick import capture
@@ -11,13 +10,13 @@ from tallystick.capture import Capture
 from tallystick.labels import clean_label, current_tag
 from tallystick.options import Route, declared_limit, route_of
 from tallystick.providers import provider_of
-from tallystick.records import Record
 from tallystick.usage import Counts, anthropic_counts, members_of, openai_counts, overlay
 
 _OWN_PROFILE = "application-inference-profile"
-# What a named tuple does by itself takes longer, for it goes through the names.
-_new = tuple.__new__
-_REQUEST_ID_HEADERS = {"openai": "x-request-id", "anthropic": "request-id"}
+_REQUEST_ID_HEADERS = {"openai": b"x-request-id", "anthropic": b"request-id"}
+_REMEMBERED = 256
+
+_models: dict[str, str] = {}
 
 
 class Call:
@@ -30,54 +29,43 @@ class Call:
         "_clock",
         "_counts",
         "_declared_limit",
-        "_has_ended",
-        "_headers",
         "_is_background",
-        "_is_open",
+        "_is_stream",
         "_latency_ms",
         "_library",
-        "_life",
         "_prefix_hash",
         "_provider",
         "_route",
         "_started_at",
         "_tag",
         "_told",
+        "has_ended",
         "request_id",
     )
 
-    def __init__(self, current: Capture, library: str, client: Any, route: Route) -> None:
+    def __init__(
+        self, current: Capture, library: str, client: Any, route: Route, body: Any
+    ) -> None:
+        """Takes from the request's own members what a record has of them."""
         self._capture = current
-        self._life = current.life
         self._library = library
         self._provider = provider_of(client, library)
         self._route = route
         self._tag = current_tag() or current.settings.label
-        self._prefix_hash: str | None = None
-        self._answered_model: str | None = None
-        self._counts: Counts | None = None
-        self._told: dict[str, int] | None = None
-        self._latency_ms: float | None = None
-        self._is_open = self._has_ended = False
-        self._headers: Any = None
-        self.request_id: object = None
-
-    def read_request(self, body: Any) -> None:
-        """Take from the request's own members what a record has of them."""
         members = members_of(body)
         model = members.get("model")
         self._asked_model = model if isinstance(model, str) else None
         self._declared_limit = declared_limit(members)
         self._is_background = members.get("background") is True
-        if self._capture.settings.prefix_hash and isinstance(body, dict):
-            # Not imported where it is off: the messages are not even looked at then.
-            from tallystick.prompts import hash_prompt
-
-            self._prefix_hash = hash_prompt(body)
-
-    def start(self) -> None:
-        self._started_at = time.time()
-        self._clock = time.perf_counter()
+        self._prefix_hash = _prefix_hash(body) if current.settings.prefix_hash else None
+        self._answered_model: str | None = None
+        self._counts: Counts | None = None
+        self._told: list[int | None] | None = None
+        self._latency_ms: float | None = None
+        self._is_stream = self.has_ended = False
+        self.request_id: object = None
+        self._started_at = time()
+        self._clock = perf_counter()
 
     def see(self, item: Any) -> None:
         """Look at an event of a stream, or at a whole answer, for the member that has the usage."""
@@ -87,50 +75,62 @@ class Call:
             holder = members.get("response")
             members = members_of(members.get("message") if holder is None else holder)
             usage = members.get("usage")
-        if usage is not None:
-            self._take(usage, members.get("model"))
-
-    def _take(self, usage: Any, model: object) -> None:
+            if usage is None:
+                return
+        model = members.get("model")
         if type(model) is str:
-            self._answered_model = intern(model)  # each answer brings a copy of its own
+            self._answered_model = _models.get(model) or _clean_model(model)
         if self._library == "openai":
             # The last that tells anything counts.
             self._counts = openai_counts(usage, self._route.endpoint) or self._counts
-        elif self._is_open:
-            self._told = overlay(self._told, usage)
         else:
-            self._counts = anthropic_counts(usage)
-
-    def arrived(self, headers: Any) -> None:
-        """The answer is here, though nobody has read it yet."""
-        self._headers = headers
-        self._latency_ms = (time.perf_counter() - self._clock) * 1e3
-
-    def open(self, headers: Any) -> None:
-        """A stream begins; should the process end first, what was seen of it is counted."""
-        if not self._has_ended:
-            self._headers = headers
-            self._latency_ms = None
-            self._is_open = True
+            self._told = overlay(self._told, usage)
+        if self._is_stream and not self.has_ended:
+            # Should the process end first, this is counted.
             self._capture.open_streams[id(self)] = self
+
+    def arrived(self, headers: Any, *, is_stream: bool = False) -> None:
+        """The answer is here, though nobody has read it yet; the time of a stream is its end's."""
+        self.request_id = _request_id(headers, _REQUEST_ID_HEADERS[self._library])
+        self._is_stream = is_stream
+        self._latency_ms = None if is_stream else (perf_counter() - self._clock) * 1e3
 
     def end(self) -> None:
         """Make the record, once, in the process that made the call."""
-        if self._has_ended:
+        if self.has_ended:
             return
-        self._has_ended = True
+        self.has_ended = True
         current = self._capture
-        if self._is_open:
+        if self._is_stream:
             current.open_streams.pop(id(self), None)
-        if capture.active is not current or self._life is not current.life:
+        if capture.active is not current:
             return
-        if self._latency_ms is None:
-            self._latency_ms = (time.perf_counter() - self._clock) * 1e3
+        latency_ms = self._latency_ms
+        if latency_ms is None:
+            latency_ms = (perf_counter() - self._clock) * 1e3
         counts = self._counts if self._told is None else anthropic_counts(self._told)
         if counts is None or self._route.response_id is not None:
             counts = self._counted_now(counts)
-        if counts is not None:
-            self._put(counts)
+        model = self._answered_model or self._asked_model
+        if self._provider == "aws":
+            model = self._model_at_aws()
+        if counts is None or model is None:
+            return
+        request_id = self.request_id
+        current.delivery.put(
+            (  # in the order of a `Record`
+                self._started_at,
+                self._provider,
+                model,
+                *counts,
+                latency_ms,
+                self._route.endpoint,
+                request_id if isinstance(request_id, str) else None,
+                self._tag,
+                self._declared_limit,
+                self._prefix_hash,
+            )
+        )
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
         """None where nothing was told, or where this was counted before."""
@@ -144,33 +144,42 @@ class Call:
             self._capture.without_usage += 1
         return None
 
-    def _put(self, counts: Counts) -> None:
-        model = self._billed_model()
-        request_id, headers = self.request_id, self._headers
-        if request_id is None and headers is not None:
-            request_id = headers.get(_REQUEST_ID_HEADERS[self._library])
-        if model is not None:
-            record = (
-                self._started_at,
-                self._provider,
-                model,
-                *counts,
-                self._latency_ms,
-                self._route.endpoint,
-                request_id if isinstance(request_id, str) else None,
-                self._tag,
-                self._declared_limit,
-                self._prefix_hash,
-            )
-            self._capture.delivery.put(_new(Record, record))
-
-    def _billed_model(self) -> str | None:
-        """As the vendor names it, except that only the request to Bedrock names the region, which
-        prices depend on. A profile of one's own there has a name that nobody has a price for.
+    def _model_at_aws(self) -> str | None:
+        """Only the request to Bedrock names the region, which prices depend on. A profile of one's
+        own there has a name that nobody has a price for.
         """
-        asked, answered = self._asked_model, clean_label(self._answered_model)
-        names_region = self._provider == "aws" and asked is not None and _OWN_PROFILE not in asked
-        return asked if names_region else answered or asked
+        asked, answered = self._asked_model, self._answered_model
+        return asked if asked is not None and _OWN_PROFILE not in asked else answered or asked
+
+
+def _prefix_hash(body: Any) -> str | None:
+    if not isinstance(body, dict):
+        return None
+    # Not imported where it is off: the messages are not even looked at then.
+    from tallystick.prompts import hash_prompt
+
+    return hash_prompt(body)
+
+
+def _clean_model(name: str) -> str | None:
+    """As the vendor names it; each answer brings a copy of its own, of which one is kept."""
+    cleaned = clean_label(name)
+    if cleaned == name:
+        if len(_models) >= _REMEMBERED:
+            _models.clear()
+        _models[name] = name
+    return cleaned
+
+
+def _request_id(headers: Any, name: bytes) -> object:
+    """From the list that `get` goes through, too, but takes ten times as long to."""
+    try:
+        for _, key, value in headers._list:
+            if key == name:
+                return value.decode("ascii")
+    except Exception:
+        return headers.get(name.decode())
+    return None
 
 
 def begin(library: str, client: Any, options: Any) -> Call | None:
@@ -182,9 +191,6 @@ def begin(library: str, client: Any, options: Any) -> Call | None:
     route = route_of(members["url"])
     if route.response_id is None and members["method"].lower() != "post":
         return None
-    call = Call(current, library, client, route)
-    call.read_request(members.get("json_data"))
     if not current.delivery.is_started:
         current.delivery.start()
-    call.start()
-    return call
+    return Call(current, library, client, route, members.get("json_data"))

@@ -27,17 +27,14 @@ class Settings:
 
 
 class Capture:
+    """Of one process: what was begun in the one that it was forked off from is counted there."""
+
     def __init__(self, settings: Settings, delivery: Delivery) -> None:
         self.settings = settings
         self.delivery = delivery
-        self.reset()
-
-    def reset(self) -> None:
-        """As new, in a process that was forked off: the parent counts what was under way."""
-        # Of this process: a call that was begun in another is not counted here.
-        self.life = object()
         self.background = Background()
-        # Streams that were begun and not ended. Keyed by identity: adding and removing are atomic.
+        # Streams that have told something and not ended. Keyed by identity: adding and removing are
+        # atomic.
         self.open_streams: dict[int, Call] = {}
         self.without_usage = 0
         self.faults = 0

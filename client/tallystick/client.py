@@ -186,7 +186,7 @@ def _renew() -> None:
         current = capture.active
         if current is not None:
             current.delivery.reset()
-            current.reset()
+            capture.active = Capture(current.settings, current.delivery)
     except Exception:  # it would be printed
         capture.note_fault()
 

@@ -12,7 +12,7 @@ from collections import deque
 from itertools import count
 from typing import Any, Callable
 
-from tallystick.records import Record
+from tallystick.records import Noted
 
 MAX_BATCH = 5_000
 _SECONDS_A_DAY = 86_400.0
@@ -43,7 +43,7 @@ class Delivery:
 
     def reset(self) -> None:
         """As new: a forked process has neither the thread nor a right to the parent's records."""
-        self._queue: deque[Record] = deque(maxlen=self._max_queue)
+        self._queue: deque[Noted] = deque(maxlen=self._max_queue)
         self._numbers = count()
         self._sent = self._in_flight = 0
         self._flushes: deque[Any] = deque()
@@ -57,7 +57,7 @@ class Delivery:
 
     # For everyone
 
-    def put(self, record: Record) -> None:
+    def put(self, record: Noted) -> None:
         next(self._numbers)
         self._queue.append(record)
         if len(self._queue) >= self._enough:
@@ -169,7 +169,7 @@ class Delivery:
                 self._post(sender, batch)
             self._in_flight = 0
 
-    def _post(self, sender: Any, batch: list[Record]) -> None:
+    def _post(self, sender: Any, batch: list[Noted]) -> None:
         answer = sender.send(batch)
         self._sent += answer.taken
         if answer.taken < len(batch):

@@ -22,7 +22,7 @@ from urllib.request import (
 )
 
 from tallystick.dsn import Destination
-from tallystick.records import Record, write_record
+from tallystick.records import Noted, write_record
 from tallystick.version import __version__
 
 TIMEOUT_SECONDS = 5.0
@@ -57,7 +57,7 @@ class Sender:
         trust = [HTTPSHandler(context=_trust())] if is_secure else []
         self._opener = build_opener(_NoRedirects, ProxyHandler(_proxies()), *trust)
 
-    def send(self, records: list[Record]) -> Answer:
+    def send(self, records: list[Noted]) -> Answer:
         """Post once; what goes wrong is told, never raised."""
         try:
             return self._post(_lines(records))
@@ -104,7 +104,7 @@ def _trust() -> ssl.SSLContext:
     return context
 
 
-def _lines(records: list[Record]) -> list[str]:
+def _lines(records: list[Noted]) -> list[str]:
     """Of each record that the service would take; other threads get their turn between pieces."""
     lines: list[str] = []
     for start in range(0, len(records), _RECORDS_AT_ONCE):

@@ -5,7 +5,7 @@ Nothing else of a response is looked at here, and nothing that a property or a m
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Optional
 
 MAX_COUNT = 1_000_000_000_000
 ANTHROPIC_COUNTS = (
@@ -16,14 +16,9 @@ ANTHROPIC_COUNTS = (
 )
 _NO_MEMBERS: dict[str, Any] = {}
 
-
-class Counts(NamedTuple):
-    """As a record has them: the prompt includes what was read from a cache and written to one."""
-
-    prompt: int
-    completion: int
-    cached: int | None
-    cache_write: int | None
+# Of the prompt, of the completion, read from a cache, written to one. As a record has them: the
+# prompt includes what was read and written. A bare tuple, since one is made in every call.
+Counts = tuple[int, int, Optional[int], Optional[int]]
 
 
 def members_of(container: Any) -> dict[str, Any]:
@@ -42,9 +37,11 @@ def members_of(container: Any) -> dict[str, Any]:
 
 def count_of(value: Any) -> int | None:
     """The value where it is a count that the service takes."""
-    if type(value) is float and value.is_integer():
+    if type(value) is not int:
+        if type(value) is not float or not value.is_integer():
+            return None
         value = int(value)
-    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+    return value if 0 <= value <= MAX_COUNT else None
 
 
 def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
@@ -64,28 +61,24 @@ def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
             return None
         completion = 0
     if details is None:
-        return Counts(prompt, completion, None, None)
+        return prompt, completion, None, None
     parts = members_of(details)
     cached, write = parts.get("cached_tokens"), parts.get("cache_write_tokens")
-    return Counts(prompt, completion, count_of(cached), count_of(write))
+    return prompt, completion, count_of(cached), count_of(write)
 
 
-def anthropic_counts(usage: Any) -> Counts | None:
-    """The vendor's input leaves the cached parts out."""
+def overlay(told: list[int | None] | None, usage: Any) -> list[int | None]:
+    """Anthropic's own counts. What a stream says later replaces what it said before, one by one."""
     members = members_of(usage)
-    fresh, completion, read, write = [count_of(members.get(name)) for name in ANTHROPIC_COUNTS]
+    counts = [count_of(members.get(name)) for name in ANTHROPIC_COUNTS]
+    if told is None:
+        return counts
+    return [known if count is None else count for known, count in zip(told, counts)]
+
+
+def anthropic_counts(told: list[int | None]) -> Counts | None:
+    """The vendor's input leaves the cached parts out."""
+    fresh, completion, read, write = told
     if fresh is None or completion is None:
         return None
-    return Counts(fresh + (read or 0) + (write or 0), completion, read, write)
-
-
-def overlay(earlier: Any, usage: Any) -> dict[str, int]:
-    """What a stream says later replaces what it said before, count by count."""
-    known: dict[str, int] = {}
-    for one in (earlier, usage):
-        members = members_of(one)
-        for name in ANTHROPIC_COUNTS:
-            value = count_of(members.get(name))
-            if value is not None:
-                known[name] = value
-    return known
+    return fresh + (read or 0) + (write or 0), completion, read, write

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import sys
+from collections.abc import Iterator
 from typing import Any, Final
 
 import anthropic
@@ -72,6 +73,27 @@ def _looked_up() -> Any:
     return offline.openai_client().get("/models", cast_to=object)
 
 
+class _Counted(openai.Stream[dict[str, Any]]):
+    """Whose iterator is no generator."""
+
+    def __stream__(self) -> Iterator[dict[str, Any]]:
+        return map(dict, super().__stream__())
+
+
+def _iterator() -> Any:
+    asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": _Counted}
+    return list(offline.openai_client().post("/chat/completions", cast_to=object, **asked))
+
+
+class AnthropicBedrock(anthropic.Anthropic):
+    pass
+
+
+def _bedrock() -> Any:
+    client = AnthropicBedrock(api_key="k", http_client=offline.anthropic_client()._client)
+    return client.messages.create(**CLAUDE)
+
+
 def _left() -> Any:
     for item in offline.openai_client().chat.completions.create(**STREAMED):  # noqa: B007
         break
@@ -138,6 +160,14 @@ def _async_stream() -> Any:
     return asyncio.run(ask())
 
 
+def _async_events() -> Any:
+    async def ask() -> Any:
+        stream = await offline.async_anthropic_client().messages.create(**CLAUDE, stream=True)
+        return [item async for item in stream]
+
+    return asyncio.run(ask())
+
+
 def _fail(request: Any) -> Any:
     return httpx2.Response(500)
 
@@ -178,10 +208,13 @@ CALLS: Final = (
     _broken_off,
     _by_hand,
     _mappings,
+    _iterator,
+    _bedrock,
     _middleware,
     _message,
     _async_plain,
     _async_stream,
+    _async_events,
     _failing,
     _import,
 )

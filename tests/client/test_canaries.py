@@ -65,8 +65,6 @@ def test_nothing_of_a_call_but_counts_and_labels_is_sent_or_kept(
         assert current is not None
         assert len(current.delivery._queue) == 6
         assert len(current.open_streams) == 1
-        for call in current.open_streams.values():
-            call._headers = None  # the vendor's object, and the stream's own
         roots = [vars(module) for name, module in sys.modules.items() if _is_ours(name)]
         held = [one for root in [current, *roots] for one in _reachable(root)]
         found = [one for one in held if isinstance(one, (str, bytes)) and CANARY in str(one)]

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from tallystick import capture, options, providers
+from tallystick import calls, capture, options, providers
+from tallystick.capture import Capture
 from tallystick.hooks import answers, streams
 from tests.client import offline
 from tests.client.collector import refusing_dsn
@@ -14,14 +15,14 @@ from tests.client.faults import FOLDER, Line, Watch, asking, lines_of, text_of
 from tests.client.kinds import CALLS
 
 # Where the library's own method is called, or what it gave is handed on, there is nothing of ours;
-# what `_end` and `_see` do is guarded within.
+# what `_end` does is guarded within.
 NOT_OURS: Final = (
     "raise",
     "return self",
-    "for item in self._items:",
+    "idle = telling = None",
+    "for item in items:",
     "yield item",
-    "_end(self._call)",
-    "_see(self._call, item)",
+    "_end(",
     "return answer",
     "return item",
     "return original(",
@@ -43,8 +44,10 @@ NO_LINES_OF_CALLS: Final = (
     "return _parse",
     "_streams.clear()",
     "_roles.clear()",
-    "if name in _Watched.__slots__:",
+    "_models.clear()",
+    "if name in _Watch.__slots__:",
     "return getattr(self._items, name)",
+    "return headers.get(",
 )
 
 
@@ -62,8 +65,9 @@ def _forget() -> None:
     providers._labels.clear()
     answers._streams.clear()
     streams._roles.clear()
+    calls._models.clear()
     assert capture.active is not None
-    capture.active.reset()
+    capture.active = Capture(capture.active.settings, capture.active.delivery)
     offline.queued()
     capture.active.delivery.close(0)
     capture.active.delivery.reset()

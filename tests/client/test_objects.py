@@ -66,7 +66,7 @@ def test_a_streams_methods_work() -> None:
 def test_whatever_else_the_iterator_can_do_it_still_can() -> None:
     stream = offline.openai_client().chat.completions.create(**STREAMED)
     next(stream)
-    assert inspect.isgenerator(stream._iterator._items)
+    assert inspect.isgenerator(stream._iterator)
     stream._iterator.close()
     assert list(stream) == []
 

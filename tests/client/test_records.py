@@ -286,3 +286,18 @@ def test_a_body_that_holds_itself_is_no_trouble() -> None:
     parts.append(parts)
     assert hash_prompt({"messages": parts}) is None
     assert hash_prompt({"messages": [{"content": "\ud800"}]})
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("names", [{}, {"_list": None}, {"_list": [("x-request-id",)]}])
+def test_the_request_id_is_found_in_headers_of_any_making(names: dict[str, Any]) -> None:
+    class Headers(dict[str, str]):
+        pass
+
+    headers = Headers({"x-request-id": "req_1", "request-id": "req_2"})
+    vars(headers).update(names)
+    options = SimpleNamespace(method="post", url="/chat/completions", json_data={"model": "m"})
+    call = begin("openai", object(), options)
+    assert call is not None
+    call.arrived(headers)
+    assert call.request_id == "req_1"

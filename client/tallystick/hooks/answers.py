@@ -36,7 +36,7 @@ def settle(call: Call | None, answer: Any) -> None:
             for parsed in list(members["_parsed_by_type"].values()):
                 settle(call, parsed)  # by a middleware; it will not be parsed again
             return
-        call.request_id = members.get("_request_id")
+        call.request_id = call.request_id or members.get("_request_id")
     call.see(answer)
     call.end()
 

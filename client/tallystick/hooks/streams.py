@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from types import GeneratorType
 from typing import Any, Callable
 
 from tallystick.calls import Call
@@ -12,20 +13,74 @@ from tallystick.capture import note_fault
 # What events of a class may hold, and of most there are many: nothing that is counted; a `usage`
 # of their own; or whatever else.
 _IDLE, _TELLING, _OTHER = "idle", "telling", "other"
+_HOLDERS = ("response", "message")
 _REMEMBERED = 256
+# On the stream itself, for whoever closes it.
+_FOLLOWED = "_tallystick_call"
 
 _roles: dict[type, str] = {}
 
 
 def follow(call: Call, stream: Any) -> None:
-    """Put a watching iterator in the place of the stream's own."""
+    """Put a watching iterator in the place of the stream's own: a generator for a generator."""
+    if call.has_ended:
+        return
+    call.arrived(stream.response.headers, is_stream=True)
     items = stream._iterator
-    watch = _AsyncWatch if hasattr(items, "__anext__") else _Watch
-    call.open(stream.response.headers)
-    stream._iterator = watch(items, call)
+    setattr(stream, _FOLLOWED, call)
+    if type(items) is GeneratorType:
+        stream._iterator = _watched(items, call)
+    else:
+        stream._iterator = (_AsyncWatch if hasattr(items, "__anext__") else _Watch)(items, call)
 
 
-class _Watched:
+def _watched(items: Iterator[Any], call: Call) -> Iterator[Any]:
+    # The classes of events that came last and need no closer look, or only one at their usage.
+    idle = telling = None
+    try:
+        for item in items:
+            try:
+                kind = type(item)
+                if kind is telling:
+                    if item.usage is not None:
+                        call.see(item)
+                elif kind is not idle:
+                    role = _look(call, item)
+                    if role is _IDLE:
+                        idle = kind
+                    elif role is _TELLING:
+                        telling = kind
+            except Exception:
+                note_fault()
+            yield item
+    finally:  # whatever ended it: its end, a failure, its collection
+        _end(call)
+
+
+def _look(call: Call, item: Any) -> str:
+    """At an event, unless others of its class have shown what it may hold; the class's role."""
+    kind = type(item)
+    role = _roles.get(kind)
+    if role is None:
+        if len(_roles) >= _REMEMBERED:
+            _roles.clear()
+        call.see(item)
+        role = _roles[kind] = _role_of(item)
+    elif role is _OTHER or (role is _TELLING and item.usage is not None):
+        call.see(item)
+    return role
+
+
+def _role_of(item: Any) -> str:
+    """By the first one. Only the vendors' own events are passed over unseen."""
+    members = getattr(item, "__dict__", ())
+    if "usage" in members:
+        return _TELLING
+    is_vendors = type(item).__module__.startswith(("openai.types.", "anthropic.types."))
+    return _IDLE if is_vendors and not any(name in members for name in _HOLDERS) else _OTHER
+
+
+class _Watch:
     """Whatever else is asked of the iterator goes to the one inside."""
 
     __slots__ = ("__weakref__", "_call", "_idle", "_items", "_next", "_telling")
@@ -34,12 +89,11 @@ class _Watched:
         self._items = items
         self._call = call
         self._next = items.__anext__ if hasattr(items, "__anext__") else items.__next__
-        # The classes of events that came last and need no closer look, or only one at their usage.
         self._idle: type | None = None
         self._telling: type | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if name in _Watched.__slots__:  # it was never whole
+        if name in _Watch.__slots__:  # it was never whole
             raise AttributeError(name)
         return getattr(self._items, name)
 
@@ -49,52 +103,8 @@ class _Watched:
         except Exception:
             note_fault()
 
-    def _look(self, item: Any) -> None:
-        """At an event, and whether others of its class can be passed over from now on."""
-        self._call.see(item)
-        kind = type(item)
-        role = _roles.get(kind)
-        if role is None:
-            if len(_roles) >= _REMEMBERED:
-                _roles.clear()
-            role = _roles[kind] = _role_of(item)
-        if role is _IDLE:
-            self._idle = kind
-        elif role is _TELLING:
-            self._telling = kind
-
-
-def _role_of(item: Any) -> str:
-    """By the first one. Only the vendors' own pieces of text are passed over unseen."""
-    kind = type(item)
-    if "usage" in getattr(item, "__dict__", ()):
-        return _TELLING
-    is_vendors = kind.__module__.startswith(("openai.types.", "anthropic.types."))
-    return _IDLE if is_vendors and kind.__name__.endswith("DeltaEvent") else _OTHER
-
-
-class _Watch(_Watched):
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[Any]:
-        """A generator, which a loop goes through faster than through `__next__`."""
-        try:
-            for item in self._items:
-                try:
-                    kind = type(item)
-                    if kind is not self._idle and (
-                        kind is not self._telling or item.usage is not None
-                    ):
-                        self._look(item)
-                except Exception:
-                    note_fault()
-                yield item
-        except GeneratorExit:  # a loop that was left, perhaps for another that goes on
-            raise
-        except BaseException:
-            _end(self._call)
-            raise
-        _end(self._call)
+    def __iter__(self) -> _Watch:
+        return self
 
     def __next__(self) -> Any:
         try:
@@ -103,15 +113,13 @@ class _Watch(_Watched):
             _end(self._call)
             raise
         try:
-            kind = type(item)
-            if kind is not self._idle and (kind is not self._telling or item.usage is not None):
-                self._look(item)
+            _look(self._call, item)
         except Exception:
             note_fault()
         return item
 
 
-class _AsyncWatch(_Watched):
+class _AsyncWatch(_Watch):
     __slots__ = ()
 
     def __aiter__(self) -> _AsyncWatch:
@@ -125,8 +133,15 @@ class _AsyncWatch(_Watched):
             raise
         try:
             kind = type(item)
-            if kind is not self._idle and (kind is not self._telling or item.usage is not None):
-                self._look(item)
+            if kind is self._telling:
+                if item.usage is not None:
+                    self._call.see(item)
+            elif kind is not self._idle:
+                role = _look(self._call, item)
+                if role is _IDLE:
+                    self._idle = kind
+                elif role is _TELLING:
+                    self._telling = kind
         except Exception:
             note_fault()
         return item
@@ -166,6 +181,6 @@ def wrap_async_close(library: str, original: Callable[..., Any]) -> Callable[...
 
 
 def _end_stream(stream: Any) -> None:
-    iterator = stream.__dict__.get("_iterator")
-    if isinstance(iterator, _Watched):
-        iterator._call.end()
+    call = stream.__dict__.get(_FOLLOWED)
+    if call is not None:
+        call.end()
