@@ -45,12 +45,7 @@ _CHALLENGE: Final = {
 }
 _BROKEN: Final = "Something broke on our side; quote the request id."
 _TOO_LONG: Final = "The address is longer than 4,094 bytes."
-_EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
-    401: _CHALLENGE,
-    403: _CHALLENGE,
-    429: RETRY_AFTER,
-    503: RETRY_AFTER,
-}
+_EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {429: RETRY_AFTER, 503: RETRY_AFTER}
 
 
 class BodyParser(FlaskParser):
@@ -136,13 +131,15 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
     ) -> Callable[[F], F]:
         """Document a route: what generated code calls it, its credential, when it fails and how.
 
-        `scopes` are those that each of its credentials needs, `headers` those that every one of its
-        errors carries besides.
+        `scopes` are those that each of its credentials needs, `headers` those that its errors carry
+        besides, once the credential is admitted.
         """
         names = (security,) if isinstance(security, str) else security
         schemes = [{name: list(scopes)} for name in names]
         documents = {
-            status: _error_document(status, when, media_type, headers or {})
+            status: _error_document(
+                status, when, media_type, _error_headers(status, scopes, headers or {})
+            )
             for status, when in {**errors, 500: _BROKEN}.items()
         }
         told = {_PARAMETERS: list(parameters)} if parameters else {}
@@ -158,13 +155,22 @@ def _completed(status: int, schema: Any, options: dict[str, Any]) -> dict[str, A
     return {**told, **options, "headers": headers}
 
 
+def _error_headers(
+    status: int, scopes: Sequence[str], headers: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """A form is refused with 403, too, but only a missing scope has a credential to ask for."""
+    if status in (401, 403):
+        return _CHALLENGE if status == 401 or scopes else {}
+    return {**_EXTRA_HEADERS.get(status, {}), **headers}
+
+
 def _error_document(
     status: int, when: str, kind: str, headers: Mapping[str, Any]
 ) -> dict[str, Any]:
     """`kind` is a media type; of JSON, the envelope's or, by name, that of OAuth."""
     return {
         "description": when,
-        "headers": {**_REQUEST_ID, **_EXTRA_HEADERS.get(status, {}), **headers},
+        "headers": {**_REQUEST_ID, **headers},
         "content": _error_content(status, kind),
     }
 
