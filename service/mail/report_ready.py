@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 from detectors.contract import Finding, Report
 from detectors.figures import usd
 from detectors.headline import sentence
+from detectors.labels import inert
 from detectors.words import DETECTOR_NAMES
 from service.config import Config
 from service.models.mails import post_mail
@@ -34,7 +35,7 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         parameters={
             "audit_id": audit_id,
             "sentence": sentence(report),
-            "findings": [_told(finding) for finding in report.findings[:_TOLD]],
+            "findings": [tell_finding(finding) for finding in report.findings[:_TOLD]],
             "more": max(0, len(report.findings) - _TOLD),
             "gets_many": reader.gets_many,
         },
@@ -60,10 +61,11 @@ def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     return f"Your cost report is ready: {parameters['sentence']}", words
 
 
-def _told(finding: Finding) -> dict[str, str]:
+def tell_finding(finding: Finding) -> dict[str, str]:
+    """What a mail says of one finding."""
     is_priced = finding.confidence != "INFORMATIONAL"
     return {
         "what": DETECTOR_NAMES.get(finding.detector, finding.detector),
-        "where": finding.route,
+        "where": inert(finding.route),
         "saving": f"{usd(finding.monthly_cost_impact_usd)} a month" if is_priced else "",
     }

@@ -5,7 +5,7 @@ from typing import Any, Final
 from flask import Response, jsonify, make_response, render_template, request
 
 from service import sessions, tokens
-from service.api.blueprint import Blueprint
+from service.api.blueprint import JSON_OR_PAGE, Blueprint
 from service.api.bodies import bounded_body
 from service.auth import limit_by_caller
 from service.db import get_session
@@ -55,6 +55,7 @@ def _magic_link_limit() -> str:
 @blueprint.documented(
     operation="ask_for_sign_in_link",
     errors={**_POST_ERRORS, 422: "This is no email address.", 429: "The rate limit is exceeded."},
+    media_type=JSON_OR_PAGE,
     requestBody=_FORM_DOCUMENT,
 )
 @blueprint.arguments(MagicLinkSchema, location="json_or_form")
@@ -105,7 +106,7 @@ def verify(query: dict[str, str]) -> Response:
 
 @blueprint.route("/auth/logout", methods=["POST"])
 @bounded_body
-@blueprint.documented(operation="sign_out", errors=_LOGOUT_ERRORS)
+@blueprint.documented(operation="sign_out", errors=_LOGOUT_ERRORS, media_type=JSON_OR_PAGE)
 @blueprint.page_too()
 @blueprint.response(200, MessageSchema, description="Signed out, or never signed in.")
 def logout() -> Response:

@@ -1,15 +1,22 @@
 """What mails say, and that no label or address can say more."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
+from html import unescape
 
 import pytest
 
+from detectors.headline import sentence
+from detectors.labels import inert
 from service.config import Config
 from service.mail import messages
 from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line
+from service.mail.report_ready import tell_finding
 from service.models.mails import Dispatch
+from service.models.report_mails import REPORT_READY
+from tests.service.scaled_reports import HOSTILE_LABELS, make_scaled_report
 
 HOSTILE = [
     "x\nBcc: eve@example.org",
@@ -100,6 +107,23 @@ def test_a_hostile_label_starts_no_header_and_no_markup(
     assert _part(message, "plain").splitlines()[2] == one_line(label)
     assert "<b onmouseover" not in _part(message, "html")
     assert "<script>" not in _part(message, "html")
+
+
+@pytest.mark.parametrize("label", HOSTILE_LABELS)
+def test_a_report_with_hostile_labels_is_told_in_inert_and_readable_words(
+    config: Config, dispatch: Dispatch, label: str
+) -> None:
+    report = make_scaled_report(findings=1, labels=(label,))
+    told = {"audit_id": "a", "sentence": sentence(report), "more": 0, "gets_many": False}
+    parameters = {**told, "findings": [tell_finding(report.findings[0])]}
+    message = compose(config, replace(dispatch, kind=REPORT_READY, parameters=parameters))
+    shown = " ".join(inert(label).split())
+    assert f"   on {shown}" in _part(message, "plain").splitlines()
+    html = _part(message, "html")
+    assert [unescape(one) for one in re.findall(r"<bdi[^>]*>(.*?)</bdi>", html)] == [shown]
+    assert not re.search(r"<(script|img|svg)", html)
+    assert "\u202e" not in html
+    assert max(map(len, message.as_bytes().splitlines())) < 998
 
 
 @pytest.mark.parametrize("recipient", ["a@b.c\nBcc: e@e.e", "a@b.c\r\nX: y", "a@b.c, d@e.f"])

@@ -1,5 +1,6 @@
 """The report's page in every shape: its dollars, its labels, its size, its other forms."""
 
+import codecs
 import csv
 import io
 import re
@@ -108,17 +109,22 @@ def test_cells_of_the_table_hold_labels_and_no_formula(
     path = publish(make_scaled_report(findings=3, labels=(label,)))
     response = client.get(f"{path}/findings.csv")
     assert response.mimetype == "text/csv"
-    rows = list(csv.DictReader(io.StringIO(response.get_data(as_text=True))))
+    rows = _read_table(response.data)
     assert len(rows) == 3
-    cell = rows[0]["route"]
-    assert cell.removeprefix("'") == label
-    assert not re.match(r"[\s\u200b-\u200f\u202a-\u202e]*[=+\-@]", cell)
+    assert rows[0]["route"].removeprefix("'") == label
+    for cell in (cell for row in rows for cell in row.values()):
+        assert not re.match(r"[\s\u200b-\u200f\u202a-\u202e]*[=+\-@]", cell)
+
+
+def _read_table(content: bytes) -> list[dict[str, str]]:
+    """As a spreadsheet program does, which takes the mark at the beginning for UTF-8."""
+    assert content.startswith(codecs.BOM_UTF8)
+    return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
 
 
 def test_the_table_holds_every_finding_in_full(client: FlaskClient, publish: Publish) -> None:
     report = make_scaled_report(findings=500)
-    text = client.get(f"{publish(report)}/findings.csv").get_data(as_text=True)
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = _read_table(client.get(f"{publish(report)}/findings.csv").data)
     assert [row["id"] for row in rows] == [one.id for one in report.findings]
     assert [row["monthly_cost_impact_usd"] for row in rows] == [
         str(one.monthly_cost_impact_usd) for one in report.findings
@@ -242,7 +248,8 @@ def test_the_sample_is_open_and_says_what_it_is(client: FlaskClient) -> None:
 
 def test_the_sample_can_be_downloaded_as_a_customers_report_can(client: FlaskClient) -> None:
     page = client.get("/sample").get_data(as_text=True)
-    begins = {"/sample/pdf": b"%PDF-", "/sample/json": b"{", "/sample/findings.csv": b"id,"}
+    table = codecs.BOM_UTF8 + b"id,"
+    begins = {"/sample/pdf": b"%PDF-", "/sample/json": b"{", "/sample/findings.csv": table}
     for path, begin in begins.items():
         assert f'href="{path}"' in page
         answer = client.get(path)
