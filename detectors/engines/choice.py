@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from os import PathLike, fspath
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -29,10 +29,13 @@ _CLASSES: Final = {
 class UnknownEngineError(DetectorError):
     """The frame, or the name, belongs to an engine that audits do not run on."""
 
-    def __init__(self, engine: str) -> None:
-        super().__init__(
-            f"audits run on Polars, pandas, DuckDB and PySpark frames, not on {engine}"
-        )
+    @classmethod
+    def of_frame(cls, implementation: str) -> Self:
+        return cls(f"audits run on Polars, pandas, DuckDB and PySpark, not on {implementation}")
+
+    @classmethod
+    def of_name(cls) -> Self:
+        return cls(f"expected one of these as the engine: {', '.join(ENGINES)}")
 
 
 class MissingEngineError(DetectorError):
@@ -51,7 +54,7 @@ def is_known(frame: nw.DataFrame[Any] | Calls) -> bool:
 def engine_of(calls: Calls) -> Engine:
     """The engine that holds the calls."""
     if not is_known(calls):
-        raise UnknownEngineError(calls.implementation.name)
+        raise UnknownEngineError.of_frame(calls.implementation.name)
     module, name = _CLASSES[calls.implementation]
     engine: Engine = getattr(import_module(f"detectors.engines.{module}"), name)()
     return engine
@@ -75,7 +78,7 @@ def is_parquet(source: object) -> bool:
 def scan_parquet(source: object, engine: str) -> Calls:
     """The Parquet files of a path or pattern as a frame of the engine of this name."""
     if engine not in ENGINES:
-        raise UnknownEngineError("one of another name than " + ", ".join(ENGINES))
+        raise UnknownEngineError.of_name()
     if not isinstance(source, str | PathLike):
         raise TypeError("engine says where Parquet files are audited: expected their path")
     try:

@@ -34,7 +34,9 @@ def test_files_of_parquet_need_no_engine_named(parquet: Path) -> None:
 
 
 def test_an_engine_of_another_name_is_refused(parquet: Path) -> None:
-    with pytest.raises(UnknownEngineError, match="one of another name than polars, duckdb"):
+    with pytest.raises(
+        UnknownEngineError, match="expected one of these as the engine: polars, duckdb, pyspark"
+    ):
         detectors.audit(parquet, engine="dask")
 
 
