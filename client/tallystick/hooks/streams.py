@@ -30,8 +30,10 @@ def follow(call: Call, stream: Any) -> None:
     setattr(stream, _FOLLOWED, call)
     if type(items) is GeneratorType:
         stream._iterator = _watched(items, call)
+    elif hasattr(items, "__anext__"):
+        stream._iterator = _AsyncWatch(items, call, items.__anext__)
     else:
-        stream._iterator = (_AsyncWatch if hasattr(items, "__anext__") else _Watch)(items, call)
+        stream._iterator = _Watch(items, call, items.__next__)
 
 
 def _watched(items: Iterator[Any], call: Call) -> Iterator[Any]:
@@ -85,10 +87,10 @@ class _Watch:
 
     __slots__ = ("__weakref__", "_call", "_idle", "_items", "_next", "_telling")
 
-    def __init__(self, items: Any, call: Call) -> None:
+    def __init__(self, items: Any, call: Call, next_item: Callable[[], Any]) -> None:
         self._items = items
         self._call = call
-        self._next = items.__anext__ if hasattr(items, "__anext__") else items.__next__
+        self._next = next_item
         self._idle: type | None = None
         self._telling: type | None = None
 
