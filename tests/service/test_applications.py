@@ -137,6 +137,18 @@ def test_an_account_has_so_many_applications_and_no_more(
     assert (status, "at most 20" in page) == (422, True)
 
 
+def test_other_accounts_applications_are_neither_listed_nor_counted(
+    developer: Browser, sessions: "sessionmaker[Session]"
+) -> None:
+    other = add_tenant(sessions).account_id
+    theirs = [add_application(sessions, other, name="Theirs") for _ in range(MAX_APPLICATIONS)]
+    page = developer.load(PAGE)
+    assert "Theirs" not in page
+    assert theirs[0].client_id not in page
+    registered = {"name": "Mine", "redirect_uris": "https://app.example.org/"}
+    assert developer.send(PAGE, **registered)[0] == 200
+
+
 def test_name_and_addresses_change(developer: Browser, db_session: Session) -> None:
     developer.send(PAGE, name="x", redirect_uris="https://app.example.org/")
     path = f"{PAGE}/{_only(db_session).id}"

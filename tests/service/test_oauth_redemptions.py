@@ -198,6 +198,14 @@ def test_a_revocation_that_names_no_token_is_refused(
     assert "token" in refused.get_json()["error_description"]
 
 
+def test_a_refusal_repeats_no_grant_that_was_asked_for(
+    client: FlaskClient, application: Application
+) -> None:
+    refused = client.post(TOKEN, data=application.redeems("x", grant_type="canary_of_a_caller"))
+    assert (refused.status_code, refused.get_json()["error"]) == (400, "unsupported_grant_type")
+    assert b"canary" not in refused.data
+
+
 def test_parameters_in_the_address_of_a_redemption_count_for_nothing(
     browser: FlaskClient, application: Application
 ) -> None:

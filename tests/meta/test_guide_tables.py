@@ -1,0 +1,57 @@
+"""The tables of docs/api hold the errors and the limits that the code has."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from detectors.contract.record import MAX_BATCH_RECORDS
+from service.config import Config
+from service.errors import MESSAGES, OAUTH_CODES, code_for
+from service.models.accounts import KEY_LIMITS
+from service.models.credentials import MAX_READ_TOKENS
+from service.models.oauth import CODE_SECONDS, MAX_APPLICATIONS, TOKEN_SECONDS
+
+GUIDES = Path(__file__).parents[2] / "docs" / "api"
+DEFAULTS = {one.name: one.default for one in fields(Config)}
+
+
+def _told(guide: str) -> set[tuple[int, str]]:
+    """Each status of a table with the code beside it."""
+    text = (GUIDES / f"{guide}.md").read_text()
+    rows = re.findall(r"^\| ([0-9, ]+) \| `(\w+)` \|", text, re.MULTILINE)
+    return {(int(status), code) for statuses, code in rows for status in statuses.split(",")}
+
+
+def test_every_status_stands_with_its_code_in_the_guide_to_errors() -> None:
+    assert _told("errors") == {(status, code_for(status)) for status in MESSAGES}
+
+
+def test_every_error_of_a_program_stands_in_the_guide_to_oauth() -> None:
+    of_the_standard = {(400, "invalid_grant"), (400, "unsupported_grant_type")}
+    assert _told("oauth") == of_the_standard | set(OAUTH_CODES.items())
+
+
+@pytest.mark.parametrize(
+    ("thing", "value"),
+    [
+        ("records of a batch", f"1 to {MAX_BATCH_RECORDS:,}"),
+        (
+            "ingest",
+            f"{DEFAULTS['ingest_key_limit_per_minute']} requests a minute and key,"
+            f" {DEFAULTS['ingest_ip_limit_per_minute']} a minute and address",
+        ),
+        ("uploads", f"{DEFAULTS['upload_limit_per_minute']} a minute and person"),
+        ("reads", f"{DEFAULTS['read_limit_per_minute']} a minute, route and token"),
+        ("OAuth token calls", f"{DEFAULTS['oauth_limit_per_minute']} a minute and address"),
+        ("sign-in links, early access", f"{DEFAULTS['magic_link_limit_per_minute']} a minute"),
+        ("sign-in links, early access", f"{DEFAULTS['early_access_limit_per_minute']} a minute"),
+        ("ingest keys", f"{KEY_LIMITS['pro']} on Pro, {KEY_LIMITS['team']} on Team"),
+        ("read tokens, applications", f"{MAX_READ_TOKENS} and {MAX_APPLICATIONS} of an account"),
+        ("an authorization code", f"{CODE_SECONDS // 60} minutes, once"),
+        ("an access token", f"{TOKEN_SECONDS // 86_400} days"),
+    ],
+)
+def test_what_holds_stands_in_the_guide_to_limits(thing: str, value: str) -> None:
+    assert f"| {thing} | {value} |" in (GUIDES / "limits.md").read_text()
