@@ -25,12 +25,14 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 WIDTHS: Final = (1280, 360)
 _HEIGHTS: Final = {1280: 900, 360: 740}
 
-# What moves after it was first painted, other than by what somebody did.
+# What moves after it was first painted, other than by what somebody did. Chromium may paint in the
+# midst of a page that is still coming in: the last pixels of a row's width are no move (0.1 is the
+# most that counts as good).
 _WATCH_SHIFTS: Final = """
   window.shifts = [];
   new PerformanceObserver((list) => {
     for (const shift of list.getEntries()) {
-      if (shift.hadRecentInput) continue;
+      if (shift.hadRecentInput || shift.value < 0.01) continue;
       const named = (node) => node && (node.id || node.textContent.trim().slice(0, 40));
       const moved = shift.sources.map(({ node }) => named(node));
       window.shifts.push(`${shift.value} ${moved.join(" ")}`);
