@@ -132,6 +132,7 @@ def test_since_begins_with_what_was_created_then(
         ("cursor=%C3%BC", "cursor must be the next_cursor"),
         ("cursor=" + "A" * 400, "cursor must be the next_cursor"),
         ("cursor=OTk5OTk5OTk5OTk5OTk5OTk5LngK", "cursor must be the next_cursor"),
+        ("cursor=MS4A", "cursor must be the next_cursor"),  # an id that is a NUL
     ],
 )
 def test_a_filter_that_means_nothing_is_refused(
@@ -139,6 +140,14 @@ def test_a_filter_that_means_nothing_is_refused(
 ) -> None:
     answer = client.get(f"{AUDITS}?{query}", headers=tenant.reads)
     assert error_of(answer, 422, "validation_error").startswith(message)
+
+
+@pytest.mark.parametrize("scheme", ["Basic", "Token", "Bearer:"])
+def test_a_token_is_a_bearer_token_and_nothing_else(
+    client: FlaskClient, tenant: Tenant, scheme: str
+) -> None:
+    headers = {"Authorization": f"{scheme} {tenant.token}"}
+    error_of(client.get(AUDITS, headers=headers), 401, "unauthorized")
 
 
 def test_a_cursor_is_the_place_that_it_was_made_of() -> None:
