@@ -4,9 +4,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import pytest
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -23,6 +25,16 @@ MISSING: Final = "no chromium here: install Debian's (apt install chromium)"
 Scheme = Literal["light", "dark"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 WIDTHS: Final = (1280, 360)
+Looks = tuple[tuple[int, Scheme], ...]
+# Each width and each scheme once; under stress every pair of them.
+AT_LOOKS: Final = pytest.mark.parametrize(
+    "looks",
+    [
+        ((1280, "light"), (360, "dark")),
+        pytest.param(tuple(product(WIDTHS, SCHEMES)), marks=pytest.mark.stress),
+    ],
+    ids=["at_two_looks", "at_every_look"],
+)
 _HEIGHTS: Final = {1280: 900, 360: 740}
 
 # What moves after it was first painted, other than by what somebody did. Chromium may paint in the

@@ -12,15 +12,18 @@ from playwright.sync_api import Browser
 
 from service.reports.pdf import print_pdf
 from service.tokens import sign_report
-from tests.browser.chromium import SCHEMES, SCREENSHOTS, WIDTHS, opened
+from tests.browser.chromium import AT_LOOKS, SCREENSHOTS, WIDTHS, Looks, opened
 from tests.browser.measures import axe_violations, overflow, shifts
 from tests.browser.site import RICH, Site, account_of
 from tests.service.pages.scenes import add_run
 from tests.service.scaled_reports import SHAPES
 
 
+@AT_LOOKS
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_report_of_any_shape_looks_right(browser: Browser, site: Site, shape: str) -> None:
+def test_a_report_of_any_shape_looks_right(
+    browser: Browser, site: Site, shape: str, looks: Looks
+) -> None:
     report = SHAPES[shape]()
     audit_id = add_run(site.sessions, account_of(site, RICH), report)
     name = f"shape-{shape.replace(' ', '-')}"
@@ -30,7 +33,7 @@ def test_a_report_of_any_shape_looks_right(browser: Browser, site: Site, shape: 
             window.page.goto(f"/r/{sign_report(site.secret_key, audit_id)}")
             window.settle()
             wrong += [*shifts(window), *overflow(window), *window.take_complaints()]
-            for scheme in SCHEMES:
+            for scheme in (scheme for seen_at, scheme in looks if seen_at == width):
                 window.look(width, scheme)
                 window.shoot(f"{name}-{width}-{scheme}")
             # The other shapes are made of the same parts as the pages that are looked at elsewhere.

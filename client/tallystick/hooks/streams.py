@@ -46,12 +46,12 @@ def _watched(items: Iterator[Any], call: Call) -> Iterator[Any]:
                 if kind is telling:
                     if item.usage is not None:
                         call.see(item)
-                elif kind is not idle:
-                    role = _look(call, item)
-                    if role is _IDLE:
-                        idle = kind
-                    elif role is _TELLING:
-                        telling = kind
+                elif kind is idle:
+                    pass
+                elif _roles.get(kind) is _IDLE:
+                    idle = kind
+                elif _look(call, item) is _TELLING:
+                    telling = kind
             except Exception:
                 note_fault()
             yield item
@@ -138,12 +138,12 @@ class _AsyncWatch(_Watch):
             if kind is self._telling:
                 if item.usage is not None:
                     self._call.see(item)
-            elif kind is not self._idle:
-                role = _look(self._call, item)
-                if role is _IDLE:
-                    self._idle = kind
-                elif role is _TELLING:
-                    self._telling = kind
+            elif kind is self._idle:
+                pass
+            elif _roles.get(kind) is _IDLE:
+                self._idle = kind
+            elif _look(self._call, item) is _TELLING:
+                self._telling = kind
         except Exception:
             note_fault()
         return item
