@@ -19,21 +19,14 @@ _promises: list[tuple[str, int, int]] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each of three test processes begins with a third, and takes from others when it is done.
-
-    Spark and the tests that mostly wait come first, those in the browser at the second third: each
-    of the two then starts its machinery once, and nothing long is left for the end.
-    """
-    turns = {turn: [item for item in items if _turn(item) == turn] for turn in range(3)}
-    first, browser, others = turns.values()
-    rest = len(items) // 3 - len(first)
-    items[:] = [*first, *others[:rest], *browser, *others[rest:]] if rest > 0 else items
+    """Begin with Spark, which then starts in one process alone, and with tests that mostly wait."""
+    items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:
-    if "spark" in item.name or item.nodeid.startswith("tests/worker/"):
+    if "spark" in item.name:
         return 0
-    return 1 if item.nodeid.startswith("tests/browser/") else 2
+    return 1 if item.nodeid.startswith("tests/worker/") else 2
 
 
 @pytest.fixture(scope="session")

@@ -75,9 +75,11 @@ class Call:
             holder = members.get("response")
             members = members_of(members.get("message") if holder is None else holder)
             usage = members.get("usage")
-            if usage is None:
-                return
-        model = members.get("model")
+        if usage is not None:
+            self.take(usage, members.get("model"))
+
+    def take(self, usage: Any, model: object) -> None:
+        """The counts of a usage, and the model that was named beside it."""
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
         if self._library == "openai":

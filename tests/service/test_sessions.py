@@ -86,7 +86,7 @@ def test_a_new_sessions_cookie_holds_nothing_of_the_one_before(
 def test_a_session_ends_after_thirty_days_however_often_it_is_used(
     client: FlaskClient, sessions: "sessionmaker[Session]"
 ) -> None:
-    began, headers = utc_now(), sign_in(sessions, "ada@example.org")
+    headers, began = sign_in(sessions, "ada@example.org"), utc_now()
     statuses = []
     for days in (0, 13, 26, 29.99, 30.01):
         with time_machine.travel(began + timedelta(days=days), tick=False):

@@ -44,8 +44,9 @@ def _watched(items: Iterator[Any], call: Call) -> Iterator[Any]:
             try:
                 kind = type(item)
                 if kind is telling:
-                    if item.usage is not None:
-                        call.see(item)
+                    usage = item.usage
+                    if usage is not None:
+                        call.take(usage, item.__dict__.get("model"))
                 elif kind is idle:
                     pass
                 elif _roles.get(kind) is _IDLE:
@@ -56,7 +57,10 @@ def _watched(items: Iterator[Any], call: Call) -> Iterator[Any]:
                 note_fault()
             yield item
     finally:  # whatever ended it: its end, a failure, its collection
-        _end(call)
+        try:
+            call.end()
+        except Exception:
+            note_fault()
 
 
 def _look(call: Call, item: Any) -> str:
@@ -136,8 +140,9 @@ class _AsyncWatch(_Watch):
         try:
             kind = type(item)
             if kind is self._telling:
-                if item.usage is not None:
-                    self._call.see(item)
+                usage = item.usage
+                if usage is not None:
+                    self._call.take(usage, item.__dict__.get("model"))
             elif kind is self._idle:
                 pass
             elif _roles.get(kind) is _IDLE:
