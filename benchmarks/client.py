@@ -1,9 +1,10 @@
 """What the client costs its host: per call, at the start, in memory, at the exit.
 
 The vendors answer from within the process, so that nothing but the libraries' own work is beside
-the hooks. Rounds with and without the hooks alternate, and the median of their differences is told,
-in processor time of the calling thread: other programs on the machine do not count. Other tools,
-which cannot be taken off again, are measured before and after, where they are installed:
+the hooks. Calls with and without the hooks alternate, one by one, and the difference of their
+medians is told, in processor time of the calling thread: other programs on the machine do not
+count. Other tools, which cannot be taken off again, are measured before and after, where they are
+installed:
 
     python benchmarks/client.py [--python OTHER_ENVIRONMENT/bin/python]
 """
@@ -28,7 +29,8 @@ TOOLS = {
     "langfuse": ("langfuse", ""),
     "openinference": ("openinference.instrumentation.openai", ""),
 }
-IDLE_EXITS = 5
+PROCESSES = 3
+EXITS = 3
 
 
 def run(python: str, *arguments: str, dsn: str) -> str:
@@ -50,16 +52,16 @@ def measure(python: str, tool: str) -> dict[str, float] | None:
     found = subprocess.run([python, "-c", f"import {needed or 'sys'}"], capture_output=True)
     if found.returncode:
         return None
-    with_silent_server = json.loads(run(python, "calls", tool, dsn="http://ik_x@127.0.0.1:9"))
-    start = [json.loads(run(python, "start", tool, dsn="http://ik_x@127.0.0.1:9"))]
-    start += [json.loads(run(python, "start", tool, dsn="http://ik_x@127.0.0.1:9"))]
-    start += [json.loads(run(python, "start", tool, dsn="http://ik_x@127.0.0.1:9"))]
     exits = {kind: exit_seconds(python, tool, kind) for kind in ("dead", "refusing", "silent")}
-    return {
-        **with_silent_server,
-        **{name: statistics.median(one[name] for one in start) for name in start[0]},
-        **exits,
-    }
+    return {**median_of(python, "calls", tool), **median_of(python, "start", tool), **exits}
+
+
+def median_of(python: str, what: str, tool: str) -> dict[str, float]:
+    """Over processes, for each lays out its memory otherwise."""
+    runs = [
+        json.loads(run(python, what, tool, dsn="http://ik_x@127.0.0.1:9")) for _ in range(PROCESSES)
+    ]
+    return {name: statistics.median(one[name] for one in runs) for name in runs[0]}
 
 
 def exit_seconds(python: str, tool: str, kind: str) -> float:
@@ -69,7 +71,7 @@ def exit_seconds(python: str, tool: str, kind: str) -> float:
         written = run(python, "exit", name, kind, dsn="set by the program")
         return time.time() - float(written)
 
-    pairs = [(once(tool), once("nothing")) for _ in range(IDLE_EXITS)]
+    pairs = [(once(tool), once("nothing")) for _ in range(EXITS)]
     return statistics.median(one - other for one, other in pairs)
 
 

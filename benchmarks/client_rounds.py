@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+CALLS = 1_500
+WARM_UP = 50
 ROUNDS = 30
-# Setting hooks and taking them off voids what the interpreter has learned of the classes; programs
-# that go on calling learn it once.
 CALLS_A_ROUND = 40
 
 
@@ -58,125 +58,103 @@ def _turn_on_openinference() -> None:
 
 # Calls
 
-Round = Callable[[], float]
+Call = Callable[[], object]
 
 
-def _rounds() -> dict[str, Round]:
+def _styles(bare: bool) -> dict[str, Call]:
+    """With clients of their own, which `bare` ones make as if nothing had been hooked."""
     from tests.client import offline
     from tests.client.styles import CHAT, CLAUDE, STREAMED
 
-    chat = offline.openai_client().chat.completions
-    messages = offline.anthropic_client().messages
-    asynchronous = offline.async_openai_client().chat.completions
+    chat = _client(offline.openai_client(), bare).chat.completions
+    messages = _client(offline.anthropic_client(), bare).messages
+    asynchronous = _client(offline.async_openai_client(), bare).chat.completions
     loop = asyncio.new_event_loop()
-
-    def timed(count: int, call: Callable[[], Any]) -> Round:
-        def round_() -> float:
-            begun = time.thread_time()
-            for _ in range(count):
-                call()
-            return (time.thread_time() - begun) / count
-
-        return round_
 
     async def drain() -> None:
         async for _ in await asynchronous.create(**STREAMED):
             pass
 
     return {
-        "openai_call": timed(CALLS_A_ROUND, lambda: chat.create(**CHAT)),
-        "anthropic_call": timed(CALLS_A_ROUND, lambda: messages.create(**CLAUDE)),
-        "openai_stream": timed(CALLS_A_ROUND, lambda: list(chat.create(**STREAMED))),
-        "anthropic_stream": timed(
-            CALLS_A_ROUND, lambda: list(messages.create(**CLAUDE, stream=True))
-        ),
-        "async_call": timed(
-            CALLS_A_ROUND, lambda: loop.run_until_complete(asynchronous.create(**CHAT))
-        ),
-        "async_stream": timed(CALLS_A_ROUND, lambda: loop.run_until_complete(drain())),
+        "openai_call": lambda: chat.create(**CHAT),
+        "anthropic_call": lambda: messages.create(**CLAUDE),
+        "openai_stream": lambda: list(chat.create(**STREAMED)),
+        "anthropic_stream": lambda: list(messages.create(**CLAUDE, stream=True)),
+        "async_call": lambda: loop.run_until_complete(asynchronous.create(**CHAT)),
+        "async_stream": lambda: loop.run_until_complete(drain()),
     }
 
 
+def _client(like: Any, bare: bool) -> Any:
+    kind = type(like)
+    if bare:
+        request = getattr(kind.request, "__tallystick_original__", kind.request)
+        kind = type(kind.__name__, (kind,), {"request": request})
+    return kind(api_key="k", max_retries=0, http_client=like._client)
+
+
 def measure_calls(tool: str) -> dict[str, float]:
-    """Where a tool can be taken off again its rounds alternate with rounds without it."""
-    from tests.client import offline  # noqa: F401 - the libraries, before anything is measured
-
-    rounds = _rounds()
-    for one in rounds.values():
-        one()
-    if tool != "tallystick":
-        before = {name: [one() for _ in range(ROUNDS)] for name, one in rounds.items()}
+    """Call by call in turn with and without the tool, if it can be taken off a client again."""
+    if tool == "tallystick":
         turn_on(tool)
-        rounds = _rounds()
-        after = {name: [one() for _ in range(ROUNDS)] for name, one in rounds.items()}
-        added = {name: _median(after[name]) - _median(before[name]) for name in before}
-        return {**added, "hashed_call": float("nan"), "memory_mb": float("nan")}
-    return _alternate(rounds)
+        hooked, bare = _styles(bare=False), _styles(bare=True)
+        added = {name: _median_added(hooked[name], bare[name]) for name in hooked}
+        return {**added, "hashed_call": _hashed(hooked["openai_call"]), "memory_mb": _memory()}
+    styles = _styles(bare=False)
+    before = {name: _median_time(call) for name, call in styles.items()}
+    turn_on(tool)
+    styles = _styles(bare=False)
+    added = {name: _median_time(call) - before[name] for name, call in styles.items()}
+    return {**added, "hashed_call": float("nan"), "memory_mb": float("nan")}
 
 
-def _alternate(rounds: dict[str, Round]) -> dict[str, float]:
-    from openai import _base_client as openai_base
-    from openai import _streaming as openai_streaming
-
-    from anthropic import _base_client as anthropic_base  # isort: skip
-    from anthropic import _streaming as anthropic_streaming  # isort: skip
-    from tests.client.styles import CHAT
-
-    points: list[tuple[Any, str]] = []
-    for base, streaming in (
-        (openai_base, openai_streaming),
-        (anthropic_base, anthropic_streaming),
-    ):
-        points += [(base.SyncAPIClient, "request"), (base.AsyncAPIClient, "request")]
-        points += [(streaming.Stream, "close"), (streaming.AsyncStream, "close")]
-    plain = [vars(owner)[name] for owner, name in points]
-    turn_on("tallystick")
-    hooked = [vars(owner)[name] for owner, name in points]
-    added = {}
-    for name, one in rounds.items():
-        differences = []
-        for number in range(ROUNDS):
-            pair = [(plain, "off"), (hooked, "on")]
-            taken = {}
-            for methods, state in pair if number % 2 else pair[::-1]:
-                for (owner, method), value in zip(points, methods, strict=True):
-                    setattr(owner, method, value)
-                taken[state] = one()
-            differences.append(taken["on"] - taken["off"])
-        added[name] = _median(differences)
-    for (owner, method), value in zip(points, hooked, strict=True):
-        setattr(owner, method, value)
-    return {**added, "hashed_call": _hashed(rounds["openai_call"]), "memory_mb": _memory(CHAT)}
+def _median_added(one: Call, other: Call) -> float:
+    times: dict[Call, list[float]] = {one: [], other: []}
+    for number in range(CALLS + WARM_UP):
+        for call in (one, other) if number % 2 else (other, one):
+            times[call].append(_time(call))
+    return _median(times[one][WARM_UP:]) - _median(times[other][WARM_UP:])
 
 
-def _hashed(one: Round) -> float:
+def _median_time(call: Call) -> float:
+    return _median([_time(call) for _ in range(CALLS + WARM_UP)][WARM_UP:])
+
+
+def _time(call: Call) -> float:
+    begun = time.thread_time()
+    call()
+    return time.thread_time() - begun
+
+
+def _hashed(call: Call) -> float:
     import tallystick
 
-    differences = []
-    for number in range(ROUNDS):
-        taken = {}
-        for state in (True, False) if number % 2 else (False, True):
-            tallystick.close(0)
-            if state:
-                tallystick.init(prefix_hash=True)
-            taken[state] = one()
-        differences.append(taken[True] - taken[False])
-    return _median(differences)
+    def turned(is_on: bool) -> list[float]:
+        tallystick.close(0)
+        if is_on:
+            tallystick.init(prefix_hash=True)
+        return [_time(call) for _ in range(CALLS_A_ROUND)]
+
+    rounds = [(turned(True), turned(False)) for _ in range(ROUNDS)]
+    return _median([time for on, _ in rounds for time in on]) - _median(
+        [time for _, off in rounds for time in off]
+    )
 
 
-def _memory(chat: dict[str, Any]) -> float:
+def _memory() -> float:
     """What 10,000 calls, of which none can be sent, add to a process that makes them anyway."""
     import tallystick
     from tests.client import offline
+    from tests.client.styles import CHAT
 
     create = offline.openai_client().chat.completions.create
     tallystick.close(0)
     for _ in range(2_000):
-        create(**chat)
+        create(**CHAT)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     tallystick.init()
     for _ in range(10_000):
-        create(**chat)
+        create(**CHAT)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 

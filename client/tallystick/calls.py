@@ -28,44 +28,34 @@ class Call:
         "_capture",
         "_clock",
         "_counts",
-        "_declared_limit",
         "_is_background",
         "_is_stream",
         "_latency_ms",
         "_library",
-        "_prefix_hash",
         "_provider",
-        "_route",
-        "_started_at",
-        "_tag",
+        "_response_id",
+        "_start",
         "_told",
+        "endpoint",
         "has_ended",
         "request_id",
     )
-
-    def __init__(
-        self, current: Capture, library: str, client: Any, route: Route, body: Any
-    ) -> None:
-        """Takes from the request's own members what a record has of them."""
-        self._capture = current
-        self._library = library
-        self._provider = provider_of(client, library)
-        self._route = route
-        self._tag = current_tag() or current.settings.label
-        members = members_of(body)
-        model = members.get("model")
-        self._asked_model = model if isinstance(model, str) else None
-        self._declared_limit = declared_limit(members)
-        self._is_background = members.get("background") is True
-        self._prefix_hash = _prefix_hash(body) if current.settings.prefix_hash else None
-        self._answered_model: str | None = None
-        self._counts: Counts | None = None
-        self._told: list[int | None] | None = None
-        self._latency_ms: float | None = None
-        self._is_stream = self.has_ended = False
-        self.request_id: object = None
-        self._started_at = time()
-        self._clock = perf_counter()
+    _answered_model: str | None
+    _asked_model: str | None
+    _capture: Capture
+    _clock: float
+    _counts: Counts | None
+    _is_background: bool
+    _is_stream: bool
+    _latency_ms: float | None
+    _library: str
+    _provider: str
+    _response_id: str | None
+    _start: tuple[Any, ...]
+    _told: list[int | None] | None
+    endpoint: str | None
+    has_ended: bool
+    request_id: object
 
     def see(self, item: Any) -> None:
         """Look at an event of a stream, or at a whole answer, for the member that has the usage."""
@@ -84,14 +74,14 @@ class Call:
             self._answered_model = _models.get(model) or _clean_model(model)
         if self._library == "openai":
             # The last that tells anything counts.
-            self._counts = openai_counts(usage, self._route.endpoint) or self._counts
+            self._counts = openai_counts(usage, self.endpoint) or self._counts
         else:
             self._told = overlay(self._told, usage)
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
             self._capture.open_streams[id(self)] = self
 
-    def arrived(self, headers: Any, *, is_stream: bool = False) -> None:
+    def arrived(self, headers: Any, is_stream: bool) -> None:
         """The answer is here, though nobody has read it yet; the time of a stream is its end's."""
         self.request_id = _request_id(headers, _REQUEST_ID_HEADERS[self._library])
         self._is_stream = is_stream
@@ -111,32 +101,20 @@ class Call:
         if latency_ms is None:
             latency_ms = (perf_counter() - self._clock) * 1e3
         counts = self._counts if self._told is None else anthropic_counts(self._told)
-        if counts is None or self._route.response_id is not None:
+        if counts is None or self._response_id is not None:
             counts = self._counted_now(counts)
         model = self._answered_model or self._asked_model
         if self._provider == "aws":
             model = self._model_at_aws()
         if counts is None or model is None:
             return
-        request_id = self.request_id
-        current.delivery.put(
-            (  # in the order of a `Record`
-                self._started_at,
-                self._provider,
-                model,
-                *counts,
-                latency_ms,
-                self._route.endpoint,
-                request_id if isinstance(request_id, str) else None,
-                self._tag,
-                self._declared_limit,
-                self._prefix_hash,
-            )
-        )
+        request_id = self.request_id if isinstance(self.request_id, str) else None
+        # In the order of a `Record`.
+        current.delivery.put((self._start, model, counts, latency_ms, request_id))
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
         """None where nothing was told, or where this was counted before."""
-        background, response_id = self._capture.background, self._route.response_id
+        background, response_id = self._capture.background, self._response_id
         if response_id is not None:
             is_new = background.is_new(response_id, has_usage=counts is not None)
             return counts if is_new else None
@@ -191,8 +169,38 @@ def begin(library: str, client: Any, options: Any) -> Call | None:
         return None
     members = options.__dict__
     route = route_of(members["url"])
-    if route.response_id is None and members["method"].lower() != "post":
+    if route[1] is None and members["method"].lower() != "post":
         return None
     if not current.delivery.is_started:
         current.delivery.start()
-    return Call(current, library, client, route, members.get("json_data"))
+    body = members.get("json_data")
+    return _call(current, library, client, route, body)
+
+
+def _call(current: Capture, library: str, client: Any, route: Route, body: Any) -> Call:
+    """Takes from the request's own members what a record has of them.
+
+    No `__init__`: that of a class costs as much again as all that it does.
+    """
+    settings = current.settings
+    members = body if type(body) is dict else members_of(body)
+    model = members.get("model")
+    call = Call()
+    call._capture = current
+    call._library = library
+    call._provider = provider = provider_of(client, library)
+    call.endpoint, call._response_id = endpoint, _ = route
+    call._asked_model = model if isinstance(model, str) else None
+    call._is_background = members.get("background") is True
+    call._answered_model = call._counts = call._told = call._latency_ms = call.request_id = None
+    call._is_stream = call.has_ended = False
+    call._start = (  # in the order of a `Start`
+        time(),
+        provider,
+        endpoint,
+        current_tag() or settings.label,
+        declared_limit(members),
+        _prefix_hash(body) if settings.prefix_hash else None,
+    )
+    call._clock = perf_counter()
+    return call

@@ -29,6 +29,8 @@ class Settings:
 class Capture:
     """Of one process: what was begun in the one that it was forked off from is counted there."""
 
+    __slots__ = ("background", "delivery", "faults", "open_streams", "settings", "without_usage")
+
     def __init__(self, settings: Settings, delivery: Delivery) -> None:
         self.settings = settings
         self.delivery = delivery

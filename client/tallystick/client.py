@@ -15,7 +15,7 @@ from tallystick.delivery import Delivery
 from tallystick.dsn import VARIABLE, Destination, parse_dsn
 from tallystick.forks import Forks
 from tallystick.labels import clean_tag, current_tag
-from tallystick.records import Record, is_prefix_hash, is_provider, write_record
+from tallystick.records import Record, Start, is_prefix_hash, is_provider, write_record
 
 if TYPE_CHECKING:
     from tallystick.sending import Sender
@@ -117,21 +117,16 @@ def record(
     if current is None:
         return False
     try:
-        noted = Record(
+        start = Start(
             started_at=_seconds(ts),
             provider=provider,
-            model=model,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cached_tokens=cached_tokens,
-            cache_write_tokens=cache_write_tokens,
-            latency_ms=latency_ms,
             endpoint=endpoint,
-            request_id=request_id,
             tag=clean_tag(tag) or current_tag() or current.settings.label,
             declared_max_tokens=declared_max_tokens,
             prefix_hash=prefix_hash if is_prefix_hash(prefix_hash) else None,
         )
+        counts = (prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens)
+        noted = Record(start, model, counts, latency_ms, request_id)
         if not is_provider(provider) or write_record(noted) is None:
             return False
         current.delivery.start()

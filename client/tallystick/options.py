@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Optional
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _LONG_ENDPOINTS = frozenset(
@@ -22,12 +22,8 @@ _LONGEST_WORD = 40
 _REMEMBERED = 256
 
 
-class Route(NamedTuple):
-    """The label of an endpoint, and the id of the response that a URL names, if it names one."""
-
-    endpoint: str | None
-    response_id: str | None
-
+# The label of an endpoint, and the id of the response that a URL names, if it names one.
+Route = tuple[Optional[str], Optional[str]]
 
 _routes: dict[str, Route] = {}
 
@@ -37,7 +33,7 @@ def route_of(url: object) -> Route:
     route = _routes.get(text)
     if route is None:
         route = _read_route(text)
-        if route.response_id is None:  # a URL with an id in it will hardly be asked for again
+        if route[1] is None:  # a URL with an id in it will hardly be asked for again
             if len(_routes) >= _REMEMBERED:
                 _routes.clear()
             _routes[text] = route
@@ -50,11 +46,11 @@ def _read_route(url: str) -> Route:
         path = path.partition("://")[2].partition("/")[2]
     steps = [step for step in path.split("/") if step]
     if not steps:
-        return Route(None, None)
+        return None, None
     response_id = _response_id(steps)
     if response_id is not None:
-        return Route(_RESPONSES, response_id)
-    return Route(_endpoint(steps), None)
+        return _RESPONSES, response_id
+    return _endpoint(steps), None
 
 
 def _response_id(steps: list[str]) -> str | None:

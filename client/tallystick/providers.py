@@ -38,22 +38,26 @@ _HOST_ENDINGS = (
     ("api.anthropic.com", "anthropic"),
     ("api.openai.com", "openai"),
 )
-_REMEMBERED = 256
-
-_labels: dict[tuple[type, object], str | None] = {}
 
 
 def provider_of(client: Any, library: str) -> str:
     """The seller that the client's class or host tells of, else the library's own vendor."""
-    kind, host = type(client), getattr(getattr(client, "_base_url", None), "host", None)
+    url: Any = None
     try:
-        return _labels[kind, host] or library
-    except KeyError:
-        if len(_labels) >= _REMEMBERED:
-            _labels.clear()
-        label = _seller(kind.__mro__, host if isinstance(host, str) else "")
-        _labels[kind, host] = label
-        return label or library
+        url = client._base_url
+        told_by, label = client._tallystick_seller
+        if told_by is url:
+            return label or library
+    except AttributeError:
+        pass
+    host = getattr(url, "host", None)
+    label = _seller(type(client).__mro__, host if isinstance(host, str) else "")
+    try:
+        # On the client itself, beside the URL that told it: programs may set another one.
+        client._tallystick_seller = url, label
+    except AttributeError:
+        pass
+    return label or library
 
 
 def _seller(kinds: tuple[type, ...], host: str) -> str | None:

@@ -11,7 +11,7 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any, NamedTuple
 
 from tallystick.labels import clean_label
-from tallystick.usage import MAX_COUNT
+from tallystick.usage import MAX_COUNT, Counts
 
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
@@ -20,22 +20,28 @@ _last_second = (0, "1970-01-01T00:00:00")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
-class Record(NamedTuple):
-    """What is told of one call; it waits as a bare tuple, which is made sooner and costs less."""
+class Start(NamedTuple):
+    """What is known of a call as it begins."""
 
     started_at: float
     provider: str
-    model: str
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    latency_ms: float | None = None
     endpoint: str | None = None
-    request_id: str | None = None
     tag: str | None = None
     declared_max_tokens: int | None = None
     prefix_hash: str | None = None
+
+
+class Record(NamedTuple):
+    """What is told of one call.
+
+    It waits as bare tuples, which are made sooner and cost less: here are their members' names.
+    """
+
+    start: Start
+    model: str
+    counts: Counts
+    latency_ms: float | None = None
+    request_id: str | None = None
 
 
 # The members of a `Record`, in their order.
@@ -45,20 +51,20 @@ Noted = tuple[Any, ...]
 def write_record(noted: Noted) -> str | None:
     """One JSON object; None where the service would refuse it."""
     record = Record._make(noted)
-    moment, model = _moment(record.started_at), clean_label(record.model)
-    prompt, completion = record.prompt_tokens, record.completion_tokens
+    start = Start._make(record.start)
+    moment, model = _moment(start.started_at), clean_label(record.model)
+    prompt, completion, cached, write = record.counts
     if moment is None or model is None or not (_is_count(prompt) and _is_count(completion)):
         return None
     return (
-        f'{{"ts":"{moment}","provider":{quote(record.provider)},"model":{quote(model)}'
+        f'{{"ts":"{moment}","provider":{quote(start.provider)},"model":{quote(model)}'
         f',"prompt_tokens":{prompt},"completion_tokens":{completion}'
-        f"{_number('cached_tokens', record.cached_tokens)}"
-        f"{_number('cache_write_tokens', record.cache_write_tokens)}"
-        f"{_number('declared_max_tokens', record.declared_max_tokens)}"
+        f"{_number('cached_tokens', cached)}{_number('cache_write_tokens', write)}"
+        f"{_number('declared_max_tokens', start.declared_max_tokens)}"
         f"{_latency(record.latency_ms)}"
-        f"{_text('endpoint', clean_label(record.endpoint))}"
+        f"{_text('endpoint', clean_label(start.endpoint))}"
         f"{_text('request_id', clean_label(record.request_id))}"
-        f"{_text('tag', record.tag)}{_text('prefix_hash', record.prefix_hash)}}}"
+        f"{_text('tag', start.tag)}{_text('prefix_hash', start.prefix_hash)}}}"
     )
 
 

@@ -5,6 +5,7 @@ Nothing else of a response is looked at here, and nothing that a property or a m
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, Optional
 
 MAX_COUNT = 1_000_000_000_000
@@ -13,6 +14,11 @@ ANTHROPIC_COUNTS = (
     "output_tokens",
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
+)
+_of_completion = itemgetter("prompt_tokens", "completion_tokens", "prompt_tokens_details")
+_of_prompt = itemgetter("cached_tokens", "cache_write_tokens")
+_USUAL_KINDS = frozenset(
+    (int, int, cached, write) for cached in (int, type(None)) for write in (int, type(None))
 )
 _NO_MEMBERS: dict[str, Any] = {}
 
@@ -28,10 +34,12 @@ def members_of(container: Any) -> dict[str, Any]:
     """
     if isinstance(container, dict):
         return container
-    members = getattr(container, "__dict__", None)
+    try:
+        members, extra = container.__dict__, container.__pydantic_extra__
+    except AttributeError:
+        members, extra = getattr(container, "__dict__", None), None
     if not isinstance(members, dict):
         return _NO_MEMBERS
-    extra = getattr(container, "__pydantic_extra__", None)
     return {**members, **extra} if extra and isinstance(extra, dict) else members
 
 
@@ -46,6 +54,15 @@ def count_of(value: Any) -> int | None:
 
 def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
     """Of Chat Completions and Embeddings, or of Responses, which name the same counts otherwise."""
+    try:  # as new libraries have it
+        prompt, completion, details = _of_completion(usage.__dict__)
+        cached, write = (None, None) if details is None else _of_prompt(details.__dict__)
+        are_counts = 0 <= prompt <= MAX_COUNT and 0 <= completion <= MAX_COUNT
+        kinds = (type(prompt), type(completion), type(cached), type(write))
+        if are_counts and kinds in _USUAL_KINDS:
+            return prompt, completion, cached, write
+    except (AttributeError, KeyError, TypeError):
+        pass
     members = members_of(usage)
     prompt, completion = members.get("prompt_tokens"), members.get("completion_tokens")
     details = members.get("prompt_tokens_details")
@@ -60,8 +77,6 @@ def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
         if endpoint != "embeddings" and count_of(members.get("total_tokens")) != prompt:
             return None
         completion = 0
-    if details is None:
-        return prompt, completion, None, None
     parts = members_of(details)
     cached, write = parts.get("cached_tokens"), parts.get("cache_write_tokens")
     return prompt, completion, count_of(cached), count_of(write)
@@ -70,10 +85,13 @@ def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
 def overlay(told: list[int | None] | None, usage: Any) -> list[int | None]:
     """Anthropic's own counts. What a stream says later replaces what it said before, one by one."""
     members = members_of(usage)
-    counts = [count_of(members.get(name)) for name in ANTHROPIC_COUNTS]
     if told is None:
-        return counts
-    return [known if count is None else count for known, count in zip(told, counts)]
+        told = [None, None, None, None]
+    for place, name in enumerate(ANTHROPIC_COUNTS):
+        count = count_of(members.get(name))
+        if count is not None:
+            told[place] = count
+    return told
 
 
 def anthropic_counts(told: list[int | None]) -> Counts | None:

@@ -122,8 +122,24 @@ def _by_hand() -> Any:
 
 def _mappings() -> Any:
     kind = openai.Stream[dict[str, Any]]
-    asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": kind}
-    return list(offline.openai_client().post("/chat/completions", cast_to=object, **asked))
+    asked: dict[str, Any] = {"stream": True, "stream_cls": kind, "cast_to": object}
+    client = offline.openai_client()
+    chunks = client.post("/chat/completions", body=STREAMED, **asked)
+    events = client.post("/responses", body={**ASKED, "stream": True}, **asked)
+    return list(chunks), list(events)
+
+
+def _async_mappings() -> Any:
+    kind = openai.AsyncStream[dict[str, Any]]
+    asked: dict[str, Any] = {"stream": True, "stream_cls": kind, "cast_to": object}
+
+    async def ask() -> Any:
+        client = offline.async_openai_client()
+        chunks = await client.post("/chat/completions", body=STREAMED, **asked)
+        events = await client.post("/responses", body={**ASKED, "stream": True}, **asked)
+        return [item async for item in chunks], [item async for item in events]
+
+    return asyncio.run(ask())
 
 
 def _parse_early(request: Any, call_next: Any) -> Any:
@@ -208,6 +224,7 @@ CALLS: Final = (
     _broken_off,
     _by_hand,
     _mappings,
+    _async_mappings,
     _iterator,
     _bedrock,
     _middleware,

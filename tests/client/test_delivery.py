@@ -9,7 +9,7 @@ import pytest
 import tallystick
 from tallystick import capture, sending
 from tallystick.delivery import Delivery
-from tallystick.records import Record
+from tallystick.records import Record, Start
 from tallystick.sending import Answer
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.offline import capturing, record_calls
@@ -154,7 +154,7 @@ def test_a_sender_that_cannot_be_made_says_nothing(
     assert caplog.messages == ["nothing is sent any more: ZeroDivisionError"]
 
 
-RECORD = Record(1_700_000_000.0, "openai", "gpt-4o", 1, 1)
+RECORD = Record(Start(1_700_000_000.0, "openai"), "gpt-4o", (1, 1, None, None))
 
 
 class _Sender:

@@ -17,10 +17,10 @@ import pytest
 
 import tallystick
 from tallystick import capture, client
-from tests.client import offline, vendors
+from tests.client import kinds, offline, vendors
 from tests.client.offline import queued
 from tests.client.styles import CHAT, CLAUDE, STREAMED
-from tests.client.vendors import CHAT_COUNTS
+from tests.client.vendors import CHAT_COUNTS, RESPONSES_COUNTS
 
 pytestmark = pytest.mark.usefixtures("captured")
 
@@ -114,6 +114,45 @@ def test_an_abandoned_stream_counts_once(end: str) -> None:
     gc.collect()
     (record,) = queued()
     assert (record["prompt_tokens"], record["completion_tokens"]) == (479, 1)
+
+
+def test_an_asynchronous_stream_that_is_dropped_counts_once() -> None:
+    async def ask() -> None:
+        stream = await offline.async_anthropic_client().messages.create(**CLAUDE, stream=True)
+        await anext(stream)
+        response = stream.response
+        del stream
+        for _ in range(5):  # the event loop closes what was dropped
+            await asyncio.sleep(0)
+        assert response.is_closed
+        assert len(queued()) == 1
+
+    asyncio.run(ask())
+    assert queued() == []
+
+
+def test_an_asynchronous_stream_that_outlives_its_loop_counts_at_the_end() -> None:
+    async def ask() -> Any:
+        stream = await offline.async_anthropic_client().messages.create(**CLAUDE, stream=True)
+        await anext(stream)
+        return stream
+
+    loop = asyncio.new_event_loop()
+    stream = loop.run_until_complete(ask())
+    loop.close()
+    del stream
+    gc.collect()
+    current = capture.active
+    assert current is not None
+    client._end_open_streams(current)
+    assert len(queued()) == 1
+
+
+def test_streams_of_mappings_count() -> None:
+    kinds._mappings()
+    kinds._async_mappings()
+    told = [(one["prompt_tokens"], one["completion_tokens"]) for one in queued()]
+    assert told == [CHAT_COUNTS[:2], RESPONSES_COUNTS[:2]] * 2
 
 
 def test_a_stream_that_failed_counts_though_it_is_kept() -> None:

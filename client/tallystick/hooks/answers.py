@@ -31,7 +31,7 @@ def settle(call: Call | None, answer: Any) -> None:
     members = getattr(answer, "__dict__", None)
     if members is not None:
         if "_parsed_by_type" in members:
-            call.arrived(answer.http_response.headers)
+            call.arrived(answer.http_response.headers, False)
             members[_WAITING] = call
             for parsed in list(members["_parsed_by_type"].values()):
                 settle(call, parsed)  # by a middleware; it will not be parsed again

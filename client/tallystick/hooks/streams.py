@@ -3,155 +3,103 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from types import GeneratorType
+from collections.abc import AsyncIterator, Iterator
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Callable
 
 from tallystick.calls import Call
 from tallystick.capture import note_fault
+from tallystick.usage import members_of
 
-# What events of a class may hold, and of most there are many: nothing that is counted; a `usage`
-# of their own; or whatever else.
-_IDLE, _TELLING, _OTHER = "idle", "telling", "other"
-_HOLDERS = ("response", "message")
-_REMEMBERED = 256
-# On the stream itself, for whoever closes it.
-_FOLLOWED = "_tallystick_call"
-
-_roles: dict[type, str] = {}
+_COMPLETIONS = ("chat/completions", "completions")
 
 
 def follow(call: Call, stream: Any) -> None:
-    """Put a watching iterator in the place of the stream's own: a generator for a generator."""
+    """Put a watching generator in the place of the stream's own iterator."""
     if call.has_ended:
         return
-    call.arrived(stream.response.headers, is_stream=True)
+    call.arrived(stream.response.headers, True)
+    stream._tallystick_call = call  # for whoever closes it
     items = stream._iterator
-    setattr(stream, _FOLLOWED, call)
-    if type(items) is GeneratorType:
-        stream._iterator = _watched(items, call)
-    elif hasattr(items, "__anext__"):
-        stream._iterator = _AsyncWatch(items, call, items.__anext__)
+    is_completion, kind = call.endpoint in _COMPLETIONS, type(items)
+    if kind is AsyncGeneratorType or (kind is not GeneratorType and hasattr(items, "__aiter__")):
+        stream._iterator = (_async_chunks if is_completion else _async_events)(items, call)
     else:
-        stream._iterator = _Watch(items, call, items.__next__)
+        stream._iterator = (_chunks if is_completion else _events)(items, call)
 
 
-def _watched(items: Iterator[Any], call: Call) -> Iterator[Any]:
-    # The classes of events that came last and need no closer look, or only one at their usage.
-    idle = telling = None
+# Four times the same, since a function that they share would be called for every event.
+
+
+def _chunks(items: Any, call: Call) -> Iterator[Any]:
+    """Of completions: all of one class, and each may have a usage."""
     try:
         for item in items:
             try:
-                kind = type(item)
-                if kind is telling:
+                try:
                     usage = item.usage
                     if usage is not None:
-                        call.take(usage, item.__dict__.get("model"))
-                elif kind is idle:
-                    pass
-                elif _roles.get(kind) is _IDLE:
-                    idle = kind
-                elif _look(call, item) is _TELLING:
-                    telling = kind
+                        call.take(usage, item.model)
+                except AttributeError:  # not of the vendors' own class
+                    call.see(item)
             except Exception:
                 note_fault()
             yield item
     finally:  # whatever ended it: its end, a failure, its collection
-        try:
-            call.end()
-        except Exception:
-            note_fault()
+        _end(call)
 
 
-def _look(call: Call, item: Any) -> str:
-    """At an event, unless others of its class have shown what it may hold; the class's role."""
-    kind = type(item)
-    role = _roles.get(kind)
-    if role is None:
-        if len(_roles) >= _REMEMBERED:
-            _roles.clear()
-        call.see(item)
-        role = _roles[kind] = _role_of(item)
-    elif role is _OTHER or (role is _TELLING and item.usage is not None):
-        call.see(item)
-    return role
+def _events(items: Any, call: Call) -> Iterator[Any]:
+    """Of many classes, few of which have a usage, or hold what has one."""
+    try:
+        for item in items:
+            try:
+                try:
+                    members = item.__dict__
+                except AttributeError:
+                    members = members_of(item)
+                if "usage" in members or "message" in members or "response" in members:
+                    call.see(item)
+            except Exception:
+                note_fault()
+            yield item
+    finally:
+        _end(call)
 
 
-def _role_of(item: Any) -> str:
-    """By the first one. Only the vendors' own events are passed over unseen."""
-    members = getattr(item, "__dict__", ())
-    if "usage" in members:
-        return _TELLING
-    is_vendors = type(item).__module__.startswith(("openai.types.", "anthropic.types."))
-    return _IDLE if is_vendors and not any(name in members for name in _HOLDERS) else _OTHER
+async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
+    """One that is dropped is closed by the event loop, as the library's generators inside are."""
+    try:
+        async for item in items:
+            try:
+                try:
+                    usage = item.usage
+                    if usage is not None:
+                        call.take(usage, item.model)
+                except AttributeError:  # not of the vendors' own class
+                    call.see(item)
+            except Exception:
+                note_fault()
+            yield item
+    finally:
+        _end(call)
 
 
-class _Watch:
-    """Whatever else is asked of the iterator goes to the one inside."""
-
-    __slots__ = ("__weakref__", "_call", "_idle", "_items", "_next", "_telling")
-
-    def __init__(self, items: Any, call: Call, next_item: Callable[[], Any]) -> None:
-        self._items = items
-        self._call = call
-        self._next = next_item
-        self._idle: type | None = None
-        self._telling: type | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _Watch.__slots__:  # it was never whole
-            raise AttributeError(name)
-        return getattr(self._items, name)
-
-    def __del__(self) -> None:
-        try:
-            self._call.end()
-        except Exception:
-            note_fault()
-
-    def __iter__(self) -> _Watch:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            item = self._next()
-        except BaseException:  # its end, too, comes as an exception
-            _end(self._call)
-            raise
-        try:
-            _look(self._call, item)
-        except Exception:
-            note_fault()
-        return item
-
-
-class _AsyncWatch(_Watch):
-    __slots__ = ()
-
-    def __aiter__(self) -> _AsyncWatch:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            item = await self._next()
-        except BaseException:  # its end and its cancellation, too
-            _end(self._call)
-            raise
-        try:
-            kind = type(item)
-            if kind is self._telling:
-                usage = item.usage
-                if usage is not None:
-                    self._call.take(usage, item.__dict__.get("model"))
-            elif kind is self._idle:
-                pass
-            elif _roles.get(kind) is _IDLE:
-                self._idle = kind
-            elif _look(self._call, item) is _TELLING:
-                self._telling = kind
-        except Exception:
-            note_fault()
-        return item
+async def _async_events(items: Any, call: Call) -> AsyncIterator[Any]:
+    try:
+        async for item in items:
+            try:
+                try:
+                    members = item.__dict__
+                except AttributeError:
+                    members = members_of(item)
+                if "usage" in members or "message" in members or "response" in members:
+                    call.see(item)
+            except Exception:
+                note_fault()
+            yield item
+    finally:
+        _end(call)
 
 
 def _end(call: Call) -> None:
@@ -188,6 +136,6 @@ def wrap_async_close(library: str, original: Callable[..., Any]) -> Callable[...
 
 
 def _end_stream(stream: Any) -> None:
-    call = stream.__dict__.get(_FOLLOWED)
+    call = stream.__dict__.get("_tallystick_call")
     if call is not None:
         call.end()
