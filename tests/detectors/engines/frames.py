@@ -34,6 +34,8 @@ def spark() -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
         SparkSession.builder.master("local[2]")
+        # Nothing runs long enough to be worth a second compiler or many threads that collect.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         # Compiling a query takes longer than some hundred rows do.
         .config("spark.sql.codegen.wholeStage", "false")
