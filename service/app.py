@@ -1,5 +1,6 @@
 """`create_app`: the wiring of the web process, and nothing but the wiring."""
 
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -99,10 +100,7 @@ def _flask_settings(config: Config) -> dict[str, object]:
 
 def _register_routes(app: Flask, base_url: str) -> None:
     api.init_app(app)
-    for name, schema in report_schemas().items():
-        api.spec.components.schema(name, schema)
-    for name, scheme in security_schemes(base_url).items():
-        api.spec.components.security_scheme(name, scheme)
+    api.describe_later(partial(_describe_components, base_url))
     for resource in (ingest, uploads, audits, webhooks, early_access):
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in (health, reports, session, oauth, consent, admin):
@@ -122,3 +120,10 @@ def _register_routes(app: Flask, base_url: str) -> None:
         dashboard,
     ):
         app.register_blueprint(plain.blueprint)
+
+
+def _describe_components(base_url: str) -> None:
+    for name, schema in report_schemas().items():
+        api.spec.components.schema(name, schema)
+    for name, scheme in security_schemes(base_url).items():
+        api.spec.components.security_scheme(name, scheme)

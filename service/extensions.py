@@ -2,11 +2,15 @@
 
 import math
 import time
+from collections.abc import Callable
+from functools import partial
+from threading import RLock
 from typing import Any, Final, cast
 
 from flask import Flask, current_app, g, request
 from flask_limiter import Limiter, RequestLimit
 from flask_smorest import Api as SmorestApi
+from flask_smorest import Blueprint
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
@@ -21,10 +25,49 @@ from service.schemas import ErrorSchema
 
 
 class Api(SmorestApi):  # type: ignore[misc]  # it has no types
-    """flask-smorest, answering errors as the rest of the service does."""
+    """flask-smorest, answering errors as the rest of the service does.
+
+    What is told of the routes is put together when it is first asked for: that takes as long as
+    all else that an application is made of, and most processes are never asked.
+    """
 
     ERROR_SCHEMA = ErrorSchema
     DEFAULT_ERROR_RESPONSE_NAME = None  # every route documents its own errors
+
+    def __init__(self) -> None:
+        self._describing = RLock()  # describing a route asks for the document, too
+        self._undescribed: list[Callable[[], None]] = []
+        super().__init__()
+
+    @property
+    def spec(self) -> Any:
+        """The document, with all that was to be described later."""
+        with self._describing:
+            undescribed, self._undescribed = self._undescribed, []
+            for describe in undescribed:
+                describe()
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:
+        self._spec = spec
+        self._undescribed = []
+
+    def register_blueprint(self, blueprint: Blueprint, **options: Any) -> None:
+        """Register the routes now, and what is told of them later."""
+        app = self._app
+        app.extensions["flask-smorest"]["blp_name_to_api"][blueprint.name] = self
+        app.register_blueprint(blueprint, **options)
+        self.describe_later(partial(self._describe, app, blueprint))
+
+    def describe_later(self, describe: Callable[[], None]) -> None:
+        """Let the document be added to when it is asked for, in the order of these calls."""
+        self._undescribed.append(describe)
+
+    def _describe(self, app: Flask, blueprint: Blueprint) -> None:
+        name, spec = blueprint.name, self._spec
+        blueprint.register_views_in_doc(self, app, spec, name=name, parameters=None)
+        spec.tag({"name": name, "description": blueprint.description})
 
     def _register_pagination_header(self) -> None:
         """Leave out the component that flask-smorest adds: nothing here is paginated."""

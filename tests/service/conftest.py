@@ -17,6 +17,7 @@ from service.app import create_app
 from service.config import Config
 from service.db import make_engine, make_sessions
 from service.extensions import limiter
+from tests.service.compiled_templates import COMPILED_TEMPLATES
 from tests.service.described import read_document, watch
 from tests.service.fuzzed import Target, fill
 from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
@@ -110,6 +111,7 @@ def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[...,
         read_document()
         app = create_app(replace(config, **settings))  # type: ignore[arg-type]
         app.extensions["sessions"] = sessions
+        app.jinja_env.bytecode_cache = COMPILED_TEMPLATES
         watch(app)
         limiter._storage_dead = False  # what an earlier test's application may have found
         return app

@@ -1,5 +1,7 @@
 """/openapi.json: the description that the running API generates of itself."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openapi_spec_validator
@@ -24,6 +26,15 @@ def test_it_is_openapi_3_1_of_every_route_of_the_api(app: Flask, document: dict[
     }
     assert routes <= set(document["paths"])
     assert {"/healthz", "/readyz", "/r/{token}"} <= set(document["paths"])
+
+
+def test_it_is_whole_for_all_who_ask_first_and_at_once(
+    document: dict[str, Any], make_app: Callable[..., Flask]
+) -> None:
+    fresh = make_app()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: fresh.test_client().get("/openapi.json"), range(8)))
+    assert [answer.get_json() for answer in answers] == [document] * 8
 
 
 @pytest.mark.parametrize(
