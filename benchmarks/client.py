@@ -86,7 +86,10 @@ def main() -> None:
     tools = [arguments.only] if arguments.only else list(TOOLS)
     results = {tool: measure(arguments.python, tool) for tool in tools}
     for name, bar, pattern in ROWS:
-        cells = [result and pattern.format(result[name]) or "–" for result in results.values()]
+        cells = [
+            pattern.format(result[name]) if result and name in result else "–"
+            for result in results.values()
+        ]
         table.add_row(DESCRIPTIONS[name], bar, *cells)
     Console(width=120).print(table)
 

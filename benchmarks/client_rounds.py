@@ -104,8 +104,7 @@ def measure_calls(tool: str) -> dict[str, float]:
     before = {name: _median_time(call) for name, call in styles.items()}
     turn_on(tool)
     styles = _styles(bare=False)
-    added = {name: _median_time(call) - before[name] for name, call in styles.items()}
-    return {**added, "hashed_call": float("nan"), "memory_mb": float("nan")}
+    return {name: _median_time(call) - before[name] for name, call in styles.items()}
 
 
 def _median_added(one: Call, other: Call) -> float:
@@ -166,9 +165,13 @@ def _median(values: list[float]) -> float:
 
 
 def measure_start(tool: str) -> dict[str, float]:
+    """What the other tools import is imported as they are turned on."""
     begun = time.perf_counter()
-    if tool == "tallystick":
-        import tallystick  # noqa: F401
+    if tool != "tallystick":
+        turn_on(tool)
+        return {"init_ms": (time.perf_counter() - begun) * 1e3}
+    import tallystick  # noqa: F401
+
     imported = time.perf_counter()
     turn_on(tool)
     ended = time.perf_counter()
