@@ -1,11 +1,8 @@
 """The engine, the sessions and the migrations. Queries live in `models` and in the views."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from alembic import command
-from alembic.config import Config as AlembicConfig
 from flask import Flask, current_app, g
 from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.engine import URL
@@ -70,23 +67,27 @@ def get_session() -> Session:
 
 def migrate(database_url: str, revision: str = "head") -> None:
     """Bring the tables up to a revision; safe to start from several processes at once."""
-    _run(database_url, command.upgrade, revision)
+    _run(database_url, "upgrade", revision)
 
 
 def downgrade(database_url: str, revision: str) -> None:
     """Take the tables back to a revision; `base` is the empty database."""
-    _run(database_url, command.downgrade, revision)
+    _run(database_url, "downgrade", revision)
 
 
-def _run(database_url: str, step: Callable[[AlembicConfig, str], None], revision: str) -> None:
+def _run(database_url: str, step: Literal["upgrade", "downgrade"], revision: str) -> None:
     """One step in one transaction, so that a failed one leaves nothing half done."""
+    # Here alone: a tenth of what other processes would take to start.
+    from alembic import command
+    from alembic.config import Config as AlembicConfig
+
     settings = AlembicConfig()
     settings.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     engine = create_engine(_address(database_url), poolclass=NullPool)
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         settings.attributes["connection"] = connection
-        step(settings, revision)
+        getattr(command, step)(settings, revision)
 
 
 def _address(database_url: str) -> URL:

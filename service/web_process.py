@@ -61,11 +61,13 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """The threaded worker, answering what it cannot parse by its kind alone."""
 
     def load_wsgi(self) -> None:
+        # What is loaded here stays: the collector need not look at it over and over.
+        gc.disable()
         super().load_wsgi()
         self.wsgi: Any = _close_after_unread_bodies(self.wsgi)
-        # What is loaded by now stays: the collector need not look at it over and over.
         gc.collect()
         gc.freeze()
+        gc.enable()
 
     def run(self) -> None:
         try:
