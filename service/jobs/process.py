@@ -4,6 +4,7 @@ The parent forks again and again, so it must stay a process with one thread: it 
 never even imports, Polars or obstore.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -135,6 +136,10 @@ def _set_up(config: Config) -> None:
 
 
 def _run(config: Config, queue_names: Sequence[str]) -> None:
+    # No fork's collector looks through what is imported by now: that took a quarter of a small
+    # audit, and a copy of every page it looked at.
+    gc.collect()
+    gc.freeze()
     _log.info("worker_started", queues=list(queue_names))
     while not _work(config, queue_names):
         time.sleep(_RECONNECT_SECONDS)
