@@ -71,13 +71,16 @@ def init(
             _starting.release()
 
 
-def flush(timeout: float = CLOSE_SECONDS) -> bool:
-    """Send what waits now, and wait at most `timeout` seconds; whether nothing waits any more."""
+def flush(timeout: float | None = CLOSE_SECONDS) -> bool:
+    """Send what waits now, and wait at most `timeout` seconds; whether nothing waits any more.
+
+    With None it takes as long as it takes.
+    """
     current = capture.active
     return current is None or current.delivery.flush(timeout)
 
 
-def close(timeout: float = CLOSE_SECONDS) -> None:
+def close(timeout: float | None = CLOSE_SECONDS) -> None:
     """Send what waits, and capture nothing more until `init()` is called again."""
     current = capture.active
     if current is not None:
@@ -152,7 +155,7 @@ def _start(settings: Settings, destination: Destination) -> None:
     delivery = Delivery(
         hooks.load_sending,
         lambda: _make_sender(destination),
-        interval=settings.flush_interval * _share(),
+        interval=settings.flush_interval,
         max_queue=settings.max_queue,
         report=_report if settings.debug else _keep_quiet,
     )
@@ -167,11 +170,6 @@ def _make_sender(destination: Destination) -> Sender:
     from tallystick.sending import Sender
 
     return Sender(destination)
-
-
-def _share() -> float:
-    """Nine to eleven tenths, so that processes started together do not send together."""
-    return 0.9 + os.getpid() % 101 / 500
 
 
 def _renew() -> None:

@@ -6,6 +6,7 @@ could be held by the very code that was interrupted. What does not fit is droppe
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -34,7 +35,7 @@ class Delivery:
     ) -> None:
         self._load = load
         self._make_sender = make_sender
-        self._interval = interval
+        self._usual_interval = interval
         self._max_queue = max_queue
         # Sending takes a while, during which the other half is filled.
         self._enough = max(1, min(MAX_BATCH, max_queue // 2))
@@ -43,6 +44,7 @@ class Delivery:
 
     def reset(self) -> None:
         """As new: a forked process has neither the thread nor a right to the parent's records."""
+        self._interval = self._usual_interval * _share()
         self._queue: deque[Noted] = deque(maxlen=self._max_queue)
         self._numbers = count()
         self._sent = self._in_flight = 0
@@ -77,7 +79,7 @@ class Delivery:
             finally:
                 self._starting.release()
 
-    def flush(self, timeout: float) -> bool:
+    def flush(self, timeout: float | None) -> bool:
         """Send what waits, at most for so long; whether nothing waits any more."""
         if not self._queue and not self._in_flight:
             return True
@@ -88,9 +90,10 @@ class Delivery:
         self._rouse()
         if self._is_over:  # what came after the end stays where it is
             return False
-        return bool(done.acquire(timeout=max(0.0, min(timeout, _SECONDS_A_DAY))))
+        longest = _SECONDS_A_DAY if timeout is None else timeout
+        return bool(done.acquire(timeout=max(0.0, min(longest, _SECONDS_A_DAY))))
 
-    def close(self, timeout: float) -> bool:
+    def close(self, timeout: float | None) -> bool:
         """Flush, and let the thread end."""
         self.is_closing = True
         is_done = self.flush(timeout)
@@ -139,9 +142,11 @@ class Delivery:
             self._is_over = True
 
     def _serve(self, sender: Any) -> None:
-        due = time.monotonic() + self._interval
+        wake, due = self._wake, time.monotonic() + self._interval
         while True:
-            self._wake.acquire(timeout=max(0.0, min(due - time.monotonic(), _SECONDS_A_DAY)))
+            wake.acquire(timeout=max(0.0, min(due - time.monotonic(), _SECONDS_A_DAY)))
+            while self._wake is not wake:  # gevent's threads are forked, too: this is the parent's
+                wake.acquire()
             flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
             if flushes or self.is_closing or time.monotonic() >= due:
                 self._send(sender, 1)
@@ -175,3 +180,8 @@ class Delivery:
         if answer.taken < len(batch):
             self._paused_until = time.monotonic() + answer.pause_seconds
             self._report(f"{len(batch) - answer.taken} records were dropped: {answer.reason}")
+
+
+def _share() -> float:
+    """Nine to eleven tenths, so that processes started together do not send together."""
+    return 0.9 + os.getpid() % 101 / 500

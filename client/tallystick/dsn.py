@@ -49,4 +49,4 @@ def _is_port(text: str) -> bool:
     if not text:
         return True
     digits = text[1:]
-    return text[0] == ":" and digits.isdigit() and 0 < int(digits) < 65_536
+    return text[0] == ":" and digits.isdigit() and len(digits) < 6 and 0 < int(digits) < 65_536

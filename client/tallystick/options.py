@@ -33,7 +33,8 @@ def route_of(url: object) -> Route:
     route = _routes.get(text)
     if route is None:
         route = _read_route(text)
-        if route[1] is None:  # a URL with an id in it will hardly be asked for again
+        # Neither what may hold a secret nor what will hardly be asked for again.
+        if route[1] is None and "?" not in text and "@" not in text:
             if len(_routes) >= _REMEMBERED:
                 _routes.clear()
             _routes[text] = route

@@ -66,6 +66,11 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
+    def do_GET(self) -> None:
+        """As a redirect would be followed, with the key and without the body."""
+        self.server.requests.append({**dict(self.headers.items()), "path": self.path})
+        self.send_error(404)
+
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         body = zlib.decompress(raw, 31)

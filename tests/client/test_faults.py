@@ -61,8 +61,12 @@ def _forget() -> None:
     assert capture.active is not None
     capture.active = Capture(capture.active.settings, capture.active.delivery)
     offline.queued()
-    capture.active.delivery.close(0)
-    capture.active.delivery.reset()
+    delivery = capture.active.delivery
+    thread = delivery._thread
+    delivery.close(0)
+    if thread is not None and thread.is_alive():  # a fault may have kept it from starting
+        thread.join(10)  # else it would wait on, for a lock that `reset` makes anew
+    delivery.reset()
 
 
 def _shown(result: Any) -> str:

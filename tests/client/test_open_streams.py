@@ -1,0 +1,97 @@
+"""Streams that are kept open, closed, or of their users' own making: each counts once."""
+
+import time
+from typing import Any
+
+import openai
+import pytest
+
+import tallystick
+from tallystick import capture, client
+from tests.client import offline
+from tests.client.collector import Collector
+from tests.client.offline import capturing, queued
+from tests.client.styles import CLAUDE, STREAMED
+
+
+@pytest.mark.usefixtures("captured")
+def test_the_time_of_a_stream_is_that_of_its_end() -> None:
+    stream = offline.openai_client().chat.completions.create(**STREAMED)
+    time.sleep(0.05)
+    list(stream)
+    (record,) = queued()
+    assert record["latency_ms"] >= 50
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_stream_that_is_read_on_after_it_was_counted_is_open_no_more() -> None:
+    stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+    next(stream)
+    current = capture.active
+    assert current is not None
+    client._end_open_streams(current)
+    list(stream)
+    assert current.open_streams == {}
+    assert len(queued()) == 1
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_stream_that_is_closed_counts_though_it_is_kept() -> None:
+    stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+    next(stream)
+    stream.close()
+    assert len(queued()) == 1
+    del stream
+
+
+@pytest.mark.usefixtures("captured")
+def test_an_asynchronous_stream_that_is_closed_counts_though_it_is_kept() -> None:
+    async def ask() -> None:
+        stream = await offline.async_anthropic_client().messages.create(**CLAUDE, stream=True)
+        await anext(stream)
+        await stream.close()
+        assert len(queued()) == 1
+        del stream
+
+    offline.run(ask())
+
+
+def test_closing_counts_the_streams_that_are_open(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    with capturing(monkeypatch, collector.dsn):
+        stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+        next(stream)
+        tallystick.close(5)
+    stream.close()
+    assert len(collector.records) == 1
+
+
+class _Slow:
+    """An asynchronous iterator that is no generator."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+
+    def __aiter__(self) -> "_Slow":
+        return self
+
+    async def __anext__(self) -> Any:
+        return await anext(self._items)
+
+
+class _AsyncCounted(openai.AsyncStream[dict[str, Any]]):
+    def __stream__(self) -> Any:
+        return _Slow(super().__stream__())
+
+
+@pytest.mark.usefixtures("captured")
+def test_an_asynchronous_stream_whose_iterator_is_no_generator_counts() -> None:
+    async def ask() -> int:
+        client = offline.async_openai_client()
+        asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": _AsyncCounted}
+        stream = await client.post("/chat/completions", cast_to=object, **asked)
+        return len([item async for item in stream])
+
+    assert offline.run(ask()) == 21
+    assert len(queued()) == 1

@@ -1,0 +1,107 @@
+"""What is read of a request, of an answer's headers and of a usage."""
+
+from types import SimpleNamespace
+
+import httpx2
+import pytest
+
+import tallystick
+from tallystick import calls, options
+from tallystick.background import Background
+from tallystick.calls import begin
+from tallystick.dsn import parse_dsn
+from tallystick.hooks import answers
+from tallystick.options import declared_limit, route_of
+from tallystick.prompts import hash_prompt
+from tallystick.usage import openai_counts
+from tests.client.offline import queued, record_calls
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("method", ["post", "POST"])
+def test_a_post_counts_however_it_is_written(method: str) -> None:
+    asked = SimpleNamespace(method=method, url="/chat/completions", json_data={"model": "m"})
+    assert begin("openai", object(), asked) is not None
+
+
+def test_what_is_remembered_of_models_is_bounded() -> None:
+    for number in range(1_000):
+        calls._clean_model(f"model {number}")
+    assert len(calls._models) <= 256
+
+
+def test_what_is_remembered_of_answers_is_bounded() -> None:
+    for number in range(1_000):
+        answers._is_stream(type(f"Answer{number}", (), {}))
+    assert len(answers._streams) <= 256
+    answers._streams.clear()
+
+
+def test_text_in_the_result_of_a_tool_is_hashed() -> None:
+    result = {"type": "tool_result", "content": [{"type": "text", "text": "a"}]}
+    assert hash_prompt({"messages": [{"content": [result]}]}) == hash_prompt({"prompt": "a"})
+
+
+def test_one_that_is_waited_for_lets_one_be_counted() -> None:
+    background = Background()
+    background.expect()
+    assert background.is_new("resp_1", has_usage=True)
+    assert not background.is_new("resp_2", has_usage=True)
+
+
+@pytest.mark.parametrize(("total", "counts"), [(5, (5, 0, None, None)), (6, None), (None, None)])
+def test_where_the_total_is_the_prompt_there_was_no_output(
+    total: int | None, counts: object
+) -> None:
+    assert openai_counts({"prompt_tokens": 5, "total_tokens": total}, "rerank") == counts
+
+
+def test_what_an_older_library_does_not_know_yet_counts() -> None:
+    details = SimpleNamespace(cached_tokens=4, __pydantic_extra__={"cache_write_tokens": 2})
+    usage = SimpleNamespace(prompt_tokens=9, completion_tokens=1, prompt_tokens_details=details)
+    assert openai_counts(usage, "chat/completions") == (9, 1, 4, 2)
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_message_whose_output_is_not_told_makes_no_record() -> None:
+    asked = SimpleNamespace(method="post", url="/v1/messages", json_data={"model": "m"})
+    call = begin("anthropic", object(), asked)
+    assert call is not None
+    call.see({"usage": {"input_tokens": 5}})
+    call.end()
+    assert queued() == []
+    assert tallystick.stats()["without_usage"] == 1
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+def test_each_name_of_a_limit_is_known(name: str) -> None:
+    assert declared_limit({name: 7}) == 7
+
+
+@pytest.mark.usefixtures("captured")
+def test_what_is_recorded_by_hand_has_the_tag_that_it_is_inside_of() -> None:
+    with tallystick.tag("inside"):
+        record_calls()
+        tallystick.record(model="m", prompt_tokens=1, completion_tokens=1, tag="own")
+    assert [record["tag"] for record in queued()] == ["inside", "own"]
+
+
+@pytest.mark.parametrize("mark", [*":/?#[]@\\\"'"])
+def test_a_key_has_no_marks(mark: str) -> None:
+    assert parse_dsn(f"https://ik{mark}x@host") is None
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize(("library", "found"), [("openai", "req_1"), ("anthropic", "req_2")])
+def test_each_library_has_a_header_of_its_own_for_the_id(library: str, found: str) -> None:
+    asked = SimpleNamespace(method="post", url="/chat/completions", json_data={"model": "m"})
+    call = begin(library, object(), asked)
+    assert call is not None
+    call.arrived(httpx2.Headers({"x-request-id": "req_1", "request-id": "req_2"}), False)
+    assert call.request_id == found
+
+
+@pytest.mark.parametrize("url", ["https://me:secret@h/chat/completions", "/messages?key=secret"])
+def test_no_url_that_may_hold_a_secret_is_remembered(url: str) -> None:
+    assert route_of(url)[0] in ("chat/completions", "messages")
+    assert "secret" not in str(list(options._routes))
