@@ -39,6 +39,7 @@ import tallystick
 tallystick.init()
 assert not {"openai", "anthropic", "ssl", "urllib.request", "http.client"} & set(sys.modules)
 import openai, anthropic
+assert "tallystick.sending" in sys.modules
 for library in (openai, anthropic):
     for name in ("SyncAPIClient", "AsyncAPIClient"):
         assert hasattr(getattr(library._base_client, name).request, "__tallystick_original__")
