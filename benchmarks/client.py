@@ -29,7 +29,7 @@ TOOLS = {
     "langfuse": ("langfuse", ""),
     "openinference": ("openinference.instrumentation.openai", ""),
 }
-PROCESSES = 3
+PROCESSES = 5
 EXITS = 3
 
 
