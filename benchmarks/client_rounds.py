@@ -88,8 +88,7 @@ def _styles(bare: bool) -> dict[str, Call]:
 def _client(like: Any, bare: bool) -> Any:
     kind = type(like)
     if bare:
-        request = getattr(kind.request, "__tallystick_original__", kind.request)
-        kind = type(kind.__name__, (kind,), {"request": request})
+        kind = type(kind.__name__, (kind,), {"request": kind.request.__tallystick_original__})
     return kind(api_key="k", max_retries=0, http_client=like._client)
 
 

@@ -183,7 +183,7 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
     No `__init__`: that of a class costs as much again as all that it does.
     """
     settings = current.settings
-    members = body if type(body) is dict else members_of(body)
+    members = members_of(body)
     model = members.get("model")
     call = Call()
     call._capture = current
