@@ -23,8 +23,8 @@ DEV := $(VENV)/.dev-installed
 PICO := 2.1.1
 HTMX := 4.0.1
 DEJAVU := 2.37.3
-VENDORED := service/static/vendor
-FONTS := service/fonts
+VENDORED := service/web/static/vendor
+FONTS := service/reports/pdf/fonts
 
 .PHONY: help demo test check format bench stress lock vendor sample clean
 

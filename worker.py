@@ -17,18 +17,18 @@ import detectors
 from detectors.contract import Finding, Report
 from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats import read_stored
-from service.blobs import BlobStore
 from service.config import Config
-from service.db import make_engine
+from service.core.blobs import BlobStore
+from service.core.counters import STARTS, timed
+from service.core.db import make_engine
+from service.core.logs import get_logger
 from service.jobs import AuditQueues
 from service.jobs.lease import HeldLease, LeaseLostError
 from service.jobs.stopping import HandOver
 from service.jobs.transactions import transact
-from service.logs import get_logger
 from service.mail.report_ready import post_report_ready
-from service.metrics.counters import STARTS, timed
-from service.models.audits import FindingRow, ReportRow
-from service.models.leases import (
+from service.models.audits.audits import FindingRow, ReportRow
+from service.models.audits.leases import (
     Claim,
     claim_audit,
     fail_audit,

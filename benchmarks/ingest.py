@@ -29,8 +29,8 @@ from rich.table import Table
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session
 
-from service.commands.account import create_account, mint_ingest_key
-from service.stack import Stack
+from service.cli.account import create_account, mint_ingest_key
+from service.operations.local.stack import Stack
 
 SETTINGS: Final = {
     "PATH": os.environ["PATH"],

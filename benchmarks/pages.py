@@ -32,13 +32,13 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Report
 from service.app import create_app
-from service.commands.account import create_account
+from service.cli.account import create_account
+from service.core.tokens import sign_report
 from service.models import ReportRow, WebSession
-from service.models.ledger import PAGE_SIZE
+from service.models.audits.dashboard import PAGE_SIZE
+from service.operations.local.stack import Stack
 from service.reports.sample import get_sample_report
-from service.sessions import COOKIE_NAME, SECRET_FIELD
-from service.stack import Stack
-from service.tokens import sign_report
+from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD
 
 ADMIN_TOKEN: Final = "a token of the benchmark, which nobody else reaches".replace(" ", "-")
 SETTINGS: Final = {

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pages import ADMIN_TOKEN, SETTINGS, list_pages, prepare
-from service.sessions import COOKIE_NAME
-from service.stack import Stack
+from service.operations.local.stack import Stack
+from service.web.auth.web_sessions import COOKIE_NAME
 
 BAR_MS: Final = 200.0
 _PAINTED: Final = """() => new Promise((done) => {

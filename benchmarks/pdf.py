@@ -21,7 +21,7 @@ from service.app import create_app
 from service.config import Config
 from service.reports.documents import Document
 from service.reports.html import Surroundings, Terms, print_report
-from tests.service.scaled_reports import make_scaled_report
+from tests.service.support.scaled_reports import make_scaled_report
 
 SHAPES: dict[str, Report] = {
     "1 finding": make_scaled_report(findings=1),

@@ -25,13 +25,13 @@ from rich.table import Table
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from service import tokens
-from service.auth import SCOPES
-from service.commands.account import create_account, mint_read_token
+from service.cli.account import create_account, mint_read_token
+from service.core import tokens
 from service.models import OAuthApplication, OAuthCode, OAuthToken, ReportRow
 from service.models.base import utc_now
+from service.operations.local.stack import Stack
 from service.reports.sample import get_sample_report
-from service.stack import Stack
+from service.web.auth.callers import SCOPES
 
 SETTINGS: Final = {
     "PATH": os.environ["PATH"],

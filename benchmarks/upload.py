@@ -32,12 +32,12 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from detectors.formats import encode_chunk, read_chunks
-from service.blobs import BlobStore
+from service.core.blobs import BlobStore
 from service.models import Credit
-from service.models.accounts import find_account
-from service.stack import Stack
-from service.uploads.multipart import FileSink, copy_file
-from service.uploads.storing import CHUNK_BYTES
+from service.models.identity.accounts import find_account
+from service.operations.local.stack import Stack
+from service.web.intake.multipart import FileSink, copy_file
+from service.web.intake.storing import CHUNK_BYTES
 
 PERSON: Final = "benchmark@example.com"
 SETTINGS: Final = {

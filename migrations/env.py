@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that `service.db` hands in, inside its transaction."""
+"""Runs the migrations on the connection that `service.core.db` hands in, inside its transaction."""
 
 from alembic import context
 

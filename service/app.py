@@ -8,46 +8,34 @@ from typing import Final
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from service.admin_gate import hide_admin
-from service.api import audits, early_access, ingest, oauth, uploads, webhooks
-from service.api.security import security_schemes
 from service.config import Config
-from service.db import init_sessions, make_engine, make_sessions
+from service.core.db import init_sessions, make_engine, make_sessions
+from service.core.logs import configure_logging
+from service.core.shared_counters import count_together
 from service.errors import API_PREFIX, register_error_handlers
-from service.extensions import api, init_extensions
-from service.forgery import refuse_forgeries
-from service.headers import add_security_headers
-from service.logs import configure_logging
-from service.metrics.shared import count_together
-from service.metrics.web import count_requests
-from service.oauth import init_oauth
-from service.pages import (
-    admin,
-    allowed,
-    applications,
-    billing,
-    consent,
-    dashboard,
-    developer,
-    docs,
-    health,
-    legal,
-    public,
-    reports,
-    sample,
-    session,
-    settings,
-    upload,
-)
-from service.pages import (
-    audits as audit_pages,
-)
-from service.pages.visitors import show_visitors
-from service.report_schema import report_schemas
 from service.reports.html import register_filters
-from service.request_log import follow_requests
-from service.sessions import init_web_sessions
-from service.uses import init_uses
+from service.web.api import audits, early_access, ingest, oauth, uploads, webhooks
+from service.web.auth.admin_gate import hide_admin
+from service.web.auth.credential_usage import init_uses
+from service.web.auth.csrf import refuse_forgeries
+from service.web.auth.visitors import show_visitors
+from service.web.auth.web_sessions import init_web_sessions
+from service.web.http.extensions import api, init_extensions
+from service.web.http.headers import add_security_headers
+from service.web.http.request_log import follow_requests
+from service.web.http.request_metrics import count_requests
+from service.web.oauth import init_oauth
+from service.web.openapi.report_schema import report_schemas
+from service.web.openapi.security import security_schemes
+from service.web.pages import admin
+from service.web.pages.account import billing, dashboard, session, settings
+from service.web.pages.audits import audit as audit_pages
+from service.web.pages.audits import report as reports
+from service.web.pages.audits import upload
+from service.web.pages.developer import allowed, applications, consent
+from service.web.pages.developer import secrets as developer
+from service.web.pages.public import docs, health, legal, sample
+from service.web.pages.public import landing as public
 
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 
@@ -57,7 +45,7 @@ def create_app(config: Config | None = None) -> Flask:
     config = config or Config.load()
     configure_logging(config.log_level)
     count_together(config)
-    app = Flask("service", template_folder=str(_TEMPLATES))
+    app = Flask("service", template_folder=str(_TEMPLATES), static_folder="web/static")
     app.url_map.merge_slashes = False  # it would redirect to whatever the Host header names
     app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
     app.config.update(_flask_settings(config))

@@ -22,7 +22,7 @@ from detectors.errors import (
     TooManyRecordsError,
     UnreadableLogError,
 )
-from service.logs import get_logger
+from service.core.logs import get_logger
 
 API_PREFIX: Final = "/api/v1"
 OAUTH_CALLS: Final = frozenset({"/oauth/token", "/oauth/revoke"})

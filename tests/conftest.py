@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded import EmbeddedServers
-from tests.worker.promises import Note
+from service.operations.local.embedded import EmbeddedServers
+from tests.worker.support.promises import Note
 
 _promises: list[tuple[str, int, int]] = []
 
@@ -61,7 +61,7 @@ def servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
 @pytest.fixture(scope="session")
 def database_url(servers: EmbeddedServers) -> str:
     """The database, with its tables."""
-    from service.db import migrate
+    from service.core.db import migrate
 
     migrate(servers.database_url)
     return servers.database_url

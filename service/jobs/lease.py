@@ -6,8 +6,8 @@ from typing import Final, Self
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.logs import get_logger
-from service.models.leases import Claim, renew_lease
+from service.core.logs import get_logger
+from service.models.audits.leases import Claim, renew_lease
 
 _RENEWALS_PER_LEASE: Final = 3
 

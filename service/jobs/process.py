@@ -24,10 +24,10 @@ from rq.worker import DequeueStrategy, Worker
 from sqlalchemy.orm import configure_mappers
 
 from service.config import Config
+from service.core.logs import configure_logging, get_logger
+from service.core.shared_counters import count_together
 from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, SEND_MAIL, AuditJob
 from service.jobs.stopping import listen_for_stop
-from service.logs import configure_logging, get_logger
-from service.metrics.shared import count_together
 
 AUDIT_QUEUES: Final = tuple(QUEUE_NAMES.values())
 # RQ waits for a wake-up for 15 s less, and takes an answer that is 10 s later still for a hang.

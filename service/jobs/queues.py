@@ -13,8 +13,8 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from service.config import Config
-from service.logs import get_logger
-from service.models.audits import INGEST, UPLOAD
+from service.core.logs import get_logger
+from service.models.audits.audits import INGEST, UPLOAD
 
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so that the web loads no dataframe library
 SEND_MAIL: Final = "service.mail.job.send_mail"

@@ -10,11 +10,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.config import Config
+from service.core.counters import STARTS
+from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues
 from service.jobs.transactions import transact
-from service.logs import get_logger
-from service.metrics.counters import STARTS
-from service.models.leases import Claim, hand_back
+from service.models.audits.leases import Claim, hand_back
 
 _log = get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from service.logs import get_logger
+from service.core.logs import get_logger
 
 # A restart takes seconds. Within a lease there is room for it and for the audit.
 _PATIENCE_SECONDS: Final = 10.0

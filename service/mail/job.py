@@ -9,12 +9,12 @@ from typing import Final
 from sqlalchemy import Engine
 
 from service.config import Config
-from service.db import make_engine
+from service.core.db import make_engine
+from service.core.logs import get_logger
 from service.jobs.transactions import transact
-from service.logs import get_logger
 from service.mail.delivery import RefusedError, deliver
 from service.mail.messages import compose
-from service.models.mails import Dispatch, claim_mail, fail_mail, finish_mail, postpone_mail
+from service.models.mail.outbox import Dispatch, claim_mail, fail_mail, finish_mail, postpone_mail
 
 # Longer than RQ lets a send run and the database may then be away: nobody else sends meanwhile.
 LEASE_SECONDS: Final = 60.0

@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from service import tokens
 from service.config import Config
+from service.core import tokens
 from service.mail.digest import write_digest
 from service.mail.report_ready import write_report_ready
-from service.models.mails import Dispatch
-from service.models.report_mails import REPORT_DIGEST, REPORT_READY
+from service.models.mail.outbox import Dispatch
+from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
 
 SIGN_IN: Final = "sign_in"
 _TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"

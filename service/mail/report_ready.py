@@ -11,9 +11,9 @@ from detectors.headline import sentence
 from detectors.labels import inert
 from detectors.words import DETECTOR_NAMES
 from service.config import Config
-from service.models.mails import post_mail
-from service.models.report_mails import REPORT_READY, find_report_reader
-from service.tokens import sign_report
+from service.core.tokens import sign_report
+from service.models.mail.outbox import post_mail
+from service.models.mail.report_mails import REPORT_READY, find_report_reader
 
 _TOLD: Final = 3
 

@@ -5,9 +5,9 @@ from typing import Final
 from redis import RedisError
 from sqlalchemy import Connection
 
+from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues, MailWakeUp
-from service.logs import get_logger
-from service.models.mails import fail_overdue_mails, list_due_mails
+from service.models.mail.outbox import fail_overdue_mails, list_due_mails
 
 # The view enqueues right after its commit: a row this young has most likely just been sent.
 _FRESH_SECONDS: Final = 1.0

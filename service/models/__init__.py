@@ -1,15 +1,15 @@
 """The tables, one file a noun, and the queries that more than one caller needs."""
 
-from service.models.accounts import Account, Subscription
-from service.models.admin_acts import AdminAct
-from service.models.audits import Audit, FindingRow, IdempotencyKey, ReportRow
+from service.models.access.credentials import IngestKey, ReadToken
+from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
+from service.models.audits.audits import Audit, FindingRow, IdempotencyKey, ReportRow
 from service.models.base import Base
-from service.models.billing import Credit, Customer, Payment, PaymentEvent
-from service.models.credentials import IngestKey, ReadToken
-from service.models.early_access import EarlyAccess
-from service.models.mails import Mail
-from service.models.oauth import OAuthApplication, OAuthCode, OAuthToken
-from service.models.sign_in import MagicLink, WebSession
+from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
+from service.models.identity.accounts import Account, Subscription
+from service.models.identity.early_access import EarlyAccess
+from service.models.identity.sign_in import MagicLink, WebSession
+from service.models.mail.outbox import Mail
+from service.models.operations.admin_actions import AdminAct
 
 __all__ = [
     "Account",

@@ -8,9 +8,8 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from service.logs import get_logger
-from service.models.accounts import Subscription, find_subscription
-from service.models.billing import (
+from service.core.logs import get_logger
+from service.models.billing.payments import (
     SUBSCRIPTION,
     PaymentEvent,
     add_event,
@@ -18,6 +17,7 @@ from service.models.billing import (
     get_or_add_payment,
     lock_ledger,
 )
+from service.models.identity.accounts import Subscription, find_subscription
 from service.payments.facts import (
     Fact,
     PaymentRefunded,

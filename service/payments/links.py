@@ -4,7 +4,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from service.config import Config
-from service.models.billing import PROVIDERS
+from service.models.billing.payments import PROVIDERS
 
 # The parameter of a payment link that comes back in the provider's events. An address would not
 # belong into a link: those are logged on their way.

@@ -5,9 +5,8 @@ from decimal import Decimal
 
 from sqlalchemy.orm import Session
 
-from service.models.accounts import Subscription, find_account, find_subscription
 from service.models.base import utc_now
-from service.models.billing import (
+from service.models.billing.payments import (
     CREDIT,
     SUBSCRIPTION,
     Payment,
@@ -15,6 +14,7 @@ from service.models.billing import (
     get_or_add_payment,
     lock_ledger,
 )
+from service.models.identity.accounts import Subscription, find_account, find_subscription
 from service.payments.owners import adopt_waiting, settle
 
 

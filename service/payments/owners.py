@@ -4,15 +4,15 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from service.models.accounts import Account, find_account
-from service.models.billing import (
+from service.models.billing.credits import grant_credit, revoke_credit
+from service.models.billing.payments import (
     CREDIT,
     Payment,
     get_or_add_customer,
     lock_ledger,
 )
-from service.models.credits import grant_credit, revoke_credit
-from service.models.waiting import list_waiting_payments, list_waiting_subscriptions
+from service.models.billing.waiting import list_waiting_payments, list_waiting_subscriptions
+from service.models.identity.accounts import Account, find_account
 from service.payments.facts import Payer
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 from paddle_billing.Notifications import PaddleSignature, Secret
 
-from service.models.billing import PADDLE
+from service.models.billing.payments import PADDLE
 from service.payments.documents import convert, find_text, to_amount, to_time
 from service.payments.facts import (
     CustomerTold,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from service.config import Config
-from service.models.accounts import KEY_LIMITS
-from service.models.billing import CREDIT, SUBSCRIPTION
+from service.models.billing.payments import CREDIT, SUBSCRIPTION
+from service.models.identity.accounts import KEY_LIMITS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from service.core.logs import get_logger
 from service.errors import BadRequestError
-from service.logs import get_logger
 
 TOLERANCE_SECONDS: Final = 300
 _TIMESTAMP: Final = re.compile(r"[0-9]{1,12}")

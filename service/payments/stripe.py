@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 from stripe import WebhookSignature
 
-from service.models.billing import CREDIT, STRIPE, SUBSCRIPTION
+from service.models.billing.payments import CREDIT, STRIPE, SUBSCRIPTION
 from service.payments.documents import convert, find_text, to_amount, to_time
 from service.payments.facts import (
     CustomerTold,

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
 from service.config import Config
+from service.core.logs import get_logger
 from service.errors import BadRequestError, InvalidRequestError
-from service.logs import get_logger
-from service.models.billing import PADDLE, STRIPE
+from service.models.billing.payments import PADDLE, STRIPE
 from service.payments.documents import decode_document, find_text
 from service.payments.facts import VerifiedEvent
 from service.payments.prices import Prices

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Evidence, Finding, Report
 from service.errors import NotFoundError
-from service.models.audits import ReportRow
+from service.models.audits.audits import ReportRow
 
 
 class Document(NamedTuple):

@@ -3,7 +3,7 @@
 from typing import Final
 
 from detectors.contract import Finding, Report
-from service.csv_cells import write_csv
+from service.reports.csv_cells import write_csv
 
 _COLUMNS: Final = (
     "id",

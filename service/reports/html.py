@@ -16,7 +16,7 @@ from detectors.headline import sentence
 from detectors.labels import inert, is_right_to_left, shortened
 from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 from service.errors import NotFoundError
-from service.models.audits import Audit
+from service.models.audits.audits import Audit
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
 from service.reports.kept_parts import KeptParts
 

@@ -4,8 +4,8 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Final
 
-from service.blobs import BlobNotFoundError, BlobStore
-from service.models.audits import Audit
+from service.core.blobs import BlobNotFoundError, BlobStore
+from service.models.audits.audits import Audit
 
 PDF_FOLDER: Final = "pdf"
 

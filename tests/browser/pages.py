@@ -14,8 +14,8 @@ from playwright.sync_api import Browser
 from tests.browser.chromium import Window, opened
 from tests.browser.site import NEW, RICH, Site
 from tests.browser.states import STATES, Act
-from tests.service.oauth_flow import AUTHORIZE
-from tests.service.scenes import ADMIN_TOKEN
+from tests.service.support.oauth_flow import AUTHORIZE
+from tests.service.support.scenes import ADMIN_TOKEN
 
 ADMIN_HEADERS: Final = {"X-Admin-Token": ADMIN_TOKEN}
 

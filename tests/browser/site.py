@@ -15,19 +15,19 @@ from sqlalchemy.orm import Session, sessionmaker
 from detectors.contract import Report
 from service.app import create_app
 from service.config import Config
-from service.db import make_sessions
+from service.core.db import make_sessions
+from service.core.tokens import sign_report
 from service.errors import is_api_path
 from service.models import Account, Credit, IngestKey, Payment, ReadToken, ReportRow, Subscription
 from service.models.base import utc_now
 from service.reports.sample import get_sample_report
-from service.sessions import COOKIE_NAME
-from service.tokens import sign_report
-from tests.service.oauth_flow import Application, add_application
-from tests.service.pages.scenes import add_finding, add_run
+from service.web.auth.web_sessions import COOKIE_NAME
 from tests.service.payments.vendors import SETTINGS
-from tests.service.scenes import ADMIN_TOKEN, sign_in
+from tests.service.support.oauth_flow import Application, add_application
+from tests.service.support.scenes import ADMIN_TOKEN, sign_in
+from tests.service.web.pages.scenes import add_finding, add_run
 from tests.smtp_sink import Sink
-from tests.worker.system import System
+from tests.worker.support.system import System
 
 RICH, NEW, LEAVING = (f"{name}@example.org" for name in ("rich", "new", "leaving"))
 # Longer than a line of a phone, and of nothing that breaks by itself.

@@ -8,10 +8,10 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 import requests
 
-from service.headers import SECURITY_HEADERS
+from service.web.http.headers import SECURITY_HEADERS
 from tests.browser.pages import ALL, EXAMPLES, PAGES, Example
 from tests.browser.site import Site
-from tests.worker.mailing import get
+from tests.worker.support.mailing import get
 
 _LINK: Final = re.compile(r'(?:href|src|action|data-evidence)="([^"]+)"')
 # Forms and visits that sign somebody out or wait for a mail; what they answer is tested elsewhere.

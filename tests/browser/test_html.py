@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Response
 
 from tests.browser.pages import EXAMPLES, OTHERS, Example, opened_for
 from tests.browser.site import Site
-from tests.worker.mailing import get
+from tests.worker.support.mailing import get
 
 # Said of `inputmode`, which every browser has had since the checker was packed.
 _OUT_OF_DATE: Final = "is not supported in all browsers"

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.chromium import opened
 from tests.browser.pages import EXAMPLES, Example, opened_for
 from tests.browser.site import RICH, Site
-from tests.service.uploads import log_file
+from tests.service.support.uploads import log_file
 
 MAIN: Final = (
     "landing",

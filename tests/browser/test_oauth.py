@@ -21,8 +21,8 @@ from requests_oauthlib import OAuth2Session as RequestsSession
 from tests.browser.chromium import ROOT, opened
 from tests.browser.site import NEW, RICH, Site
 from tests.browser.walk import Walk
-from tests.service.oauth_flow import BACK, Application, add_application, answer_of
-from tests.service.scenes import AUDITS, add_tenant
+from tests.service.support.oauth_flow import BACK, Application, add_application, answer_of
+from tests.service.support.scenes import AUDITS, add_tenant
 
 SCOPE = "read:audits read:findings"
 AUTHORIZE, TOKEN, REVOKE = "/oauth/authorize", "/oauth/token", "/oauth/revoke"

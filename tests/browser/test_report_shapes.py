@@ -10,13 +10,13 @@ import pypdfium2
 import pytest
 from playwright.sync_api import Browser
 
+from service.core.tokens import sign_report
 from service.reports.pdf import print_pdf
-from service.tokens import sign_report
 from tests.browser.chromium import AT_LOOKS, SCREENSHOTS, WIDTHS, Looks, opened
 from tests.browser.measures import axe_violations, overflow, shifts
 from tests.browser.site import RICH, Site, account_of
-from tests.service.pages.scenes import add_run
-from tests.service.scaled_reports import SHAPES
+from tests.service.support.scaled_reports import SHAPES
+from tests.service.web.pages.scenes import add_run
 
 
 @AT_LOOKS

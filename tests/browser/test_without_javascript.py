@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chromium import ROOT, opened
 from tests.browser.site import Site
 from tests.browser.walk import Walk
-from tests.service.uploads import log_file
+from tests.service.support.uploads import log_file
 
 
 def test_a_new_user_finds_the_way_without_scripts(

@@ -13,8 +13,8 @@ from pypdf import PdfReader
 from tests.browser.chromium import ROOT, SCHEMES, Scheme, Window
 from tests.browser.site import Site
 from tests.service.payments import stripe_events
-from tests.service.uploads import log_file
-from tests.worker.mailing import post, wait_for_mails
+from tests.service.support.uploads import log_file
+from tests.worker.support.mailing import post, wait_for_mails
 
 FILE: Final = "usage.jsonl"
 # Large enough for its sending to be seen.

@@ -13,7 +13,7 @@ from tallystick.records import Record, Start
 from tallystick.sending import Answer
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.offline import capturing, record_calls
-from tests.worker.waiting import wait_until
+from tests.worker.support.waiting import wait_until
 
 
 def test_a_flush_sends_what_waits(monkeypatch: pytest.MonkeyPatch, collector: Collector) -> None:

@@ -9,7 +9,7 @@ import tallystick
 from tallystick import capture
 from tests.client import offline
 from tests.client.styles import CHAT, STREAMED
-from tests.worker.promises import Note, at_both_scales, scaled
+from tests.worker.support.promises import Note, at_both_scales, scaled
 
 CALLS = 1_000_000
 ALLOWED_KB = 2_048

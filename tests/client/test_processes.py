@@ -14,7 +14,7 @@ from tests.client.collector import Collector
 from tests.client.environments import plain_environment, run
 from tests.client.programs import run_program, tags_of
 from tests.client.vendors import Vendors
-from tests.worker.waiting import wait_until
+from tests.worker.support.waiting import wait_until
 
 
 def test_a_program_sends_what_waits_when_it_ends(collector: Collector, vendors: Vendors) -> None:

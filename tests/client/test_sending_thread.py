@@ -16,7 +16,7 @@ from tests.client.offline import capturing, record_calls
 from tests.client.styles import CHAT
 from tests.client.test_delivery import RECORD, _delivery, _Sender
 from tests.client.test_sending import _check_pause
-from tests.worker.waiting import wait_until
+from tests.worker.support.waiting import wait_until
 
 
 def test_calls_that_hooks_see_are_sent_by_themselves(

@@ -15,7 +15,7 @@ from tests.client.collector import Collector
 from tests.client.environments import plain_environment
 from tests.client.programs import tags_of
 from tests.client.vendors import Vendors
-from tests.worker.waiting import wait_until
+from tests.worker.support.waiting import wait_until
 
 # On a machine that does much else; alone each takes some seconds.
 PATIENCE_SECONDS = 90

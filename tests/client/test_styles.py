@@ -16,7 +16,7 @@ from openai.resources.responses import Responses
 from tests.client.environments import LOCKS, environment_python, interpreters, run
 from tests.client.matrix import ABSENT, CAPTURED
 from tests.client.styles import STYLES
-from tests.worker.promises import Note
+from tests.worker.support.promises import Note
 
 OLDER: Final = sorted(path for path in LOCKS.glob("*.lock") if not path.stem.startswith("mypy"))
 ON_EVERY_PYTHON: Final = ("openai-1.109", "anthropic-0.60")

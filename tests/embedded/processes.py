@@ -13,7 +13,7 @@ import psutil
 _OWNER = """
 import json, sys, time
 from pathlib import Path
-from service.embedded import EmbeddedServers, ServersError
+from service.operations.local.embedded import EmbeddedServers, ServersError
 servers = EmbeddedServers(Path(sys.argv[1]))
 try:
     servers.start()

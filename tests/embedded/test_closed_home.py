@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded import EmbeddedServers, placement
-from service.embedded.binaries import copy_binaries, find_binaries
+from service.operations.local.embedded import EmbeddedServers, placement
+from service.operations.local.embedded.binaries import copy_binaries, find_binaries
 from tests.embedded.test_servers import read_rows, read_version, write_row
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
@@ -56,12 +56,12 @@ def test_unreachable_programs_are_copied(
 ) -> None:
     with monkeypatch.context() as patch:
         # Second names of the installed files would close these, too.
-        patch.setattr("service.embedded.binaries._link_or_copy", shutil.copy)
+        patch.setattr("service.operations.local.embedded.binaries._link_or_copy", shutil.copy)
         closed = copy_binaries(find_binaries(), closed_home)
     for path in closed_home.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o700)
-    monkeypatch.setattr("service.embedded.servers.find_binaries", lambda: closed)
+    monkeypatch.setattr("service.operations.local.embedded.servers.find_binaries", lambda: closed)
     with EmbeddedServers(servers_folder / "closed-programs") as servers:
         assert read_version(servers.database_url)
         assert servers.notices == ()

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from service.embedded import EmbeddedServers
+from service.operations.local.embedded import EmbeddedServers
 from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, read_version, write_row
 

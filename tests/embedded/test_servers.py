@@ -8,8 +8,8 @@ import pytest
 import redis
 from sqlalchemy import create_engine, make_url, text
 
-from service.embedded import AlreadyRunningError, EmbeddedServers, ServersError
-from service.processes import SupervisorError
+from service.operations.local.embedded import AlreadyRunningError, EmbeddedServers, ServersError
+from service.operations.local.processes import SupervisorError
 from tests.embedded.processes import wait_until
 
 

@@ -19,11 +19,11 @@ import pytest
 import requests
 from sqlalchemy import create_engine
 
-from service.db import make_sessions
-from service.stack import Stack
-from tests.service.oauth_flow import add_application, answer_of, consent_live
-from tests.service.scenes import Tenant, batch, sign_in
-from tests.service.uploads import give_credits
+from service.core.db import make_sessions
+from service.operations.local.stack import Stack
+from tests.service.support.oauth_flow import add_application, answer_of, consent_live
+from tests.service.support.scenes import Tenant, batch, sign_in
+from tests.service.support.uploads import give_credits
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs" / "api").glob("*.md"))
@@ -36,7 +36,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHOWN_ONLY = {"json"}
 BROWSER = """
 def open_in_browser(address):
-    from tests.service.oauth_flow import consent_live
+    from tests.service.support.oauth_flow import consent_live
     return consent_live("", address, {"Cookie": "tallystick_session=" + os.environ["SESSION"]})
 """
 
@@ -64,7 +64,7 @@ def environment(servers_folder: Path) -> Iterator[dict[str, str]]:
 
 def _account(stack: Stack) -> dict[str, str]:
     """An account with every secret, a credit and an audit that is done."""
-    from tests.service.scenes import add_tenant
+    from tests.service.support.scenes import add_tenant
 
     engine = create_engine(stack.config.database_url)
     sessions = make_sessions(engine)

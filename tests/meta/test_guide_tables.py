@@ -9,9 +9,9 @@ import pytest
 from detectors.contract.record import MAX_BATCH_RECORDS
 from service.config import Config
 from service.errors import MESSAGES, OAUTH_CODES, code_for
-from service.models.accounts import KEY_LIMITS
-from service.models.credentials import MAX_READ_TOKENS
-from service.models.oauth import CODE_SECONDS, MAX_APPLICATIONS, TOKEN_SECONDS
+from service.models.access.credentials import MAX_READ_TOKENS
+from service.models.access.oauth import CODE_SECONDS, MAX_APPLICATIONS, TOKEN_SECONDS
+from service.models.identity.accounts import KEY_LIMITS
 
 GUIDES = Path(__file__).parents[2] / "docs" / "api"
 DEFAULTS = {one.name: one.default for one in fields(Config)}

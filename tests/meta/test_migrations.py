@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, make_url, text
 
-from service.db import downgrade, migrate
+from service.core.db import downgrade, migrate
 from service.models import Base
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from redis import Redis
 
 from service.jobs.process import AUDIT_QUEUES, AuditWorker
 from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, RUN_AUDIT, SEND_MAIL
-from service.models.audits import SOURCES
+from service.models.audits.audits import SOURCES
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +34,7 @@ def test_a_process_is_started_for_every_kind_of_queue() -> None:
     procfile = (ROOT / "Procfile").read_text().splitlines()
     assert "worker: tallystick worker" in procfile
     assert "mail: tallystick worker --queue mail" in procfile
-    stack = (ROOT / "service" / "stack.py").read_text()
+    stack = (ROOT / "service" / "operations" / "local" / "stack.py").read_text()
     assert '("service", "worker")' in stack
     assert '("service", "worker", "--queue=mail")' in stack
 

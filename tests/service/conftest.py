@@ -15,15 +15,20 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
-from service.db import make_engine, make_sessions
-from service.extensions import limiter
-from tests.service.compiled_templates import COMPILED_TEMPLATES
-from tests.service.described import read_document, watch
-from tests.service.fuzzed import Target, fill
-from tests.service.live import LiveService, make_database, start_live_service, stop_live_service
-from tests.service.oauth_flow import Application, add_application, browser_of
+from service.core.db import make_engine, make_sessions
+from service.web.http.extensions import limiter
 from tests.service.payments.vendors import SETTINGS as PROVIDERS
-from tests.service.scenes import ADMIN_TOKEN, Tenant, add_tenant
+from tests.service.support.compiled_templates import COMPILED_TEMPLATES
+from tests.service.support.described import read_document, watch
+from tests.service.support.fuzzed import Target, fill
+from tests.service.support.live import (
+    LiveService,
+    make_database,
+    start_live_service,
+    stop_live_service,
+)
+from tests.service.support.oauth_flow import Application, add_application, browser_of
+from tests.service.support.scenes import ADMIN_TOKEN, Tenant, add_tenant
 
 
 @pytest.fixture

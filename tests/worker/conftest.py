@@ -12,14 +12,14 @@ from sqlalchemy import Engine, delete
 from sqlalchemy.orm import Session
 
 from detectors.formats import decode_batch, encode_records
-from service.blobs import BlobStore
 from service.config import Config
-from service.db import make_engine
+from service.core.blobs import BlobStore
+from service.core.db import make_engine
 from service.models import Account, Audit
 from tests.smtp_sink import Sink, running_sink
-from tests.worker.mailing import BASE_URL
-from tests.worker.system import UNLIMITED, System
-from tests.worker.traffic import RECORDS, batch
+from tests.worker.support.mailing import BASE_URL
+from tests.worker.support.system import UNLIMITED, System
+from tests.worker.support.traffic import RECORDS, batch
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
 SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}

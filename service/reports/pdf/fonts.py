@@ -17,7 +17,7 @@ from detectors.labels import inert, is_right_to_left
 
 PLAIN: Final = "Tallystick"
 BOLD: Final = "Tallystick-Bold"
-_FOLDER: Final = Path(__file__).parents[2] / "fonts"
+_FOLDER: Final = Path(__file__).parent / "fonts"
 _FILES: Final = {
     PLAIN: _FOLDER / "DejaVuSansCondensed.ttf",
     BOLD: _FOLDER / "DejaVuSansCondensed-Bold.ttf",

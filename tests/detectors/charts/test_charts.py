@@ -14,7 +14,11 @@ from detectors.charts import Chart
 from detectors.charts.chart import WIDTH
 from detectors.contract import Others, Report, SavingsByDetector, SpendByDay, SpendByModel
 from tests.detectors.reports import make_report
-from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, make_scaled_report
+from tests.service.support.scaled_reports import (
+    HOSTILE_LABELS,
+    make_hostile_report,
+    make_scaled_report,
+)
 
 CHARTS: tuple[Callable[[Report], Chart], ...] = (
     charts.savings_waterfall,

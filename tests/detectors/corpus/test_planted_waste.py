@@ -7,7 +7,7 @@ from detectors.contract import Thresholds
 from tests.detectors.corpus.clean import clean_calls
 from tests.detectors.corpus.harvest import harvest
 from tests.detectors.corpus.planted import PLANTS, Plant
-from tests.worker.promises import Note
+from tests.worker.support.promises import Note
 
 SIZES = (
     pytest.param(1_000, id="1,000 calls"),

@@ -14,7 +14,11 @@ from detectors.contract import InvalidRows, Report, UnpricedModel
 from detectors.figures import usd
 from detectors.words import DETECTOR_NAMES
 from tests.detectors.reports import make_finding, make_report
-from tests.service.scaled_reports import HOSTILE_LABELS, make_hostile_report, make_scaled_report
+from tests.service.support.scaled_reports import (
+    HOSTILE_LABELS,
+    make_hostile_report,
+    make_scaled_report,
+)
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "sample-usage.jsonl"
 VOID = {"meta", "br"}

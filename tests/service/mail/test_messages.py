@@ -14,9 +14,9 @@ from service.config import Config
 from service.mail import messages
 from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line
 from service.mail.report_ready import tell_finding
-from service.models.mails import Dispatch
-from service.models.report_mails import REPORT_READY
-from tests.service.scaled_reports import HOSTILE_LABELS, make_scaled_report
+from service.models.mail.outbox import Dispatch
+from service.models.mail.report_mails import REPORT_READY
+from tests.service.support.scaled_reports import HOSTILE_LABELS, make_scaled_report
 
 HOSTILE = [
     "x\nBcc: eve@example.org",

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from service.models import Mail
 from service.models.base import utc_now
-from service.models.mails import claim_mail, fail_mail, finish_mail, post_mail, postpone_mail
+from service.models.mail.outbox import claim_mail, fail_mail, finish_mail, post_mail, postpone_mail
 
 LEASE = 60.0
 

@@ -8,10 +8,10 @@ from flask.testing import FlaskClient
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service import tokens
+from service.core import tokens
 from service.models import Account, Credit, Payment, Subscription
-from service.models.credits import count_free_credits
-from service.models.sign_in import add_magic_link
+from service.models.billing.credits import count_free_credits
+from service.models.identity.sign_in import add_magic_link
 from service.payments import ManualPayment, adopt_payments, mark_paid
 from service.payments.facts import (
     CustomerTold,
@@ -23,7 +23,7 @@ from service.payments.facts import (
     VerifiedEvent,
 )
 from service.payments.ledger import record_event
-from tests.service.scenes import SECRET_KEY
+from tests.service.support.scenes import SECRET_KEY
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

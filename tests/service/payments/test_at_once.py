@@ -9,8 +9,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, Payment
-from service.models.credits import count_free_credits
-from service.models.sign_in import open_account
+from service.models.billing.credits import count_free_credits
+from service.models.identity.sign_in import open_account
 from service.payments import adopt_payments
 from service.payments.facts import CustomerTold, Payer, PaymentTold
 from tests.service.payments.test_adoption import paid, subscribed, tell

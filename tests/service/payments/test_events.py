@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from tests.worker.promises import Note, always_in_full
+from tests.worker.support.promises import Note, always_in_full
 
 CHANGES = {
     "UPDATE": "UPDATE payment_events SET payload = '{}'",

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from service.models import Credit, PaymentEvent
 from tests.service.payments.forgeries import forgeries
 from tests.service.payments.vendors import VENDORS, Vendor, each_vendor
-from tests.service.scenes import Tenant, error_of
+from tests.service.support.scenes import Tenant, error_of
 
 YEAR = 365 * 86_400
 

@@ -10,13 +10,13 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from service.models import Account, Audit, Credit, Payment, PaymentEvent, Subscription
-from service.models.credits import claim_credit, count_free_credits
+from service.models.billing.credits import claim_credit, count_free_credits
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
 from tests.service.payments.conftest import Deliver
 from tests.service.payments.test_adoption import sign_up
 from tests.service.payments.vendors import Vendor, each_vendor
-from tests.service.scenes import INGEST, Tenant, batch, error_of
+from tests.service.support.scenes import INGEST, Tenant, batch, error_of
 
 MINUTE = 60
 

@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Report
 from service.config import Config
+from service.core.tokens import sign_report
 from service.models import Audit, ReportRow
-from service.tokens import sign_report
-from tests.service.scenes import Tenant
+from tests.service.support.scenes import Tenant
 
 Publish = Callable[[Report], str]
 

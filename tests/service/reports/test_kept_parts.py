@@ -11,7 +11,7 @@ from detectors.figures import usd
 from service.models import Audit, ReportRow
 from service.reports.kept_parts import KeptParts
 from tests.service.reports.conftest import Publish
-from tests.service.scaled_reports import make_scaled_report
+from tests.service.support.scaled_reports import make_scaled_report
 
 
 def _publish_anew(session: Session, report: Report) -> None:

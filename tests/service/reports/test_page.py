@@ -16,7 +16,7 @@ from detectors.contract import Finding, Report
 from detectors.figures import usd
 from detectors.labels import inert
 from service.reports.sample import get_sample_report
-from tests.service.scaled_reports import (
+from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
     SHAPES,
     make_hostile_report,

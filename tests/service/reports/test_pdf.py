@@ -16,14 +16,14 @@ from detectors import charts
 from detectors.charts.chart import TEXT_SIZE, WIDTH
 from detectors.contract import Report
 from detectors.figures import usd
-from service.blobs import BlobStore, FileBlobs
-from service.models.audits import Audit
+from service.core.blobs import BlobStore, FileBlobs
+from service.models.audits.audits import Audit
 from service.reports.kept_pdf import get_pdf, pdf_key
 from service.reports.pdf import print_pdf
 from service.reports.pdf.fonts import PLAIN, _glyphs, printable
 from service.reports.pdf.labels import with_named_labels
 from service.reports.sample import get_sample_report
-from tests.service.scaled_reports import (
+from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
     SHAPES,
     make_hostile_report,

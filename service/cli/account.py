@@ -1,0 +1,148 @@
+"""tallystick account: accounts, their plans and their secrets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from service.cli.options import CommandError, data_option, one_line_errors, reach
+from service.cli.output import print_fields
+from service.config import Config
+from service.core.db import make_engine, make_sessions
+from service.core.tokens import make_dsn
+from service.errors import InvalidRequestError
+from service.mail.addresses import find_address
+from service.models import Account, Subscription
+from service.models.access.credentials import (
+    MAX_READ_TOKENS,
+    KeyLimitError,
+    TokenLimitError,
+    add_ingest_key,
+    add_read_token,
+)
+from service.models.base import utc_now
+from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
+from service.web.schemas.labels import read_label
+
+SCOPES = ("read:audits", "read:findings")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group()
+def account() -> None:
+    """Create accounts and mint their keys and tokens."""
+
+
+@account.command()
+@click.argument("email")
+@click.option("--plan", type=click.Choice(tuple(KEY_LIMITS)), default="free", show_default=True)
+@json_option
+@data_option
+@one_line_errors
+def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
+    """Create an account, with a subscription where the plan is a paid one."""
+    with session_of(reach(data_dir)) as session:
+        created = create_account(session, email, plan)
+        try:
+            session.commit()
+        except IntegrityError as error:
+            raise CommandError(f"there is already an account of {email}") from error
+        print_fields({"account_id": created.id, "email": created.email, "plan": plan}, as_json)
+
+
+@account.command()
+@click.argument("email")
+@click.argument("kind", type=click.Choice(("ingest-key", "read-token")))
+@click.option(
+    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Of a read token; both."
+)
+@click.option("--label", default="", help="To tell it from the others; up to 60 characters.")
+@click.option(
+    "--expires-in-days", "days", type=click.IntRange(1, 3_650), help="Of a read token; never."
+)
+@json_option
+@data_option
+@one_line_errors
+def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **told: Any) -> None:
+    """Mint a secret of an account. It is shown now and never again."""
+    scopes, days, label = told["scopes"], told["days"], _read_label(told["label"])
+    if (scopes or days) and kind == "ingest-key":
+        raise CommandError("an ingest key has no scopes and no end; it only writes")
+    config = reach(data_dir)
+    with session_of(config) as session:
+        owner = get_account(session, email)
+        if kind == "ingest-key":
+            key = mint_ingest_key(session, owner, label)
+            fields = {"ingest_key": key, "dsn": make_dsn(config.base_url, key)}
+        else:
+            expires_at = utc_now() + timedelta(days=days) if days else None
+            token = mint_read_token(session, owner, scopes or SCOPES, label, expires_at=expires_at)
+            fields = {"read_token": token}
+        session.commit()
+    print_fields(fields, as_json)
+
+
+@contextmanager
+def session_of(config: Config) -> Iterator[Session]:
+    engine = make_engine(config)
+    try:
+        with make_sessions(engine)() as session:
+            yield session
+    finally:
+        engine.dispose()
+
+
+def create_account(session: Session, email: str, plan: str) -> Account:
+    address = find_address(email)
+    if address is None:
+        raise CommandError("that is no email address")
+    created = Account(email=address)
+    if KEY_LIMITS[plan]:
+        created.subscriptions = [Subscription(plan=plan, status="active", provider=COMP)]
+    session.add(created)
+    return created
+
+
+def get_account(session: Session, email: str) -> Account:
+    found = find_account(session, email)
+    if found is None:
+        raise CommandError(f"there is no account of {email}")
+    return found
+
+
+def mint_ingest_key(session: Session, owner: Account, label: str = "") -> str:
+    """A new ingest key, if the plan allows one more."""
+    try:
+        _, key = add_ingest_key(session, owner, label)
+    except KeyLimitError as error:
+        raise CommandError(str(error)) from error
+    return key
+
+
+def mint_read_token(
+    session: Session,
+    owner: Account,
+    scopes: tuple[str, ...],
+    label: str = "",
+    *,
+    expires_at: datetime | None = None,
+) -> str:
+    """A new read token, if the account may have one more."""
+    try:
+        _, token = add_read_token(session, owner, scopes, label, expires_at=expires_at)
+    except TokenLimitError as error:
+        raise CommandError(f"an account has at most {MAX_READ_TOKENS} read tokens") from error
+    return token
+
+
+def _read_label(text: str) -> str:
+    try:
+        return read_label({"label": text})
+    except InvalidRequestError as error:
+        raise CommandError(error.message) from error

@@ -1,0 +1,183 @@
+"""tallystick admin: what administrators do, from a terminal that reaches the database."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import click
+import msgspec
+from marshmallow import Schema, ValidationError
+from sqlalchemy.orm import Session
+
+from service.cli.account import json_option, session_of
+from service.cli.options import CommandError, data_option, one_line_errors, reach
+from service.cli.output import print_fields, print_table
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.jobs import AuditQueues
+from service.models.base import utc_now
+from service.models.operations.admin_actions import COMMAND
+from service.models.operations.admin_listings import (
+    Page,
+    page_of_accounts,
+    page_of_audits,
+    page_of_early_access,
+    with_age,
+)
+from service.operations.admin.actions import (
+    export_early_access,
+    get_any_pdf,
+    mark_purged,
+    queue_rerun,
+    record_payment,
+)
+from service.reports.csv_cells import write_early_access
+from service.web.schemas.admin import (
+    AccountLineSchema,
+    AuditLineSchema,
+    EarlyAccessLineSchema,
+)
+from service.web.schemas.manual_payments import MarkPaidSchema
+
+page_option = click.option(
+    "--page", type=click.IntRange(1), default=1, show_default=True, help="Newest first."
+)
+
+
+@click.group()
+def admin() -> None:
+    """Look after audits and payments of any account; every act is written down."""
+
+
+@admin.command()
+@click.argument("audit_id")
+@json_option
+@data_option
+@one_line_errors
+def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
+    """Remove an audit's raw upload and keep what was derived from it."""
+    config = reach(data_dir)
+    with session_of(config) as session:
+        audit, is_new = mark_purged(session, audit_id, COMMAND)
+        session.commit()
+    BlobStore.from_url(config.storage_url).delete(audit.blob_key)
+    print_fields({"audit_id": audit.id, "is_repeat": not is_new}, as_json)
+
+
+@admin.command()
+@click.argument("audit_id")
+@json_option
+@data_option
+@one_line_errors
+def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
+    """Run an audit again, from its raw upload or, if that is purged, from its record frame."""
+    config = reach(data_dir)
+    with session_of(config) as session:
+        audit = queue_rerun(session, BlobStore.from_url(config.storage_url), audit_id, COMMAND)
+        session.commit()
+    AuditQueues.from_config(config).enqueue_audit(audit.id, audit.source, audit.starts + 1)
+    print_fields({"audit_id": audit.id, "status": audit.status}, as_json)
+
+
+@admin.command()
+@click.argument("audit_id")
+@click.option(
+    "--output", type=click.File("wb"), default="-", help="Where to; standard output without it."
+)
+@data_option
+@one_line_errors
+def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
+    """Write an audit's report as PDF."""
+    config = reach(data_dir)
+    with session_of(config) as session:
+        output.write(get_any_pdf(session, BlobStore.from_url(config.storage_url), audit_id))
+
+
+@admin.command()
+@click.argument("email")
+@click.option("--provider", required=True, help="stripe, paddle, invoice, …; comp for a gift.")
+@click.option("--reference", required=True, help="Names the payment at its provider.")
+@click.option("--amount", required=True, help="In whole units of the currency; 0 for a gift.")
+@click.option("--currency", default="USD", show_default=True)
+@click.option("--kind", default="credit", show_default=True, help="credit or subscription.")
+@click.option("--plan", help="Of a subscription: pro or team.")
+@json_option
+@data_option
+@one_line_errors
+def mark_paid(as_json: bool, data_dir: Path | None, **told: str | None) -> None:
+    """Grant what was paid for elsewhere, or give it away."""
+    payment = _load_payment({name: value for name, value in told.items() if value is not None})
+    with session_of(reach(data_dir)) as session:
+        row, is_new = record_payment(session, payment, COMMAND)
+        session.commit()
+    fields = {"payment_id": row.id, "account_id": row.account_id, "is_repeat": not is_new}
+    print_fields(fields, as_json)
+
+
+@admin.command()
+@page_option
+@json_option
+@data_option
+@one_line_errors
+def audits(page: int, as_json: bool, data_dir: Path | None) -> None:
+    """List audits."""
+
+    def load(session: Session, number: int) -> Page:
+        return with_age(page_of_audits(session, number), utc_now())
+
+    _list(reach(data_dir), load, AuditLineSchema(many=True), page, as_json)
+
+
+@admin.command()
+@page_option
+@json_option
+@data_option
+@one_line_errors
+def accounts(page: int, as_json: bool, data_dir: Path | None) -> None:
+    """List accounts with their plans and free credits."""
+    _list(reach(data_dir), page_of_accounts, AccountLineSchema(many=True), page, as_json)
+
+
+@admin.command()
+@click.option("--csv", "as_csv", is_flag=True, help="Export all as CSV.")
+@page_option
+@json_option
+@data_option
+@one_line_errors
+def early_access(as_csv: bool, page: int, as_json: bool, data_dir: Path | None) -> None:
+    """List or export the addresses that asked for early access."""
+    config = reach(data_dir)
+    if not as_csv:
+        _list(config, page_of_early_access, EarlyAccessLineSchema(many=True), page, as_json)
+        return
+    with session_of(config) as session:
+        rows = export_early_access(session, COMMAND)
+        session.commit()
+    click.echo(write_early_access(rows), nl=False)
+
+
+def _load_payment(told: Mapping[str, str]) -> Any:
+    try:
+        return MarkPaidSchema().load(told)
+    except ValidationError as error:
+        wrong = cast("dict[str, list[str]]", error.messages)
+        message = "; ".join(f"{name} {' '.join(texts)}" for name, texts in wrong.items())
+        raise CommandError(message) from error
+
+
+def _list(
+    config: Config,
+    load: Callable[[Session, int], Page],
+    schema: Schema,
+    number: int,
+    as_json: bool,
+) -> None:
+    with session_of(config) as session:
+        page = load(session, number)
+        rows = schema.dump(page.rows)
+    if as_json:
+        click.echo(msgspec.json.encode(rows))
+        return
+    print_table(tuple(schema.fields), rows)
+    if page.has_next:
+        click.echo(f"More with --page {number + 1}.", err=True)

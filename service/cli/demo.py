@@ -1,0 +1,142 @@
+"""tallystick demo: the sample log through the real API and queue, and back as a report."""
+
+import http.client
+import itertools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from sqlalchemy import delete
+from sqlalchemy.orm import Session
+
+from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
+from detectors.formats import read_chunks, records_of
+from detectors.terminal import print_report, report_console
+from service.cli.account import (
+    SCOPES,
+    create_account,
+    mint_ingest_key,
+    mint_read_token,
+    session_of,
+)
+from service.cli.options import CommandError, data_option, one_line_errors
+from service.cli.up import INTERRUPTED, port_option, running_stack
+from service.config import Config
+from service.core.tokens import sign_report
+from service.models import IngestKey, ReadToken, ReportRow
+from service.models.audits.audits import DONE, FAILED
+from service.models.identity.accounts import find_account
+from service.operations.local.stack import Stack
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample-usage.jsonl"
+EMAIL = "demo@tallystick.example"
+LABEL = "demo"
+AUDIT_SECONDS = 120.0
+SHOWN_FINDINGS = 20
+_POLL_SECONDS = 0.25  # well within the limit of reads a minute
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Stop after the report.")
+@port_option
+@data_option
+@one_line_errors
+def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
+    """Run the service and audit the sample log through it."""
+    records, is_shown = read_sample(), False
+    with running_stack(port, data_dir) as stack:
+        show(stack, records)
+        is_shown = True
+        if not once:
+            click.echo(f"Serving at {stack.config.base_url} until Ctrl-C.")
+            stack.wait()
+            raise CommandError("the supervising process is gone, and everything with it")
+    if not is_shown:
+        raise click.exceptions.Exit(INTERRUPTED)
+
+
+def show(stack: Stack, records: Sequence[UsageRecord]) -> None:
+    """Send the records, wait for their audits and print what was found."""
+    with session_of(stack.config) as session:
+        key, token = _mint_credentials(session)
+    click.echo(f"Sending {len(records):,} calls of {SAMPLE.name} to {stack.config.base_url}")
+    audit_ids = [_ingest(stack.port, key, batch) for batch in _batches(records)]
+    _wait_for(stack.port, token, audit_ids)
+    for audit_id in audit_ids:
+        _print(stack.config, audit_id)
+
+
+def read_sample() -> list[UsageRecord]:
+    """The records of the sample log, which lies beside the packages in a checkout."""
+    try:
+        with SAMPLE.open("rb") as file:
+            return [record for chunk in read_chunks(file) for record in records_of(chunk.columns)]
+    except FileNotFoundError:
+        raise CommandError("the sample log is missing; run the demo in a checkout") from None
+
+
+def _mint_credentials(session: Session) -> tuple[str, str]:
+    """A key and a token of the demo's account, which replace those of the last demo."""
+    account = find_account(session, EMAIL) or create_account(session, EMAIL, "pro")
+    session.flush()
+    for table in (IngestKey, ReadToken):
+        session.execute(delete(table).where(table.account_id == account.id, table.label == LABEL))
+    key = mint_ingest_key(session, account, LABEL)
+    token = mint_read_token(session, account, SCOPES, LABEL)
+    session.commit()
+    return key, token
+
+
+def _batches(records: Sequence[UsageRecord]) -> list[Sequence[UsageRecord]]:
+    """As few and as equal batches as the API takes; a log that fits in one stays whole."""
+    count = -(-len(records) // MAX_BATCH_RECORDS)
+    edges = [len(records) * number // count for number in range(count + 1)]
+    return [records[start:end] for start, end in itertools.pairwise(edges)]
+
+
+def _ingest(port: int, key: str, records: Sequence[UsageRecord]) -> str:
+    body = msgspec.json.encode({"records": records})
+    return str(_call(port, key, "POST", "/api/v1/ingest", body)["audit_id"])
+
+
+def _wait_for(port: int, token: str, audit_ids: Sequence[str]) -> None:
+    deadline = time.monotonic() + AUDIT_SECONDS
+    while time.monotonic() < deadline:
+        listed = _call(port, token, "GET", "/api/v1/audits?limit=200")["audits"]
+        states = {audit["id"]: audit["status"] for audit in listed}
+        waiting = {states.get(audit_id) for audit_id in audit_ids} - {DONE}
+        if FAILED in waiting:
+            raise CommandError("the audit failed; see the worker's log in the data folder")
+        if not waiting:
+            return
+        time.sleep(_POLL_SECONDS)
+    raise CommandError(f"the audit is not done after {AUDIT_SECONDS:.0f} seconds")
+
+
+def _print(config: Config, audit_id: str) -> None:
+    with session_of(config) as session:
+        report = Report.from_json(session.get_one(ReportRow, audit_id).document)
+    console = report_console()
+    print_report(report, console, SHOWN_FINDINGS)
+    link = f"{config.base_url.rstrip('/')}/r/{sign_report(config.secret_key, audit_id)}"
+    click.echo(f"\nReport: {link}")
+
+
+def _call(port: int, secret: str, method: str, path: str, body: bytes | None = None) -> Any:
+    """One request to the API with a key or token; raises `CommandError` unless it is a 2xx."""
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        answer = msgspec.json.decode(response.read())
+    except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
+        raise CommandError(f"{method} {path} got no answer") from error
+    finally:
+        connection.close()
+    if response.status >= http.client.MULTIPLE_CHOICES:
+        raise CommandError(f"{method} {path}: {response.status} {answer['error']['message']}")
+    return answer

@@ -1,0 +1,80 @@
+"""What the commands share: the data folder's option, and errors as one line with exit status 2."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import click
+from sqlalchemy.exc import OperationalError
+
+from service.config import Config
+from service.errors import ConfigError, ServiceError
+from service.operations.local.embedded import ServersError
+from service.operations.local.processes import SupervisorError
+from service.operations.local.run_state import find_state
+
+USUAL_DATA_DIR = Path("var")
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class CommandError(click.ClickException):
+    """One line for the person at the terminal."""
+
+    exit_code = 2
+
+
+data_option = click.option(
+    "--data",
+    "data_dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"The data folder of `tallystick up`.  [default: {USUAL_DATA_DIR}]",
+)
+
+
+def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Let a command fail with one clear line where somebody can act on it."""
+
+    @functools.wraps(command)
+    def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return command(*args, **kwargs)
+        except OperationalError as error:
+            raise CommandError("the database does not answer") from error
+        except (ServersError, ServiceError, SupervisorError) as error:
+            raise CommandError(" ".join(str(error).split())) from error
+
+    return guarded
+
+
+def reach(data_dir: Path | None) -> Config:
+    """The settings of a running service; raises `CommandError` where there is none.
+
+    That is the `up` on the data folder, unless the environment names a database and no folder is
+    given. What `up` does not fix, the environment may set.
+    """
+    environment = dict(os.environ)
+    if data_dir is None and environment.get("DATABASE_URL"):
+        return _read_environment(environment)
+    folder = data_dir or USUAL_DATA_DIR
+    state = find_state(folder)
+    if state is None:
+        option = f" --data {folder}" if data_dir else ""
+        raise CommandError(f"nothing runs on {folder}; start it with: tallystick up{option}")
+    # The job that a worker forks reads its settings from the environment.
+    os.environ.update(state)
+    return Config.from_environment({**environment, **state})
+
+
+def _read_environment(environment: dict[str, str]) -> Config:
+    try:
+        return Config.from_environment(environment)
+    except ConfigError as error:
+        raise CommandError(
+            f"{error} (where DATABASE_URL is set, the environment holds every setting; "
+            "--data DIR reaches the tallystick up on a folder instead)"
+        ) from error

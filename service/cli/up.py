@@ -1,0 +1,69 @@
+"""tallystick up: the whole service on this machine until a signal stops it."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
+from service.operations.local.stack import Stack
+
+INTERRUPTED = 130  # the exit status of what a signal ended before it was done
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+port_option = click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Where to listen on this machine.  [default: 8000, or a free one]",
+)
+
+
+@click.command()
+@port_option
+@data_option
+@one_line_errors
+def up(port: int | None, data_dir: Path | None) -> None:
+    """Run the service on this machine until Ctrl-C.
+
+    PostgreSQL and Redis come along; DATABASE_URL, REDIS_URL and STORAGE_URL replace them.
+    """
+    with running_stack(port, data_dir) as stack:
+        click.echo(f"Tallystick is ready at {stack.config.base_url} (Ctrl-C stops it)")
+        stack.wait()
+        raise CommandError("the supervising process is gone, and everything with it")
+
+
+@contextmanager
+def running_stack(port: int | None, data_dir: Path | None) -> Iterator[Stack]:
+    """The started stack; it is stopped in order when the block ends or a signal says so."""
+    stack = Stack(data_dir or USUAL_DATA_DIR, port, os.environ)
+    previous = {one: signal.signal(one, _interrupt) for one in _STOP_SIGNALS}
+    try:
+        _start(stack)
+        yield stack
+    except KeyboardInterrupt:
+        click.echo("Stopping.", err=True)
+    finally:
+        stack.stop()
+        for one, handler in previous.items():
+            signal.signal(one, handler)
+
+
+def _start(stack: Stack) -> None:
+    try:
+        stack.start()
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    for notice in stack.notices:
+        click.echo(f"Note: {notice}", err=True)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    # Once is enough: a second Ctrl-C must not break off the orderly stop.
+    for one in _STOP_SIGNALS:
+        signal.signal(one, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -1,1 +1,0 @@
-"""The service's commands of the `tallystick` console program, one module a noun."""

@@ -1,0 +1,82 @@
+"""Counting in several processes of one machine, in files that do not multiply.
+
+prometheus-client can write a process's counts to files named by an identifier of the process.
+Numbers of processes would make new files at every audit, since each has a process of its own. So
+the identifier is a place that a process holds by a lock, and the next one takes over with the
+counts that stand there. A job inherits its worker's place along with the lock.
+"""
+
+import fcntl
+import itertools
+import os
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import values
+from prometheus_client.mmap_dict import MmapedDict
+
+from service.config import Config
+from service.core.logs import get_logger
+
+_KINDS: Final = ("counter", "histogram")
+# On the disk from the beginning: a mapped file that finds it full later would kill the process.
+_FILE_BYTES: Final = 1 << 20
+
+_log = get_logger(__name__)
+_place: "Place | None" = None
+
+
+class Place:
+    """A number that no other process of the folder has while this one or a child of it lives."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for self.number in itertools.count():
+            # Never closed: the lock ends with the last process that inherited the descriptor.
+            lock = os.open(folder / f"place-{self.number}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                continue
+            break
+        for kind in _KINDS:
+            _prepare(folder / f"{kind}_{self.number}.db")
+
+
+def count_together(config: Config) -> None:
+    """Count where `tallystick metrics` looks, if there is such a folder; else for this process.
+
+    No file is opened before the first count, so that a process may still fork.
+    """
+    global _place
+    if _place is not None or not config.metrics_folder:
+        return
+    try:
+        place = Place(Path(config.metrics_folder))
+    except OSError as error:
+        _log.warning("counts_not_shared", error_type=type(error).__name__)
+        return
+    # The library reads the folder from here and nowhere else.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = config.metrics_folder
+    values.ValueClass = values.MultiProcessValue(  # type: ignore[no-untyped-call]
+        lambda: place.number
+    )
+    _place = place
+
+
+def _prepare(path: Path) -> None:
+    """Make a file where there is none, or one that a crash of the machine has broken."""
+    if _is_readable(path):
+        return
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(bytes(_FILE_BYTES))
+    temporary.rename(path)
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        list(MmapedDict.read_all_values_from_file(str(path)))  # type: ignore[no-untyped-call]
+    except Exception:  # the library has no error of its own for a broken file
+        return False
+    return True

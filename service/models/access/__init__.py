@@ -1,0 +1,1 @@
+"""Credentials: ingest keys, read tokens, OAuth applications and their tokens."""

@@ -1,0 +1,217 @@
+"""Ingest keys and read tokens: hashes only, the secrets are shown once and never kept."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Self
+
+from sqlalchemy import ColumnElement, ForeignKey, delete, func, or_, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
+from sqlalchemy.types import BigInteger, LargeBinary, Text
+
+from service.core import tokens
+from service.models.base import Base, new_id, utc_now
+from service.models.identity.accounts import KEY_LIMITS, Account, has_active_subscription
+
+MAX_READ_TOKENS: Final = 50  # of one account: more than it needs, too few to fill our tables
+
+
+class IngestKey(Base):
+    """Write-only. Revoking deletes the row."""
+
+    __tablename__ = "ingest_keys"
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    prefix: Mapped[str]  # the first characters, to tell keys apart
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    label: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    last_used_at: Mapped[datetime | None]
+    uses: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    expires_at: Mapped[datetime | None]
+
+    account: Mapped[Account] = relationship(lazy="joined")
+
+    @classmethod
+    def minted(cls, account_id: str, *, label: str = "") -> tuple[Self, str]:
+        """A new row and the secret that it remembers only as a hash."""
+        secret, secret_hash = tokens.mint_hashed(tokens.Kind.INGEST_KEY)
+        prefix = tokens.shown_prefix(secret)
+        row = cls(account_id=account_id, prefix=prefix, secret_hash=secret_hash, label=label)
+        return row, secret
+
+
+class ReadToken(Base):
+    """Read-only, with one or both of `read:audits` and `read:findings`."""
+
+    __tablename__ = "read_tokens"
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    prefix: Mapped[str]
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    label: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    last_used_at: Mapped[datetime | None]
+    uses: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    expires_at: Mapped[datetime | None]
+
+    account: Mapped[Account] = relationship(lazy="joined")
+
+    @classmethod
+    def minted(
+        cls,
+        account_id: str,
+        *,
+        scopes: Sequence[str],
+        label: str = "",
+        expires_at: datetime | None = None,
+    ) -> tuple[Self, str]:
+        """A new row and the secret that it remembers only as a hash."""
+        secret, secret_hash = tokens.mint_hashed(tokens.Kind.READ_TOKEN)
+        row = cls(
+            account_id=account_id,
+            prefix=tokens.shown_prefix(secret),
+            secret_hash=secret_hash,
+            scopes=list(scopes),
+            label=label,
+            expires_at=expires_at,
+        )
+        return row, secret
+
+
+class Credential(NamedTuple):
+    """What a request needs to know of the key or token that it came with."""
+
+    id: str
+    account_id: str
+    secret_hash: bytes
+    last_used_at: datetime | None
+    has_active_subscription: bool = False
+    scopes: tuple[str, ...] = ()
+
+
+def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
+    """The key, and whether its account pays, in one query."""
+    columns = (IngestKey.id, IngestKey.account_id, IngestKey.secret_hash, IngestKey.last_used_at)
+    row = session.execute(
+        select(*columns, has_active_subscription(IngestKey.account_id)).where(
+            IngestKey.secret_hash == secret_hash, _is_current(IngestKey)
+        )
+    ).one_or_none()
+    return None if row is None else Credential(*row)
+
+
+def find_read_token(session: Session, secret_hash: bytes) -> Credential | None:
+    columns = (ReadToken.id, ReadToken.account_id, ReadToken.secret_hash, ReadToken.last_used_at)
+    row = session.execute(
+        select(*columns, ReadToken.scopes).where(
+            ReadToken.secret_hash == secret_hash, _is_current(ReadToken)
+        )
+    ).one_or_none()
+    return None if row is None else Credential(*row[:4], scopes=tuple(row[4]))
+
+
+def _is_current(table: type[IngestKey] | type[ReadToken]) -> ColumnElement[bool]:
+    return or_(table.expires_at.is_(None), table.expires_at > utc_now())
+
+
+class KeyLimitError(Exception):
+    """The account's plan allows no further ingest key."""
+
+    def __init__(self, plan: str) -> None:
+        self.plan = plan
+        self.allowed = KEY_LIMITS[plan]
+        has = (
+            f"{self.allowed} ingest keys, and all are in use" if self.allowed else "no ingest keys"
+        )
+        super().__init__(f"the {plan} plan has {has}")
+
+
+def add_ingest_key(session: Session, owner: Account, label: str = "") -> tuple[IngestKey, str]:
+    """A new ingest key and its secret; raises `KeyLimitError` where the plan allows none."""
+    # Two at once must not both take the last place.
+    session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
+    session.expire(owner, ["subscriptions"])
+    lasting = (IngestKey.account_id == owner.id, IngestKey.expires_at.is_(None))
+    if (session.scalar(select(func.count()).where(*lasting)) or 0) >= KEY_LIMITS[owner.plan]:
+        raise KeyLimitError(owner.plan)
+    row, secret = IngestKey.minted(owner.id, label=label)
+    session.add(row)
+    return row, secret
+
+
+class RotationError(Exception):
+    """The key cannot be rotated: it is not the account's, or as many as allowed are going."""
+
+
+def rotate_ingest_key(
+    session: Session, account_id: str, key_id: str, overlap: timedelta
+) -> tuple[IngestKey, str]:
+    """A key in another's place, which works on for a while and counts no longer.
+
+    Raises `RotationError`. As many keys may be on their way out as the plan has.
+    """
+    owner = session.scalars(select(Account).where(Account.id == account_id).with_for_update()).one()
+    keys = list_ingest_keys(session, account_id)
+    former = next((one for one in keys if one.id == key_id and one.expires_at is None), None)
+    now = utc_now()
+    going = sum(one.expires_at is not None and one.expires_at > now for one in keys)
+    if former is None:
+        raise RotationError("This key is revoked or replaced already.")
+    if not KEY_LIMITS[owner.plan]:
+        raise RotationError(f"The {owner.plan} plan has no ingest keys.")
+    if going >= KEY_LIMITS[owner.plan]:
+        raise RotationError("Too many replaced keys still work. Revoke one of them first.")
+    former.expires_at = now + overlap
+    row, secret = IngestKey.minted(account_id, label=former.label)
+    session.add(row)
+    return row, secret
+
+
+class TokenLimitError(Exception):
+    """The account has as many read tokens as any may have."""
+
+
+def add_read_token(
+    session: Session,
+    owner: Account,
+    scopes: Sequence[str],
+    label: str = "",
+    *,
+    expires_at: datetime | None = None,
+) -> tuple[ReadToken, str]:
+    """A new read token and its secret; raises `TokenLimitError` where there are too many."""
+    session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
+    query = select(func.count()).where(ReadToken.account_id == owner.id)
+    if (session.scalar(query) or 0) >= MAX_READ_TOKENS:
+        raise TokenLimitError
+    row, secret = ReadToken.minted(owner.id, scopes=scopes, label=label, expires_at=expires_at)
+    session.add(row)
+    return row, secret
+
+
+def list_ingest_keys(session: Session, account_id: str) -> Sequence[IngestKey]:
+    """The account's keys, the newest first."""
+    query = select(IngestKey).where(IngestKey.account_id == account_id)
+    return session.scalars(query.order_by(IngestKey.created_at.desc(), IngestKey.id)).all()
+
+
+def list_read_tokens(session: Session, account_id: str) -> Sequence[ReadToken]:
+    """The account's tokens, the newest first."""
+    query = select(ReadToken).where(ReadToken.account_id == account_id)
+    return session.scalars(query.order_by(ReadToken.created_at.desc(), ReadToken.id)).all()
+
+
+def revoke(
+    session: Session, table: type[IngestKey] | type[ReadToken], account_id: str, row_id: str
+) -> bool:
+    """Delete what the service knows of one of the account's secrets; false where it has none."""
+    mine = delete(table).where(table.account_id == account_id, table.id == row_id)
+    return session.scalar(mine.returning(table.id)) is not None

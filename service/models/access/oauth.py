@@ -1,0 +1,236 @@
+"""OAuth applications, and the codes and access tokens that people allowed them. Hashes only.
+
+A code's row outlives its use, so that whoever presents it again ends what it gave out. A token's
+row never outlives its code's: deleting the codes that an account allowed an application is how
+that account withdraws it, and a redemption under way either comes before or fails.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Self
+
+from sqlalchemy import ForeignKey, delete, func, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.types import BigInteger, LargeBinary, Text
+
+from service.core import tokens
+from service.models.access.credentials import Credential
+from service.models.base import Base, new_id, utc_now
+from service.models.identity.accounts import Account
+
+MAX_APPLICATIONS: Final = 20  # of one account
+CODE_SECONDS: Final = 300
+TOKEN_SECONDS: Final = 2_592_000
+
+
+class OAuthApplication(Base):
+    """Revoking deletes the row, and with it every code and token."""
+
+    __tablename__ = "oauth_applications"
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    client_id: Mapped[str] = mapped_column(unique=True)  # public
+    prefix: Mapped[str]  # the first characters of the secret
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    name: Mapped[str]
+    redirect_uris: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    secret_rotated_at: Mapped[datetime | None]
+
+    @classmethod
+    def minted(
+        cls, account_id: str, *, name: str, redirect_uris: Sequence[str]
+    ) -> tuple[Self, str]:
+        """A new row and the secret that it remembers only as a hash."""
+        client_id = tokens.mint(tokens.Kind.CLIENT_ID)
+        row = cls(account_id=account_id, client_id=client_id, name=name)
+        row.redirect_uris = list(redirect_uris)
+        return row, row._mint_secret()
+
+    def rotate_secret(self) -> str:
+        """A new secret; the former one is worth nothing from the commit on."""
+        self.secret_rotated_at = utc_now()
+        return self._mint_secret()
+
+    def _mint_secret(self) -> str:
+        secret, self.secret_hash = tokens.mint_hashed(tokens.Kind.CLIENT_SECRET)
+        self.prefix = tokens.shown_prefix(secret)
+        return secret
+
+
+class OAuthCode(Base):
+    """An authorization code; it is used once, within minutes."""
+
+    __tablename__ = "oauth_codes"
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    application_id: Mapped[str] = mapped_column(
+        ForeignKey("oauth_applications.id", ondelete="CASCADE"), index=True
+    )
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    redirect_uri: Mapped[str]
+    code_challenge: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(default=utc_now, index=True)
+    expires_at: Mapped[datetime] = mapped_column(
+        default=lambda: utc_now() + timedelta(seconds=CODE_SECONDS)
+    )
+    used_at: Mapped[datetime | None]
+
+
+class OAuthToken(Base):
+    """An access token. Read-only, with the scopes that its account allowed."""
+
+    __tablename__ = "oauth_tokens"
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    application_id: Mapped[str] = mapped_column(
+        ForeignKey("oauth_applications.id", ondelete="CASCADE"), index=True
+    )
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    code_id: Mapped[str] = mapped_column(
+        ForeignKey("oauth_codes.id", ondelete="CASCADE"), index=True
+    )
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    expires_at: Mapped[datetime] = mapped_column(
+        default=lambda: utc_now() + timedelta(seconds=TOKEN_SECONDS)
+    )
+    last_used_at: Mapped[datetime | None]
+    uses: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+
+
+class ApplicationLimitError(Exception):
+    """The account has as many applications as any may have."""
+
+
+def add_application(
+    session: Session, account_id: str, *, name: str, redirect_uris: Sequence[str]
+) -> tuple[OAuthApplication, str]:
+    """A new application and its secret; raises `ApplicationLimitError` where there are too many."""
+    session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
+    query = select(func.count()).where(OAuthApplication.account_id == account_id)
+    if (session.scalar(query) or 0) >= MAX_APPLICATIONS:
+        raise ApplicationLimitError
+    row, secret = OAuthApplication.minted(account_id, name=name, redirect_uris=redirect_uris)
+    session.add(row)
+    return row, secret
+
+
+def list_applications(session: Session, account_id: str) -> Sequence[OAuthApplication]:
+    """The account's own applications, the newest first."""
+    query = select(OAuthApplication).where(OAuthApplication.account_id == account_id)
+    newest = (OAuthApplication.created_at.desc(), OAuthApplication.id)
+    return session.scalars(query.order_by(*newest)).all()
+
+
+def find_own_application(
+    session: Session, account_id: str, application_id: str
+) -> OAuthApplication | None:
+    mine = (OAuthApplication.account_id == account_id, OAuthApplication.id == application_id)
+    return session.scalars(select(OAuthApplication).where(*mine)).one_or_none()
+
+
+def find_application(session: Session, client_id: str) -> OAuthApplication | None:
+    """The application that calls itself so; what cannot be a client id costs no query."""
+    if tokens.find_hash(tokens.Kind.CLIENT_ID, client_id) is None:
+        return None
+    query = select(OAuthApplication).where(OAuthApplication.client_id == client_id)
+    return session.scalars(query).one_or_none()
+
+
+def revoke_application(session: Session, account_id: str, application_id: str) -> bool:
+    """Delete one of the account's applications with all that it was allowed by anybody."""
+    mine = (OAuthApplication.account_id == account_id, OAuthApplication.id == application_id)
+    gone = delete(OAuthApplication).where(*mine).returning(OAuthApplication.id)
+    return session.scalar(gone) is not None
+
+
+def find_code(session: Session, application_id: str, secret_hash: bytes) -> OAuthCode | None:
+    """The application's own code, used or not."""
+    named = (OAuthCode.application_id == application_id, OAuthCode.secret_hash == secret_hash)
+    return session.scalars(select(OAuthCode).where(*named)).one_or_none()
+
+
+def use_code(session: Session, code: OAuthCode) -> bool:
+    """Mark the code used; false where it was before, however many try at once, or has expired."""
+    now = utc_now()
+    unused = (OAuthCode.id == code.id, OAuthCode.used_at.is_(None), OAuthCode.expires_at > now)
+    marked = update(OAuthCode).where(*unused).values(used_at=now).returning(OAuthCode.id)
+    return session.scalar(marked) is not None
+
+
+def revoke_issued(session: Session, code: OAuthCode) -> None:
+    """End what the code gave out. A statement of its own, so that it sees what a winner wrote."""
+    session.execute(delete(OAuthToken).where(OAuthToken.code_id == code.id))
+
+
+def find_access_token(session: Session, secret_hash: bytes) -> Credential | None:
+    columns = (OAuthToken.id, OAuthToken.account_id, OAuthToken.secret_hash)
+    row = session.execute(
+        select(*columns, OAuthToken.last_used_at, OAuthToken.scopes).where(
+            OAuthToken.secret_hash == secret_hash, OAuthToken.expires_at > utc_now()
+        )
+    ).one_or_none()
+    return None if row is None else Credential(*row[:4], scopes=tuple(row[4]))
+
+
+def revoke_token(session: Session, application_id: str, secret_hash: bytes) -> None:
+    """End one of the application's own tokens; nothing happens where there is none."""
+    named = (OAuthToken.application_id == application_id, OAuthToken.secret_hash == secret_hash)
+    session.execute(delete(OAuthToken).where(*named))
+
+
+class AllowedApplication(NamedTuple):
+    """An application that can read for an account, and since when."""
+
+    id: str
+    name: str
+    scopes: Sequence[str]
+    allowed_at: datetime
+    last_used_at: datetime | None
+    uses: int
+
+
+def list_allowed(session: Session, account_id: str) -> Sequence[AllowedApplication]:
+    """What the account allowed and is still good for something, the newest first."""
+    query = (
+        select(OAuthApplication.id, OAuthApplication.name, OAuthToken)
+        .join(OAuthToken, OAuthToken.application_id == OAuthApplication.id)
+        .where(OAuthToken.account_id == account_id, OAuthToken.expires_at > utc_now())
+        .order_by(OAuthToken.created_at)
+    )
+    grouped: dict[tuple[str, str], list[OAuthToken]] = {}
+    for application_id, name, token in session.execute(query):
+        grouped.setdefault((application_id, name), []).append(token)
+    allowed = [_summed_up(*key, issued) for key, issued in grouped.items()]
+    return sorted(allowed, key=lambda one: one.allowed_at, reverse=True)
+
+
+def _summed_up(application_id: str, name: str, issued: Sequence[OAuthToken]) -> AllowedApplication:
+    used = [one.last_used_at for one in issued if one.last_used_at is not None]
+    return AllowedApplication(
+        id=application_id,
+        name=name,
+        scopes=sorted({scope for one in issued for scope in one.scopes}),
+        allowed_at=issued[0].created_at,
+        last_used_at=max(used, default=None),
+        uses=sum(one.uses for one in issued),
+    )
+
+
+def withdraw(session: Session, account_id: str, application_id: str) -> bool:
+    """End all that the account allowed the application, also what is not redeemed yet."""
+    theirs = (OAuthCode.account_id == account_id, OAuthCode.application_id == application_id)
+    gone = delete(OAuthCode).where(*theirs).returning(OAuthCode.id)
+    return bool(session.scalars(gone).all())

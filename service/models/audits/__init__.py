@@ -1,0 +1,1 @@
+"""Audits: their rows, leases and what the dashboard reads of them."""

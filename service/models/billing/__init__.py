@@ -1,0 +1,1 @@
+"""Payments, subscriptions and the audit credits that payments buy."""

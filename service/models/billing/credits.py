@@ -1,0 +1,106 @@
+"""Audit credits: one a payment; claimed in an audit's own transaction, given back if that fails.
+
+A refund takes back what no audit has.
+
+Whoever changes a credit locks its row first and looks only then: of any number of claims on one
+credit one succeeds, and a claim that is rolled back leaves it to the one that waited. Callers
+commit.
+"""
+
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection, Exists, exists, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from service.models.base import new_id, utc_now
+from service.models.billing.payments import Credit, Payment
+
+_IS_FREE: Final = Credit.audit_id.is_(None) & Credit.revoked_at.is_(None)
+
+
+class NoCreditError(Exception):
+    """The account has no free credit."""
+
+
+def count_free_credits(session: Session, account_id: str) -> int:
+    query = select(func.count()).where(Credit.account_id == account_id, _IS_FREE)
+    return session.scalar(query) or 0
+
+
+class CreditCounts(NamedTuple):
+    """An account's credits, each in one of three states."""
+
+    free: int
+    used: int
+    revoked: int
+
+
+def count_credits(session: Session, account_id: str) -> CreditCounts:
+    query = select(
+        func.count().filter(_IS_FREE),
+        func.count().filter(Credit.audit_id.is_not(None)),
+        func.count().filter(Credit.audit_id.is_(None), Credit.revoked_at.is_not(None)),
+    )
+    return CreditCounts(*session.execute(query.where(Credit.account_id == account_id)).one())
+
+
+def claim_credit(session: Session, account_id: str, audit_id: str) -> None:
+    """Tie the account's oldest free credit to this audit; raises `NoCreditError` without one.
+
+    The audit's row is there already, and what claims it commits or rolls back together with it.
+    """
+    # A credit that another claim holds is waited for, never skipped: that claim may roll back.
+    oldest = (
+        select(Credit.id)
+        .where(Credit.account_id == account_id, _IS_FREE)
+        .order_by(Credit.granted_at, Credit.id)
+        .limit(1)
+        .with_for_update()
+    )
+    credit_id = session.scalar(oldest)
+    if credit_id is None:
+        raise NoCreditError
+    claimed = {"audit_id": audit_id, "claimed_at": func.now()}
+    session.execute(update(Credit).where(Credit.id == credit_id).values(claimed))
+
+
+def give_back_credit(connection: Connection, audit_id: str) -> bool:
+    """Free the credit of an audit that fails, in the transaction that fails it.
+
+    False where there is none, or none any more, so that it comes back once. One whose payment was
+    refunded meanwhile comes back unusable.
+    """
+    named = select(Credit.id).where(Credit.audit_id == audit_id).with_for_update()
+    credit_id = connection.scalar(named)
+    if credit_id is None:
+        return False
+    freed = {"audit_id": None, "claimed_at": None, "returned_at": func.now()}
+    # A refund notes its time before it asks for the row that is locked here, so that one of the
+    # two sees the other.
+    connection.execute(update(Credit).where(Credit.id == credit_id).values(freed))
+    connection.execute(
+        update(Credit).where(Credit.id == credit_id, _was_refunded()).values(revoked_at=func.now())
+    )
+    return True
+
+
+def grant_credit(session: Session, account_id: str, payment_id: str) -> bool:
+    """Give the account the one credit that this payment buys; False where it has been given."""
+    row = {"id": new_id(), "account_id": account_id, "payment_id": payment_id}
+    granted = insert(Credit).values({**row, "granted_at": utc_now()})
+    once = granted.on_conflict_do_nothing(index_elements=[Credit.payment_id])
+    return session.scalar(once.returning(Credit.id)) is not None
+
+
+def revoke_credit(session: Session, payment_id: str) -> bool:
+    """Take the payment's credit back, unless an audit has it."""
+    # Locked before it is judged: an audit that fails just now may be about to give it back.
+    session.execute(select(Credit.id).where(Credit.payment_id == payment_id).with_for_update())
+    free = update(Credit).where(Credit.payment_id == payment_id, _IS_FREE)
+    revoked = free.values(revoked_at=func.now()).returning(Credit.id)
+    return session.scalar(revoked) is not None
+
+
+def _was_refunded() -> Exists:
+    return exists().where(Payment.id == Credit.payment_id, Payment.refunded_at.is_not(None))

@@ -1,0 +1,1 @@
+"""Accounts, how people sign in to them, and their deletion."""

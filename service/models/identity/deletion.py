@@ -1,0 +1,87 @@
+"""Deleting an account with all that it owns, and nothing that anybody else owns.
+
+What the law wants kept is kept: payments without an address and the events that told of them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import and_, delete, exists, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from service.models.access.credentials import IngestKey, ReadToken
+from service.models.access.oauth import OAuthApplication, OAuthCode
+from service.models.audits.audits import Audit
+from service.models.billing.payments import Customer, Payment, lock_ledger
+from service.models.identity.accounts import Account, Subscription
+from service.models.identity.early_access import EarlyAccess
+from service.models.identity.sign_in import MagicLink, WebSession
+from service.models.mail.outbox import Mail
+
+_PAGE: Final = 500
+
+
+def close_account(session: Session, account_id: str, email: str, kept_session_id: str) -> None:
+    """Take everything from the account that could still act, write or buy for it.
+
+    The session that asks stays, so that a deletion that breaks off can be asked for again.
+    """
+    lock_ledger(session)
+    _close_payments(session, account_id, email)
+    for table in (IngestKey, ReadToken, OAuthApplication, OAuthCode, Subscription):
+        session.execute(delete(table).where(table.account_id == account_id))
+    others = (WebSession.account_id == account_id, WebSession.id != kept_session_id)
+    session.execute(delete(WebSession).where(*others))
+
+
+def delete_audits(session: Session, account_id: str) -> Sequence[Audit]:
+    """Delete some of the account's audits with all that hangs on them; none when all are gone.
+
+    Returned are the rows as they were: their blobs go once this is committed.
+    """
+    some = select(Audit).where(Audit.account_id == account_id).limit(_PAGE)
+    audits = session.scalars(some).all()
+    ids = [audit.id for audit in audits]
+    for audit in audits:
+        session.expunge(audit)
+    session.execute(delete(Audit).where(Audit.account_id == account_id, Audit.id.in_(ids)))
+    return audits
+
+
+def delete_account(session: Session, account_id: str, email: str) -> None:
+    """The end: the account itself, its credits and sessions, and every trace of its address."""
+    lock_ledger(session)
+    _close_payments(session, account_id, email)
+    session.execute(delete(Mail).where(or_(Mail.account_id == account_id, Mail.recipient == email)))
+    session.execute(delete(MagicLink).where(MagicLink.email == email))
+    session.execute(delete(EarlyAccess).where(EarlyAccess.email == email))
+    session.execute(delete(Account).where(Account.id == account_id))
+
+
+def _close_payments(session: Session, account_id: str, email: str) -> None:
+    """What was paid stays on the books, without an address, and buys nobody anything again.
+
+    Where somebody else's payment came with this address, it loses only that.
+    """
+    mine = or_(
+        Payment.account_id == account_id,
+        and_(Payment.account_id.is_(None), Payment.email == email),
+    )
+    _forget_customers(session, account_id, email)
+    session.execute(update(Payment).where(mine).values(email=None, closed_at=func.now()))
+    session.execute(update(Payment).where(Payment.email == email).values(email=None))
+
+
+def _forget_customers(session: Session, account_id: str, email: str) -> None:
+    """The addresses of customers who are this account's and nobody else's."""
+    theirs = (
+        Payment.provider == Customer.provider,
+        Payment.customer_reference == Customer.reference,
+    )
+    others = or_(
+        exists().where(*theirs, Payment.account_id.is_distinct_from(account_id)),
+        exists().where(Account.email == Customer.email, Account.id != account_id),
+    )
+    own = and_(exists().where(*theirs, Payment.account_id == account_id), ~others)
+    forgotten = update(Customer).where(or_(Customer.email == email, own))
+    session.execute(forgotten.values(email=None))

@@ -1,0 +1,1 @@
+"""The mail outbox, and who gets which report mail."""

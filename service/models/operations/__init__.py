@@ -1,0 +1,1 @@
+"""Admin actions, admin lists, totals of the service, and retention."""

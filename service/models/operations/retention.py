@@ -1,0 +1,76 @@
+"""What is over, and goes: a batch a call, by the database's clock. Callers commit.
+
+The events of payments and the acts of administrators stay for good, and their tables see to it.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+
+from service.models.access.credentials import IngestKey, ReadToken
+from service.models.access.oauth import TOKEN_SECONDS, OAuthCode
+from service.models.audits.audits import DONE, FAILED, Audit
+from service.models.identity.sign_in import MagicLink, WebSession
+from service.models.mail.outbox import FAILED as MAIL_FAILED
+from service.models.mail.outbox import SENT, Mail
+
+BATCH: Final = 500
+_SHOWN_EXPIRED_DAYS: Final = 30
+
+
+def purge_old_raws(connection: Connection, done_days: int, failed_days: int) -> Sequence[str]:
+    """Note that raw uploads are no more; returns the blobs to delete after the commit."""
+    is_old = and_(
+        Audit.raw_purged_at.is_(None),
+        or_(
+            and_(Audit.status == DONE, Audit.finished_at < _before(done_days)),
+            and_(Audit.status == FAILED, Audit.finished_at < _before(failed_days)),
+        ),
+    )
+    oldest = select(Audit.id).where(is_old).order_by(Audit.finished_at).limit(BATCH)
+    ids = connection.scalars(oldest).all()
+    # Judged again, as an administrator may just have queued one of them anew.
+    purged = update(Audit).where(Audit.id.in_(ids), is_old).values(raw_purged_at=func.now())
+    return connection.scalars(purged.returning(Audit.blob_key)).all()
+
+
+def delete_expired_links(connection: Connection) -> int:
+    return _delete(connection, MagicLink, MagicLink.expires_at < func.now())
+
+
+def delete_ended_sessions(connection: Connection, idle_days: int) -> int:
+    """Those that expired, and those that nobody has used for so long."""
+    is_idle = WebSession.last_seen_at < _before(idle_days)
+    return _delete(connection, WebSession, or_(WebSession.expires_at < func.now(), is_idle))
+
+
+def delete_ended_codes(connection: Connection) -> int:
+    """Codes that nobody redeemed, and used ones with their tokens once those have expired."""
+    is_unused = and_(OAuthCode.used_at.is_(None), OAuthCode.expires_at < func.now())
+    is_spent = OAuthCode.used_at < func.now() - timedelta(seconds=TOKEN_SECONDS)
+    return _delete(connection, OAuthCode, or_(is_unused, is_spent))
+
+
+def delete_expired_secrets(connection: Connection) -> int:
+    """Keys that were replaced and tokens that expired; they stay listed for a while."""
+    return sum(
+        _delete(connection, table, table.expires_at < _before(_SHOWN_EXPIRED_DAYS))
+        for table in (IngestKey, ReadToken)
+    )
+
+
+def delete_old_mails(connection: Connection, days: int) -> int:
+    """Mails that were sent or given up."""
+    is_over = Mail.status.in_((SENT, MAIL_FAILED))
+    return _delete(connection, Mail, and_(is_over, Mail.created_at < _before(days)))
+
+
+def _delete(connection: Connection, table: Any, is_over: ColumnElement[bool]) -> int:
+    some = select(table.id).where(is_over).limit(BATCH)
+    return connection.execute(delete(table).where(table.id.in_(some), is_over)).rowcount
+
+
+def _before(days: int) -> ColumnElement[Any]:
+    return func.now() - timedelta(days=days)

@@ -1,0 +1,83 @@
+"""What the tables know of the service as a whole: for the administrator's page and the metrics.
+
+The unfinished few are read from indexes that hold nothing else; the totals count whole tables.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from service.models.audits.audits import PROCESSING, QUEUED, Audit
+from service.models.billing.payments import Credit, PaymentEvent
+from service.models.mail.outbox import QUEUED as MAIL_QUEUED
+from service.models.mail.outbox import SENDING, Mail
+
+
+class Waiting(NamedTuple):
+    """What of one kind waits in one state, and since when the oldest does."""
+
+    kind: str
+    status: str
+    number: int
+    oldest_at: datetime
+
+
+class Credits(NamedTuple):
+    """`claimed` and `free` are states; one that came back counts as `returned` for good."""
+
+    granted: int
+    claimed: int
+    returned: int
+    revoked: int
+    free: int
+
+
+def list_waiting_audits(connection: Connection) -> Sequence[Waiting]:
+    query = (
+        select(Audit.source, Audit.status, func.count(), func.min(Audit.created_at))
+        .where(Audit.status.in_((QUEUED, PROCESSING)))
+        .group_by(Audit.source, Audit.status)
+        .order_by(Audit.source, Audit.status)
+    )
+    return [Waiting(*row) for row in connection.execute(query)]
+
+
+def list_waiting_mails(connection: Connection) -> Sequence[Waiting]:
+    query = (
+        select(Mail.kind, Mail.status, func.count(), func.min(Mail.created_at))
+        .where(Mail.status.in_((MAIL_QUEUED, SENDING)))
+        .group_by(Mail.kind, Mail.status)
+        .order_by(Mail.kind, Mail.status)
+    )
+    return [Waiting(*row) for row in connection.execute(query)]
+
+
+def count_audits(connection: Connection) -> dict[str, int]:
+    return _counts(connection, Audit.status)
+
+
+def count_mails(connection: Connection) -> dict[str, int]:
+    return _counts(connection, Mail.status)
+
+
+def count_events(connection: Connection) -> dict[str, int]:
+    """The events that were kept, by provider."""
+    return _counts(connection, PaymentEvent.provider)
+
+
+def count_credits(connection: Connection) -> Credits:
+    query = select(
+        func.count(),
+        func.count(Credit.audit_id),
+        func.count(Credit.returned_at),
+        func.count(Credit.revoked_at),
+        func.count().filter(Credit.audit_id.is_(None), Credit.revoked_at.is_(None)),
+    )
+    return Credits(*connection.execute(query.select_from(Credit)).one())
+
+
+def _counts(connection: Connection, column: object) -> dict[str, int]:
+    rows = connection.execute(select(column, func.count()).group_by(column))  # type: ignore[call-overload]
+    return {name: count for name, count in rows}

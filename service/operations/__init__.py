@@ -1,0 +1,1 @@
+"""What whoever runs an installation needs: admin, maintenance, metrics, the local stack."""

@@ -1,0 +1,1 @@
+"""Admin actions and the overview that the admin page shows."""

@@ -1,0 +1,58 @@
+"""What the administrator's page shows, as JSON and for the template. No record, no secret."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from redis import RedisError
+from sqlalchemy.orm import Session
+
+from service.jobs import AuditQueues
+from service.models.base import utc_now
+from service.models.mail.outbox import FAILED
+from service.models.operations import admin_listings as listings
+from service.models.operations import totals as facts
+from service.models.operations.admin_listings import Page, age_seconds, with_age
+
+_LISTS: Final[Mapping[str, tuple[str, Callable[[Session, int], Page]]]] = {
+    "audits": ("audits_page", listings.page_of_audits),
+    "accounts": ("accounts_page", listings.page_of_accounts),
+    "payment_events": ("events_page", listings.page_of_events),
+    "early_access": ("early_access_page", listings.page_of_early_access),
+    "acts": ("acts_page", listings.page_of_acts),
+}
+
+
+def load_overview(
+    session: Session, queues: AuditQueues, pages: Mapping[str, int]
+) -> dict[str, Any]:
+    """The wanted page of each list, and what waits."""
+    now, connection = utc_now(), session.connection()
+    found = {
+        name: (parameter, load(session, pages[parameter]))
+        for name, (parameter, load) in _LISTS.items()
+    }
+    overview: dict[str, Any] = {name: list(page.rows) for name, (_, page) in found.items()}
+    overview["audits"] = with_age(found["audits"][1], now).rows
+    return overview | {
+        "queue": _waiting(facts.list_waiting_audits(connection), now),
+        "wake_ups": _find_wake_ups(queues),
+        "mails": _waiting(facts.list_waiting_mails(connection), now),
+        "failed_mails": facts.count_mails(connection).get(FAILED, 0),
+        "next_pages": {
+            parameter: page.number + 1 for parameter, page in found.values() if page.has_next
+        },
+    }
+
+
+def _waiting(rows: Sequence[facts.Waiting], now: datetime) -> list[dict[str, Any]]:
+    return [
+        {**row._asdict(), "oldest_age_seconds": age_seconds(row.oldest_at, now)} for row in rows
+    ]
+
+
+def _find_wake_ups(queues: AuditQueues) -> dict[str, int] | None:
+    try:
+        return queues.depths()
+    except (RedisError, OSError):
+        return None

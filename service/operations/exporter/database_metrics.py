@@ -1,0 +1,123 @@
+"""What PostgreSQL and Redis know, told at each scrape: truths, where counts would be guesses.
+
+The unfinished few are read each time. The totals read whole tables, so they are read at most twice
+a minute, however often and by however many the port is asked.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import product
+from threading import Lock
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from redis import RedisError
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.core.logs import get_logger
+from service.jobs import AuditQueues
+from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
+from service.models.base import utc_now
+from service.models.billing.payments import PROVIDERS
+from service.models.mail.outbox import MAIL_STATUSES
+from service.models.operations import totals as facts
+
+_FRESH_SECONDS: Final = 30.0
+
+_log = get_logger(__name__)
+
+
+class ServiceFacts(Collector):
+    """One scrape at a time; a server that is away is told by `tallystick_up` alone."""
+
+    def __init__(self, engine: Engine, queues: AuditQueues) -> None:
+        self._engine = engine
+        self._queues = queues
+        self._lock = Lock()
+        self._totals: list[Metric] = []
+        self._totals_at = -_FRESH_SECONDS
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing, so that registering asks no server."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            from_database = self._ask("database", self._read_database)
+            from_redis = self._ask("redis", self._read_redis)
+        up = GaugeMetricFamily(
+            "tallystick_up", "Whether the server answered this scrape.", labels=["component"]
+        )
+        up.add_metric(["database"], float(from_database is not None))
+        up.add_metric(["redis"], float(from_redis is not None))
+        yield from (up, *(from_database or ()), *(from_redis or ()))
+
+    def _ask(self, component: str, read: Callable[[], list[Metric]]) -> list[Metric] | None:
+        try:
+            return read()
+        except (SQLAlchemyError, RedisError, OSError) as error:
+            _log.warning(f"{component}_unavailable", error_type=type(error).__name__)
+            return None
+
+    def _read_database(self) -> list[Metric]:
+        with self._engine.connect() as connection:
+            waiting = [*_read_queue(connection), *_read_mails(connection)]
+            if time.monotonic() - self._totals_at >= _FRESH_SECONDS:
+                self._totals = _read_totals(connection)
+                self._totals_at = time.monotonic()
+        return [*waiting, *self._totals]
+
+    def _read_redis(self) -> list[Metric]:
+        depths = self._queues.depths()
+        return [_gauge("tallystick_wake_ups", "Wake-ups that wait in Redis.", "queue", depths)]
+
+
+def _read_queue(connection: Connection) -> list[Metric]:
+    known = {(row.kind, row.status): row for row in facts.list_waiting_audits(connection)}
+    places = product(SOURCES, (QUEUED, PROCESSING))
+    return _waiting("tallystick_audits", "source", {place: known.get(place) for place in places})
+
+
+def _read_mails(connection: Connection) -> list[Metric]:
+    known = {(row.kind, row.status): row for row in facts.list_waiting_mails(connection)}
+    return _waiting("tallystick_mails", "kind", known)
+
+
+def _waiting(
+    name: str, label: str, rows: Mapping[tuple[str, str], facts.Waiting | None]
+) -> list[Metric]:
+    now = utc_now()
+    labels = [label, "status"]
+    depth = GaugeMetricFamily(f"{name}_waiting", "How many are not finished.", labels=labels)
+    age = GaugeMetricFamily(f"{name}_oldest_seconds", "Age of the oldest of them.", labels=labels)
+    for place, row in rows.items():
+        depth.add_metric(place, row.number if row else 0)
+        age.add_metric(place, _seconds_since(row.oldest_at, now) if row else 0)
+    return [depth, age]
+
+
+def _read_totals(connection: Connection) -> list[Metric]:
+    credits = facts.count_credits(connection)._asdict()
+    audits = dict.fromkeys(STATUSES, 0) | facts.count_audits(connection)
+    mails = dict.fromkeys(MAIL_STATUSES, 0) | facts.count_mails(connection)
+    events = dict.fromkeys(PROVIDERS, 0) | facts.count_events(connection)
+    return [
+        _gauge("tallystick_audits", "Audits by status.", "status", audits),
+        _gauge("tallystick_mails", "Mails by status, until they are cleared.", "status", mails),
+        _gauge("tallystick_credits", "Credits ever granted, and now.", "state", credits),
+        _gauge("tallystick_payment_events", "Events kept, by provider.", "provider", events),
+    ]
+
+
+def _gauge(name: str, words: str, label: str, values: Mapping[str, int]) -> Metric:
+    gauge = GaugeMetricFamily(name, words, labels=[label])
+    for value, number in values.items():
+        gauge.add_metric([value], number)
+    return gauge
+
+
+def _seconds_since(moment: datetime, now: datetime) -> float:
+    return max(0.0, (now - moment).total_seconds())

@@ -1,0 +1,49 @@
+"""`tallystick metrics`: the internal port that Prometheus asks. It asks nobody who they are."""
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from service.config import Config
+from service.core.db import make_engine
+from service.core.logs import configure_logging, get_logger
+from service.errors import ConfigError
+from service.jobs import AuditQueues
+from service.operations.exporter.database_metrics import ServiceFacts
+
+_log = get_logger(__name__)
+
+
+def run_metrics(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    configure_logging(config.log_level)
+    stopping = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stopping.set())
+    try:
+        server, thread = start_http_server(
+            config.metrics_port, config.metrics_host, make_registry(config)
+        )
+    except OSError as error:
+        raise ConfigError("METRICS_HOST and METRICS_PORT name no free port here") from error
+    _log.info("metrics_served", port=config.metrics_port)
+    stopping.wait()
+    server.shutdown()
+    thread.join()
+    _log.info("metrics_stopped")
+
+
+def make_registry(config: Config) -> CollectorRegistry:
+    """What the processes of this machine count, and what the servers know."""
+    registry = CollectorRegistry()
+    # One connection is enough: scrapes take turns.
+    engine = make_engine(replace(config, database_pool_size=1))
+    registry.register(ServiceFacts(engine, AuditQueues.from_config(config)))
+    if config.metrics_folder:
+        Path(config.metrics_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        MultiProcessCollector(registry, config.metrics_folder)  # type: ignore[no-untyped-call]
+    return registry

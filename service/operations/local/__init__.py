@@ -1,0 +1,1 @@
+"""The whole service on one machine, with its own PostgreSQL and Valkey."""

@@ -1,0 +1,171 @@
+"""As whom the servers run and where they keep their files.
+
+PostgreSQL refuses to run as root, so root hands it to an ordinary user. Where that user cannot
+reach the data folder, another folder takes its files; where he cannot reach the programs, they
+are copied.
+"""
+
+import os
+import pwd
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.operations.local.embedded.binaries import Binaries, copy_binaries
+from service.operations.local.embedded.errors import ServersError
+
+# In the data folder: names the folder that holds the servers' files instead.
+ELSEWHERE_NAME = "servers-folder"
+ELSEWHERE = Path("/var/tmp")  # noqa: S108 - a fresh private folder is made in it
+SHORT_SOCKETS = Path("/tmp")  # noqa: S108 - likewise
+
+# macOS allows 103 bytes in a socket's path, Linux 107.
+MAX_SOCKET_PATH_BYTES = 103
+LONGEST_SOCKET_NAME = ".s.PGSQL.5432"
+
+
+@dataclass(frozen=True)
+class ServerUser:
+    """The ordinary user as whom root runs the servers."""
+
+    name: str
+    user: int
+    group: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """`owner` is the name of who runs this, `user` as whom the servers run if not as he.
+
+    `notices` are lines to show: whatever lies where nobody would look for it.
+    """
+
+    owner: str
+    folder: Path
+    sockets: Path
+    binaries: Binaries
+    user: ServerUser | None
+    notices: tuple[str, ...]
+
+    def make_private(self, name: str) -> Path:
+        """A folder within that only the servers' user (and root) can enter."""
+        return make_private(self.folder / name, self.user)
+
+
+def place(data_dir: Path, binaries: Binaries) -> Placement:
+    """Choose user, folders and programs for the servers of a data folder."""
+    owner = _user_name()
+    user = _find_server_user(data_dir) if os.geteuid() == 0 else None
+    notices: tuple[str, ...] = ()
+    if user is None:
+        folder = make_private(data_dir / "servers", None)
+    else:
+        folder, notices = _place_for(user, data_dir)
+        if not all(_can_run(user, program) for program in binaries.all):
+            binaries = copy_binaries(binaries, folder)
+    return Placement(
+        owner=owner,
+        folder=folder,
+        sockets=_place_sockets(folder, user),
+        binaries=binaries,
+        user=user,
+        notices=notices,
+    )
+
+
+def make_private(folder: Path, user: ServerUser | None) -> Path:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if user is not None:
+        os.chown(folder, user.user, user.group, follow_symlinks=False)
+    return folder
+
+
+def _find_server_user(data_dir: Path) -> ServerUser:
+    """The owner of existing data, else an ordinary user that every machine has."""
+    existing = _recorded_folder(data_dir) or data_dir / "servers"
+    try:
+        entries = [pwd.getpwuid((existing / "postgres").stat().st_uid)]
+    except (OSError, KeyError):
+        entries = [entry for entry in pwd.getpwall() if entry.pw_name in ("postgres", "nobody")]
+        entries.sort(key=lambda entry: entry.pw_name, reverse=True)
+    for entry in entries:
+        if entry.pw_uid != 0:
+            return ServerUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    raise ServersError("PostgreSQL cannot run as root and there is no user postgres or nobody")
+
+
+def _place_for(user: ServerUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]:
+    recorded, notices = _recorded_folder(data_dir), list[str]()
+    if recorded is None:
+        folder = _make_passable(data_dir / "servers", user)
+        if _can_enter(user, folder):
+            return folder, ()
+        folder.rmdir()
+        record = data_dir / ELSEWHERE_NAME
+        if record.exists():
+            notices.append(f"{record.read_text().strip()} is gone, and the database with it")
+        recorded = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
+        record.write_text(f"{recorded}\n")
+    notices.append(
+        f"the servers run as {user.name}, who cannot enter {data_dir}: "
+        f"the database is kept in {recorded}"
+    )
+    return _make_passable(recorded, user), tuple(notices)
+
+
+def _recorded_folder(data_dir: Path) -> Path | None:
+    """The folder chosen earlier, while it stands and is root's own."""
+    try:
+        folder = Path((data_dir / ELSEWHERE_NAME).read_text().strip())
+        owner = folder.lstat().st_uid
+    except OSError:
+        return None
+    return folder if owner == 0 and folder.is_dir() and not folder.is_symlink() else None
+
+
+def _make_passable(folder: Path, user: ServerUser) -> Path:
+    """A folder of root's that the servers' group can pass through, and nobody else."""
+    folder.mkdir(mode=0o710, exist_ok=True)
+    os.chown(folder, 0, user.group)
+    folder.chmod(0o710)
+    return folder
+
+
+def _can_enter(user: ServerUser, folder: Path) -> bool:
+    return _succeeds(user, 'cd "$1"', folder)
+
+
+def _can_run(user: ServerUser, program: Path) -> bool:
+    return _succeeds(user, '"$1" --version', program)
+
+
+def _succeeds(user: ServerUser, script: str, path: Path) -> bool:
+    """Whether the user can do it; tried, since the modes of files tell only part of it."""
+    attempt = subprocess.run(  # noqa: S603 - our own script
+        ["/bin/sh", "-c", script, "sh", path],
+        user=user.user,
+        group=user.group,
+        extra_groups=[],
+        cwd="/",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return attempt.returncode == 0
+
+
+def _place_sockets(folder: Path, user: ServerUser | None) -> Path:
+    sockets = folder / "run"
+    if len(os.fsencode(sockets / LONGEST_SOCKET_NAME)) <= MAX_SOCKET_PATH_BYTES:
+        return make_private(sockets, user)
+    return make_private(Path(tempfile.mkdtemp(prefix="tallystick-", dir=SHORT_SOCKETS)), user)
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise ServersError(
+            f"PostgreSQL needs a user with a name; {os.geteuid()} has none"
+        ) from None

@@ -1,0 +1,147 @@
+"""PostgreSQL of a data folder: made once, then started on a unix socket without any TCP port."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg2
+from sqlalchemy import URL
+
+from service.operations.local.embedded.errors import ServerStartError
+from service.operations.local.embedded.leftovers import stop_leftovers
+from service.operations.local.embedded.placement import Placement
+from service.operations.local.processes import Program
+
+NAME = "postgres"
+DATABASE = ROLE = "tallystick"
+PORT = 5432  # Part of the socket's name only.
+
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "port": str(PORT),
+    "max_connections": "200",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "jit": "off",
+    # Statements and details of errors would carry records into the log.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+}
+
+
+def prepare(placement: Placement) -> Path:
+    """Make the data folder if there is none, and clear what a killed server left; the folder."""
+    folder = placement.folder / NAME
+    owner = placement.user.user if placement.user else os.geteuid()
+    stop_leftovers(frozenset({NAME}), folder, owner, signal.SIGINT)
+    if not folder.exists():
+        unfinished = folder.with_suffix(".unfinished")
+        stop_leftovers(frozenset({"initdb"}), unfinished, owner, signal.SIGTERM)
+        _initialise(placement, unfinished)
+        unfinished.rename(folder)
+    _write_user_map(placement, folder)
+    return folder
+
+
+def program(placement: Placement, log_file: Path) -> Program:
+    folder = placement.folder / NAME
+    settings = _SETTINGS | {"unix_socket_directories": str(placement.sockets)}
+    options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    return Program(
+        name=NAME,
+        command=(str(placement.binaries.postgres / "bin/postgres"), "-D", str(folder), *options),
+        folder=str(placement.folder),
+        log_file=str(log_file),
+        environment=_ENVIRONMENT,
+        user=placement.user.user if placement.user else None,
+        group=placement.user.group if placement.user else None,
+        stop_signal=signal.SIGINT,  # "fast": sessions are cut off, nothing is lost
+        stop_seconds=20.0,
+        pid_files=(
+            str(folder / "postmaster.pid"),
+            str(placement.sockets / f".s.PGSQL.{PORT}.lock"),
+        ),
+        # A session at work does not notice that its server was killed, and blocks the next one.
+        orphans=NAME,
+    )
+
+
+def database_url(placement: Placement) -> str:
+    url = URL.create(
+        "postgresql+psycopg2",
+        username=ROLE,
+        database=DATABASE,
+        query={"host": str(placement.sockets)},
+    )
+    return url.render_as_string(hide_password=False)
+
+
+def answers(placement: Placement) -> bool:
+    """Whether the server takes connections; the first answer also makes the database."""
+    try:
+        connection = psycopg2.connect(
+            host=str(placement.sockets), user=ROLE, dbname="postgres", connect_timeout=2
+        )
+    except psycopg2.OperationalError:
+        return False
+    connection.autocommit = True  # CREATE DATABASE runs in no transaction.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+        if cursor.fetchone() is None:
+            cursor.execute(f"CREATE DATABASE {DATABASE}")
+    connection.close()
+    return True
+
+
+def _initialise(placement: Placement, folder: Path) -> None:
+    """Make the folder, aside from its final place, so that a kill leaves no half of one there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    placement.make_private(folder.name)
+    made = subprocess.run(  # noqa: S603 - our own program
+        [
+            placement.binaries.postgres / "bin/initdb",
+            "--pgdata",
+            folder,
+            f"--username={ROLE}",
+            "--encoding=UTF8",
+            # The same order of texts on every machine, whatever locales it has.
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--locale=C",
+            "--auth-host=reject",
+            "--auth-local=peer",
+        ],
+        env=_ENVIRONMENT,
+        cwd=placement.folder,
+        user=placement.user.user if placement.user else None,
+        group=placement.user.group if placement.user else None,
+        extra_groups=[] if placement.user else None,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode != 0:
+        log_file = placement.folder / "initdb.log"
+        log_file.write_text(made.stdout + made.stderr)
+        raise ServerStartError("PostgreSQL", log_file)
+    _write(placement, folder / "pg_hba.conf", f"local all {ROLE} peer map=tallystick\n")
+
+
+def _write_user_map(placement: Placement, folder: Path) -> None:
+    """Let in whoever runs the service, by what the kernel says about him, and nobody else."""
+    _write(placement, folder / "pg_ident.conf", f'tallystick "{placement.owner}" {ROLE}\n')
+
+
+def _write(placement: Placement, path: Path, text: str) -> None:
+    """Replace a file of the server's, never following a link that lies in its place."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        if placement.user is not None:
+            os.fchown(descriptor, placement.user.user, placement.user.group)
+    os.replace(temporary, path)

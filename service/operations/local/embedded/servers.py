@@ -1,0 +1,163 @@
+"""The embedded servers of one data folder, from start to stop."""
+
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from service.operations.local.embedded import postgres, valkey
+from service.operations.local.embedded.binaries import find_binaries
+from service.operations.local.embedded.errors import ServersError, ServerStartError
+from service.operations.local.embedded.lock import FolderLock
+from service.operations.local.embedded.placement import Placement, place
+from service.operations.local.processes import Supervisor
+
+START_SECONDS = 60.0
+# A server that ends this often while it is waited for will not come up at all.
+GIVE_UP_AFTER_CRASHES = 5
+_LONGEST_LOG_BYTES = 5_000_000
+
+
+class EmbeddedServers:
+    """PostgreSQL and Valkey under a data folder, which this process owns from start to stop.
+
+    However this process ends, the servers end with it. A server that the caller has elsewhere is
+    left out; with neither, the folder is owned and the supervisor runs for the caller's programs.
+
+    Attributes
+    ----------
+    supervisor : Supervisor
+        Runs the servers; the owner may add programs, which are stopped before them.
+    notices : tuple of str
+        Lines to show to the person who started this.
+    """
+
+    supervisor: Supervisor
+
+    def __init__(
+        self, data_dir: Path, *, with_postgres: bool = True, with_redis: bool = True
+    ) -> None:
+        self.data_dir = data_dir.absolute()
+        self.notices: tuple[str, ...] = ()
+        self._with_postgres = with_postgres
+        self._with_redis = with_redis
+        self._placement: Placement | None = None
+        self._lock: FolderLock | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_started(self) -> bool:
+        return self._lock is not None
+
+    @property
+    def database_url(self) -> str:
+        return postgres.database_url(self._placed)
+
+    @property
+    def redis_url(self) -> str:
+        return valkey.redis_url(self._placed)
+
+    def start(self) -> None:
+        """Take the folder and start the servers; returns once both answer.
+
+        Raises `AlreadyRunningError` while another process owns the folder, and other
+        `ServersError` with one line that says what is wrong.
+        """
+        try:
+            self._take_folder()
+            if self._with_postgres or self._with_redis:
+                self._start_servers()
+        except OSError as error:
+            self.stop()
+            raise ServersError(f"cannot use {error.filename}: {error.strerror}") from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything in order and give the folder back; may be called twice."""
+        if self._lock is None:
+            return
+        self.supervisor.close()
+        self._lock.release()
+        self._lock = None
+        if self._placement and self._placement.sockets.parent != self._placement.folder:
+            shutil.rmtree(self._placement.sockets, ignore_errors=True)
+        self._placement = None
+
+    def restart_postgres(self, *, immediate: bool = False) -> None:
+        """Restart PostgreSQL at the same address; `immediate` lets it crash and recover."""
+        self.supervisor.stop(postgres.NAME, signal.SIGQUIT if immediate else None)
+        self._start_postgres()
+
+    def stop_redis(self) -> None:
+        self.supervisor.stop(valkey.NAME)
+
+    def start_redis(self) -> None:
+        """Start Valkey, empty, at the same address."""
+        self.supervisor.start(valkey.program(self._placed, self.log_file(valkey.NAME)))
+        self._wait_for(valkey.NAME, valkey.answers)
+
+    def log_file(self, name: str) -> Path:
+        """Where a program writes; one that has grown too long is put aside."""
+        path = self.data_dir / "log" / f"{name}.log"
+        if path.exists() and path.stat().st_size > _LONGEST_LOG_BYTES:
+            path.replace(path.with_suffix(".log.old"))
+        return path
+
+    @property
+    def _placed(self) -> Placement:
+        if self._placement is None:
+            raise ServersError("the embedded servers are not running")
+        return self._placement
+
+    def _take_folder(self) -> None:
+        if not self.data_dir.exists():
+            self.data_dir.mkdir(parents=True)
+            # The servers' user may have to pass, whatever the umask; what is private is closed.
+            self.data_dir.chmod(0o711)
+        (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
+        lock = FolderLock(self.data_dir)
+        lock.acquire()
+        self.supervisor = Supervisor(self.log_file("supervisor"), kept_open=(lock.fileno(),))
+        self._lock = lock
+
+    def _start_servers(self) -> None:
+        placement = place(self.data_dir, find_binaries())
+        self._placement, self.notices = placement, placement.notices
+        if self._with_redis:
+            valkey.prepare(placement)
+            self.supervisor.start(valkey.program(placement, self.log_file(valkey.NAME)))
+        if self._with_postgres:
+            postgres.prepare(placement)
+            self._start_postgres()
+        if self._with_redis:
+            self._wait_for(valkey.NAME, valkey.answers)
+
+    def _start_postgres(self) -> None:
+        self.supervisor.start(postgres.program(self._placed, self.log_file(postgres.NAME)))
+        self._wait_for(postgres.NAME, postgres.answers)
+
+    def _wait_for(self, name: str, answers: Callable[[Placement], bool]) -> None:
+        placement = self._placed
+        deadline = time.monotonic() + START_SECONDS
+        crashes = self.supervisor.programs()[name].crashes
+        while not answers(placement):
+            crashed = self.supervisor.programs()[name].crashes - crashes
+            if crashed >= GIVE_UP_AFTER_CRASHES or time.monotonic() > deadline:
+                raise ServerStartError(name, self.log_file(name))
+            time.sleep(0.02)

@@ -1,0 +1,65 @@
+"""Valkey of a data folder: a unix socket, nothing kept, since Redis is disposable here."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+from urllib.parse import quote
+
+from service.operations.local.embedded.leftovers import stop_leftovers
+from service.operations.local.embedded.placement import Placement
+from service.operations.local.processes import Program
+
+NAME = "valkey"
+SOCKET_NAME = "valkey.sock"
+
+_PROGRAM_NAMES = frozenset({"valkey-server", "redis-server"})
+
+
+def prepare(placement: Placement) -> None:
+    """Make the server's folder, and stop one that outlived its supervisor."""
+    folder = placement.make_private(NAME)
+    owner = placement.user.user if placement.user else os.geteuid()
+    stop_leftovers(_PROGRAM_NAMES, folder, owner, signal.SIGTERM)
+
+
+def program(placement: Placement, log_file: Path) -> Program:
+    folder = placement.folder / NAME
+    options = {
+        "port": "0",
+        "unixsocket": str(placement.sockets / SOCKET_NAME),
+        "unixsocketperm": "700",
+        "dir": str(folder),
+        "save": "",
+        "appendonly": "no",
+        "loglevel": "warning",
+        # The arguments stay visible: a later start knows its own leftovers by them.
+        "set-proc-title": "no",
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return Program(
+        name=NAME,
+        command=(str(placement.binaries.valkey), *words),
+        folder=str(placement.folder),
+        log_file=str(log_file),
+        environment={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+        user=placement.user.user if placement.user else None,
+        group=placement.user.group if placement.user else None,
+        stop_signal=signal.SIGTERM,
+    )
+
+
+def redis_url(placement: Placement) -> str:
+    return f"unix://{quote(str(placement.sockets / SOCKET_NAME))}?db=0"
+
+
+def answers(placement: Placement) -> bool:
+    """Whether the server takes commands."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(2)
+        try:
+            connection.connect(str(placement.sockets / SOCKET_NAME))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(100).startswith(b"+PONG")
+        except OSError:
+            return False

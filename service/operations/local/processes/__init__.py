@@ -1,0 +1,6 @@
+"""Child processes that never outlive their owner: the supervising process and the handle to it."""
+
+from service.operations.local.processes.handle import Supervisor, SupervisorError
+from service.operations.local.processes.program import Program, Status
+
+__all__ = ["Program", "Status", "Supervisor", "SupervisorError"]

@@ -1,0 +1,147 @@
+"""One supervised child: started so that it dies with the supervisor, restarted with backoff."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from service.operations.local.processes.orphans import kill_orphans
+from service.operations.local.processes.program import Program, Status
+
+FIRST_BACKOFF_SECONDS = 0.1
+LONGEST_BACKOFF_SECONDS = 5.0
+# Who ran this long is taken to be healthy: the next crash starts the backoff anew.
+HEALTHY_SECONDS = 30.0
+
+# What keeps a program from starting: its files, the system's limits, the change of user.
+START_ERRORS = (OSError, subprocess.SubprocessError)
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """A program and, while it runs, its process."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.crashes = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failures = 0
+        self._started_at = 0.0
+        self._restart_at: float | None = None
+
+    @property
+    def status(self) -> Status:
+        return Status(pid=self._process.pid if self._process else None, crashes=self.crashes)
+
+    def start(self) -> None:
+        """Start the process unless it runs already."""
+        if self._process is not None:
+            return
+        self._restart_at = None
+        for pid_file in self.program.pid_files:
+            _disown(Path(pid_file))
+        self._process = _spawn(self.program)
+        self._started_at = time.monotonic()
+
+    def look_after(self) -> str | None:
+        """Notice an end that nobody asked for and restart when it is time; returns what to log."""
+        if self._process is not None and (code := self._process.poll()) is not None:
+            self._process = None
+            if self.program.orphans:
+                kill_orphans(self.program.orphans)
+            return f"{self.program.name} ended with code {code}; {self._plan_restart()}"
+        if self._restart_at is not None and time.monotonic() >= self._restart_at:
+            try:
+                self.start()
+            except START_ERRORS as error:  # Too many processes, say; a later try may succeed.
+                return f"{self.program.name} did not start: {error}; {self._plan_restart()}"
+        return None
+
+    def signal_stop(self, stop_signal: int | None = None) -> None:
+        """Ask the process to end, and forget any planned restart."""
+        self._restart_at = None
+        if self._process is not None:
+            self._process.send_signal(stop_signal or self.program.stop_signal)
+
+    def wait_stopped(self) -> None:
+        """Wait until the process has ended; one that takes too long is killed with its group."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(self.program.stop_seconds)
+        except subprocess.TimeoutExpired:
+            # Not yet reaped, so the group id cannot belong to a stranger.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _plan_restart(self) -> str:
+        self.crashes += 1
+        if time.monotonic() - self._started_at > HEALTHY_SECONDS:
+            self._failures = 0
+        delay = min(FIRST_BACKOFF_SECONDS * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
+        self._failures = min(self._failures + 1, 10)
+        self._restart_at = time.monotonic() + delay
+        return f"starting again in {delay:.1f} s"
+
+
+def _disown(pid_file: Path) -> None:
+    """Put our own number in the first line: PostgreSQL knows that its parent is no rival.
+
+    The other lines stay, by which it finds out whether a session of its predecessor still runs.
+    """
+    try:
+        # The folder is another user's, who must not lead us to a file elsewhere.
+        descriptor = os.open(pid_file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "r+") as file:
+        lines = file.read().splitlines(keepends=True)
+        file.seek(0)
+        file.truncate()
+        file.write("".join([f"{os.getpid()}\n", *lines[1:]]))
+
+
+def _spawn(program: Program) -> subprocess.Popen[bytes]:
+    with Path(program.log_file).open("ab") as log:
+        return subprocess.Popen(  # noqa: S603 - the owner of the data folder names the command
+            program.command,
+            cwd=program.folder,
+            env=program.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # A terminal's Ctrl-C goes to the owner alone, who stops the children in order.
+            start_new_session=True,
+            user=program.user,
+            group=program.group,
+            extra_groups=None if program.user is None else [],
+            preexec_fn=_die_with_parent(program.stop_signal),
+        )
+
+
+def _die_with_parent(death_signal: int) -> Callable[[], None] | None:
+    """What a child runs before its program, so that the kernel ends it with the supervisor.
+
+    It runs after the change of user, which would clear the setting. Only Linux has it; elsewhere
+    a killed supervisor leaves its children behind and the next start stops them.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    supervisor = os.getpid()
+
+    def ask_the_kernel() -> None:
+        prctl(_PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
+        if os.getppid() != supervisor:  # It died in between.
+            os._exit(1)
+
+    return ask_the_kernel

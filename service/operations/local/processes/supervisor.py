@@ -1,0 +1,113 @@
+"""The supervising process, which takes orders on its stdin.
+
+`python -P -m service.operations.local.processes.supervisor`
+
+It ends with its owner, however that dies: the end of the pipe or a new parent tells. It must stay
+small and single-threaded, since it has to outlive everything else.
+"""
+
+import itertools
+import os
+import select
+import signal
+import sys
+import time
+from types import FrameType
+
+import msgspec
+
+from service.operations.local.processes.child import START_ERRORS, Child
+from service.operations.local.processes.orphans import adopt_orphans, kill_orphans, reap_orphans
+from service.operations.local.processes.program import Answer, Ask, Order, Start, Stop
+
+POLL_SECONDS = 0.1
+
+_decode_order = msgspec.json.Decoder(Order).decode
+_encode_answer = msgspec.json.Encoder().encode
+
+
+class SupervisingProcess:
+    """Runs the programs that the owner orders until the owner is gone or says so."""
+
+    def __init__(self, orders: int, answers: int) -> None:
+        self._orders = orders
+        self._answers = answers
+        self._owner = os.getppid()
+        self._children: dict[str, Child] = {}
+        self._ending = False
+        self._buffer = b""
+
+    def run(self) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._end)
+        adopt_orphans()
+        try:
+            while not self._ending and os.getppid() == self._owner:
+                self._read_orders()
+                self._look_after_children()
+                reap_orphans(self._own_pids())
+        finally:
+            self._stop_all()
+
+    def _end(self, _signal: int, _frame: FrameType | None) -> None:
+        self._ending = True
+
+    def _read_orders(self) -> None:
+        readable, _, _ = select.select([self._orders], [], [], POLL_SECONDS)
+        if not readable:
+            return
+        received = os.read(self._orders, 65536)
+        if not received:
+            self._ending = True
+        *lines, self._buffer = (self._buffer + received).split(b"\n")
+        for line in lines:
+            os.write(self._answers, _encode_answer(self._obey(_decode_order(line))) + b"\n")
+
+    def _obey(self, order: Order) -> Answer:
+        try:
+            match order:
+                case Start(program):
+                    child = self._children.setdefault(program.name, Child(program))
+                    child.start()
+                case Stop(name, stop_signal) if name in self._children:
+                    self._children[name].signal_stop(stop_signal)
+                    self._children[name].wait_stopped()
+                case Stop(name):
+                    return Answer(error=f"there is no program named {name}")
+                case Ask():
+                    self._look_after_children()
+        except START_ERRORS as error:
+            return Answer(error=str(error))
+        return Answer(programs={name: child.status for name, child in self._children.items()})
+
+    def _look_after_children(self) -> None:
+        for child in self._children.values():
+            if event := child.look_after():
+                _log(event)
+
+    def _stop_all(self) -> None:
+        ordered = sorted(self._children.values(), key=_stage, reverse=True)
+        for _, children in itertools.groupby(ordered, key=_stage):
+            stopping = list(children)
+            for child in stopping:
+                child.signal_stop()
+            for child in stopping:
+                child.wait_stopped()
+            # What a killed program left at work must not meet servers that go away under it.
+            kill_orphans(spared=self._own_pids())
+
+    def _own_pids(self) -> frozenset[int]:
+        return frozenset(child.status.pid or 0 for child in self._children.values())
+
+
+def _stage(child: Child) -> int:
+    return child.program.stage
+
+
+def _log(event: str) -> None:
+    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {event}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    SupervisingProcess(sys.stdin.fileno(), sys.stdout.fileno()).run()

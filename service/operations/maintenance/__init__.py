@@ -1,0 +1,1 @@
+"""The sweeper and the work it does in the background."""

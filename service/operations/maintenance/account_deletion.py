@@ -1,0 +1,47 @@
+"""Deleting an account for good: what could still act first, then what it made, then itself.
+
+Each step is committed, so that no transaction is long, and one that breaks off can be repeated.
+"""
+
+import time
+from contextlib import suppress
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from service.core.blobs import BlobStore
+from service.core.logs import get_logger
+from service.models.audits.audits import Audit
+from service.models.identity.deletion import close_account, delete_account, delete_audits
+from service.reports.kept_pdf import pdf_key
+from service.web.auth.callers import Caller
+
+# A person waits. Blobs that are left then are strays, which the sweeper removes.
+_BLOB_SECONDS: Final = 5.0
+
+_log = get_logger(__name__)
+
+
+def erase_account(session: Session, blobs: BlobStore, caller: Caller) -> None:
+    """Delete the account of this signed-in person and everything that it owns."""
+    close_account(session, caller.account_id, caller.email, caller.credential_id)
+    session.commit()
+    ends_at = time.monotonic() + _BLOB_SECONDS
+    count = 0
+    while audits := delete_audits(session, caller.account_id):
+        session.commit()
+        count += len(audits)
+        for audit in audits:
+            if time.monotonic() < ends_at:
+                _delete_blobs(blobs, audit)
+    delete_account(session, caller.account_id, caller.email)
+    session.commit()
+    _log.info("account_deleted", account_id=caller.account_id, audits=count)
+
+
+def _delete_blobs(blobs: BlobStore, audit: Audit) -> None:
+    frames = [key for key in (audit.frame_key,) if key is not None]
+    for key in (audit.blob_key, *frames, *map(pdf_key, frames)):
+        # Each is named by no audit any more.
+        with suppress(OSError):
+            blobs.delete(key)

@@ -1,0 +1,115 @@
+"""Clearing away what is over, and the daily digests, in rounds, for the one sweeper that leads.
+
+A round is a few batches at each of the sweeper's turns, so that it has time for audits in between.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from sqlalchemy import Connection
+
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.core.logs import get_logger
+from service.models.base import utc_now
+from service.models.mail.report_mails import post_digests
+from service.models.operations.retention import (
+    BATCH,
+    delete_ended_codes,
+    delete_ended_sessions,
+    delete_expired_links,
+    delete_expired_secrets,
+    delete_old_mails,
+    purge_old_raws,
+)
+
+_TURN_SECONDS: Final = 0.5
+_UNFINISHED_BLOB_SECONDS: Final = 3_600.0
+
+_log = get_logger(__name__)
+
+# A batch of one kind; returns how much it cleared away. Less than a batch is the last.
+Chore = Callable[[Connection], int]
+
+
+class Housekeeping:
+    """Every `housekeeping_seconds` one round of all chores; the first at once."""
+
+    def __init__(self, config: Config, blobs: BlobStore) -> None:
+        self._config = config
+        self._blobs = blobs
+        self._due_at = time.monotonic()
+        self._left: deque[tuple[str, Chore]] = deque()
+        self._cleared: dict[str, int] = {}
+
+    def take_turn(self, connection: Connection) -> None:
+        """Go on with the round, or begin one that is due."""
+        if not self._left and time.monotonic() >= self._due_at:
+            self._due_at = time.monotonic() + self._config.housekeeping_seconds
+            self._left.extend(self._chores().items())
+            self._cleared = {}
+        ends_at = time.monotonic() + _TURN_SECONDS
+        while self._left and time.monotonic() < ends_at:
+            self._do_batch(connection)
+            if not self._left:
+                _log.info("housekeeping_done", **self._cleared)
+
+    def _do_batch(self, connection: Connection) -> None:
+        name, chore = self._left[0]
+        try:
+            count = chore(connection)
+        except OSError as error:
+            _log.warning("storage_unavailable", error_type=type(error).__name__)
+            count = 0
+        self._cleared[name] = self._cleared.get(name, 0) + count
+        if count < BATCH:
+            self._left.popleft()
+
+    def _chores(self) -> dict[str, Chore]:
+        config = self._config
+        return {
+            "raw_uploads": self._purge_raws,
+            "magic_links": _committed(delete_expired_links),
+            "oauth_codes": _committed(delete_ended_codes),
+            "expired_secrets": _committed(delete_expired_secrets),
+            "sessions": _committed(
+                lambda connection: delete_ended_sessions(connection, config.session_idle_days)
+            ),
+            "mails": _committed(
+                lambda connection: delete_old_mails(connection, config.mail_retention_days)
+            ),
+            "unfinished_blobs": self._delete_unfinished,
+            "report_digests": _committed(_post_digests),
+        }
+
+    def _purge_raws(self, connection: Connection) -> int:
+        config = self._config
+        with connection.begin():
+            keys = purge_old_raws(
+                connection, config.raw_retention_days, config.failed_raw_retention_days
+            )
+        for key in keys:
+            # One that cannot be deleted now is a stray from here on.
+            with suppress(OSError):
+                self._blobs.delete(key)
+        return len(keys)
+
+    def _delete_unfinished(self, _connection: Connection) -> int:
+        # All at once, and never a whole batch of them: that would be another round.
+        return min(self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1)
+
+
+def _post_digests(connection: Connection) -> int:
+    midnight = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    return post_digests(connection, midnight, BATCH)
+
+
+def _committed(delete: Chore) -> Chore:
+    def commit(connection: Connection) -> int:
+        with connection.begin():
+            return delete(connection)
+
+    return commit

@@ -1,0 +1,72 @@
+"""Clearing away blobs that no audit names.
+
+A raw blob is stored before its audit's row is committed, and a frame before its report is, so a
+process that is killed in between leaves one behind. Neither takes nearly an hour from the one to
+the other. A raw upload that is purged is named no more, and neither is the PDF of a report that a
+rerun has replaced.
+"""
+
+import time
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Final
+
+from sqlalchemy import Connection
+
+from service.core.blobs import BlobStore
+from service.core.logs import get_logger
+from service.models.audits.audits import FRAME_FOLDER, RAW_FOLDER, list_named_keys
+from service.reports.kept_pdf import PDF_FOLDER, pdf_key
+
+_OLD_SECONDS: Final = 3_600.0
+_LOOK_AGAIN_SECONDS: Final = 3_600.0
+_PAGE: Final = 1_000
+
+_log = get_logger(__name__)
+
+
+class StrayBlobs:
+    """Goes through the blobs page by page, and once through all of them an hour.
+
+    One page a call, however many blobs there are: the sweeper has more urgent things to do.
+    """
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._keys: Iterator[str] = iter(())
+        self._look_again_at = time.monotonic()
+
+    def clear_page(self, connection: Connection) -> None:
+        """Remove the strays of the next page."""
+        try:
+            self._clear(connection, self._next_page())
+        except OSError as error:
+            _log.warning("storage_unavailable", error_type=type(error).__name__)
+
+    def _next_page(self) -> list[str]:
+        page = list(islice(self._keys, _PAGE))
+        if not page and time.monotonic() >= self._look_again_at:
+            self._look_again_at = time.monotonic() + _LOOK_AGAIN_SECONDS
+            folders = (RAW_FOLDER, FRAME_FOLDER, PDF_FOLDER)
+            self._keys = chain.from_iterable(
+                self._blobs.list_old(folder, _OLD_SECONDS) for folder in folders
+            )
+            page = list(islice(self._keys, _PAGE))
+        return page
+
+    def _clear(self, connection: Connection, keys: list[str]) -> None:
+        if not keys:
+            return
+        with connection.begin():
+            named = list_named_keys(connection, [_audit_id_of(key) for key in keys])
+        named |= {pdf_key(key) for key in named if key.startswith(f"{FRAME_FOLDER}/")}
+        strays = [key for key in keys if key not in named]
+        for key in strays:
+            self._blobs.delete(key)
+        if strays:
+            _log.info("stray_blobs_removed", count=len(strays))
+
+
+def _audit_id_of(key: str) -> str:
+    """Blobs are named `raw/<audit id>.<ending>`, or with `-<start>` behind the id."""
+    return key.partition("/")[2].partition(".")[0].partition("-")[0]

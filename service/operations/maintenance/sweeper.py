@@ -1,0 +1,138 @@
+"""The sweeper: sends on what Redis forgot or a dead worker held, and clears away what is over."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from threading import Event
+from typing import Final
+
+from redis import RedisError
+from sqlalchemy import Connection, Engine, Row, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.core.db import make_engine
+from service.core.logs import configure_logging, get_logger
+from service.jobs.queues import AuditQueues, WakeUp
+from service.mail.sweep import sweep_mails
+from service.models.audits.leases import fail_exhausted, list_queued, note_enqueued, requeue_expired
+from service.operations.maintenance.housekeeping import Housekeeping
+from service.operations.maintenance.orphan_blobs import StrayBlobs
+
+# Any number will do, as long as every sweeper of this database takes the same lock.
+_SWEEPER_LOCK: Final = 7_255_019_430_872
+# The view enqueues right after its commit: a row this young has most likely just been sent.
+_FRESH_SECONDS: Final = 1.0
+
+_log = get_logger(__name__)
+
+
+class Sweeper:
+    """One of possibly several; the one that holds the database's lock acts, the others wait.
+
+    The lock belongs to the connection that also does the work: who loses one loses both.
+    """
+
+    def __init__(
+        self, config: Config, engine: Engine, queues: AuditQueues, blobs: BlobStore
+    ) -> None:
+        self._config = config
+        self._engine = engine
+        self._queues = queues
+        self._stray_blobs = StrayBlobs(blobs)
+        self._housekeeping = Housekeeping(config, blobs)
+        self._taken_before: set[str] = set()
+
+    def run(self, stopping: Event) -> None:
+        """Sweep until told to stop, through restarts of both servers."""
+        while not stopping.is_set():
+            try:
+                with self._engine.connect() as connection:
+                    self._sweep_while_leading(connection, stopping)
+            except SQLAlchemyError as error:
+                _log.warning("database_unavailable", error_type=type(error).__name__)
+                stopping.wait(min(1.0, self._config.sweep_seconds))
+
+    def sweep(self, connection: Connection) -> None:
+        """One round: what ran out is queued or ended, what is queued is sent again, strays go."""
+        max_starts = self._config.max_starts
+        with connection.begin():
+            failed = fail_exhausted(connection, max_starts)
+            expired = requeue_expired(connection)
+        try:
+            sent = self._send_lost(connection)
+        except (RedisError, OSError) as error:
+            _log.warning("redis_unavailable", error_type=type(error).__name__)
+            sent = 0
+        if failed or expired or sent:
+            _log.info("swept", failed=list(failed), expired=list(expired), enqueued=sent)
+        sweep_mails(connection, self._queues)
+        self._stray_blobs.clear_page(connection)
+        self._housekeeping.take_turn(connection)
+
+    def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:
+        while not stopping.is_set():
+            with connection.begin():
+                is_leading = _try_lock(connection)
+            if is_leading:
+                break
+            stopping.wait(self._config.sweep_seconds)
+        if not stopping.is_set():
+            _log.info("sweeper_leads")
+        while not stopping.is_set():
+            self.sweep(connection)
+            stopping.wait(self._config.sweep_seconds)
+
+    def _send_lost(self, connection: Connection) -> int:
+        waiting = self._queues.waiting_job_ids()
+        sent, taken = 0, set[str]()
+        for page in _queued_pages(connection):
+            wake_ups = [WakeUp(row.id, row.source, row.starts + 1) for row in page]
+            existing = self._queues.existing_job_ids([one.job_id for one in wake_ups])
+            # A job that exists but waits nowhere has just been taken by a worker, or was taken by
+            # one that died before it claimed the row: then it is so again in the next round.
+            taken |= existing - waiting
+            live = (existing & waiting) | (taken - self._taken_before)
+            lost = [one for one in wake_ups if one.job_id not in live]
+            for wake_up in lost:
+                self._queues.push(wake_up)
+            with connection.begin():
+                note_enqueued(connection, [wake_up.audit_id for wake_up in lost])
+            sent += len(lost)
+        self._taken_before = taken
+        return sent
+
+
+def _queued_pages(
+    connection: Connection,
+) -> Iterator[Sequence[Row[str, str, int, datetime]]]:
+    after = None
+    while True:
+        with connection.begin():
+            page = list_queued(connection, older_than_seconds=_FRESH_SECONDS, after=after)
+        if not page:
+            return
+        yield page
+        after = (page[-1].created_at, page[-1].id)
+
+
+def _try_lock(connection: Connection) -> bool:
+    # A leader whose machine vanished must not lead for the hours that TCP would believe in it.
+    connection.execute(text("SET tcp_keepalives_idle = 10"))
+    connection.execute(text("SET tcp_keepalives_interval = 5"))
+    connection.execute(text("SET tcp_keepalives_count = 3"))
+    query = text("SELECT pg_try_advisory_lock(:lock)")
+    return bool(connection.scalar(query, {"lock": _SWEEPER_LOCK}))
+
+
+def run_sweeper(config: Config) -> None:
+    """Sweep every `sweep_seconds` until SIGTERM or SIGINT."""
+    configure_logging(config.log_level)
+    stopping = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stopping.set())
+    blobs = BlobStore.from_url(config.storage_url)
+    _log.info("sweeper_started")
+    Sweeper(config, make_engine(config), AuditQueues.from_config(config), blobs).run(stopping)
+    _log.info("sweeper_stopped")

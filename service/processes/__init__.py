@@ -1,6 +1,0 @@
-"""Child processes that never outlive their owner: the supervising process and the handle to it."""
-
-from service.processes.handle import Supervisor, SupervisorError
-from service.processes.program import Program, Status
-
-__all__ = ["Program", "Status", "Supervisor", "SupervisorError"]

@@ -1,0 +1,195 @@
+"""Reading audits: the list, the status of one, the findings of one."""
+
+from typing import Any, Final
+
+from flask import Response
+
+from service.core.db import get_session
+from service.errors import NotFoundError
+from service.models.audits.audits import (
+    FAILED,
+    QUEUED,
+    Audit,
+    Place,
+    Selection,
+    count_ahead,
+    find_audit,
+    find_document,
+    find_findings,
+    list_audits,
+)
+from service.web.auth.callers import (
+    EMAIL_HEADER_DOCUMENT,
+    READ_AUDITS,
+    READ_FINDINGS,
+    SCOPES,
+    credential_id,
+    current_caller,
+    require_login,
+    require_scope,
+)
+from service.web.http.conditional import (
+    ETAG_HEADERS,
+    IF_NONE_MATCH_DOCUMENT,
+    LIMIT_HEADERS,
+    NOT_MODIFIED,
+    add_conditions,
+    tell_limit,
+)
+from service.web.http.extensions import current_config, limiter
+from service.web.http.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
+from service.web.openapi.blueprint import Blueprint
+from service.web.openapi.report_schema import REPORT_REFERENCE
+from service.web.schemas.audits import (
+    AuditListQuerySchema,
+    AuditListSchema,
+    AuditStatusSchema,
+    AuditSummarySchema,
+    FindingListSchema,
+)
+from service.web.schemas.cursors import make_cursor
+
+_ERRORS: Final = {
+    401: "The read token is missing, mistyped or revoked.",
+    403: "The token lacks the scope.",
+    422: "A parameter is out of its range.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
+_STATUS_ERRORS: Final = {
+    401: "Nobody is signed in, or somebody else than x-user-email names.",
+    404: "No audit of the caller's has this id.",
+    422: "This cannot be the id of an audit.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
+
+_ONE_ERRORS: Final = {**_ERRORS, 404: "No audit of the caller's has this id."}
+_REPORT_ERRORS: Final = {
+    **_ERRORS,
+    404: "No audit of the caller's has this id, or it has no report yet.",
+}
+_NO_AUDIT: Final = "No audit of yours has this id."
+_READING: Final[dict[str, Any]] = {
+    "security": ("read_token", "access_token"),
+    "parameters": [IF_NONE_MATCH_DOCUMENT],
+    "headers": LIMIT_HEADERS,
+}
+
+blueprint = Blueprint("audits", __name__, description="Audits and findings out.")
+
+
+def _read_limit() -> str:
+    return f"{current_config().read_limit_per_minute} per minute"
+
+
+@blueprint.after_request  # type: ignore[untyped-decorator]
+def _describe_answer(response: Response) -> Response:
+    return tell_limit(add_conditions(response))
+
+
+@blueprint.route("/audits", methods=["GET"])
+@require_scope(READ_AUDITS)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(operation="list_audits", scopes=[READ_AUDITS], errors=_ERRORS, **_READING)
+@blueprint.arguments(AuditListQuerySchema, location="query")
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, AuditListSchema, headers=ETAG_HEADERS, description="Newest first; counts and dollars only."
+)
+def list_all(query: dict[str, Any]) -> dict[str, Any]:
+    """List the account's audits."""
+    limit = query["limit"]
+    # One more than is shown tells whether there is another page.
+    wanted = Selection(limit + 1, query.get("status"), query.get("since"), query.get("cursor"))
+    audits = list_audits(get_session(), current_caller().account_id, wanted)
+    if len(audits) <= limit:
+        return {"audits": audits}
+    last = audits[limit - 1]
+    return {
+        "audits": audits[:limit],
+        "next_cursor": make_cursor(Place(last.created_at, last.id)),
+    }
+
+
+@blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
+@require_scope(READ_AUDITS)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(operation="get_audit", scopes=[READ_AUDITS], errors=_ONE_ERRORS, **_READING)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(200, AuditSummarySchema, headers=ETAG_HEADERS, description="As in the list.")
+def show(audit_id: str) -> Audit:
+    """Sum up one audit."""
+    return _get_audit(audit_id)
+
+
+@blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
+@require_scope(READ_FINDINGS)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(
+    operation="list_findings", scopes=[READ_FINDINGS], errors=_ONE_ERRORS, **_READING
+)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, FindingListSchema, headers=ETAG_HEADERS, description="Ranked by monthly impact."
+)
+def findings(audit_id: str) -> dict[str, Any]:
+    """List the findings of one audit."""
+    account_id = current_caller().account_id
+    found = find_findings(get_session(), account_id, check_audit_id(audit_id))
+    if found is None:
+        raise NotFoundError(_NO_AUDIT)
+    return {"audit_id": audit_id, "findings": found}
+
+
+@blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
+@require_scope(*SCOPES)
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(operation="get_report", scopes=SCOPES, errors=_REPORT_ERRORS, **_READING)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, REPORT_REFERENCE, headers=ETAG_HEADERS, description="What every form of the report prints."
+)
+def report(audit_id: str) -> Response:
+    """Read the whole report document of one audit."""
+    account_id = current_caller().account_id
+    is_theirs, document = find_document(get_session(), account_id, check_audit_id(audit_id))
+    if not is_theirs:
+        raise NotFoundError(_NO_AUDIT)
+    if document is None:
+        raise NotFoundError("This audit has no report yet.")
+    return Response(document, mimetype="application/json")
+
+
+@blueprint.route("/audits/<audit_id>/status", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
+@require_login
+@limiter.limit(_read_limit, key_func=credential_id)
+@blueprint.documented(
+    operation="get_status",
+    security="session",
+    parameters=[EMAIL_HEADER_DOCUMENT, IF_NONE_MATCH_DOCUMENT],
+    errors=_STATUS_ERRORS,
+    headers=LIMIT_HEADERS,
+)
+@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
+@blueprint.response(
+    200, AuditStatusSchema, headers=ETAG_HEADERS, description="Grows as the audit advances."
+)
+def status(audit_id: str) -> dict[str, Any]:
+    """Tell how far an audit is."""
+    audit = _get_audit(audit_id)
+    told: dict[str, Any] = {"audit_id": audit.id, "status": audit.status}
+    if audit.status == QUEUED:
+        return {**told, "queue_position": count_ahead(get_session(), audit)}
+    if audit.valid_pct is not None:
+        told["valid_pct"] = audit.valid_pct
+    if audit.status == FAILED:
+        told["error"] = audit.error
+    return told
+
+
+def _get_audit(audit_id: str) -> Audit:
+    audit = find_audit(get_session(), current_caller().account_id, check_audit_id(audit_id))
+    if audit is None:
+        raise NotFoundError(_NO_AUDIT)
+    return audit

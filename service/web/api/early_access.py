@@ -1,0 +1,40 @@
+"""POST /api/v1/early-access: who would like to hear of Tallystick leaves an address."""
+
+from typing import Final
+
+from service.core.db import get_session
+from service.models.identity.early_access import add_early_access
+from service.web.auth.callers import limit_by_caller
+from service.web.http.bodies import bounded_body
+from service.web.http.extensions import current_config, limiter
+from service.web.openapi.blueprint import Blueprint
+from service.web.schemas.sign_in import EarlyAccessSchema, MessageSchema
+
+_ERRORS: Final = {
+    400: "The body is no JSON.",
+    403: "Another site's page made the browser send this.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "This is no email address.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
+
+blueprint = Blueprint("early_access", __name__, description="Asking for early access.")
+
+
+def _limit() -> str:
+    return f"{current_config().early_access_limit_per_minute} per minute"
+
+
+@blueprint.route("/early-access", methods=["POST"])
+@limiter.limit(_limit, key_func=limit_by_caller)
+@bounded_body
+@blueprint.documented(operation="ask_for_early_access", errors=_ERRORS)
+@blueprint.arguments(EarlyAccessSchema, location="json")
+@blueprint.response(200, MessageSchema, description="The same for who asked before.")
+def ask(asked: dict[str, str]) -> dict[str, str]:
+    """Ask for early access."""
+    add_early_access(get_session(), asked["email"])
+    get_session().commit()
+    return {"message": "Thank you. We will write to you."}

@@ -1,0 +1,120 @@
+"""POST /api/v1/ingest: a batch of usage records becomes a queued audit."""
+
+from typing import Any, Final
+
+from detectors.formats import encode_records
+from service.core.db import get_session
+from service.core.logs import get_logger
+from service.errors import UnavailableError
+from service.models.audits.audits import INGEST, RAW_FOLDER, Audit, KeyTakenError, add_audit
+from service.models.base import new_id
+from service.web.auth.callers import (
+    credential_id,
+    current_caller,
+    require_key,
+    require_subscription,
+)
+from service.web.http.bodies import bounded_body
+from service.web.http.extensions import (
+    client_address,
+    current_blobs,
+    current_config,
+    current_queues,
+    limiter,
+)
+from service.web.intake.blob_rollback import withdrawn_if_absent, withdrawn_on_error
+from service.web.intake.idempotency import HEADER_DOCUMENT, idempotency_key, replay, replayable
+from service.web.openapi.blueprint import Blueprint
+from service.web.schemas.ingest import AcceptedSchema, BatchSchema, ReplayedSchema
+
+ROUTE: Final = "ingest"  # the namespace of this route's idempotency keys
+_ERRORS: Final = {
+    400: "The body is no JSON, or a header is malformed.",
+    401: "The ingest key is missing, mistyped or revoked.",
+    402: "The subscription has lapsed; ingest pauses until it resumes.",
+    403: "Another site's page made a signed-in browser send this.",
+    413: "More than 5,000 records, or a body that is too large.",
+    415: "The body is neither application/json nor gzip of it.",
+    422: "A record broke the counts-only contract; the message names the offender.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
+_HEADER_DOCUMENTS: Final = [
+    HEADER_DOCUMENT,
+    {
+        "in": "header",
+        "name": "Content-Encoding",
+        "required": False,
+        "description": "The unpacked body is bounded too.",
+        "schema": {"type": "string", "enum": ["gzip", "identity"]},
+    },
+]
+_EXAMPLE: Final = {
+    "records": [
+        {
+            "ts": "2026-03-02T09:15:00Z",
+            "provider": "openai",
+            "model": "gpt-4o-mini",
+            "prompt_tokens": 1200,
+            "completion_tokens": 85,
+            "cached_tokens": 1024,
+            "tag": "support-bot",
+        }
+    ]
+}
+
+blueprint = Blueprint("ingest", __name__, description="Usage in.")
+_log = get_logger(__name__)
+
+
+def _key_limit() -> str:
+    return f"{current_config().ingest_key_limit_per_minute} per minute"
+
+
+def _address_limit() -> str:
+    return f"{current_config().ingest_ip_limit_per_minute} per minute"
+
+
+@blueprint.route("/ingest", methods=["POST"])
+@require_key
+@limiter.limit(_key_limit, key_func=credential_id)
+@limiter.limit(_address_limit, key_func=client_address)
+@require_subscription
+@bounded_body
+@replayable(ROUTE)
+@blueprint.documented(
+    operation="ingest_batch", security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS
+)
+@blueprint.arguments(BatchSchema, location="batch", example=_EXAMPLE)
+@blueprint.alt_response(200, schema=ReplayedSchema, description="Processed before.", success=True)
+@blueprint.response(201, AcceptedSchema, description="Accepted; the audit is running.")
+def ingest(batch: dict[str, Any]) -> Any:
+    """Audit a batch of usage records."""
+    records, key, session = batch["records"], idempotency_key(), get_session()
+    audit = _new_audit(current_caller().account_id, len(records))
+    _store(audit.blob_key, encode_records(records))
+    try:
+        with withdrawn_on_error(audit.blob_key):
+            add_audit(session, audit, ROUTE, key)
+    except KeyTakenError as taken:
+        return replay(taken.earlier.audit_id)
+    with withdrawn_if_absent(audit):
+        session.commit()
+    current_queues().enqueue_audit(audit.id)
+    return {"audit_id": audit.id, "records": len(records), "replayed": False}
+
+
+def _new_audit(account_id: str, records: int) -> Audit:
+    audit_id = new_id()
+    blob_key = f"{RAW_FOLDER}/{audit_id}.jsonl"
+    return Audit(
+        id=audit_id, account_id=account_id, source=INGEST, blob_key=blob_key, records=records
+    )
+
+
+def _store(blob_key: str, data: bytes) -> None:
+    try:
+        current_blobs().put(blob_key, data)
+    except OSError as error:
+        _log.error("blob_not_stored", exc_info=error)
+        raise UnavailableError from error

@@ -1,0 +1,229 @@
+"""Who is asking: one decorator a kind of credential. A view takes exactly one kind."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar, cast
+
+from flask import current_app, g, request
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.core import tokens
+from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
+from service.models.access.credential_usage import Used
+from service.models.access.credentials import (
+    Credential,
+    IngestKey,
+    ReadToken,
+    find_ingest_key,
+    find_read_token,
+)
+from service.models.access.oauth import OAuthToken, find_access_token
+from service.web.auth.credential_usage import current_uses
+from service.web.auth.web_sessions import find_web_session
+from service.web.http.extensions import client_address
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+READ_AUDITS: Final = "read:audits"
+READ_FINDINGS: Final = "read:findings"
+SCOPES: Final = (READ_AUDITS, READ_FINDINGS)
+
+_REALM: Final = 'Bearer realm="tallystick"'
+_SESSION_REALM: Final = 'Session realm="tallystick"'
+EMAIL_HEADER: Final = "x-user-email"
+EMAIL_HEADER_DOCUMENT: Final = {
+    "in": "header",
+    "name": EMAIL_HEADER,
+    "required": False,
+    "description": "Admits nobody; where it is not the session's address, the answer is 401.",
+    "schema": {"type": "string"},
+}
+_WANTED: Final = {
+    tokens.Kind.INGEST_KEY: "an ingest key",
+    tokens.Kind.READ_TOKEN: "a read token",
+    tokens.Kind.ACCESS_TOKEN: "an access token",
+}
+_READERS: Final = (tokens.Kind.READ_TOKEN, tokens.Kind.ACCESS_TOKEN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """The account behind the credential; every query of the request starts from it."""
+
+    account_id: str
+    credential_id: str
+    has_active_subscription: bool = False
+    scopes: Sequence[str] = ()
+    email: str = field(default="", repr=False)  # of a signed-in person
+
+
+def current_caller() -> Caller:
+    return cast(Caller, g.caller)
+
+
+def credential_id() -> str:
+    """What limits count by. Only asked where a credential has been checked."""
+    return current_caller().credential_id
+
+
+def limit_by_caller() -> str:
+    """What limits count by where a session may come: the person, or else the address."""
+    try:
+        known = find_web_session()
+    except SQLAlchemyError:
+        # Raised here, it would pass for a limiter that broke. It is raised again to who needs the
+        # session.
+        known = None
+    return f"user:{known.account_id}" if known else client_address()
+
+
+def require_login(view: Callable[P, R]) -> Callable[P, R]:
+    """Admit signed-in browsers only."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        known = find_web_session()
+        if known is None:
+            raise UnauthorizedError("Sign in first.", {"WWW-Authenticate": _SESSION_REALM})
+        _check_email(known.email)
+        g.caller = Caller(
+            account_id=known.account_id,
+            credential_id=known.id,
+            has_active_subscription=known.has_active_subscription,
+            email=known.email,
+        )
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def _check_email(email: str) -> None:
+    """A client may say whom it takes itself for. That admits nobody, but a mistake is refused."""
+    claimed = request.headers.get(EMAIL_HEADER)
+    if claimed is None:
+        return
+    if not secrets.compare_digest(claimed.strip().lower().encode(), email.encode()):
+        raise UnauthorizedError(
+            f"The session is not that of the account in {EMAIL_HEADER}.",
+            {"WWW-Authenticate": _SESSION_REALM},
+        )
+
+
+def require_key(view: Callable[P, R]) -> Callable[P, R]:
+    """Admit ingest keys only."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        kind, secret_hash = _presented(tokens.Kind.INGEST_KEY)
+        with _sessions()() as session:
+            known = _checked(kind, find_ingest_key(session, secret_hash), secret_hash)
+            _note_use(session, IngestKey, known)
+        g.caller = Caller(
+            account_id=known.account_id,
+            credential_id=known.id,
+            has_active_subscription=known.has_active_subscription,
+        )
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def require_subscription(view: Callable[P, R]) -> Callable[P, R]:
+    """Admit callers whose account pays; stands below `require_key` and the limits."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not current_caller().has_active_subscription:
+            raise PaymentRequiredError(
+                "Ingest needs an active subscription; it pauses until the subscription resumes."
+            )
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Admit read tokens and access tokens that carry all of these scopes.
+
+    The scopes are judged before anything is looked up for them.
+    """
+
+    def decorate(view: Callable[P, R]) -> Callable[P, R]:
+        @wraps(view)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            kind, secret_hash = _presented(*_READERS)
+            is_own = kind == tokens.Kind.READ_TOKEN
+            find, table = (
+                (find_read_token, ReadToken) if is_own else (find_access_token, OAuthToken)
+            )
+            with _sessions()() as session:
+                known = _checked(kind, find(session, secret_hash), secret_hash)
+                _note_use(session, table, known)
+            lacking = [scope for scope in scopes if scope not in known.scopes]
+            if lacking:
+                raise _forbidden(lacking)
+            g.caller = Caller(
+                account_id=known.account_id, credential_id=known.id, scopes=known.scopes
+            )
+            return view(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _sessions() -> sessionmaker[Session]:
+    """Checking a credential is a unit of work of its own.
+
+    Its connection goes back before the request's body is read, so that a slow sender holds none.
+    """
+    return cast("sessionmaker[Session]", current_app.extensions["sessions"])
+
+
+def _presented(*kinds: tokens.Kind) -> tuple[tokens.Kind, bytes]:
+    """The bearer token's kind and hash; what cannot be of these is refused without a query."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    secret = secret.strip()
+    if scheme.lower() != "bearer" or not secret:
+        raise UnauthorizedError(
+            f"Send {_WANTED[kinds[0]]} in the header `Authorization: Bearer {kinds[0]}...`.",
+            {"WWW-Authenticate": _REALM},
+        )
+    kind = next((one for one in kinds if secret.startswith(one)), kinds[0])
+    secret_hash = tokens.find_hash(kind, secret)
+    if secret_hash is None:
+        raise _refused(kind)
+    return kind, secret_hash
+
+
+def _checked(kind: tokens.Kind, known: Credential | None, secret_hash: bytes) -> Credential:
+    # The index compared already, in its own time; this comparison takes the same time always.
+    if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):
+        raise _refused(kind)
+    return known
+
+
+def _refused(kind: tokens.Kind) -> UnauthorizedError:
+    return UnauthorizedError(
+        f"This is not {_WANTED[kind]} that is known here: mistyped, revoked, expired or of"
+        " another kind.",
+        {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},
+    )
+
+
+def _forbidden(lacking: Sequence[str]) -> ForbiddenError:
+    challenge = f'{_REALM}, error="insufficient_scope", scope="{" ".join(lacking)}"'
+    kind = "scope" if len(lacking) == 1 else "scopes"
+    message = f"This token lacks the {kind} {' and '.join(lacking)}."
+    return ForbiddenError(message, {"WWW-Authenticate": challenge})
+
+
+def _note_use(session: Session, table: Used, known: Credential) -> None:
+    uses = current_uses()
+    if uses.add(table, known.id, known.last_used_at):
+        uses.write(session)
+        session.commit()

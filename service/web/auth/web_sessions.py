@@ -1,0 +1,102 @@
+"""Web sessions: a signed cookie carries a random id, and a row knows its hash.
+
+The row decides. A cookie whose row is gone is worth nothing, however well it is signed.
+"""
+
+import secrets
+from datetime import timedelta
+from typing import Final, cast
+
+from flask import Flask, current_app, g, request
+from flask import session as cookie
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.config import Config
+from service.core import tokens
+from service.models.base import utc_now
+from service.models.identity.sign_in import KnownSession, WebSession, find_session, note_seen
+from service.web.http.extensions import current_config
+
+COOKIE_NAME: Final = "tallystick_session"
+SECRET_FIELD: Final = "id"  # noqa: S105 - the name of the cookie's field
+_MAX_USER_AGENT_LENGTH: Final = 300
+# A session's last use is written at most this often, so that no request pays for a write.
+_SEEN_INTERVAL: Final = timedelta(minutes=5)
+
+
+def init_web_sessions(app: Flask, config: Config) -> None:
+    app.config.update(
+        SECRET_KEY=config.secret_key,
+        SECRET_KEY_FALLBACKS=config.secret_key_fallbacks.split(),
+        SESSION_COOKIE_NAME=COOKIE_NAME,
+        SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_SECURE=True,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_REFRESH_EACH_REQUEST=False,  # the row's times decide, not the cookie's
+        PERMANENT_SESSION_LIFETIME=timedelta(days=config.session_days),
+    )
+
+
+def find_web_session() -> KnownSession | None:
+    """The session that the request came with, looked up once.
+
+    A lookup that failed fails again for whoever asks next: nobody waits twice for a database that
+    is away, and nobody is taken for signed out meanwhile.
+    """
+    if "web_session_error" in g:
+        raise cast(SQLAlchemyError, g.web_session_error)
+    if "web_session" not in g:
+        try:
+            g.web_session = _look_up()
+        except SQLAlchemyError as error:
+            g.web_session_error = error
+            raise
+    return cast(KnownSession | None, g.web_session)
+
+
+def presented_hash() -> bytes | None:
+    """The hash of the secret in the cookie; None, without a query, for what cannot be one."""
+    secret = cookie.get(SECRET_FIELD)
+    return tokens.find_hash(tokens.Kind.WEB_SESSION, secret) if isinstance(secret, str) else None
+
+
+def add_web_session(session: Session, account_id: str) -> str:
+    """A row for this browser; returns the secret for `remember` once the row is committed."""
+    agent = "".join(filter(str.isprintable, request.user_agent.string))
+    row, secret = WebSession.minted(
+        account_id,
+        days=current_config().session_days,
+        user_agent=agent[:_MAX_USER_AGENT_LENGTH],
+    )
+    session.add(row)
+    return secret
+
+
+def remember(secret: str) -> None:
+    """Give the browser a cookie that holds nothing of the one it came with."""
+    cookie.clear()
+    cookie[SECRET_FIELD] = secret
+    cookie.permanent = True
+
+
+def forget() -> None:
+    cookie.clear()
+
+
+def _look_up() -> KnownSession | None:
+    """A unit of work of its own: its connection goes back before a request's body is read."""
+    secret_hash = presented_hash()
+    if secret_hash is None:
+        return None
+    sessions = cast("sessionmaker[Session]", current_app.extensions["sessions"])
+    with sessions() as session:
+        known = find_session(session, secret_hash, current_config().session_idle_days)
+        # The index compared already, in its own time; this comparison takes the same time always.
+        if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):
+            return None
+        now = utc_now()
+        if now - known.last_seen_at > _SEEN_INTERVAL:
+            note_seen(session, known.id, now)
+            session.commit()
+    return known

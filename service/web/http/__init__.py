@@ -1,0 +1,1 @@
+"""What requests and responses share: bodies, headers, errors, limits, logs."""

@@ -1,0 +1,217 @@
+"""Authlib's server with our rows behind it and our answers in front.
+
+What Authlib leaves open is closed here: several ways of authenticating at once, parameters from
+the wrong part of a request, answers that quote what was sent or that rewrite a redirect URI.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import unquote_plus
+
+from authlib.integrations.flask_oauth2 import AuthorizationServer
+from authlib.integrations.flask_oauth2.requests import FlaskOAuth2Payload, FlaskOAuth2Request
+from authlib.oauth2 import OAuth2Error, OAuth2Request
+from authlib.oauth2.rfc6749 import (
+    BaseGrant,
+    InvalidClientError,
+    InvalidRequestError,
+    InvalidScopeError,
+    UnsupportedResponseTypeError,
+)
+from flask import Flask, Request, Response, current_app
+from flask import request as flask_request
+
+from service.core import tokens
+from service.core.db import get_session
+from service.errors import BadRequestError
+from service.models.access.oauth import TOKEN_SECONDS, OAuthToken, find_application
+from service.web.http.extensions import current_config
+from service.web.oauth.clients import Client
+from service.web.oauth.grant import CodeGrant
+from service.web.oauth.pkce import RequiredChallenge
+from service.web.oauth.redirects import add_parameters
+from service.web.oauth.revocation import Revocation
+from service.web.oauth.scopes import find_scopes
+
+_JSON_HEADERS: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+_BASIC: Final = 'Basic realm="tallystick"'
+# Instead of Authlib's own words, which may quote the request, or say nothing.
+_DESCRIPTIONS: Final = {
+    "invalid_client": "The client is not known here, or this is not its secret.",
+    "invalid_grant": "The code is not known here, was used, has expired, or is another request's.",
+    "unsupported_response_type": "response_type must be code.",
+    "unsupported_grant_type": "grant_type must be authorization_code.",
+    "access_denied": "The person did not allow it.",
+    "invalid_scope": "scope must be read:audits, read:findings or both.",
+}
+
+
+class Consent(NamedTuple):
+    """Who allowed what."""
+
+    account_id: str
+    scopes: Sequence[str]
+
+
+class OAuthPayload(FlaskOAuth2Payload):
+    """Parameters from the one place where they belong: programs send them in the body."""
+
+    @property
+    def data(self) -> Any:
+        is_page = flask_request.path.endswith("/authorize")
+        return flask_request.args if is_page else flask_request.form
+
+
+class OAuthRequest(FlaskOAuth2Request):
+    def __init__(self, request: Request) -> None:
+        # Authlib would refuse what did not come by TLS to this very process; that is for the proxy
+        # in front to see to, as for every other secret that comes in.
+        uri = f"https://{request.host}{request.path}"
+        headers = cast("Mapping[str, str]", request.headers)
+        OAuth2Request.__init__(self, request.method, uri, headers=headers)
+        self._request = request
+        self.payload = OAuthPayload(request)
+
+
+class OAuthServer(AuthorizationServer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_token_generator("default", cast(Any, _mint_token))
+        self.register_grant(CodeGrant, [RequiredChallenge()])
+        self.register_endpoint(Revocation)
+
+    @property
+    def issuer(self) -> str:
+        return current_config().base_url.rstrip("/")
+
+    def create_oauth2_request(self, request: Any) -> FlaskOAuth2Request:
+        return OAuthRequest(flask_request)
+
+    def query_client(self, client_id: str) -> Any:
+        application = find_application(get_session(), client_id)
+        return None if application is None else Client(application)
+
+    def authenticate_client(
+        self, request: OAuth2Request, methods: Collection[str], endpoint: str = "token"
+    ) -> Client:
+        """The application that the one secret of the request belongs to."""
+        client_id, secret = _read_credentials(request)
+        # What is mistyped is refused without a query.
+        is_well_formed = tokens.find_hash(tokens.Kind.CLIENT_SECRET, secret) is not None
+        client: Client | None = self.query_client(client_id) if is_well_formed else None
+        if client is None or not client.check_client_secret(secret):
+            raise InvalidClientError(status_code=401)
+        return client
+
+    def validate_requested_scope(self, scope: str | None) -> None:
+        if not find_scopes(scope or ""):
+            raise InvalidScopeError
+
+    def get_authorization_grant(self, request: OAuth2Request) -> BaseGrant:
+        """The grant, once it is known where errors may be told: else they are shown, right here."""
+        redirect_uri = self._get_way_back(request)
+        if cast(Any, request.payload).response_type != "code":
+            raise UnsupportedResponseTypeError(None, redirect_uri=redirect_uri)
+        return super().get_authorization_grant(request)
+
+    def _get_way_back(self, request: OAuth2Request) -> str:
+        payload: Any = request.payload
+        for name in ("client_id", "redirect_uri"):
+            if len(payload.datalist.get(name, [])) != 1:
+                raise BadRequestError(f"The application must send one {name}.")
+        client: Client | None = self.query_client(payload.client_id)
+        if client is None:
+            raise BadRequestError("No application has this client_id; it may be revoked.")
+        if not client.check_redirect_uri(payload.redirect_uri):
+            raise BadRequestError(
+                "This redirect_uri is not registered for the application, to the letter."
+            )
+        redirect_uri: str = payload.redirect_uri
+        return redirect_uri
+
+    def save_token(self, token: dict[str, str | int], request: Any) -> None:
+        secret = str(token["access_token"])
+        code = request.authorization_code.row
+        get_session().add(
+            OAuthToken(
+                application_id=code.application_id,
+                account_id=code.account_id,
+                code_id=code.id,
+                secret_hash=tokens.find_hash(tokens.Kind.ACCESS_TOKEN, secret),
+                scopes=code.scopes,
+            )
+        )
+
+    def find_consent_grant(self) -> Any:
+        """What is asked for; raises `OAuth2Error` where that can be told to the application."""
+        return self.get_consent_grant()  # type: ignore[no-untyped-call]
+
+    def answer_token_request(self) -> Response:
+        return cast(Response, self.create_token_response())
+
+    def answer_revocation(self) -> Response:
+        return cast(Response, self.create_endpoint_response("revocation"))  # type: ignore[no-untyped-call]
+
+    def answer_consent(self, grant: Any, consent: Consent | None) -> Response:
+        answer = self.create_authorization_response(grant_user=consent, grant=grant)
+        return cast(Response, answer)
+
+    def way_back(
+        self, redirect_uri: str, parameters: Sequence[tuple[str, str]], state: str | None
+    ) -> tuple[int, str, list[tuple[str, str]]]:
+        """A redirect to the application, with the `iss` of RFC 9207.
+
+        303, so that no browser sends the consent form on.
+        """
+        echoed = [] if state is None else [("state", state)]
+        answer = [*parameters, *echoed, ("iss", self.issuer)]
+        return 303, "", [("Location", add_parameters(redirect_uri, answer))]
+
+    def handle_response(self, status_code: int, payload: Any, headers: Any) -> Response:
+        response = super().handle_response(status_code, payload, headers)
+        response.headers.update(_JSON_HEADERS)
+        return response
+
+    def handle_error_response(self, request: OAuth2Request, error: OAuth2Error) -> Response:
+        code = str(error.error)
+        words = _DESCRIPTIONS.get(code) or error.description
+        told = [("error", code), *([("error_description", words)] if words else [])]
+        if error.redirect_uri:
+            return self.handle_response(*self.way_back(error.redirect_uri, told, error.state))
+        status = error.status_code or 400
+        headers = {"WWW-Authenticate": _BASIC} if status == 401 else {}
+        headers["Content-Type"] = "application/json"
+        return self.handle_response(status, dict(told), headers)
+
+
+def _mint_token(*, scope: str, **_: Any) -> dict[str, str | int]:
+    return {
+        "access_token": tokens.mint(tokens.Kind.ACCESS_TOKEN),
+        "token_type": "Bearer",
+        "expires_in": TOKEN_SECONDS,
+        "scope": scope,
+    }
+
+
+def init_oauth(app: Flask) -> None:
+    app.extensions["oauth"] = OAuthServer()
+
+
+def current_server() -> OAuthServer:
+    return cast(OAuthServer, current_app.extensions["oauth"])
+
+
+def _read_credentials(request: OAuth2Request) -> tuple[str, str]:
+    """The client's id and secret, from the header or from the body; not from both."""
+    form, header = request.form, flask_request.authorization
+    if "Authorization" not in flask_request.headers:
+        return form.get("client_id", ""), form.get("client_secret", "")
+    if "client_secret" in form:
+        raise InvalidRequestError("The client's secret comes in the header and in the body.")
+    if header is None or header.type != "basic":
+        raise InvalidClientError(status_code=401)
+    # RFC 6749, 2.3.1: both are form-encoded before they are joined.
+    client_id = unquote_plus(header.username or "")
+    if form.get("client_id", client_id) != client_id:
+        raise InvalidRequestError("The header and the body name different clients.")
+    return client_id, unquote_plus(header.password or "")

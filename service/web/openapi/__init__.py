@@ -1,0 +1,1 @@
+"""The OpenAPI document, and the decorators that describe routes in it."""

@@ -1,0 +1,188 @@
+"""flask-smorest's blueprint with types, and the decorator that documents a route's errors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from flask import Request
+from flask_smorest import Blueprint as SmorestBlueprint
+from webargs.flaskparser import FlaskParser
+
+from service.errors import (
+    BadRequestError,
+    UnsupportedMediaTypeError,
+    envelope,
+    message_for,
+    oauth_code_for,
+)
+from service.web.http.bodies import FORM_TYPES, decode_body
+from service.web.openapi.examples import find_example
+from service.web.schemas.oauth import OAuthErrorSchema
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OAUTH_ERROR: Final = "OAuth's own shape of errors"
+JSON_OR_PAGE: Final = "the envelope, or a page for who asks for one or has no token"
+_PARAMETERS: Final = "x-parameters"
+_EXAMPLE_ID: Final = "0b9fa5a3a2c14d5cb7f3c1c1f7a9e6d2"
+_REQUEST_ID: Final = {
+    "X-Request-Id": {
+        "description": "Names this request in our logs.",
+        "schema": {"type": "string"},
+    }
+}
+RETRY_AFTER: Final = {
+    "Retry-After": {
+        "description": "Seconds to wait before another try.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+_CHALLENGE: Final = {
+    "WWW-Authenticate": {
+        "description": "Which credential is needed (RFC 6750).",
+        "schema": {"type": "string"},
+    }
+}
+_BROKEN: Final = "Something broke on our side; quote the request id."
+_TOO_LONG: Final = "The address is longer than 4,094 bytes."
+_EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {429: RETRY_AFTER, 503: RETRY_AFTER}
+
+
+class BodyParser(FlaskParser):
+    """Reads JSON strictly, and adds `batch`: a body that the strict bulk decoder reads."""
+
+    def load_batch(self, _request: Request, _schema: Any) -> Any:
+        return {"records": decode_body()}
+
+    def load_json(self, request: Request, _schema: Any) -> Any:
+        if request.mimetype != "application/json":
+            raise UnsupportedMediaTypeError
+        try:
+            return msgspec.json.decode(request.get_data(cache=True))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadRequestError("The body is not valid JSON.") from error
+
+    def load_json_or_form(self, request: Request, schema: Any) -> Any:
+        if request.mimetype in FORM_TYPES:
+            return self.load_form(request, schema)
+        return self.load_json(request, schema)
+
+    __location_map__ = {**FlaskParser.__location_map__, "batch": "load_batch"}
+
+
+class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
+    """The decorators that a view is declared with."""
+
+    ARGUMENTS_PARSER = BodyParser()
+    DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
+        **SmorestBlueprint.DEFAULT_LOCATION_CONTENT_TYPE_MAPPING,
+        "batch": "application/json",
+        "json_or_form": "application/json",
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._prepare_doc_cbks += [self._add_parameters, self._add_too_long]
+
+    @staticmethod
+    def _add_parameters(doc: dict[str, Any], doc_info: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Parameters that are told by hand, beside those of a schema instead of in their place."""
+        told = doc_info.get("manual_doc", {}).pop(_PARAMETERS, [])
+        return {**doc, "parameters": [*doc.get("parameters", []), *told]} if told else doc
+
+    @staticmethod
+    def _add_too_long(doc: dict[str, Any], doc_info: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Any address with parameters behind its `?` can be longer than the server reads."""
+        if not any(one["in"] == "query" for one in doc.get("parameters", [])):
+            return doc
+        too_long = _error_document(414, _TOO_LONG, "application/json", {})
+        return {**doc, "responses": {**doc.get("responses", {}), 414: too_long}}
+
+    def route(self, rule: str, **options: Any) -> Callable[[F], F]:
+        return cast("Callable[[F], F]", super().route(rule, **options))
+
+    def arguments(self, schema: Any, **options: Any) -> Callable[[F], F]:
+        return cast("Callable[[F], F]", super().arguments(schema, **options))
+
+    def response(self, status: int, schema: Any, **options: Any) -> Callable[[F], F]:
+        options = _completed(status, schema, options)
+        return cast("Callable[[F], F]", super().response(status, schema, **options))
+
+    def alt_response(self, status: int, **options: Any) -> Callable[[F], F]:
+        options = _completed(status, options.get("schema"), options)
+        return cast("Callable[[F], F]", super().alt_response(status, **options))
+
+    def page_too(self, status: int = 200) -> Callable[[F], F]:
+        """Say that who asks for HTML gets this answer as a page."""
+        page = {"schema": {"type": "string"}, "content_type": "text/html"}
+        return self.alt_response(status, description="", success=True, **page)
+
+    def documented(
+        self,
+        *,
+        operation: str,
+        errors: Mapping[int, str],
+        security: str | Sequence[str] = (),
+        scopes: Sequence[str] = (),
+        media_type: str = "application/json",
+        parameters: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Callable[[F], F]:
+        """Document a route: what generated code calls it, its credential, when it fails and how.
+
+        `scopes` are those that each of its credentials needs, `headers` those that its errors carry
+        besides, once the credential is admitted.
+        """
+        names = (security,) if isinstance(security, str) else security
+        schemes = [{name: list(scopes)} for name in names]
+        documents = {
+            status: _error_document(
+                status, when, media_type, _error_headers(status, scopes, headers or {})
+            )
+            for status, when in {**errors, 500: _BROKEN}.items()
+        }
+        told = {_PARAMETERS: list(parameters)} if parameters else {}
+        about = {"operationId": operation, "security": schemes, "responses": documents}
+        return cast("Callable[[F], F]", super().doc(**about, **told, **more))
+
+
+def _completed(status: int, schema: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """What every answer's description has: the request's id, and an example of its body."""
+    headers = {**_REQUEST_ID, **options.get("headers", {})}
+    example = find_example(schema, status)
+    told = {} if example is None else {"example": example}
+    return {**told, **options, "headers": headers}
+
+
+def _error_headers(
+    status: int, scopes: Sequence[str], headers: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """A form is refused with 403, too, but only a missing scope has a credential to ask for."""
+    if status in (401, 403):
+        return _CHALLENGE if status == 401 or scopes else {}
+    return {**_EXTRA_HEADERS.get(status, {}), **headers}
+
+
+def _error_document(
+    status: int, when: str, kind: str, headers: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`kind` is a media type; of JSON, the envelope's or, by name, that of OAuth."""
+    return {
+        "description": when,
+        "headers": {**_REQUEST_ID, **headers},
+        "content": _error_content(status, kind),
+    }
+
+
+def _error_content(status: int, kind: str) -> dict[str, Any]:
+    example: dict[str, Any]
+    if kind == OAUTH_ERROR:
+        example = {"error": oauth_code_for(status), "error_description": message_for(status)}
+        return {"application/json": {"schema": OAuthErrorSchema, "example": example}}
+    if kind in ("application/json", JSON_OR_PAGE):
+        page = _error_content(status, "text/html") if kind == JSON_OR_PAGE else {}
+        schema = {"$ref": "#/components/schemas/Error"}
+        example = envelope(status, message_for(status), _EXAMPLE_ID)
+        return {"application/json": {"schema": schema, "example": example}, **page}
+    return {kind: {"schema": {"type": "string"}}}

@@ -1,0 +1,112 @@
+"""An example of every answer, by its schema, as /openapi.json shows it. Nobody's real data."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from service.models.access.oauth import TOKEN_SECONDS
+from service.reports.sample import get_sample_report
+
+_AUDIT_ID: Final = "6f1d8a52c0e94b7f9c3d2e1a0b4c5d6e"
+_SUMMARY: Final = {
+    "id": _AUDIT_ID,
+    "status": "done",
+    "created_at": "2026-03-02T09:15:03.412000Z",
+    "records": 4971,
+    "observed_days": 14,
+    "total_spend_usd": 3800.61647052,
+    "projected_spend_usd": 8144.178151114,
+    "savings_pct": 24.443143479,
+    "equiv_spend": False,
+    "findings": 6,
+}
+_FINDING: Final = {
+    "id": "d1-001",
+    "detector": "d1_model_overkill",
+    "route": "invoice-extraction",
+    "severity": "high",
+    "confidence": "ESTIMATED",
+    "monthly_cost_impact_usd": 751.796142857,
+    "fix": "Try the model one tier down on this route, against your own quality evaluation.",
+}
+_ISSUER: Final = "https://tallystick.example"
+_METADATA: Final = {
+    "issuer": _ISSUER,
+    "authorization_endpoint": f"{_ISSUER}/oauth/authorize",
+    "token_endpoint": f"{_ISSUER}/oauth/token",
+    "revocation_endpoint": f"{_ISSUER}/oauth/revoke",
+    "scopes_supported": ["read:audits", "read:findings"],
+    "response_types_supported": ["code"],
+    "response_modes_supported": ["query"],
+    "grant_types_supported": ["authorization_code"],
+    "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+    "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+    "code_challenge_methods_supported": ["S256"],
+    "authorization_response_iss_parameter_supported": True,
+    "service_documentation": f"{_ISSUER}/docs",
+}
+_OVERVIEW: Final = {
+    **{name: [] for name in ("accounts", "payment_events", "early_access", "acts", "queue")},
+    **{"audits": [], "mails": [], "wake_ups": {"ingest": 0}, "failed_mails": 0, "next_pages": {}},
+}
+_TOKEN: Final = {
+    "access_token": "at_…",
+    "token_type": "Bearer",
+    "expires_in": TOKEN_SECONDS,
+    "scope": "read:audits read:findings",
+}
+_UPLOADED: Final = {
+    "audit_id": _AUDIT_ID,
+    "replayed": False,
+    "status_url": f"{_ISSUER}/api/v1/audits/{_AUDIT_ID}/status",
+}
+_EXAMPLES: Final[Mapping[str, Any]] = {
+    "Accepted": {"audit_id": _AUDIT_ID, "records": 1, "replayed": False},
+    "Replayed": {"audit_id": _AUDIT_ID, "replayed": True},
+    "EventReceived": {"received": True},
+    "Uploaded": _UPLOADED,
+    "AuditStatus": {"audit_id": _AUDIT_ID, "status": "queued", "queue_position": 2},
+    "AuditList": {"audits": [_SUMMARY], "next_cursor": "MTc3MjQ0MjkwMzQxMjAwMC42ZjFk"},
+    "AuditSummary": _SUMMARY,
+    "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
+    "Health": {"status": "ok", "components": {"database": "ok", "redis": "ok", "storage": "ok"}},
+    "Message": {"message": "A sentence for a person to read."},
+    "Token": _TOKEN,
+    "Revoked": {},
+    "ServerMetadata": _METADATA,
+    "Overview": _OVERVIEW,
+    "Purged": {
+        "audit_id": _AUDIT_ID,
+        "raw_purged_at": "2026-03-09T09:15:03Z",
+        "is_repeat": False,
+    },
+    "Rerun": {"audit_id": _AUDIT_ID, "status": "queued"},
+    "MarkedPaid": {
+        "payment_id": "0d3b1c9e8f7a4d2bb6c5a49382716f50",
+        "account_id": None,
+        "is_repeat": False,
+    },
+}
+
+
+def find_example(schema: Any, status: int) -> Any:
+    """The example of a schema, given as a class or as a reference; None where it has none."""
+    if isinstance(schema, Mapping):
+        return _report() if "ReportDocument" in schema.get("$ref", "") else None
+    name = getattr(schema, "__name__", "").removesuffix("Schema")
+    example = _EXAMPLES.get(name)
+    if name == "Uploaded" and status == 200:
+        return {**_UPLOADED, "replayed": True}
+    return {**_EXAMPLES[name], "status": "degraded"} if status == 503 else example
+
+
+def _report() -> Any:
+    """The sample report, each list cut to its first entry."""
+    return _cut(msgspec.json.decode(get_sample_report()))
+
+
+def _cut(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_cut(one) for one in node[:1]]
+    return {key: _cut(value) for key, value in node.items()} if isinstance(node, dict) else node

@@ -1,0 +1,37 @@
+"""The credentials as /openapi.json describes them; which route takes which, the routes say."""
+
+from typing import Any, Final
+
+from service.web.auth.admin_gate import TOKEN_HEADER
+from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.pages.developer.secrets import SCOPE_WORDS
+
+_BEARERS: Final = {
+    "ingest_key": "An ingest key (`ik_…`). Write-only: it sends usage and reads nothing.",
+    "read_token": "A read token (`rt_…`). Read-only, with the scopes it was minted with.",
+}
+_BY_CONSENT: Final = (
+    "An OAuth access token (`at_…`). Read-only, with the scopes that were allowed. PKCE (S256) is"
+    " required, and the client's secret when the code is redeemed."
+)
+_CLIENT: Final = (
+    "An OAuth application's `client_id` and `client_secret`; they may come in the body instead."
+)
+_SESSION: Final = "The cookie of a signed-in browser."
+
+
+def security_schemes(base_url: str) -> dict[str, dict[str, Any]]:
+    flow = {
+        "authorizationUrl": f"{base_url}/oauth/authorize",
+        "tokenUrl": f"{base_url}/oauth/token",
+        "scopes": dict(SCOPE_WORDS),
+    }
+    bearer, flows = {"type": "http", "scheme": "bearer"}, {"authorizationCode": flow}
+    cookie = {"type": "apiKey", "in": "cookie", "name": COOKIE_NAME, "description": _SESSION}
+    return {
+        **{name: {**bearer, "description": words} for name, words in _BEARERS.items()},
+        "access_token": {"type": "oauth2", "flows": flows, "description": _BY_CONSENT},
+        "session": cookie,
+        "oauth_client": {"type": "http", "scheme": "basic", "description": _CLIENT},
+        "admin_token": {"type": "apiKey", "in": "header", "name": TOKEN_HEADER},
+    }

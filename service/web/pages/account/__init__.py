@@ -1,0 +1,1 @@
+"""Pages of a signed-in account: sign-in, dashboard, billing, settings."""

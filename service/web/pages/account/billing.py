@@ -1,0 +1,60 @@
+"""/billing: what an account has paid for, what is left of it, and where to pay for more."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flask import Blueprint, render_template
+
+from service.config import Config
+from service.core.db import get_session
+from service.models.billing.credits import count_credits
+from service.models.billing.payments import Payment, list_payments
+from service.models.identity.accounts import KEY_LIMITS, get_account
+from service.payments.links import payment_links
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.extensions import current_config
+
+PROVIDER_NAMES: Final[Mapping[str, str]] = {
+    "stripe": "Stripe",
+    "paddle": "Paddle",
+    "comp": "Gift",
+}
+_SHOWN_PAYMENTS: Final = 100
+_WARES: Final = ("credit", "pro", "team")
+
+blueprint = Blueprint("billing", __name__)
+
+
+@blueprint.get("/billing")
+@require_visitor
+def billing() -> str:
+    session, config, account_id = get_session(), current_config(), current_caller().account_id
+    account = get_account(session, account_id)
+    return render_template(
+        "pages/billing.html",
+        account=account,
+        key_limits=KEY_LIMITS,
+        credits=count_credits(session, account_id),
+        payments=[
+            (one, state_of(one)) for one in list_payments(session, account_id, _SHOWN_PAYMENTS)
+        ],
+        links=_links(config, account_id),
+        prices=shown_prices(config),
+        provider_names=PROVIDER_NAMES,
+    )
+
+
+def state_of(payment: Payment) -> str:
+    if payment.refunded_at is not None:
+        return "refunded"
+    return "paid" if payment.paid_at is not None else "waiting"
+
+
+def shown_prices(config: Config) -> dict[str, str]:
+    """What pages say that each thing costs; empty where the settings do not say."""
+    return {ware: getattr(config, f"{ware}_price_shown") for ware in _WARES}
+
+
+def _links(config: Config, account_id: str) -> dict[str, Any]:
+    return {ware: payment_links(config, account_id, ware=ware) for ware in _WARES}

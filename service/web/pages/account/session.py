@@ -1,0 +1,148 @@
+"""Signing in by a mailed link, and signing out. /auth/* serves programs as well as browsers."""
+
+from typing import Any, Final
+
+from flask import Response, jsonify, make_response, render_template, request
+
+from service.core import tokens
+from service.core.db import get_session
+from service.errors import wants_page
+from service.mail.messages import SIGN_IN
+from service.models.identity.sign_in import (
+    ConsumedLink,
+    add_magic_link,
+    consume_magic_link,
+    end_presented_session,
+    open_account,
+)
+from service.models.mail.outbox import post_mail
+from service.payments import adopt_payments
+from service.web.auth import web_sessions as sessions
+from service.web.auth.callers import limit_by_caller
+from service.web.http.bodies import bounded_body
+from service.web.http.extensions import current_config, current_queues, limiter
+from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint
+from service.web.schemas.local_paths import HOME, find_local_path
+from service.web.schemas.sign_in import MagicLinkSchema, MessageSchema, VerifyQuerySchema
+
+_POST_ERRORS: Final = {
+    400: "The body is malformed.",
+    403: "Another site's page made the browser send this, or a form is out of date.",
+    413: "The body is too large.",
+    415: "The body is neither JSON nor a form.",
+    503: "The service is busy or restarting.",
+}
+_LOGOUT_ERRORS: Final = {status: when for status, when in _POST_ERRORS.items() if status != 415}
+_FORM_DOCUMENT: Final = {
+    "content": {
+        "application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/MagicLink"}}
+    }
+}
+_HTML: Final = {"type": "string"}
+# What browsers and mail programs say when nobody has clicked yet.
+_PURPOSE_HEADERS: Final = ("Sec-Purpose", "Purpose", "X-Purpose", "X-Moz")
+_PURPOSES: Final = ("prefetch", "prerender", "preview")
+
+blueprint = Blueprint("session", __name__, description="Signing in and out.")
+
+
+def _magic_link_limit() -> str:
+    return f"{current_config().magic_link_limit_per_minute} per minute"
+
+
+@blueprint.route("/auth/magic-link", methods=["POST"])
+@limiter.limit(_magic_link_limit, key_func=limit_by_caller)
+@bounded_body
+@blueprint.documented(
+    operation="ask_for_sign_in_link",
+    errors={**_POST_ERRORS, 422: "This is no email address.", 429: "The rate limit is exceeded."},
+    media_type=JSON_OR_PAGE,
+    requestBody=_FORM_DOCUMENT,
+)
+@blueprint.arguments(MagicLinkSchema, location="json_or_form")
+@blueprint.page_too()
+@blueprint.response(200, MessageSchema, description="The same for every address.")
+def magic_link(asked: dict[str, Any]) -> Response:
+    """Ask for a sign-in link by email."""
+    config, session, email = current_config(), get_session(), asked["email"]
+    onward = find_local_path(asked["next"])
+    link = add_magic_link(
+        session, email, config.secret_key, minutes=config.magic_link_minutes, next_path=onward
+    )
+    about = {"link_id": link.id}
+    mail_id = post_mail(
+        session, kind=SIGN_IN, recipient=email, parameters=about, expires_at=link.expires_at
+    )
+    session.commit()
+    current_queues().enqueue_mail(mail_id)
+    minutes = config.magic_link_minutes
+    told = f"A sign-in link is on its way. It works once, within {minutes} minutes."
+    return _answer("Look into your mail", told)
+
+
+@blueprint.route("/auth/verify", methods=["GET"])
+@blueprint.documented(
+    operation="sign_in",
+    media_type="text/html",
+    errors={
+        422: "The link was used, has expired, was ended by a later one, or never was one.",
+        503: "The service is busy or restarting.",
+    },
+)
+@blueprint.arguments(VerifyQuerySchema, location="query")
+@blueprint.response(
+    200, _HTML, content_type="text/html", description="Signed in; the page leads on."
+)
+def verify(query: dict[str, str]) -> Response:
+    """Sign in with a mailed link. HEAD and prefetching consume nothing."""
+    if _nobody_clicked():
+        return _page("sign_in_continue")
+    secret_hash = tokens.find_hash(tokens.Kind.MAGIC_LINK, query["token"])
+    link = consume_magic_link(get_session(), secret_hash) if secret_hash else None
+    if link is None:
+        return _page("sign_in_refused", status=422)
+    _start_session(link)
+    return _page("signed_in", onward=link.next_path or HOME)
+
+
+@blueprint.route("/auth/logout", methods=["POST"])
+@bounded_body
+@blueprint.documented(operation="sign_out", errors=_LOGOUT_ERRORS, media_type=JSON_OR_PAGE)
+@blueprint.page_too()
+@blueprint.response(200, MessageSchema, description="Signed out, or never signed in.")
+def logout() -> Response:
+    """Sign this browser out."""
+    secret_hash = sessions.presented_hash()
+    if secret_hash is not None:
+        end_presented_session(get_session(), secret_hash)
+        get_session().commit()
+    sessions.forget()
+    return _answer("You are signed out.", "You are signed out.")
+
+
+def _nobody_clicked() -> bool:
+    said = " ".join(request.headers.get(name, "") for name in _PURPOSE_HEADERS).lower()
+    return request.method == "HEAD" or any(purpose in said for purpose in _PURPOSES)
+
+
+def _start_session(link: ConsumedLink) -> None:
+    """A fresh session for this browser; the one that it came with, if any, is over."""
+    session = get_session()
+    account = open_account(session, link.email)
+    adopt_payments(session, account)
+    former = sessions.presented_hash()
+    if former is not None:
+        end_presented_session(session, former)
+    secret = sessions.add_web_session(session, account.id)
+    session.commit()
+    sessions.remember(secret)
+
+
+def _answer(title: str, message: str) -> Response:
+    if wants_page():
+        return _page("message", title=title, message=message)
+    return jsonify(message=message)
+
+
+def _page(name: str, *, status: int = 200, **words: str) -> Response:
+    return make_response(render_template(f"pages/{name}.html", **words), status)

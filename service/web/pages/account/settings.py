@@ -1,0 +1,134 @@
+"""/settings: mails about reports, the browsers that are signed in, and deleting the account."""
+
+import secrets
+from typing import Any, Final
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug import Response
+
+from service.core.db import get_session
+from service.errors import InvalidRequestError, NotFoundError
+from service.mail.addresses import find_address
+from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
+from service.models.identity.sign_in import end_other_sessions, end_session, list_sessions
+from service.models.mail.report_mails import MANY_A_DAY, choose_report_mails
+from service.operations.maintenance.account_deletion import erase_account
+from service.web.auth import web_sessions
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.extensions import current_blobs, current_config
+
+# Each browser also names those before it in this list, so the first that fits counts.
+_BROWSERS: Final = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("CriOS/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS: Final = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+blueprint = Blueprint("settings", __name__, url_prefix="/settings")
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    account = get_account(get_session(), current_caller().account_id)
+    is_saved = "saved" in request.args
+    return render_template(
+        "pages/settings.html", account=account, is_saved=is_saved, many_a_day=MANY_A_DAY
+    )
+
+
+@blueprint.post("/report-mails")
+@require_visitor
+def choose_mails() -> Response:
+    """Choose how to hear of reports."""
+    choice = request.form.get("report_mails", "")
+    if choice not in REPORT_MAILS:
+        raise InvalidRequestError("Choose one of the three.")
+    choose_report_mails(get_session(), current_caller().account_id, choice)
+    get_session().commit()
+    return redirect(url_for("settings.home", saved=""), 303)
+
+
+@blueprint.get("/delete")
+@require_visitor
+def ask_to_delete() -> str:
+    return _show_deletion()
+
+
+@blueprint.post("/delete")
+@require_visitor
+def delete() -> Any:
+    """Delete the account, if its own address was typed."""
+    caller = current_caller()
+    typed = find_address(request.form.get("email", "")) or ""
+    if not secrets.compare_digest(typed.encode(), caller.email.encode()):
+        return _show_deletion(problem="This is not the address of your account."), 422
+    erase_account(get_session(), current_blobs(), caller)
+    web_sessions.forget()
+    return redirect(url_for("public.deleted"), 303)
+
+
+@blueprint.get("/sessions")
+@require_visitor
+def sessions() -> str:
+    caller, idle_days = current_caller(), current_config().session_idle_days
+    found = list_sessions(get_session(), caller.account_id, idle_days)
+    rows = [(one, describe_browser(one.user_agent)) for one in found]
+    return render_template("pages/sessions.html", rows=rows, caller=caller)
+
+
+@blueprint.post("/sessions/<session_id>/revoke")
+@require_visitor
+def revoke(session_id: str) -> Response:
+    """Sign one browser out; it may be this one."""
+    if not end_session(get_session(), current_caller().account_id, session_id):
+        raise NotFoundError("No browser of yours has this session.")
+    get_session().commit()
+    return _back()
+
+
+@blueprint.post("/sessions/revoke-others")
+@require_visitor
+def revoke_others() -> Response:
+    caller = current_caller()
+    end_other_sessions(get_session(), caller.account_id, caller.credential_id)
+    get_session().commit()
+    return _back()
+
+
+def _show_deletion(problem: str = "") -> str:
+    account = get_account(get_session(), current_caller().account_id)
+    running = [one for one in account.subscriptions if one.is_active and one.provider != COMP]
+    return render_template(
+        "pages/delete_account.html", account=account, running=running, problem=problem
+    )
+
+
+def describe_browser(user_agent: str) -> str:
+    """A browser and a system by their names, as far as they are known."""
+    browser, system = _name(_BROWSERS, user_agent), _name(_SYSTEMS, user_agent)
+    if browser is None:
+        return system or user_agent[:40] or "An unknown browser"
+    return f"{browser} on {system}" if system else browser
+
+
+def _name(known: tuple[tuple[str, str], ...], user_agent: str) -> str | None:
+    return next((name for mark, name in known if mark in user_agent), None)
+
+
+def _back() -> Response:
+    return redirect(url_for("settings.sessions"), 303)

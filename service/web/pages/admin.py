@@ -1,0 +1,201 @@
+"""/admin: what runs, who pays, and the acts of administrators. Invisible without the token."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from flask import Request, Response, g, make_response, render_template, request
+from marshmallow import Schema
+
+from service.core.db import get_session
+from service.errors import InvalidRequestError, wants_page
+from service.models.operations.admin_actions import Via
+from service.operations.admin.actions import (
+    export_early_access,
+    get_any_pdf,
+    mark_purged,
+    queue_rerun,
+    record_payment,
+)
+from service.operations.admin.overview import load_overview
+from service.payments import ManualPayment
+from service.reports.csv_cells import write_early_access
+from service.web.auth.admin_gate import require_admin
+from service.web.http.bodies import FORM_TYPES, read_body
+from service.web.http.extensions import current_blobs, current_queues
+from service.web.http.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
+from service.web.http.storage import storage_needed
+from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint, BodyParser
+from service.web.schemas.admin import (
+    MarkedPaidSchema,
+    OverviewSchema,
+    PagesSchema,
+    PurgedSchema,
+    RerunSchema,
+)
+from service.web.schemas.manual_payments import MarkPaidSchema
+
+_MAX_BODY_BYTES: Final = 64 * 1024
+_ERRORS: Final = {
+    404: "There is nothing here, as anywhere without the token.",
+    422: "What was asked for cannot be; the message names what was expected.",
+    503: "The service is busy or restarting, or its storage is away.",
+}
+_FORM_ERRORS: Final = {
+    **_ERRORS,
+    403: "A form without its token, or of another site.",
+    413: "The body is too large.",
+}
+
+
+class ActParser(BodyParser):
+    """Adds the location `act`: a JSON object, or the form of our own page."""
+
+    def load_act(self, request: Request, _schema: Any) -> Any:
+        if request.mimetype in FORM_TYPES:  # read already, for its token
+            return {name: value for name, value in request.form.items() if value}
+        try:
+            return msgspec.json.decode(read_body(_MAX_BODY_BYTES), type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError) as error:
+            names = ", ".join(MarkPaidSchema().fields)
+            raise InvalidRequestError(f"A JSON object is expected with {names}.") from error
+
+    __location_map__ = {**BodyParser.__location_map__, "act": "load_act"}
+
+
+class AdminBlueprint(Blueprint):
+    ARGUMENTS_PARSER = ActParser()
+    DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
+        **Blueprint.DEFAULT_LOCATION_CONTENT_TYPE_MAPPING,
+        "act": "application/json",
+    }
+
+
+blueprint = AdminBlueprint("admin", __name__, url_prefix="/admin", description="Administration.")
+
+
+@blueprint.after_request  # type: ignore[untyped-decorator]
+def _keep_private(response: Response) -> Response:
+    response.headers["X-Robots-Tag"] = "noindex, nofollow"
+    return response
+
+
+@blueprint.route("", methods=["GET"])
+@require_admin
+@blueprint.documented(
+    operation="show_overview", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
+)
+@blueprint.arguments(PagesSchema, location="query")
+@blueprint.page_too()
+@blueprint.response(200, OverviewSchema, description="A page, or JSON where that is asked for.")
+def home(pages: dict[str, int]) -> Any:
+    """Show what runs, what waits, who pays, and what administrators did."""
+    overview = load_overview(get_session(), current_queues(), pages)
+    if request.accept_mimetypes.best_match(("text/html", "application/json")) == "application/json":
+        return overview
+    return make_response(render_template("pages/admin.html", **overview, pages=pages))
+
+
+@blueprint.route("/audits/<audit_id>/purge", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
+@require_admin
+@blueprint.documented(
+    operation="purge_raw_upload",
+    security="admin_token",
+    errors=_FORM_ERRORS,
+    media_type=JSON_OR_PAGE,
+)
+@blueprint.page_too()
+@blueprint.response(200, PurgedSchema, description="The raw upload is gone.")
+def purge(audit_id: str) -> Any:
+    """Remove an audit's raw upload and keep what was derived from it."""
+    audit, is_new = mark_purged(get_session(), check_audit_id(audit_id), _via())
+    get_session().commit()
+    with storage_needed():
+        current_blobs().delete(audit.blob_key)
+    done = {"audit_id": audit.id, "raw_purged_at": audit.raw_purged_at, "is_repeat": not is_new}
+    return _done(PurgedSchema(), done, "The raw upload is gone.")
+
+
+@blueprint.route("/audits/<audit_id>/rerun", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
+@require_admin
+@blueprint.documented(
+    operation="rerun_audit", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
+)
+@blueprint.page_too()
+@blueprint.response(200, RerunSchema, description="The audit is queued again.")
+def rerun(audit_id: str) -> Any:
+    """Run an audit again, from its raw upload or, if that is purged, from its record frame."""
+    session = get_session()
+    with storage_needed():
+        audit = queue_rerun(session, current_blobs(), check_audit_id(audit_id), _via())
+    session.commit()
+    current_queues().enqueue_audit(audit.id, audit.source, audit.starts + 1)
+    done = {"audit_id": audit.id, "status": audit.status}
+    return _done(RerunSchema(), done, "The audit is queued again.")
+
+
+@blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
+@require_admin
+@blueprint.documented(
+    operation="get_any_report", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
+)
+@blueprint.response(
+    200,
+    {"type": "string", "format": "binary"},
+    content_type="application/pdf",
+    description="The report as PDF.",
+)
+def report(audit_id: str) -> Response:
+    """Download an audit's report as PDF, without minting a link."""
+    with storage_needed():
+        content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id))
+    headers = {"Content-Disposition": 'attachment; filename="tallystick-report.pdf"'}
+    return Response(content, mimetype="application/pdf", headers=headers)
+
+
+@blueprint.route("/payments/mark-paid", methods=["POST"])
+@require_admin
+@blueprint.documented(
+    operation="mark_paid", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
+)
+@blueprint.arguments(MarkPaidSchema, location="act")
+@blueprint.page_too()
+@blueprint.response(200, MarkedPaidSchema, description="Granted; a repeat is told as one.")
+def mark_paid(told: ManualPayment) -> Any:
+    """Grant what was paid for elsewhere, or give it away."""
+    payment, is_new = record_payment(get_session(), told, _via())
+    get_session().commit()
+    done = {
+        "payment_id": payment.id,
+        "account_id": payment.account_id,
+        "is_repeat": not is_new,
+    }
+    words = "The payment is granted." if is_new else "This payment was granted before."
+    return _done(MarkedPaidSchema(), done, words)
+
+
+@blueprint.route("/early-access.csv", methods=["GET"])
+@require_admin
+@blueprint.documented(
+    operation="list_early_access", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
+)
+@blueprint.response(200, {"type": "string"}, content_type="text/csv", description="Who asked.")
+def early_access() -> Response:
+    """Export the addresses that asked for early access."""
+    rows = export_early_access(get_session(), _via())
+    get_session().commit()
+    table = write_early_access(rows)
+    headers = {"Content-Disposition": 'attachment; filename="early-access.csv"'}
+    return Response(table, mimetype="text/csv", headers=headers)
+
+
+def _via() -> Via:
+    return Via("web", g.request_id)
+
+
+def _done(schema: Schema, fields: Mapping[str, Any], words: str) -> Any:
+    """The same facts for a program and, from the page's own forms, for a person."""
+    if not wants_page():
+        return fields
+    shown = {name: value for name, value in schema.dump(fields).items() if value is not None}
+    return make_response(render_template("pages/admin_done.html", words=words, fields=shown))

@@ -1,0 +1,1 @@
+"""Pages about audits: upload, progress, report, downloads."""

@@ -1,0 +1,125 @@
+"""/r/<token>: the report behind a signed link. Whoever holds the link may read the report."""
+
+from typing import Final
+
+from flask import Response, request, url_for
+
+from service.core.db import get_session
+from service.core.tokens import verify_report
+from service.errors import NotFoundError
+from service.models.audits.audits import Audit
+from service.reports.documents import Document, find_published
+from service.reports.findings_csv import print_findings
+from service.reports.html import Surroundings, Terms, print_finding, print_report, print_waiting
+from service.reports.kept_pdf import get_pdf
+from service.web.http.extensions import current_blobs, current_config
+from service.web.openapi.blueprint import Blueprint
+from service.web.openapi.report_schema import REPORT_REFERENCE
+from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
+
+_ERRORS: Final = {
+    404: "The link is altered or expired.",
+    503: "The service is busy or restarting.",
+}
+_FORM_ERRORS: Final = {**_ERRORS, 404: "The link is altered or expired, or the report not ready."}
+
+_FINDING: Final = {
+    "in": "query",
+    "name": "finding",
+    "required": False,
+    "description": "The id of one finding: that part of the page by itself.",
+    "schema": {"type": "string"},
+}
+
+blueprint = Blueprint("reports", __name__, description="Signed report links.")
+
+
+@blueprint.route("/r/<token>", methods=["GET"])
+@blueprint.documented(
+    operation="show_report", media_type="text/html", errors=_ERRORS, parameters=[_FINDING]
+)
+@blueprint.response(
+    200, {"type": "string"}, content_type="text/html", description="The report as a page."
+)
+def report(token: str) -> Response:
+    """Show the report that a signed link leads to."""
+    audit, document = _find(token)
+    if document is None:
+        return Response(print_waiting(audit), mimetype="text/html")
+    finding_id = request.args.get("finding")
+    if finding_id is not None:
+        return Response(print_finding(document, finding_id), mimetype="text/html")
+    return Response(print_report(document, surroundings(token)), mimetype="text/html")
+
+
+@blueprint.route("/r/<token>/pdf", methods=["GET"])
+@blueprint.documented(operation="show_report_pdf", media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.response(
+    200,
+    {"type": "string", "format": "binary"},
+    content_type="application/pdf",
+    description="The report as PDF.",
+)
+def pdf(token: str) -> Response:
+    """Show the report as PDF."""
+    audit, document = _get(token)
+    return answer_pdf(get_pdf(current_blobs(), audit, document.load()))
+
+
+@blueprint.route("/r/<token>/json", methods=["GET"])
+@blueprint.documented(operation="download_report", media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.response(
+    200,
+    REPORT_REFERENCE,
+    content_type="application/json",
+    description="The whole report document.",
+)
+def json(token: str) -> Response:
+    """Download the report document."""
+    _, document = _get(token)
+    return answer_json(document.load())
+
+
+@blueprint.route("/r/<token>/findings.csv", methods=["GET"])
+@blueprint.documented(operation="download_findings", media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.response(
+    200, {"type": "string"}, content_type="text/csv", description="All findings as a table."
+)
+def findings_csv(token: str) -> Response:
+    """Download the findings as a table."""
+    _, document = _get(token)
+    return answer_csv(print_findings(document.load()))
+
+
+def _find(token: str) -> tuple[Audit, Document | None]:
+    """The audit of a signed token, and its report once there is one."""
+    config, session = current_config(), get_session()
+    audit_id = verify_report(config.secret_keys, token, config.report_link_days)
+    audit = session.get(Audit, audit_id)
+    if audit is None:
+        raise NotFoundError
+    return audit, find_published(session, audit_id)
+
+
+def _get(token: str) -> tuple[Audit, Document]:
+    audit, document = _find(token)
+    if document is None:
+        raise NotFoundError
+    return audit, document
+
+
+def surroundings(token: str, *, owner: Audit | None = None) -> Surroundings:
+    """What stands around a report; around its owner's view also where it came from."""
+    config = current_config()
+    return Surroundings(
+        pdf=url_for("reports.pdf", token=token),
+        json=url_for("reports.json", token=token),
+        findings_csv=url_for("reports.findings_csv", token=token),
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            is_owned=owner is not None,
+        ),
+        owned=owner,
+        share_url=f"{config.base_url.rstrip('/')}{url_for('reports.report', token=token)}",
+    )

@@ -1,0 +1,64 @@
+"""/upload: choosing a log and sending it, with JavaScript or without."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flask import Blueprint, g, redirect, render_template, request, url_for
+from werkzeug import Response
+
+from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
+from service.core.db import get_session
+from service.models.base import new_id
+from service.models.billing.credits import count_free_credits
+from service.payments.links import payment_links
+from service.web.auth.csrf import check_token
+from service.web.auth.visitors import require_visitor
+from service.web.auth.web_sessions import find_web_session
+from service.web.http.extensions import current_config
+from service.web.intake import accept_upload, bounded_upload, limit_uploads
+from service.web.intake.idempotency import check_key
+
+# What the form can say by itself, above another try.
+_SHOWN_IN_FORM: Final = frozenset({400, 402, 413, 415, 422})
+
+blueprint = Blueprint("upload", __name__)
+
+
+@blueprint.get("/upload")
+def form() -> str:
+    return _page()
+
+
+@blueprint.post("/upload")
+@limit_uploads
+@require_visitor
+@bounded_upload
+def send() -> Response:
+    """Take the file of a browser without JavaScript, through the gates of the API."""
+    g.print_error = _print_error
+    key = check_key(request.args.get("key"))
+    accepted = accept_upload(key, check_token=check_token)
+    return redirect(url_for("audit_pages.show", audit_id=accepted.audit_id), 303)
+
+
+def _page(**told: Any) -> str:
+    known, config = find_web_session(), current_config()
+    told |= {
+        "max_bytes": config.max_upload_bytes,
+        "fields": RECORD_FIELDS,
+        "required": REQUIRED_FIELDS,
+    }
+    if known is None:
+        return render_template("pages/upload_signed_out.html", **told)
+    return render_template(
+        "pages/upload.html",
+        credits=count_free_credits(get_session(), known.account_id),
+        links=payment_links(config, known.account_id),
+        key=new_id(),
+        **told,
+    )
+
+
+def _print_error(status: int, message: str, _details: Mapping[str, Any]) -> str | None:
+    """The form again, with what was wrong; nothing where the form cannot help."""
+    return _page(problem=message, status=status) if status in _SHOWN_IN_FORM else None

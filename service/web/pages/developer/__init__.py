@@ -1,0 +1,1 @@
+"""Pages for developers: keys, tokens, OAuth applications and consent."""

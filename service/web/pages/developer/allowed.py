@@ -1,0 +1,30 @@
+"""/settings/applications: what a person allowed applications to read, and withdrawing it."""
+
+from flask import Blueprint, redirect, render_template, url_for
+from werkzeug import Response
+
+from service.core.db import get_session
+from service.errors import NotFoundError
+from service.models.access.oauth import list_allowed, withdraw
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.pages.developer.secrets import SCOPE_WORDS
+
+blueprint = Blueprint("allowed", __name__, url_prefix="/settings/applications")
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    rows = list_allowed(get_session(), current_caller().account_id)
+    return render_template("pages/allowed.html", rows=rows, scope_words=SCOPE_WORDS)
+
+
+@blueprint.post("/<application_id>/withdraw")
+@require_visitor
+def withdraw_application(application_id: str) -> Response:
+    """End all that this application was allowed, at once."""
+    if not withdraw(get_session(), current_caller().account_id, application_id):
+        raise NotFoundError("You allow no application with this id; it may be withdrawn already.")
+    get_session().commit()
+    return redirect(url_for("allowed.home"), 303)

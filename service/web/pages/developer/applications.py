@@ -1,0 +1,132 @@
+"""/developer/applications: the OAuth applications that an account offers to others."""
+
+from typing import Any
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug import Response
+
+from service.core.db import get_session
+from service.errors import InvalidRequestError, NotFoundError
+from service.models.access.oauth import (
+    MAX_APPLICATIONS,
+    ApplicationLimitError,
+    OAuthApplication,
+    add_application,
+    find_own_application,
+    list_applications,
+    revoke_application,
+)
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.extensions import current_config
+from service.web.oauth.redirects import check_redirect_uris
+from service.web.schemas.labels import read_label
+
+blueprint = Blueprint("applications", __name__, url_prefix="/developer/applications")
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    return _show()
+
+
+@blueprint.post("")
+@require_visitor
+def register() -> Any:
+    """The one answer that holds the secret."""
+    session = get_session()
+    try:
+        name, redirect_uris = _read_form()
+        row, secret = add_application(
+            session, current_caller().account_id, name=name, redirect_uris=redirect_uris
+        )
+    except InvalidRequestError as error:
+        return _show(error.message), 422
+    except ApplicationLimitError:
+        problem = f"An account has at most {MAX_APPLICATIONS} applications. Revoke one first."
+        return _show(problem), 422
+    session.commit()
+    return _show_secret(row, secret)
+
+
+@blueprint.get("/<application_id>")
+@require_visitor
+def show(application_id: str) -> str:
+    return _show_one(_get(application_id))
+
+
+@blueprint.post("/<application_id>")
+@require_visitor
+def change(application_id: str) -> Any:
+    """Change the name and where the application wants people sent back to."""
+    application = _get(application_id)
+    try:
+        application.name, application.redirect_uris = _read_form()
+    except InvalidRequestError as error:
+        get_session().rollback()
+        return _show_one(_get(application_id), error.message), 422
+    get_session().commit()
+    return redirect(url_for("applications.show", application_id=application.id), 303)
+
+
+@blueprint.post("/<application_id>/rotate-secret")
+@require_visitor
+def rotate_secret(application_id: str) -> Any:
+    """Replace the secret at once; tokens go on."""
+    application = _get(application_id)
+    secret = application.rotate_secret()
+    get_session().commit()
+    return _show_secret(application, secret)
+
+
+@blueprint.post("/<application_id>/revoke")
+@require_visitor
+def revoke(application_id: str) -> Response:
+    """End the application, its secret and every token that it was given."""
+    if not revoke_application(get_session(), current_caller().account_id, application_id):
+        raise NotFoundError("No application of yours has this id; it may be revoked already.")
+    get_session().commit()
+    return redirect(url_for("applications.home"), 303)
+
+
+def _get(application_id: str) -> OAuthApplication:
+    session, account_id = get_session(), current_caller().account_id
+    application = find_own_application(session, account_id, application_id)
+    if application is None:
+        raise NotFoundError("No application of yours has this id; it may be revoked already.")
+    return application
+
+
+def _read_form() -> tuple[str, list[str]]:
+    name = read_label(request.form, "name")
+    if not name:
+        raise InvalidRequestError("Give the application the name that people know it by.")
+    return name, check_redirect_uris(request.form.get("redirect_uris", ""))
+
+
+def _show(problem: str = "") -> str:
+    session, account_id = get_session(), current_caller().account_id
+    session.rollback()  # what a refused form has locked
+    return render_template(
+        "pages/applications.html",
+        applications=list_applications(session, account_id),
+        base_url=current_config().base_url.rstrip("/"),
+        problem=problem,
+        typed=request.form,
+    )
+
+
+def _show_one(application: OAuthApplication, problem: str = "") -> str:
+    return render_template(
+        "pages/application.html", application=application, problem=problem, typed=request.form
+    )
+
+
+def _show_secret(application: OAuthApplication, secret: str) -> str:
+    return render_template(
+        "pages/application_secret.html",
+        application=application,
+        secret=secret,
+        base_url=current_config().base_url.rstrip("/"),
+    )

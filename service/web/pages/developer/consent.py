@@ -1,0 +1,158 @@
+"""/oauth/authorize: a person decides what an application may read."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, ParamSpec
+
+from authlib.oauth2 import OAuth2Error
+from flask import Response, g, make_response, render_template, request
+
+from service.core.db import get_session
+from service.web.api.oauth import limit_oauth
+from service.web.auth.callers import current_caller, limit_by_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.extensions import limiter
+from service.web.http.headers import allow_form_target
+from service.web.oauth import Consent, current_server
+from service.web.oauth.redirects import form_target, shown_host
+from service.web.oauth.scopes import find_scopes
+from service.web.openapi.blueprint import Blueprint
+from service.web.pages.developer.secrets import SCOPE_WORDS
+
+P = ParamSpec("P")
+
+_ERRORS: Final = {
+    400: "The client or its redirect URI is not known: a page says so, and nothing redirects.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
+_DECIDE_ERRORS: Final = {
+    **_ERRORS,
+    403: "A form without its token, or of another site.",
+    413: "The body is too large.",
+    422: "Allowed, but nothing chosen: the form again.",
+}
+_WORDS: Final = {
+    "response_type": "`code`",
+    "client_id": "`oac_…`",
+    "redirect_uri": "One that is registered, byte for byte.",
+    "scope": "`read:audits`, `read:findings` or both, separated by spaces or pluses.",
+    "state": "Comes back as it is.",
+    "code_challenge": "The base64url of the SHA-256 of a fresh verifier (RFC 7636).",
+    "code_challenge_method": "`S256`",
+}
+_PARAMETERS: Final = [
+    {
+        "in": "query",
+        "name": name,
+        "required": name != "state",
+        "description": words,
+        "schema": {"type": "string"},
+    }
+    for name, words in _WORDS.items()
+]
+_FORM: Final = {
+    "required": True,
+    "content": {
+        "application/x-www-form-urlencoded": {
+            "schema": {
+                "type": "object",
+                "required": ["csrf_token", "decision"],
+                "properties": {
+                    "csrf_token": {"type": "string"},
+                    "decision": {"type": "string", "enum": ["allow", "deny"]},
+                    "scope": {"type": "array", "items": {"enum": list(SCOPE_WORDS)}},
+                },
+            }
+        }
+    },
+}
+_HTML: Final = {"type": "string"}
+_LOCATION: Final = {"Location": {"schema": {"type": "string", "format": "uri-reference"}}}
+_BACK: Final = "Back to the application with `code` or `error`, `state` and `iss`"
+
+blueprint = Blueprint("consent", __name__, description="Where a person decides.")
+
+
+def asked_for(view: Callable[P, Any]) -> Callable[P, Any]:
+    """Judge what the application asks for, before it is judged who is asked.
+
+    An error is told to the application, if it is known where that is; else it is shown here.
+    """
+
+    @wraps(view)
+    def judged(*args: P.args, **kwargs: P.kwargs) -> Any:
+        server = current_server()
+        try:
+            g.consent_grant = server.find_consent_grant()
+        except OAuth2Error as error:
+            return server.handle_error_response(None, error)  # type: ignore[arg-type]
+        return view(*args, **kwargs)
+
+    return judged
+
+
+@blueprint.route("/oauth/authorize", methods=["GET"])
+@limiter.limit(limit_oauth, key_func=limit_by_caller)
+@asked_for
+@require_visitor
+@blueprint.documented(
+    operation="ask_for_consent",
+    media_type="text/html",
+    security="session",
+    parameters=_PARAMETERS,
+    errors=_ERRORS,
+)
+@blueprint.alt_response(
+    303, headers=_LOCATION, description=f"{_BACK}; or to sign-in.", success=True
+)
+@blueprint.response(200, _HTML, content_type="text/html", description="The consent screen.")
+def ask() -> Response:
+    """Ask the person whether the application may read."""
+    return _show()
+
+
+@blueprint.route("/oauth/authorize", methods=["POST"])
+@limiter.limit(limit_oauth, key_func=limit_by_caller)
+@asked_for
+@require_visitor
+@blueprint.documented(
+    operation="decide_on_consent",
+    media_type="text/html",
+    security="session",
+    parameters=_PARAMETERS,
+    requestBody=_FORM,
+    errors=_DECIDE_ERRORS,
+)
+@blueprint.response(303, None, headers=_LOCATION, description=f"{_BACK}.")
+def decide() -> Any:
+    """Take the decision to the application."""
+    consent = None
+    if request.form.get("decision") == "allow":
+        chosen = request.form.getlist("scope")
+        scopes = [scope for scope in _asked_scopes() if scope in chosen]
+        if not scopes:
+            return _show("Choose what the application may read, or deny it.", 422)
+        consent = Consent(current_caller().account_id, scopes)
+    response = current_server().answer_consent(g.consent_grant, consent)
+    get_session().commit()
+    return response
+
+
+def _asked_scopes() -> list[str]:
+    return find_scopes(g.consent_grant.request.payload.scope)
+
+
+def _show(problem: str = "", status: int = 200) -> Response:
+    grant = g.consent_grant
+    # Browsers that apply `form-action` to redirects would stop the way back.
+    allow_form_target(form_target(grant.redirect_uri))
+    page = render_template(
+        "pages/consent.html",
+        application=grant.request.client.application,
+        email=current_caller().email,
+        host=shown_host(grant.redirect_uri),
+        asked={scope: SCOPE_WORDS[scope] for scope in _asked_scopes()},
+        problem=problem,
+    )
+    return make_response(page, status)

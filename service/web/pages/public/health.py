@@ -1,0 +1,120 @@
+"""Is the process alive, and should it get traffic? Both answers tell each component's state."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Final, cast
+
+from flask import Flask, current_app
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.core.db import make_probe_engine
+from service.errors import RETRY_SECONDS
+from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
+from service.web.schemas.ingest import HealthSchema
+
+OK, DOWN = "ok", "down"
+# Ingest goes on without Redis: what is queued waits in PostgreSQL for the sweeper.
+_NEEDED_FOR_TRAFFIC: Final = ("database", "storage")
+_FRESH_SECONDS: Final = 1.0
+
+blueprint = Blueprint("health", __name__, description="Liveness and readiness.")
+
+
+@dataclass
+class Health:
+    """The components' states, asked at most once a second however many ask."""
+
+    probes: dict[str, Callable[[], bool]]
+    _states: dict[str, str] = field(default_factory=dict)
+    _asked_at: float = -_FRESH_SECONDS
+    _lock: Lock = field(default_factory=Lock)
+
+    def states(self) -> dict[str, str]:
+        with self._lock:
+            if time.monotonic() - self._asked_at >= _FRESH_SECONDS:
+                self._states = {
+                    name: OK if probe() else DOWN for name, probe in self.probes.items()
+                }
+                self._asked_at = time.monotonic()
+            return self._states
+
+
+def init_health(app: Flask, config: Config) -> None:
+    blobs: BlobStore = app.extensions["blobs"]
+    engine = make_probe_engine(config)
+    redis = Redis.from_url(
+        config.redis_url,
+        socket_timeout=config.redis_timeout_seconds,
+        socket_connect_timeout=config.redis_timeout_seconds,
+        retry=Retry(NoBackoff(), 1),
+    )
+    app.extensions["health"] = Health(
+        {
+            "database": lambda: _is_database_up(engine),
+            "redis": lambda: _is_redis_up(redis),
+            "storage": lambda: _is_storage_up(blobs),
+        }
+    )
+
+
+@blueprint.route("/healthz", methods=["GET"])
+@blueprint.documented(operation="get_health", media_type="text/html", errors={})
+@blueprint.response(200, HealthSchema, description="The process answers.")
+def healthz() -> dict[str, Any]:
+    """Tell whether the process is alive, and each component's state."""
+    states = _health().states()
+    status = OK if all(state == OK for state in states.values()) else "degraded"
+    return {"status": status, "components": states}
+
+
+@blueprint.route("/readyz", methods=["GET"])
+@blueprint.documented(operation="get_readiness", media_type="text/html", errors={})
+@blueprint.alt_response(
+    503, schema=HealthSchema, headers=RETRY_AFTER, description="Send no traffic here."
+)
+@blueprint.response(200, HealthSchema, description="Send traffic here.")
+def readyz() -> Any:
+    """Tell whether this process should get traffic."""
+    states = _health().states()
+    is_ready = all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
+    document = {"status": OK if is_ready else "degraded", "components": states}
+    return (
+        document,
+        200 if is_ready else 503,
+        {} if is_ready else {"Retry-After": str(RETRY_SECONDS)},
+    )
+
+
+def _health() -> Health:
+    return cast(Health, current_app.extensions["health"])
+
+
+def _is_database_up(engine: Engine) -> bool:
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+    except SQLAlchemyError:
+        return False
+    return True
+
+
+def _is_redis_up(redis: Redis) -> bool:
+    try:
+        return bool(redis.ping())
+    except (RedisError, OSError):
+        return False
+
+
+def _is_storage_up(blobs: BlobStore) -> bool:
+    try:
+        return blobs.is_usable()
+    except OSError:
+        return False

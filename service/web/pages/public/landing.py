@@ -1,0 +1,41 @@
+"""What anybody may look at first: the landing page, the sign-in form."""
+
+from flask import Blueprint, render_template, request
+
+from service.models.billing.payments import PROVIDERS
+from service.models.identity.accounts import KEY_LIMITS
+from service.reports.sample import get_sample_summary
+from service.web.auth.web_sessions import find_web_session
+from service.web.http.extensions import current_config
+from service.web.pages.account.billing import shown_prices
+from service.web.schemas.local_paths import find_local_path
+
+blueprint = Blueprint("public", __name__)
+
+
+@blueprint.get("/")
+def landing() -> str:
+    config = current_config()
+    is_sold = any(getattr(config, f"{one}_webhook_secret") for one in PROVIDERS)
+    sample_sentence, sample_chart = get_sample_summary()
+    return render_template(
+        "pages/landing.html",
+        prices=shown_prices(config),
+        key_limits=KEY_LIMITS,
+        is_sold=is_sold,
+        sample_sentence=sample_sentence,
+        sample_chart=sample_chart,
+    )
+
+
+@blueprint.get("/sign-in")
+def sign_in() -> str:
+    onward, minutes = find_local_path(request.args.get("next")), current_config().magic_link_minutes
+    known = find_web_session()
+    return render_template("pages/sign_in.html", onward=onward, known=known, minutes=minutes)
+
+
+@blueprint.get("/deleted")
+def deleted() -> str:
+    """Where a deleted account's owner is led to."""
+    return render_template("pages/deleted.html")

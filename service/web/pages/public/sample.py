@@ -1,0 +1,61 @@
+"""/sample: the report of made-up usage, in every form that a customer's own has."""
+
+from functools import cache
+from typing import Final
+
+from flask import Blueprint, Response, request, url_for
+
+from service.reports.documents import Document
+from service.reports.findings_csv import print_findings
+from service.reports.html import Surroundings, Terms, print_finding, print_report
+from service.reports.sample import get_sample_report
+from service.web.http.extensions import current_config
+from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
+
+_NAME: Final = "tallystick-sample-report"
+
+blueprint = Blueprint("sample", __name__, url_prefix="/sample")
+
+
+@blueprint.get("")
+def sample() -> str:
+    """The report as a customer's own would look."""
+    document = Document("sample", get_sample_report)
+    finding_id = request.args.get("finding")
+    if finding_id is not None:
+        return print_finding(document, finding_id)
+    config = current_config()
+    around = Surroundings(
+        pdf=url_for("sample.pdf"),
+        json=url_for("sample.json"),
+        findings_csv=url_for("sample.findings_csv"),
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            is_sample=True,
+        ),
+    )
+    return print_report(document, around)
+
+
+@blueprint.get("/pdf")
+def pdf() -> Response:
+    return answer_pdf(_print_once(), _NAME)
+
+
+@blueprint.get("/json")
+def json() -> Response:
+    return answer_json(get_sample_report(), _NAME)
+
+
+@blueprint.get("/findings.csv")
+def findings_csv() -> Response:
+    return answer_csv(print_findings(get_sample_report()), _NAME)
+
+
+@cache
+def _print_once() -> bytes:
+    """It is the same for everybody, and no account has it: each process keeps its own."""
+    from service.reports.pdf import print_pdf  # who never prints does without the libraries
+
+    return print_pdf(get_sample_report())

@@ -1,0 +1,1 @@
+"""The shapes of request and response bodies."""

@@ -1,0 +1,116 @@
+"""What administrators read, and how it is described in /openapi.json."""
+
+from typing import Final
+
+from marshmallow import EXCLUDE, Schema, fields
+from marshmallow.validate import Length, OneOf, Range
+
+from service.models.audits.audits import SOURCES, STATUSES
+from service.models.operations.admin_actions import ACTS
+from service.web.schemas.audits import Moment
+
+_MAX_PAGE: Final = 1_000
+
+
+class PagesSchema(Schema):
+    """Which page of each list, counted from 1."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+    audits_page = fields.Integer(load_default=1, validate=Range(1, _MAX_PAGE))
+    accounts_page = fields.Integer(load_default=1, validate=Range(1, _MAX_PAGE))
+    events_page = fields.Integer(load_default=1, validate=Range(1, _MAX_PAGE))
+    early_access_page = fields.Integer(load_default=1, validate=Range(1, _MAX_PAGE))
+    acts_page = fields.Integer(load_default=1, validate=Range(1, _MAX_PAGE))
+
+
+class AuditLineSchema(Schema):
+    id = fields.String(required=True)
+    status = fields.String(required=True, validate=OneOf(STATUSES))
+    attempts = fields.Integer(required=True, attribute="starts")
+    source = fields.String(required=True, validate=OneOf(SOURCES))
+    email = fields.String(required=True)
+    created_at = Moment(required=True)
+    age_seconds = fields.Integer(required=True)
+    records = fields.Integer(required=True)
+    size_bytes = fields.Integer(required=True, allow_none=True)
+    raw_purged_at = Moment(required=True, allow_none=True)
+    error = fields.String(required=True, allow_none=True)
+
+
+class AccountLineSchema(Schema):
+    id = fields.String(required=True)
+    email = fields.String(required=True)
+    plan = fields.String(required=True)
+    free_credits = fields.Integer(required=True)
+    created_at = Moment(required=True)
+
+
+class EventLineSchema(Schema):
+    provider = fields.String(required=True)
+    event_id = fields.String(required=True)
+    type = fields.String(required=True)
+    occurred_at = Moment(required=True)
+    received_at = Moment(required=True)
+
+
+class EarlyAccessLineSchema(Schema):
+    email = fields.String(required=True)
+    asked_at = Moment(required=True)
+
+
+class ActLineSchema(Schema):
+    act = fields.String(required=True, validate=OneOf(ACTS))
+    target = fields.String(required=True)
+    via = fields.String(required=True)
+    acted_at = Moment(required=True)
+
+
+class WaitingSchema(Schema):
+    kind = fields.String(required=True)
+    status = fields.String(required=True)
+    number = fields.Integer(required=True)
+    oldest_age_seconds = fields.Integer(required=True)
+
+
+class OverviewSchema(Schema):
+    """Everything that the page shows. `next_pages` names the lists that go on."""
+
+    audits = fields.List(fields.Nested(AuditLineSchema), required=True)
+    accounts = fields.List(fields.Nested(AccountLineSchema), required=True)
+    payment_events = fields.List(fields.Nested(EventLineSchema), required=True)
+    early_access = fields.List(fields.Nested(EarlyAccessLineSchema), required=True)
+    acts = fields.List(fields.Nested(ActLineSchema), required=True)
+    queue = fields.List(fields.Nested(WaitingSchema), required=True)
+    wake_ups = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        required=True,
+        allow_none=True,
+        metadata={"description": "What waits in Redis, by queue; null while that is away."},
+    )
+    mails = fields.List(fields.Nested(WaitingSchema), required=True)
+    failed_mails = fields.Integer(required=True)
+    next_pages = fields.Dict(keys=fields.String(), values=fields.Integer(), required=True)
+
+
+class PurgedSchema(Schema):
+    audit_id = fields.String(required=True)
+    raw_purged_at = Moment(required=True)
+    is_repeat = fields.Boolean(required=True)
+
+
+class RerunSchema(Schema):
+    audit_id = fields.String(required=True)
+    status = fields.String(required=True, validate=Length(min=1))
+
+
+class MarkedPaidSchema(Schema):
+    payment_id = fields.String(required=True)
+    account_id = fields.String(
+        required=True,
+        allow_none=True,
+        metadata={"description": "Null until somebody signs in with the address."},
+    )
+    is_repeat = fields.Boolean(required=True)

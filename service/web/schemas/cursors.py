@@ -1,0 +1,37 @@
+"""Cursors: where the next page of a list begins, in a form that callers need not understand."""
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from service.models.audits.audits import Place
+
+MAX_LENGTH: Final = 200
+# Microseconds since 1970, and an id.
+_SHAPE: Final = re.compile(r"([0-9]{1,16})\.([A-Za-z0-9._-]{1,64})", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def make_cursor(place: Place) -> str:
+    age = place.created_at - _EPOCH
+    microseconds = (age.days * 86_400 + age.seconds) * 1_000_000 + age.microseconds
+    text = f"{microseconds}.{place.id}"
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def find_place(cursor: str) -> Place | None:
+    """The place that `make_cursor` wrote down; None for anything else."""
+    if not cursor.isascii() or len(cursor) > MAX_LENGTH:
+        return None
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        found = _SHAPE.fullmatch(text.decode("ascii"))
+        if found is None:
+            return None
+        seconds, microseconds = divmod(int(found[1]), 1_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
+    except (binascii.Error, ValueError, OverflowError, OSError):
+        return None
+    return Place(moment, found[2])

@@ -1,0 +1,162 @@
+"""gunicorn's worker and logger, taught to repeat nothing of a request that is no proper HTTP.
+
+By itself gunicorn quotes the malformed line or chunk in its answer and in its log, and a line may
+be a report link, a chunk part of a record. It also waits for a silent sender without end, and hangs
+up on one who is still sending, so that an early answer is lost.
+"""
+
+import gc
+import json
+import socket
+import struct
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Final
+from uuid import uuid4
+
+from gunicorn.config import Config as GunicornConfig
+from gunicorn.glogging import Logger
+from gunicorn.http.body import ChunkedReader, LengthReader
+from gunicorn.http.errors import (
+    ExpectationFailed,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    ParseException,
+    UnsupportedTransferCoding,
+)
+from gunicorn.util import write_nonblock
+from gunicorn.workers.gthread import ThreadWorker
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.core.logs import configure_logging, get_logger
+from service.errors import envelope, message_for
+from service.web.auth.credential_usage import write_rest
+from service.web.http.headers import SECURITY_HEADERS
+
+_STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
+    (LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG),
+    (LimitRequestHeaders, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
+    (ExpectationFailed, HTTPStatus.EXPECTATION_FAILED),
+    (UnsupportedTransferCoding, HTTPStatus.NOT_IMPLEMENTED),
+    (ParseException, HTTPStatus.BAD_REQUEST),
+    (Exception, HTTPStatus.INTERNAL_SERVER_ERROR),
+)
+
+# How long a sender may be silent in the middle of a request before its thread goes to another.
+_SILENCE_SECONDS: Final = 8
+_SILENCE: Final = struct.pack("@ll", _SILENCE_SECONDS, 0)  # a `struct timeval`
+# What is still sent after an answer is thrown away, up to a whole upload and for no longer than
+# this: a connection that is closed with bytes unread is reset, and takes the answer with it.
+_LINGER_SECONDS: Final = 15.0
+_LINGER_SILENCE_SECONDS: Final = 2.0
+_LINGER_BYTES: Final = 256 * 1024 * 1024
+_LINGER_BLOCK_BYTES: Final = 256 * 1024
+_READ_UP_BYTES: Final = 64 * 1024
+
+_log = get_logger(__name__)
+
+
+class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+    """The threaded worker, answering what it cannot parse by its kind alone."""
+
+    def load_wsgi(self) -> None:
+        # What is loaded here stays: the collector need not look at it over and over.
+        gc.disable()
+        super().load_wsgi()
+        self.wsgi: Any = _close_after_unread_bodies(self.wsgi)
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            with suppress(SQLAlchemyError):
+                write_rest(self.app.wsgi())
+
+    def handle(self, conn: Any) -> Any:
+        # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SILENCE)
+        stays_open = super().handle(conn)
+        if stays_open is False:
+            _linger(conn.sock)
+        return stays_open
+
+    def handle_error(self, _request: Any, client: Any, _address: Any, error: Exception) -> None:
+        status = next(status for kind, status in _STATUS if isinstance(error, kind))
+        request_id = uuid4().hex
+        log = _log.bind(request_id=request_id, status=status.value)
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error("request_failed", exc_info=error)
+        else:
+            log.info("request_unreadable", error_type=type(error).__name__)
+        try:
+            write_nonblock(client, _error_answer(status, request_id))
+        except OSError:
+            log.debug("client_gone")
+
+
+def _close_after_unread_bodies(application: Any) -> Any:
+    """Tell the client, in the answer's headers, that its connection ends with this answer.
+
+    What is left of the body is thrown away, so a next request must not follow it.
+    """
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        def start(*arguments: Any) -> Any:
+            if _is_mostly_unread(environ["wsgi.input"].reader):
+                start_response.__self__.force_close()
+            return start_response(*arguments)
+
+        return application(environ, start)
+
+    return answer
+
+
+def _is_mostly_unread(body: Any) -> bool:
+    """Whether more of the body is to come than gunicorn reads up by itself."""
+    if isinstance(body, LengthReader):
+        return bool(body.length >= _READ_UP_BYTES)
+    return isinstance(body, ChunkedReader) and body.parser is not None
+
+
+def _linger(connection: socket.socket) -> None:
+    """Say that no more is coming, then discard what comes until the other side is done, too."""
+    ends_at, discarded = time.monotonic() + _LINGER_SECONDS, 0
+    block = bytearray(_LINGER_BLOCK_BYTES)
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(_LINGER_SILENCE_SECONDS)
+        while discarded < _LINGER_BYTES and time.monotonic() < ends_at:
+            received = connection.recv_into(block)
+            if not received:
+                return
+            discarded += received
+
+
+def _error_answer(status: HTTPStatus, request_id: str) -> bytes:
+    """The envelope, whatever was asked for: of an unreadable request no address is known."""
+    body = json.dumps(envelope(status, message_for(status), request_id)).encode()
+    headers = {
+        "Connection": "close",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "X-Request-Id": request_id,
+        **SECURITY_HEADERS,
+    }
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *map(": ".join, headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+
+
+class WebLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's own messages, as JSON lines among the service's."""
+
+    def setup(self, cfg: GunicornConfig) -> None:
+        super().setup(cfg)
+        configure_logging(cfg.loglevel.upper())
+        for handler in list(self.error_log.handlers):
+            self.error_log.removeHandler(handler)
+        self.error_log.propagate = True

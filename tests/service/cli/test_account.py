@@ -1,0 +1,187 @@
+"""tallystick account, on the database that the environment names."""
+
+import json
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+from click import Group
+from click.testing import CliRunner, Result
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session
+
+from service.cli import register
+from service.core import tokens
+from service.models import Account, IngestKey, ReadToken
+from tests.service.support.live import make_database
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def database_url(database_url: str) -> str:
+    """A database of its own, since what commands commit stays."""
+    return make_database(database_url)
+
+
+@pytest.fixture
+def run(database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `tallystick account …`."""
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("STORAGE_URL", "file:///nowhere")
+    monkeypatch.setenv("SECRET_KEY", "a secret key for tests, 32 or longer")
+    monkeypatch.setenv("BASE_URL", "https://usage.example.com/")
+    group = Group()
+    register(group)
+
+    def run_account(*arguments: str) -> Result:
+        return CliRunner().invoke(group, ["account", *arguments])
+
+    return run_account
+
+
+@pytest.fixture
+def email() -> str:
+    return f"{uuid4().hex}@example.com"
+
+
+def load_account(database_url: str, email: str) -> Account:
+    engine = create_engine(database_url)
+    with Session(engine, expire_on_commit=False) as session:
+        account = session.scalars(select(Account).where(Account.email == email)).one()
+    engine.dispose()
+    return account
+
+
+def test_an_account_gets_its_plan(run: Run, email: str, database_url: str) -> None:
+    result = run("create", email.upper(), "--plan", "team", "--json")
+    assert result.exit_code == 0
+    account = load_account(database_url, email)
+    assert json.loads(result.stdout) == {"account_id": account.id, "email": email, "plan": "team"}
+    assert account.plan == "team"
+
+
+def test_an_account_is_free_unless_told(run: Run, email: str, database_url: str) -> None:
+    assert run("create", email).exit_code == 0
+    account = load_account(database_url, email)
+    assert (account.plan, account.subscriptions) == ("free", [])
+
+
+def test_an_email_has_one_account(run: Run, email: str) -> None:
+    run("create", email)
+    again = run("create", email.upper())
+    assert again.exit_code == 2
+    assert again.stderr == f"Error: there is already an account of {email.upper()}\n"
+
+
+@pytest.mark.parametrize(
+    "email", ["", "no address", "a@b@c", "a@", "@b", "a\n@b", "a" * 255 + "@b"]
+)
+def test_an_address_that_is_none_is_refused(run: Run, email: str) -> None:
+    result = run("create", email)
+    assert (result.exit_code, result.stderr) == (2, "Error: that is no email address\n")
+
+
+def test_an_ingest_key_comes_with_its_dsn(run: Run, email: str, database_url: str) -> None:
+    run("create", email, "--plan", "pro")
+    minted = json.loads(run("mint", email, "ingest-key", "--json").stdout)
+    assert set(minted) == {"ingest_key", "dsn"}
+    assert minted["dsn"] == f"https://{minted['ingest_key']}@usage.example.com"
+    secret_hash = tokens.find_hash(tokens.Kind.INGEST_KEY, minted["ingest_key"])
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        key = session.scalars(select(IngestKey).where(IngestKey.secret_hash == secret_hash)).one()
+        assert key.account.email == email
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("options", "scopes"),
+    [
+        ((), ["read:audits", "read:findings"]),
+        (("--scope", "read:findings"), ["read:findings"]),
+        (("--scope", "read:findings", "--scope", "read:audits"), ["read:audits", "read:findings"]),
+    ],
+)
+def test_a_read_token_has_the_scopes_asked_for(
+    run: Run, email: str, database_url: str, options: tuple[str, ...], scopes: list[str]
+) -> None:
+    run("create", email)
+    minted = json.loads(run("mint", email, "read-token", *options, "--json").stdout)
+    assert set(minted) == {"read_token"}
+    secret_hash = tokens.find_hash(tokens.Kind.READ_TOKEN, minted["read_token"])
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        token = session.scalars(select(ReadToken).where(ReadToken.secret_hash == secret_hash)).one()
+        assert sorted(token.scopes) == scopes
+    engine.dispose()
+
+
+def test_without_json_a_person_can_read_it(run: Run, email: str) -> None:
+    run("create", email, "--plan", "pro")
+    lines = run("mint", email, "ingest-key").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["ingest_key", "dsn"]
+
+
+def test_a_plan_gives_so_many_keys_and_no_more(run: Run, email: str) -> None:
+    run("create", email, "--plan", "pro")
+    results = [run("mint", email, "ingest-key") for _ in range(6)]
+    assert [result.exit_code for result in results] == [0] * 5 + [2]
+    assert results[-1].stderr == "Error: the pro plan has 5 ingest keys, and all are in use\n"
+
+
+def test_the_free_plan_has_no_keys(run: Run, email: str) -> None:
+    run("create", email)
+    result = run("mint", email, "ingest-key")
+    assert (result.exit_code, result.stderr) == (2, "Error: the free plan has no ingest keys\n")
+
+
+def test_an_ingest_key_takes_no_scopes(run: Run, email: str) -> None:
+    result = run("mint", email, "ingest-key", "--scope", "read:audits")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: an ingest key has no scopes and no end; it only writes\n"
+
+
+def test_an_unknown_account_is_named(run: Run) -> None:
+    result = run("mint", "nobody@example.com", "read-token")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: there is no account of nobody@example.com\n"
+
+
+def test_a_database_that_is_away_is_said_in_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://localhost:1/none")
+    result = run("create", "a@example.com")
+    assert (result.exit_code, result.stderr) == (2, "Error: the database does not answer\n")
+
+
+def test_a_missing_setting_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SECRET_KEY")
+    result = run("create", "a@example.com")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: SECRET_KEY is not set (")
+    assert "--data DIR" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_read_token_takes_scopes_a_label_and_an_end(
+    run: Run, email: str, database_url: str
+) -> None:
+    run("create", email)
+    options = ("--scope", "read:audits", "--label", " Grafana\tboard ", "--expires-in-days", "30")
+    assert run("mint", email, "read-token", *options).exit_code == 0
+    account = load_account(database_url, email)
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        [row] = session.scalars(select(ReadToken).where(ReadToken.account_id == account.id))
+    engine.dispose()
+    assert (row.scopes, row.label) == (["read:audits"], "Grafana board")
+    assert row.expires_at is not None
+    assert (row.expires_at - row.created_at).days in (29, 30)
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "9999", "x"])
+def test_an_end_is_a_number_of_days(run: Run, email: str, days: str) -> None:
+    assert run("mint", email, "read-token", "--expires-in-days", days).exit_code == 2

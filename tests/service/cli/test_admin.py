@@ -1,0 +1,140 @@
+"""tallystick admin: the same acts from a terminal, written down as such."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from click import Group
+from click.testing import CliRunner, Result
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session
+
+from service.cli import register
+from service.models import Account, AdminAct, Audit, EarlyAccess, ReportRow
+from tests.service.support.documents import make_report
+from tests.service.support.live import make_database
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def own_url(database_url: str) -> str:
+    """A database of its own, since what commands commit stays."""
+    return make_database(database_url)
+
+
+@pytest.fixture
+def run(own_url: str, redis_url: str, blobs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `tallystick admin …`."""
+    monkeypatch.setenv("DATABASE_URL", own_url)
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("STORAGE_URL", blobs.as_uri())
+    monkeypatch.setenv("SECRET_KEY", "a secret key for tests, 32 or longer")
+    group = Group()
+    register(group)
+
+    def run_admin(*arguments: str) -> Result:
+        return CliRunner().invoke(group, ["admin", *arguments])
+
+    return run_admin
+
+
+@pytest.fixture
+def committed(own_url: str) -> Iterator[Session]:
+    """Rows that a command, which is another client of the database, can see."""
+    engine = create_engine(own_url)
+    with Session(engine, expire_on_commit=False) as session:
+        yield session
+    engine.dispose()
+
+
+@pytest.fixture
+def audit(committed: Session, blobs: Path) -> Audit:
+    account = Account(email=f"{uuid4().hex}@example.com")
+    committed.add(account)
+    committed.flush()
+    audit_id = uuid4().hex
+    made = Audit(id=audit_id, account_id=account.id, source="upload", status="done", starts=1)
+    made.blob_key = f"raw/{audit_id}.jsonl"
+    (blobs / "raw").mkdir()
+    (blobs / made.blob_key).write_bytes(b"{}\n")
+    committed.add(made)
+    committed.commit()
+    return made
+
+
+def _acts(session: Session, target: str) -> list[tuple[str, str]]:
+    query = select(AdminAct).where(AdminAct.target == target).order_by(AdminAct.id)
+    return [(row.act, row.via) for row in session.scalars(query)]
+
+
+def test_purge(run: Run, committed: Session, audit: Audit, blobs: Path) -> None:
+    first, second = (run("purge", audit.id, "--json") for _ in range(2))
+    assert json.loads(first.stdout) == {"audit_id": audit.id, "is_repeat": False}
+    assert json.loads(second.stdout)["is_repeat"] is True
+    assert not (blobs / audit.blob_key).exists()
+    assert _acts(committed, audit.id) == [("purge", "command")] * 2
+
+
+def test_rerun(run: Run, committed: Session, audit: Audit) -> None:
+    result = run("rerun", audit.id)
+    assert result.exit_code == 0
+    assert "queued" in result.stdout
+    again = run("rerun", audit.id)
+    assert (again.exit_code, again.stderr.count("\n")) == (2, 1)
+    assert "This audit is queued" in again.stderr
+    assert _acts(committed, audit.id) == [("rerun", "command")]
+
+
+@pytest.mark.parametrize("act", ["purge", "rerun", "report"])
+def test_an_id_that_names_nothing_is_told_in_one_line(run: Run, act: str) -> None:
+    result = run(act, uuid4().hex)
+    assert (result.exit_code, result.stderr) == (2, "Error: No audit has this id.\n")
+
+
+def test_report(run: Run, audit: Audit, committed: Session, tmp_path: Path) -> None:
+    nothing = run("report", audit.id)
+    assert (nothing.exit_code, nothing.stderr) == (2, "Error: This audit has no report.\n")
+    committed.add(ReportRow(audit_id=audit.id, document=make_report().to_json()))
+    committed.commit()
+    output = tmp_path / "report.pdf"
+    assert run("report", audit.id, "--output", str(output)).exit_code == 0
+    assert output.read_bytes().startswith(b"%PDF-")
+
+
+def test_mark_paid(run: Run, committed: Session) -> None:
+    email, reference = f"{uuid4().hex}@example.com", uuid4().hex
+    arguments = (email, "--provider", "comp", "--reference", reference, "--amount", "0", "--json")
+    answers = [json.loads(run("mark-paid", *arguments).stdout) for _ in range(2)]
+    assert [one["is_repeat"] for one in answers] == [False, True]
+    assert _acts(committed, email) == [("mark-paid", "command")] * 2
+
+
+def test_a_bad_payment_is_told_what_was_expected(run: Run) -> None:
+    result = run("mark-paid", "nobody", "--provider", "comp", "--reference", "x", "--amount", "5")
+    assert result.exit_code == 2
+    assert "email must be an email address" in result.stderr
+
+
+def test_audits_and_accounts_are_listed(run: Run, audit: Audit, committed: Session) -> None:
+    listed = json.loads(run("audits", "--json").stdout)
+    line = next(one for one in listed if one["id"] == audit.id)
+    assert (line["status"], line["attempts"]) == ("done", 1)
+    assert audit.id in run("audits").stdout
+    email = committed.get_one(Account, audit.account_id).email
+    assert email in run("accounts").stdout
+    assert any(one["email"] == email for one in json.loads(run("accounts", "--json").stdout))
+
+
+def test_early_access_is_listed_and_exported_with_inert_cells(run: Run, committed: Session) -> None:
+    committed.merge(EarlyAccess(email="=1+1@example.com"))
+    committed.commit()
+    assert "=1+1@example.com" in run("early-access").stdout
+    rows = list(csv.reader(io.StringIO(run("early-access", "--csv").stdout)))
+    assert rows[0] == ["email", "asked_at"]
+    assert "'=1+1@example.com" in [row[0] for row in rows]
+    assert _acts(committed, "early_access")[-1] == ("early-access-export", "command")

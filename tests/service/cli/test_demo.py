@@ -1,0 +1,35 @@
+"""tallystick demo: what it sends, and what it says when it cannot. The README's test runs it."""
+
+from pathlib import Path
+
+import pytest
+from click import Group
+from click.testing import CliRunner
+
+from detectors.contract import MAX_BATCH_RECORDS
+from service.cli import demo, register
+
+
+def test_the_sample_log_makes_one_whole_report() -> None:
+    records = demo.read_sample()
+    assert 4_000 < len(records) <= MAX_BATCH_RECORDS
+    assert demo._batches(records) == [records]
+
+
+def test_a_longer_log_goes_in_as_few_and_equal_batches() -> None:
+    records = demo.read_sample()
+    batches = demo._batches(records * 3)
+    assert len(batches) == -(-3 * len(records) // MAX_BATCH_RECORDS)
+    assert [record for batch in batches for record in batch] == records * 3
+    assert max(map(len, batches)) - min(map(len, batches)) <= 1
+
+
+def test_without_a_checkout_it_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demo, "SAMPLE", Path("/nowhere/sample.jsonl"))
+    group = Group()
+    register(group)
+    result = CliRunner().invoke(group, ["demo", "--once", "--data", str(tmp_path / "var")])
+    assert result.exit_code == 2
+    assert result.stderr == "Error: the sample log is missing; run the demo in a checkout\n"

@@ -1,0 +1,134 @@
+"""The database when it is busy, slow, restarting or gone: 503 and soon well again, never 500."""
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+from flask import Flask
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DataError, OperationalError
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.app import create_app
+from service.config import Config
+from service.core.db import make_engine, migrate
+from service.operations.local.embedded import EmbeddedServers
+from tests.service.support.live import start_live_service, stop_live_service
+from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
+
+if TYPE_CHECKING:
+    pass
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2", "postgres"])
+def test_an_address_may_be_written_short(config: Config, scheme: str) -> None:
+    address = config.database_url.replace("postgresql+psycopg2", scheme)
+    engine = make_engine(replace(config, database_url=address))
+    with engine.connect() as connection:
+        assert connection.scalar(text("SHOW timezone")) == "UTC"
+    engine.dispose()
+
+
+def test_a_pool_without_a_free_connection_is_unavailable_not_a_hang(
+    own_database: Config, own_sessions: "sessionmaker[Session]"
+) -> None:
+    tenant = add_tenant(own_sessions)
+    app = create_app(replace(own_database, database_pool_size=1, database_pool_timeout_seconds=0.2))
+    with app.extensions["sessions"]() as busy:
+        busy.execute(text("SELECT 1"))
+        began = time.monotonic()
+        response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
+    assert time.monotonic() - began < 2
+    error_of(response, 503, "unavailable")
+    assert int(response.headers["Retry-After"]) >= 1
+    assert app.test_client().post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+
+
+def test_an_error_does_not_quote_what_a_caller_sent(config: Config) -> None:
+    engine = make_engine(config)
+    query = text("SELECT 1 / 0 WHERE :sent <> ''")
+    with engine.connect() as connection, pytest.raises(DataError) as caught:
+        connection.execute(query, {"sent": "CANARY"})
+    engine.dispose()
+    assert "CANARY" not in str(caught.value)
+
+
+def test_a_statement_that_takes_too_long_is_ended(config: Config) -> None:
+    engine = make_engine(replace(config, database_statement_timeout_seconds=0.1))
+    with pytest.raises(OperationalError, match="statement timeout"), engine.connect() as connection:
+        connection.execute(text("SELECT pg_sleep(5)"))
+    engine.dispose()
+
+
+def test_connections_that_were_cut_are_replaced_before_they_are_lent(
+    own_database: Config, own_sessions: "sessionmaker[Session]"
+) -> None:
+    tenant = add_tenant(own_sessions)
+    client = create_app(own_database).test_client()
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+    _cut_connections(own_database)
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+
+
+def test_storage_that_fails_is_unavailable(make_app: Callable[..., Flask], tenant: Tenant) -> None:
+    app = make_app(storage_url="file:///proc/nowhere")
+    response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
+    error_of(response, 503, "unavailable")
+
+
+def test_the_web_outlives_a_crash_of_postgres_and_a_stop_of_redis(
+    private_servers: EmbeddedServers, tmp_path: Path
+) -> None:
+    """Row 1 and 15 of the reliability table in small; the worker's tests do them at length."""
+    migrate(private_servers.database_url)
+    service = start_live_service(private_servers.database_url, private_servers.redis_url, tmp_path)
+    try:
+        tenant, body = service.add_tenant(), json.dumps(batch(100)).encode()
+        headers = {**tenant.writes, "Content-Type": "application/json"}
+
+        def post() -> tuple[int, float]:
+            began = time.monotonic()
+            response = requests.post(f"{service.url}{INGEST}", body, headers=headers, timeout=30)
+            return response.status_code, time.monotonic() - began
+
+        with ThreadPoolExecutor(8) as pool:
+            assert {status for status, _ in pool.map(lambda _: post(), range(40))} == {201}
+            running = [pool.submit(post) for _ in range(200)]
+            private_servers.restart_postgres(immediate=True)
+            assert {one.result()[0] for one in running} <= {201, 503}
+            recovered = _seconds_until(lambda: post()[0] == 201)
+            private_servers.stop_redis()
+            answers = list(pool.map(lambda _: post(), range(40)))
+        assert recovered < 10
+        assert {status for status, _ in answers} == {201}
+        assert max(seconds for _, seconds in answers) < 2
+        private_servers.start_redis()
+        assert post()[0] == 201
+    finally:
+        stop_live_service(service)
+
+
+def _seconds_until(is_true: Callable[[], bool]) -> float:
+    began = time.monotonic()
+    while not is_true():
+        assert time.monotonic() - began < 30
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def _cut_connections(config: Config) -> None:
+    """End every other connection to this database, as a restart would."""
+    engine = create_engine(config.database_url)
+    others = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with engine.connect() as connection:
+        connection.execute(text(others))
+    engine.dispose()

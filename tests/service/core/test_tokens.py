@@ -1,0 +1,66 @@
+"""The secrets that the service hands out."""
+
+import hashlib
+import re
+
+import pytest
+
+from service.core import tokens
+from service.core.tokens import Kind
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_secret_is_a_prefix_random_characters_and_a_checksum(kind: Kind) -> None:
+    secret = tokens.mint(kind)
+    assert re.fullmatch(rf"{kind}[0-9A-Za-z]{{38}}", secret)
+    random = secret.removeprefix(kind)[:32]
+    assert tokens.find_hash(kind, secret) == hashlib.sha256(random.encode()).digest()
+
+
+def test_secrets_do_not_repeat_and_use_the_whole_alphabet() -> None:
+    minted = {tokens.mint(Kind.INGEST_KEY) for _ in range(2000)}
+    assert len(minted) == 2000
+    assert len(set("".join(one[3:35] for one in minted))) == 62
+
+
+def test_the_checksum_is_the_crc_of_the_random_part_in_base_62() -> None:
+    # CRC32 of 32 times "a" is 3400603511
+    # = 3·62⁵ + 44·62⁴ + 8·62³ + 36·62² + 19·62 + 45; digits, capitals, letters.
+    assert tokens.find_hash(Kind.INGEST_KEY, "ik_" + "a" * 32 + "3i8aJj") is not None
+
+
+def test_a_secret_of_one_kind_is_none_of_another() -> None:
+    secret = tokens.mint(Kind.INGEST_KEY)
+    assert tokens.find_hash(Kind.READ_TOKEN, secret) is None
+    assert tokens.find_hash(Kind.READ_TOKEN, secret.replace("ik_", "rt_")) is not None
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "ik_", "ik_short", "ik_" + "a" * 38, "\u0661" * 41, "ik_" + "\u00e9" * 38, "ik_\0"]
+)
+def test_anything_else_has_no_hash(odd: str) -> None:
+    assert tokens.find_hash(Kind.INGEST_KEY, odd) is None
+
+
+@pytest.mark.parametrize("spelling", ["{0} ", " {0}", "{0}\n", "{0}a", "\0{0}"])
+def test_a_secret_has_one_spelling(spelling: str) -> None:
+    secret = spelling.format(tokens.mint(Kind.INGEST_KEY))
+    assert tokens.find_hash(Kind.INGEST_KEY, secret) is None
+
+
+def test_the_shown_prefix_tells_four_characters() -> None:
+    secret = tokens.mint(Kind.READ_TOKEN)
+    assert tokens.shown_prefix(secret) == secret[:7]
+
+
+def test_a_derived_secret_is_well_formed_and_belongs_to_its_row_kind_and_key() -> None:
+    secret, secret_hash = tokens.derive(Kind.MAGIC_LINK, "key", "row")
+    assert tokens.derive(Kind.MAGIC_LINK, "key", "row") == (secret, secret_hash)
+    assert tokens.find_hash(Kind.MAGIC_LINK, secret) == secret_hash
+    assert tokens.find_hash(Kind.WEB_SESSION, secret) is None
+    others = [
+        tokens.derive(Kind.WEB_SESSION, "key", "row"),
+        tokens.derive(Kind.MAGIC_LINK, "yek", "row"),
+    ]
+    others.append(tokens.derive(Kind.MAGIC_LINK, "key", "wor"))
+    assert len({secret_hash, *(one for _, one in others)}) == 4

@@ -1,0 +1,252 @@
+"""How an account hears of its reports: each, once a day, or not at all."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.config import Config
+from service.core.tokens import verify_report
+from service.mail.messages import compose
+from service.models import Account, Audit, Mail
+from service.models.base import new_id, utc_now
+from service.models.mail.outbox import Dispatch
+from service.models.mail.report_mails import (
+    DIGEST_AUDITS,
+    MANY_A_DAY,
+    REPORT_DIGEST,
+    REPORT_READY,
+    find_report_reader,
+    post_digests,
+)
+from tests.service.support.browser import Browser
+
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
+NOON = MIDNIGHT - timedelta(hours=12)
+LONG_AGO = MIDNIGHT - timedelta(days=1)
+AddAudit = Callable[..., Audit]
+
+
+@pytest.fixture
+def account(db_session: Session) -> Account:
+    account = Account(email="ada@example.org", report_mails="daily", reports_told_until=LONG_AGO)
+    db_session.add(account)
+    db_session.commit()
+    return account
+
+
+@pytest.fixture
+def add_audit(db_session: Session, account: Account) -> AddAudit:
+    def add(**fields: Any) -> Audit:
+        told = {
+            "account_id": account.id, "source": "ingest", "status": "done", "finished_at": NOON,
+            "blob_key": "raw/x.jsonl", "records": 10, "total_spend_usd": Decimal("1.5"),
+            "projected_savings_usd": Decimal("2.25"), "findings_count": 1,
+        }  # fmt: skip
+        audit = Audit(id=new_id(), **{**told, **fields})
+        db_session.add(audit)
+        db_session.commit()
+        return audit
+
+    return add
+
+
+def _post(session: Session, midnight: datetime = MIDNIGHT, limit: int = 500) -> int:
+    count = post_digests(session.connection(), midnight, limit)
+    session.commit()
+    return count
+
+
+def _mails(session: Session) -> list[Mail]:
+    session.expire_all()
+    return list(session.scalars(select(Mail).order_by(Mail.created_at)))
+
+
+def _composed(config: Config, mail: Mail) -> EmailMessage:
+    return compose(
+        config,
+        Dispatch(
+            mail_id=mail.id,
+            token="token",
+            attempt=1,
+            kind=mail.kind,
+            recipient=mail.recipient,
+            parameters=mail.parameters,
+            created_at=mail.created_at,
+        ),
+    )
+
+
+def _text(message: EmailMessage, kind: str = "plain") -> str:
+    part = message.get_body((kind,))
+    assert part is not None
+    return str(part.get_content())
+
+
+def test_the_choice_is_kept_and_shown(
+    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    browser = Browser(app, sessions, "ada@example.org")
+    assert 'value="each" checked' in browser.get("/settings")
+    for choice in ("daily", "none", "each"):
+        answer = browser.post("/settings", "/settings/report-mails", report_mails=choice)
+        assert (answer.status_code, answer.headers["Location"]) == (303, "/settings?saved=")
+        page = browser.get("/settings?saved=")
+        assert f'value="{choice}" checked' in page
+        assert "Saved." in page
+    refused = browser.post("/settings", "/settings/report-mails", report_mails="weekly")
+    assert refused.status_code == 422
+    assert db_session.scalars(select(Account.report_mails)).one() == "each"
+
+
+@pytest.mark.parametrize(
+    ("choice", "source", "is_mailed"),
+    [
+        ("each", "ingest", True),
+        ("daily", "ingest", False),
+        ("none", "ingest", False),
+        ("each", "upload", True),
+        ("daily", "upload", True),
+        ("none", "upload", True),
+    ],
+)
+def test_uploads_are_always_told_and_batches_as_chosen(
+    db_session: Session,
+    account: Account,
+    add_audit: AddAudit,
+    choice: str,
+    source: str,
+    is_mailed: bool,
+) -> None:
+    account.report_mails = choice
+    audit = add_audit(source=source)
+    reader = find_report_reader(db_session.connection(), audit.id)
+    assert (reader is not None) == is_mailed
+    if reader:
+        assert reader == (account.id, account.email, False)
+
+
+def test_after_five_mails_within_a_day_a_batchs_mail_tells_of_the_choice(
+    db_session: Session, account: Account, add_audit: AddAudit
+) -> None:
+    account.report_mails = "each"
+    batch, upload = add_audit(), add_audit(source="upload")
+    told = []
+    for number in range(MANY_A_DAY + 1):
+        reader = find_report_reader(db_session.connection(), batch.id)
+        assert reader is not None
+        told.append(reader.gets_many)
+        mail = Mail(
+            account_id=account.id, kind=REPORT_READY, recipient=account.email, parameters={}
+        )
+        # An older one does not count.
+        mail.created_at = utc_now() - timedelta(hours=25 if number == 0 else 1)
+        db_session.add(mail)
+        db_session.flush()
+    assert told == [False] * (MANY_A_DAY + 1)
+    reader = find_report_reader(db_session.connection(), batch.id)
+    assert reader is not None
+    assert reader.gets_many
+    reader = find_report_reader(db_session.connection(), upload.id)
+    assert reader is not None
+    assert not reader.gets_many
+
+
+def test_a_digest_tells_of_a_days_batches_once(
+    db_session: Session, account: Account, add_audit: AddAudit, config: Config
+) -> None:
+    audits = [add_audit(projected_savings_usd=Decimal(number)) for number in range(12)]
+    unwanted = (
+        add_audit(source="upload"), add_audit(status="failed"),
+        add_audit(finished_at=LONG_AGO - timedelta(seconds=1)), add_audit(finished_at=MIDNIGHT),
+    )  # fmt: skip
+    assert _post(db_session) == 1
+    assert _post(db_session) == 0
+    [mail] = _mails(db_session)
+    assert (mail.kind, mail.recipient) == (REPORT_DIGEST, account.email)
+    assert mail.account_id == account.id
+    message = _composed(config, mail)
+    assert message["Subject"] == "12 reports ready on 1 March 2026"
+    for kind in ("plain", "html"):
+        words = _text(message, kind)
+        assert "120 calls for $18.00 in list prices" in words
+        assert words.count("1 finding, about $") == DIGEST_AUDITS
+        assert "And 2 more" in words
+        assert "http://localhost:8000/settings" in words
+    links = [line for line in _text(message).splitlines() if "/r/" in line]
+    named = [
+        verify_report(config.secret_keys, link.rpartition("/")[2], config.report_link_days)
+        for link in links
+    ]
+    assert named == [audit.id for audit in reversed(audits)][:DIGEST_AUDITS]
+    assert not {audit.id for audit in unwanted} & set(named)
+
+
+def test_nothing_at_rest_opens_a_report(
+    db_session: Session, add_audit: AddAudit, account: Account
+) -> None:
+    add_audit()
+    _post(db_session)
+    assert "/r/" not in str(_mails(db_session)[0].parameters)
+
+
+@pytest.mark.parametrize("choice", ["each", "none"])
+def test_who_did_not_choose_a_digest_gets_none(
+    db_session: Session, account: Account, add_audit: AddAudit, choice: str
+) -> None:
+    account.report_mails = choice
+    add_audit()
+    assert _post(db_session) == 0
+
+
+def test_a_day_without_reports_is_not_told(db_session: Session, account: Account) -> None:
+    assert _post(db_session) == 0
+    assert _mails(db_session) == []
+
+
+def test_what_was_ready_before_the_choice_is_not_told_again(
+    db_session: Session, account: Account, add_audit: AddAudit, config: Config
+) -> None:
+    account.reports_told_until = NOON
+    add_audit(finished_at=NOON - timedelta(seconds=1))
+    assert _post(db_session) == 0
+    add_audit(finished_at=NOON)
+    assert _post(db_session) == 1
+    message = _composed(config, _mails(db_session)[0])
+    assert message["Subject"] == "1 report ready on 1 March 2026"
+
+
+def test_days_that_a_sweeper_slept_through_are_told_together(
+    db_session: Session, account: Account, add_audit: AddAudit, config: Config
+) -> None:
+    add_audit()
+    add_audit(finished_at=NOON + timedelta(days=2))
+    later = MIDNIGHT + timedelta(days=2)
+    assert _post(db_session, later) == 1
+    message = _composed(config, _mails(db_session)[0])
+    assert message["Subject"] == "2 reports ready from 1 March to 3 March 2026"
+    add_audit(finished_at=later + timedelta(hours=1))
+    assert _post(db_session, later + timedelta(days=1)) == 1
+    assert len(_mails(db_session)) == 2
+
+
+def test_many_accounts_are_told_in_pages(
+    db_session: Session, account: Account, add_audit: AddAudit
+) -> None:
+    for number in range(3):
+        other = Account(
+            email=f"{number}@example.org", report_mails="daily", reports_told_until=LONG_AGO
+        )
+        db_session.add(other)
+        db_session.flush()
+        add_audit(account_id=other.id)
+    assert [_post(db_session, limit=2) for _ in range(3)] == [2, 1, 0]
+    assert sorted(mail.recipient for mail in _mails(db_session)) == [
+        "0@example.org", "1@example.org", "2@example.org",
+    ]  # fmt: skip

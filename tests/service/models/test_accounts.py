@@ -1,0 +1,32 @@
+"""What an account's subscription allows."""
+
+import pytest
+
+from service.models import Account, Subscription
+from service.models.identity.accounts import KEY_LIMITS
+
+
+@pytest.mark.parametrize(
+    ("status", "plan"),
+    [
+        ("active", "team"),
+        ("trialing", "team"),
+        ("past_due", "team"),
+        ("canceled", "free"),
+        ("unpaid", "free"),
+        ("Active", "free"),
+        ("", "free"),
+    ],
+)
+def test_a_plan_counts_while_its_subscription_is_active(status: str, plan: str) -> None:
+    account = Account(email="a@example.org")
+    account.subscriptions = [Subscription(plan="team", status=status, provider="comp")]
+    assert account.plan == plan
+
+
+def test_an_account_without_a_subscription_is_on_the_free_plan() -> None:
+    assert Account(email="a@example.org").plan == "free"
+
+
+def test_only_paid_plans_have_ingest_keys() -> None:
+    assert KEY_LIMITS == {"free": 0, "pro": 5, "team": 50}

@@ -1,0 +1,86 @@
+"""A dump of the whole database holds no secret that was ever shown to anybody."""
+
+import os
+import subprocess
+from uuid import uuid4
+
+import pytest
+import requests
+from itsdangerous import URLSafeTimedSerializer
+from sqlalchemy import select, text
+
+from service.core.tokens import Kind, derive
+from service.models import MagicLink
+from service.operations.local.embedded.binaries import find_binaries
+from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD
+from tests.service.support.live import LiveService
+from tests.service.support.oauth_flow import (
+    AUTHORIZE,
+    TOKEN,
+    add_application,
+    answer_of,
+    consent_live,
+    email_of,
+)
+from tests.service.support.scenes import SECRET_KEY
+from tests.worker.support.promises import Note, always_in_full
+
+PG_DUMP = find_binaries().postgres / "bin" / "pg_dump"
+
+
+@always_in_full
+@pytest.mark.usefixtures("occasion")
+def test_no_secret_is_in_a_dump(live: LiveService, note: Note) -> None:
+    tenant = live.add_tenant()
+    cookie = live.sign_in(email_of(live.sessions, tenant.account_id))
+    application = add_application(live.sessions, tenant.account_id).with_fresh_verifier()
+    address = requests.Request("GET", live.url + AUTHORIZE, params=application.asks()).prepare().url
+    assert address is not None
+    codes = [answer_of(consent_live(live.url, address, cookie))["code"] for _ in range(2)]
+    redeemed = requests.post(live.url + TOKEN, data=application.redeems(codes[0]), timeout=10)
+    secrets = [
+        *(tenant.key, tenant.token, application.secret, *codes, redeemed.json()["access_token"]),
+        *_sign_in(live),
+    ]
+    assert {one.partition("_")[0] + "_" for one in secrets} == set(Kind) - {Kind.CLIENT_ID}
+    dump = _dump(live)
+    assert application.client_id in dump, "this is a dump of that database"
+    lost = sum(_is_in(dump, secret.partition("_")[2]) for secret in secrets)
+    note("secrets of every kind are absent from a database dump", len(secrets), lost)
+
+
+def _is_in(dump: str, secret: str) -> bool:
+    """But for the few characters by which its owner tells it from others; as text or as bytes."""
+    random = secret[4:32]
+    return random in dump or random.encode().hex() in dump
+
+
+def _sign_in(live: LiveService) -> tuple[str, str]:
+    """A mailed link, used up, and the session that it led to."""
+    email = f"{uuid4().hex}@example.org"
+    requests.post(f"{live.url}/auth/magic-link", json={"email": email}, timeout=10)
+    with live.sessions() as session:
+        [link_id] = session.scalars(select(MagicLink.id).where(MagicLink.email == email))
+    link, _ = derive(Kind.MAGIC_LINK, SECRET_KEY, link_id)
+    verified = requests.get(f"{live.url}/auth/verify", params={"token": link}, timeout=10)
+    content = URLSafeTimedSerializer("").loads_unsafe(verified.cookies[COOKIE_NAME])[1]
+    return link, str(content[SECRET_FIELD])
+
+
+def _dump(live: LiveService) -> str:
+    """What pg_dump writes; where the binaries lack it, every row of every table as text."""
+    if PG_DUMP.exists():
+        url = live.engine.url.set(drivername="postgresql")
+        command = [str(PG_DUMP), "--inserts", url.render_as_string(hide_password=False)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+        return ran.stdout
+    with live.engine.connect() as connection:
+        tables = connection.scalars(
+            text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        ).all()
+        rows = [
+            row
+            for table in tables
+            for row in connection.scalars(text(f'SELECT row::text FROM "{table}" AS row'))
+        ]
+    return "\n".join(rows)

@@ -1,0 +1,155 @@
+"""What each route tells each kind of credential, its own tenant's and another tenant's.
+
+A row says what a credential that a route does not take is told, and for each that it takes, what
+its own tenant and another tenant are told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from service.web.auth.callers import SCOPES
+from tests.service.support.scenes import batch
+
+READ_AUDITS, READ_FINDINGS = SCOPES
+SESSION, KEY, ADMIN = "session", "ingest key", "admin"
+RT_AUDITS, RT_FINDINGS, RT_BOTH = "read token: audits", "read token: findings", "read token: both"
+AT_AUDITS, AT_FINDINGS, AT_BOTH = (
+    "access token: audits",
+    "access token: findings",
+    "access token: both",
+)
+LIST_READERS = (RT_AUDITS, RT_BOTH, AT_AUDITS, AT_BOTH)
+FINDINGS_READERS = (RT_FINDINGS, RT_BOTH, AT_FINDINGS, AT_BOTH)
+BOTH_READERS = (RT_BOTH, AT_BOTH)
+READERS = (RT_AUDITS, RT_FINDINGS, RT_BOTH, AT_AUDITS, AT_FINDINGS, AT_BOTH)
+CREDENTIALS = ("none", KEY, *READERS, SESSION, ADMIN)
+
+
+class Cell(NamedTuple):
+    """What the credential's own tenant is told of its own things, and another tenant of them."""
+
+    mine: int
+    others: int
+
+
+@dataclass(frozen=True)
+class Row:
+    denied: int
+    taken: Mapping[str, Cell]
+    body: Mapping[str, Any] | None = None
+
+    def cell(self, credential: str) -> Cell:
+        return self.taken.get(credential, Cell(self.denied, self.denied))
+
+
+def _open(status: int = 200, **body: Any) -> Row:
+    """For everybody, whatever credential comes along."""
+    return Row(status, {}, body or None)
+
+
+def _reading(readers: tuple[str, ...], own: int = 200, others: int = 404) -> Row:
+    lacking = {one: Cell(403, 403) for one in READERS}
+    return Row(401, lacking | {one: Cell(own, others) for one in readers})
+
+
+def _page(others: int = 200) -> Row:
+    """Who is not signed in is led to sign-in."""
+    return Row(303, {SESSION: Cell(200, others)})
+
+
+def _form(mine: int = 303, others: int | None = None, /, **form: Any) -> Row:
+    """A form of somebody who is signed in, with its token."""
+    return Row(403, {SESSION: Cell(mine, mine if others is None else others)}, {"form": form})
+
+
+def _admin(mine: int, **body: Any) -> Row:
+    """Administrators are of no tenant."""
+    return Row(404, {ADMIN: Cell(mine, mine)}, body or None)
+
+
+APPLICATION = {"name": "x", "redirect_uris": "https://x.example/"}
+PAYMENT = {
+    "email": "x@example.org",
+    "provider": "comp",
+    "reference": "1",
+    "amount": 0,
+    "kind": "credit",
+}
+TABLE: Mapping[tuple[str, str], Row] = {
+    ("POST", "/api/v1/ingest"): Row(401, {KEY: Cell(201, 201)}, {"json": batch()}),
+    ("GET", "/api/v1/audits"): _reading(LIST_READERS, 200, 200),
+    ("GET", "/api/v1/audits/<audit_id>"): _reading(LIST_READERS),
+    ("GET", "/api/v1/audits/<audit_id>/findings"): _reading(FINDINGS_READERS),
+    ("GET", "/api/v1/audits/<audit_id>/report"): _reading(BOTH_READERS),
+    # Signed in, but without a credit: the body is not even looked at.
+    ("POST", "/api/v1/audits"): Row(401, {SESSION: Cell(402, 402)}),
+    ("GET", "/api/v1/audits/<audit_id>/status"): Row(401, {SESSION: Cell(200, 404)}),
+    # What the provider signed is asked for, whatever credential comes along.
+    ("POST", "/api/v1/webhooks/stripe"): _open(400),
+    ("POST", "/api/v1/webhooks/paddle"): _open(400),
+    ("POST", "/api/v1/early-access"): _open(200, json={"email": "x@example.org"}),
+    # Whoever has the link may look, with whatever credential.
+    ("GET", "/r/<token>"): _open(),
+    ("GET", "/r/<token>/pdf"): _open(),
+    ("GET", "/r/<token>/json"): _open(),
+    ("GET", "/r/<token>/findings.csv"): _open(),
+    ("GET", "/admin"): _admin(200),
+    ("POST", "/admin/audits/<audit_id>/purge"): _admin(200),
+    ("GET", "/admin/audits/<audit_id>/report"): _admin(200),
+    ("POST", "/admin/audits/<audit_id>/rerun"): _admin(422),  # its blob was never stored
+    ("POST", "/admin/payments/mark-paid"): _admin(200, json=PAYMENT),
+    ("GET", "/admin/early-access.csv"): _admin(200),
+    ("GET", "/dashboard"): _page(),
+    ("GET", "/audits/<audit_id>"): _page(404),
+    ("GET", "/audits/<audit_id>/progress"): Row(401, {SESSION: Cell(200, 404)}),
+    ("GET", "/upload"): _open(),
+    ("POST", "/upload"): Row(303, {SESSION: Cell(402, 402)}),
+    ("GET", "/settings"): _page(),
+    ("POST", "/settings/report-mails"): _form(report_mails="none"),
+    ("GET", "/settings/delete"): _page(),
+    ("POST", "/settings/delete"): _form(422, email="somebody@example.org"),
+    ("GET", "/settings/sessions"): _page(),
+    ("POST", "/settings/sessions/<session_id>/revoke"): _form(303, 404),
+    ("POST", "/settings/sessions/revoke-others"): _form(),
+    ("GET", "/settings/applications"): _page(),
+    ("POST", "/settings/applications/<application_id>/withdraw"): _form(303, 404),
+    ("GET", "/developer"): _page(),
+    ("POST", "/developer/ingest-keys"): _form(200),
+    ("POST", "/developer/ingest-keys/<key_id>/revoke"): _form(303, 404),
+    ("POST", "/developer/ingest-keys/<key_id>/rotate"): _form(200, 422, overlap_hours="1"),
+    ("POST", "/developer/read-tokens"): _form(200, scope=READ_AUDITS),
+    ("POST", "/developer/read-tokens/<token_id>/revoke"): _form(303, 404),
+    ("GET", "/developer/applications"): _page(),
+    ("POST", "/developer/applications"): _form(200, None, **APPLICATION),
+    ("GET", "/developer/applications/<application_id>"): _page(404),
+    ("POST", "/developer/applications/<application_id>"): _form(303, 404, **APPLICATION),
+    ("POST", "/developer/applications/<application_id>/rotate-secret"): _form(200, 404),
+    ("POST", "/developer/applications/<application_id>/revoke"): _form(303, 404),
+    ("GET", "/billing"): _page(),
+    # The application's question is judged first, and there is none here.
+    ("GET", "/oauth/authorize"): _open(400),
+    ("POST", "/oauth/authorize"): Row(403, {SESSION: Cell(400, 400)}, {"form": {}}),
+    # The secret of an application is in the body; no other credential helps.
+    ("POST", "/oauth/token"): _open(401, data={"grant_type": "authorization_code"}),
+    ("POST", "/oauth/revoke"): _open(401, data={"token": "at_x"}),
+    ("GET", "/.well-known/oauth-authorization-server"): _open(),
+    ("POST", "/auth/magic-link"): _open(200, json={"email": "x@example.org"}),
+    ("GET", "/auth/verify"): _open(422),
+    ("POST", "/auth/logout"): _open(),
+    ("GET", "/sign-in"): _open(),
+    ("GET", "/"): _open(),
+    ("GET", "/sample"): _open(),
+    ("GET", "/sample/pdf"): _open(),
+    ("GET", "/sample/json"): _open(),
+    ("GET", "/sample/findings.csv"): _open(),
+    ("GET", "/deleted"): _open(),
+    ("GET", "/docs"): _open(),
+    ("GET", "/legal/dpa"): _open(),
+    ("GET", "/legal/privacy"): _open(),
+    ("GET", "/legal/terms"): _open(),
+    ("GET", "/healthz"): _open(),
+    ("GET", "/readyz"): _open(),
+    ("GET", "/openapi.json"): _open(),
+    ("GET", "/static/<path:filename>"): _open(),
+}

@@ -1,0 +1,113 @@
+"""A tenant with one of everything that it can own, and a caller with each kind of credential."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+from werkzeug.test import TestResponse
+
+from service.core.tokens import sign_report
+from service.models import Audit, IngestKey, ReadToken, ReportRow, WebSession
+from service.reports.sample import get_sample_report
+from service.web.auth.callers import SCOPES
+from tests.service.support.access_table import (
+    ADMIN,
+    AT_AUDITS,
+    AT_BOTH,
+    AT_FINDINGS,
+    KEY,
+    RT_AUDITS,
+    RT_BOTH,
+    RT_FINDINGS,
+    SESSION,
+    TABLE,
+)
+from tests.service.support.oauth_flow import add_application, add_token
+from tests.service.support.scenes import (
+    ADMIN_TOKEN,
+    SECRET_KEY,
+    Caller,
+    Tenant,
+    add_browser,
+    add_tenant,
+    bearer,
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """A tenant, one of everything that it can own, and each kind of its credentials."""
+
+    ids: dict[str, str]
+    callers: dict[str, Caller]
+
+
+def make_world(sessions: "sessionmaker[Session]") -> World:
+    tenant = add_tenant(sessions)
+    application = add_application(sessions, tenant.account_id)
+    scopes = {RT_AUDITS: SCOPES[:1], RT_FINDINGS: SCOPES[1:], RT_BOTH: SCOPES}
+    allowed = {AT_AUDITS: SCOPES[:1], AT_FINDINGS: SCOPES[1:], AT_BOTH: SCOPES}
+    callers = {
+        "none": Caller({}),
+        KEY: Caller(tenant.writes),
+        ADMIN: Caller({"X-Admin-Token": ADMIN_TOKEN}),
+        SESSION: add_browser(sessions, tenant.account_id),
+    }
+    for name, some in scopes.items():
+        callers[name] = Caller(bearer(_add_read_token(sessions, tenant, some)))
+    for name, some in allowed.items():
+        token = add_token(sessions, application, tenant.account_id, tuple(some))
+        callers[name] = Caller(bearer(token))
+    ids = _add_things(sessions, tenant)
+    return World({**ids, "application_id": application.id}, callers)
+
+
+def _add_read_token(
+    sessions: "sessionmaker[Session]", tenant: Tenant, scopes: tuple[str, ...]
+) -> str:
+    with sessions() as session:
+        row, token = ReadToken.minted(tenant.account_id, scopes=scopes)
+        session.add(row)
+        session.commit()
+        return token
+
+
+def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, str]:
+    owned = {"account_id": tenant.account_id}
+    with sessions() as session:
+        audit = Audit(source="ingest", blob_key="raw/x.jsonl", status="done", **owned)
+        other_browser, _ = WebSession.minted(tenant.account_id, days=30)
+        session.add_all([audit, other_browser])
+        session.flush()
+        session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
+        session.commit()
+        key = session.query(IngestKey).filter_by(**owned).one()
+        token = session.query(ReadToken).filter_by(**owned).first()
+        assert token is not None
+        return {
+            "audit_id": audit.id,
+            "session_id": other_browser.id,
+            "key_id": key.id,
+            "token_id": token.id,
+            "token": sign_report(SECRET_KEY, audit.id),
+            "path:filename": "tallystick.css",
+        }
+
+
+def ask(
+    client: FlaskClient, route: tuple[str, str], caller: Caller, ids: Mapping[str, str]
+) -> TestResponse:
+    method, path = route
+    for name, value in ids.items():
+        path = path.replace(f"<{name}>", value)
+    body = dict(TABLE[route].body or {})
+    if "form" in body:
+        body["data"] = {**body.pop("form"), "csrf_token": caller.csrf_token}
+    elif route == ("POST", "/upload"):
+        body["data"] = {"file": (b"", "x"), "csrf_token": caller.csrf_token}
+    headers = {**caller.headers, "X-Request-Id": "same-id-always"}
+    response = client.open(path, method=method, headers=headers, **body)
+    response.get_data()  # kept, while the file that it may come from is closed
+    response.close()
+    return response

@@ -1,0 +1,134 @@
+"""Starting the web process under gunicorn, on a database that no other test looks at."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import requests
+from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.core.db import make_sessions, migrate
+from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
+
+_ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class LiveService:
+    url: str
+    log_file: Path
+    blobs: Path
+    engine: Engine
+    process: subprocess.Popen[bytes]
+
+    @property
+    def sessions(self) -> "sessionmaker[Session]":
+        return make_sessions(self.engine)
+
+    def add_tenant(self, status: str | None = "active") -> Tenant:
+        return add_tenant(self.sessions, status=status)
+
+    def sign_in(self, email: str) -> dict[str, str]:
+        """The headers of a signed-in browser."""
+        return sign_in(self.sessions, email)
+
+    @property
+    def uploads(self) -> Path:
+        """Where files are received."""
+        return self.blobs.parent / "uploads"
+
+    def blob_names(self) -> set[str]:
+        return {path.name for path in self.blobs.rglob("*") if path.is_file()}
+
+
+def start_live_service(
+    database_url: str, redis_url: str, folder: Path, **settings: object
+) -> LiveService:
+    """gunicorn with two workers; `settings` are environment variables in lower case."""
+    own_url = make_database(database_url)
+    (folder / "uploads").mkdir()
+    port = _free_port()
+    environment = {
+        **os.environ,
+        "SECRET_KEY": SECRET_KEY,
+        "DATABASE_URL": own_url,
+        "REDIS_URL": redis_url,
+        "STORAGE_URL": f"file://{folder}/blobs",
+        "INGEST_KEY_LIMIT_PER_MINUTE": "100000",
+        "INGEST_IP_LIMIT_PER_MINUTE": "100000",
+        "UPLOAD_LIMIT_PER_MINUTE": "100000",
+        "OAUTH_LIMIT_PER_MINUTE": "100000",
+        "READ_LIMIT_PER_MINUTE": "100000",
+        "UPLOAD_FOLDER": str(folder / "uploads"),
+        **{name.upper(): str(value) for name, value in settings.items()},
+    }
+    log_file = folder / "web.log"
+    process = _start_gunicorn(port, environment, log_file)
+    url = f"http://127.0.0.1:{port}"
+    _wait_until_answering(url, process, log_file)
+    return LiveService(url, log_file, folder / "blobs", create_engine(own_url), process)
+
+
+def _start_gunicorn(
+    port: int, environment: dict[str, str], log_file: Path
+) -> "subprocess.Popen[bytes]":
+    options = [
+        "--config",
+        "python:service.web.server.gunicorn_config",
+        "--bind",
+        f"127.0.0.1:{port}",
+    ]
+    command = [sys.executable, "-m", "gunicorn", *options]
+    with log_file.open("wb") as log:
+        return subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def stop_live_service(service: LiveService) -> None:
+    service.process.terminate()
+    service.process.wait(20)
+    service.engine.dispose()
+
+
+def make_database(database_url: str) -> str:
+    """A fresh, migrated database beside the shared one; returns its address."""
+    name = f"live_{uuid4().hex}"
+    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    own_url = make_url(database_url).set(database=name).render_as_string(hide_password=False)
+    migrate(own_url)
+    return own_url
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _wait_until_answering(url: str, process: "subprocess.Popen[bytes]", log_file: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if requests.get(f"{url}/readyz", timeout=5).ok:
+                return
+        except requests.RequestException:
+            pass
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    raise AssertionError(log_file.read_text())

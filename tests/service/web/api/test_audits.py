@@ -1,0 +1,167 @@
+"""GET /api/v1/audits."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.core import tokens
+from service.models import Audit
+from tests.service.support.scenes import AUDITS, Tenant, add_tenant, bearer, error_of
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def _add_audits(session: Session, account_id: str, count: int) -> list[str]:
+    """Audits a minute apart; returns their ids, newest first."""
+    for index in range(count):
+        session.add(
+            Audit(
+                account_id=account_id,
+                source="ingest",
+                blob_key="raw/x.jsonl",
+                created_at=START + timedelta(minutes=index),
+            )
+        )
+        session.flush()
+    session.commit()
+    newest = session.query(Audit).filter_by(account_id=account_id).order_by(Audit.created_at.desc())
+    return [audit.id for audit in newest]
+
+
+def test_audits_are_listed_newest_first(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    ids = _add_audits(db_session, tenant.account_id, 5)
+    response = client.get(AUDITS, headers=tenant.reads)
+    assert response.status_code == 200
+    assert set(response.get_json()) == {"audits"}  # no next_cursor on the last page
+    assert [audit["id"] for audit in response.get_json()["audits"]] == ids
+
+
+def test_audits_of_one_instant_keep_one_order(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    for name in ("b", "d", "a", "c"):
+        fields = {"account_id": tenant.account_id, "source": "ingest", "created_at": START}
+        db_session.add(Audit(id=f"{name}-{tenant.account_id}", blob_key="raw/x.jsonl", **fields))
+        db_session.flush()
+    db_session.commit()
+    listed = client.get(AUDITS, headers=tenant.reads).get_json()["audits"]
+    assert [audit["id"][0] for audit in listed] == ["d", "c", "b", "a"]
+
+
+def test_a_summary_has_exactly_the_documented_fields_as_json_numbers(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    db_session.add(
+        Audit(
+            id="a1",
+            account_id=tenant.account_id,
+            source="ingest",
+            blob_key="raw/x.jsonl",
+            status="done",
+            created_at=START,
+            records=1234,
+            observed_days=14,
+            total_spend_usd=Decimal("1234.567890123"),
+            projected_spend_usd=Decimal("2645.502621692"),
+            savings_pct=31.25,
+            equiv_spend=True,
+            findings_count=6,
+        )
+    )
+    db_session.commit()
+    response = client.get(AUDITS, headers=tenant.reads)
+    assert response.get_json()["audits"] == [
+        {
+            "id": "a1",
+            "status": "done",
+            "created_at": "2026-03-01T12:00:00Z",
+            "records": 1234,
+            "observed_days": 14,
+            "total_spend_usd": 1234.567890123,
+            "projected_spend_usd": 2645.502621692,
+            "savings_pct": 31.25,
+            "equiv_spend": True,
+            "findings": 6,
+        }
+    ]
+
+
+def test_totals_are_zero_until_computed(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    _add_audits(db_session, tenant.account_id, 1)
+    [audit] = client.get(AUDITS, headers=tenant.reads).get_json()["audits"]
+    assert audit["status"] == "queued"
+    numbers = ("observed_days", "total_spend_usd", "projected_spend_usd", "savings_pct", "findings")
+    assert [audit[name] for name in numbers] == [0] * 5
+    assert audit["equiv_spend"] is False
+
+
+def test_an_account_without_audits_has_an_empty_list(client: FlaskClient, tenant: Tenant) -> None:
+    assert client.get(AUDITS, headers=tenant.reads).get_json() == {"audits": []}
+
+
+@pytest.mark.parametrize(("query", "count"), [("", 50), ("?limit=1", 1), ("?limit=200", 201)])
+def test_the_limit_counts_audits_and_is_fifty_unless_told(
+    client: FlaskClient, tenant: Tenant, db_session: Session, query: str, count: int
+) -> None:
+    ids = _add_audits(db_session, tenant.account_id, 201)
+    listed = client.get(f"{AUDITS}{query}", headers=tenant.reads).get_json()["audits"]
+    assert [audit["id"] for audit in listed] == ids[: min(count, 200)]
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        *("0", "201", "-1", "x", "", "1.5", "1e2", "99999999999999999999"),
+        *("1_0", "%2B5", "%205", "5%20", "%D9%A5", "0x5", "true"),
+    ],
+)
+def test_a_limit_out_of_range_is_refused(client: FlaskClient, tenant: Tenant, limit: str) -> None:
+    response = client.get(f"{AUDITS}?limit={limit}", headers=tenant.reads)
+    message = error_of(response, 422, "validation_error")
+    assert message == "limit must be a whole number from 1 to 200"
+
+
+def test_another_tenants_audits_are_not_listed(
+    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    other = add_tenant(sessions)
+    _add_audits(db_session, other.account_id, 3)
+    assert client.get(AUDITS, headers=tenant.reads).get_json() == {"audits": []}
+
+
+def test_without_a_token_it_is_unauthorized(client: FlaskClient) -> None:
+    response = client.get(AUDITS)
+    error_of(response, 401, "unauthorized")
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_an_ingest_key_does_not_read(client: FlaskClient, tenant: Tenant) -> None:
+    error_of(client.get(AUDITS, headers=tenant.writes), 401, "unauthorized")
+
+
+def test_an_unknown_token_is_unauthorized(client: FlaskClient) -> None:
+    headers = bearer(tokens.mint(tokens.Kind.READ_TOKEN))
+    error_of(client.get(AUDITS, headers=headers), 401, "unauthorized")
+
+
+def test_a_token_without_the_scope_is_forbidden_before_anything_else(
+    client: FlaskClient, sessions: "sessionmaker[Session]"
+) -> None:
+    tenant = add_tenant(sessions, scopes=("read:findings",))
+    response = client.get(f"{AUDITS}?limit=0", headers=tenant.reads)
+    assert "read:audits" in error_of(response, 403, "forbidden")
+    assert 'error="insufficient_scope"' in response.headers["WWW-Authenticate"]
+
+
+def test_a_lapsed_subscription_still_reads(
+    client: FlaskClient, sessions: "sessionmaker[Session]"
+) -> None:
+    tenant = add_tenant(sessions, status="canceled")
+    assert client.get(AUDITS, headers=tenant.reads).status_code == 200

@@ -1,0 +1,30 @@
+"""Who asked for early access, as administrators list it."""
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from service.models.identity.early_access import list_early_access
+from tests.service.support.scenes import error_of
+
+PATH = "/api/v1/early-access"
+
+
+def test_who_asked_is_listed_once_and_the_first_first(
+    client: FlaskClient, db_session: Session
+) -> None:
+    for email in ("b@example.org", "A@example.org", "B@example.org"):
+        answer = client.post(PATH, json={"email": email}, environ_base={"REMOTE_ADDR": "fd00::ea"})
+        assert answer.get_json() == {"message": "Thank you. We will write to you."}
+    listed = [row.email for row in list_early_access(db_session)]
+    assert listed == ["b@example.org", "a@example.org"]
+
+
+@pytest.mark.parametrize("path", [PATH, "/auth/magic-link"])
+@pytest.mark.parametrize("body", ["[]", '"b@example.org"', "null", "7"])
+def test_a_body_that_is_no_object_is_told_what_it_should_be(
+    client: FlaskClient, path: str, body: str
+) -> None:
+    sent_by = {"REMOTE_ADDR": "fd00::eb"}
+    answer = client.post(path, data=body, content_type="application/json", environ_base=sent_by)
+    assert error_of(answer, 422, "validation_error") == "A JSON object is expected, with email."

@@ -1,0 +1,125 @@
+"""GET /api/v1/audits/<audit_id>/findings."""
+
+from decimal import Decimal
+from urllib.parse import quote
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import Audit, FindingRow
+from tests.service.support.scenes import AUDITS, Tenant, add_tenant, error_of
+
+
+def _add_audit(session: Session, account_id: str, dollars: tuple[str, ...] = ()) -> str:
+    audit = Audit(account_id=account_id, source="ingest", blob_key="raw/x.jsonl", status="done")
+    session.add(audit)
+    session.flush()
+    for rank, amount in reversed(list(enumerate(dollars, 1))):
+        session.add(
+            FindingRow(
+                audit_id=audit.id,
+                rank=rank,
+                id=f"d{7 - rank}-001",  # the rank decides, not the id
+                detector="d1_model_overkill",
+                kind="",
+                route="support-bot",
+                provider="openai",
+                model="gpt-4o",
+                calls=10,
+                severity="high",
+                confidence="ESTIMATED",
+                monthly_cost_impact_usd=Decimal(amount),
+                observed_cost_impact_usd=Decimal(amount),
+                fix="Use a smaller model.",
+            )
+        )
+    session.commit()
+    return audit.id
+
+
+def _path(audit_id: str) -> str:
+    return f"{AUDITS}/{quote(audit_id, safe='')}/findings"
+
+
+def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    audit_id = _add_audit(db_session, tenant.account_id, ("900.123456789", "20", "0"))
+    response = client.get(_path(audit_id), headers=tenant.reads)
+    assert response.status_code == 200
+    document = response.get_json()
+    assert set(document) == {"audit_id", "findings"}
+    assert document["audit_id"] == audit_id
+    assert document["findings"][0] == {
+        "id": "d6-001",
+        "detector": "d1_model_overkill",
+        "route": "support-bot",
+        "severity": "high",
+        "confidence": "ESTIMATED",
+        "monthly_cost_impact_usd": 900.123456789,
+        "fix": "Use a smaller model.",
+    }
+    assert [one["monthly_cost_impact_usd"] for one in document["findings"]] == [
+        900.123456789,
+        20,
+        0,
+    ]
+
+
+@pytest.mark.usefixtures("without_indexes")
+def test_findings_are_ranked_however_they_were_written(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    audit_id = _add_audit(db_session, tenant.account_id, ("7", "5", "3", "1"))
+    listed = client.get(_path(audit_id), headers=tenant.reads).get_json()["findings"]
+    assert [one["monthly_cost_impact_usd"] for one in listed] == [7, 5, 3, 1]
+
+
+def test_an_audit_without_findings_has_an_empty_list(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    audit_id = _add_audit(db_session, tenant.account_id)
+    response = client.get(_path(audit_id), headers=tenant.reads)
+    assert response.get_json() == {"audit_id": audit_id, "findings": []}
+
+
+def test_anothers_audit_answers_the_same_bytes_as_a_missing_one(
+    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    theirs = _add_audit(db_session, add_tenant(sessions).account_id, ("5",))
+    answers = []
+    for audit_id in (theirs, "0" * 32, "no such audit", "x" * 200, "\u00fc", "%"):
+        response = client.get(
+            _path(audit_id), headers={**tenant.reads, "X-Request-Id": "same-id-always"}
+        )
+        error_of(response, 404, "not_found")
+        headers = {name: value for name, value in response.headers if "RateLimit" not in name}
+        answers.append((response.data, headers))
+    assert answers == [answers[0]] * len(answers)
+
+
+@pytest.mark.parametrize("audit_id", ["x" * 201, "\0", "a\nb", "\x7f", "\x85", "a\x1b[0m"])
+def test_what_cannot_be_an_id_is_refused(
+    client: FlaskClient, tenant: Tenant, audit_id: str
+) -> None:
+    error_of(client.get(_path(audit_id), headers=tenant.reads), 422, "validation_error")
+
+
+@pytest.mark.parametrize("audit_id", ["mine", "missing", "\0", "x" * 201])
+def test_the_scope_is_judged_before_the_id(
+    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session, audit_id: str
+) -> None:
+    tenant = add_tenant(sessions, scopes=("read:audits",))
+    if audit_id == "mine":
+        audit_id = _add_audit(db_session, tenant.account_id)
+    response = client.get(_path(audit_id), headers=tenant.reads)
+    assert "read:findings" in error_of(response, 403, "forbidden")
+
+
+def test_without_a_token_or_with_a_key_it_is_unauthorized(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    path = _path(_add_audit(db_session, tenant.account_id))
+    error_of(client.get(path), 401, "unauthorized")
+    error_of(client.get(path, headers=tenant.writes), 401, "unauthorized")

@@ -1,0 +1,287 @@
+"""POST /api/v1/ingest: every row of its table in the specification, and the order of its gates."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from detectors.formats import decode_records
+from service.core import tokens
+from service.models import Audit, IngestKey, Subscription
+from tests.service.support.scenes import (
+    INGEST,
+    Tenant,
+    add_tenant,
+    batch,
+    bearer,
+    error_of,
+    record,
+)
+
+
+def test_a_batch_is_accepted_as_a_queued_audit(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    response = client.post(INGEST, json=batch(3), headers=tenant.writes)
+    assert response.status_code == 201
+    document = response.get_json()
+    assert document == {"audit_id": document["audit_id"], "records": 3, "replayed": False}
+    audit = db_session.get_one(Audit, document["audit_id"])
+    assert (audit.account_id, audit.source, audit.status, audit.records) == (
+        tenant.account_id,
+        "ingest",
+        "queued",
+        3,
+    )
+
+
+def test_what_is_stored_is_re_encoded_from_the_checked_records(
+    client: FlaskClient, tenant: Tenant, db_session: Session, blobs: Path
+) -> None:
+    sent = record(ts="2026-03-01T14:00:00+02:00", tag=None, cached_tokens=0)
+    response = client.post(INGEST, json={"records": [sent]}, headers=tenant.writes)
+    audit = db_session.get_one(Audit, response.get_json()["audit_id"])
+    stored = (blobs / audit.blob_key).read_bytes()
+    assert b"null" not in stored
+    [kept] = decode_records(stored)
+    assert kept.ts.isoformat() == "2026-03-01T12:00:00+00:00"
+
+
+def test_five_thousand_records_are_taken_and_one_more_is_not(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    assert client.post(INGEST, json=batch(5000), headers=tenant.writes).status_code == 201
+    message = error_of(
+        client.post(INGEST, json=batch(5001), headers=tenant.writes), 413, "payload_too_large"
+    )
+    assert "5,000" in message
+
+
+def test_a_request_without_a_key_is_unauthorized(client: FlaskClient) -> None:
+    response = client.post(INGEST, json=batch())
+    error_of(response, 401, "unauthorized")
+    assert response.headers["WWW-Authenticate"] == 'Bearer realm="tallystick"'
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic dXNlcjpwYXNz",
+        "Bearer ik_short",
+        "Bearer \xff\xfe",
+        "ik_" + "a" * 38,
+    ],
+)
+def test_anything_but_a_bearer_key_is_unauthorized(client: FlaskClient, authorization: str) -> None:
+    headers = {"Authorization": authorization}
+    error_of(client.post(INGEST, json=batch(), headers=headers), 401, "unauthorized")
+
+
+def test_a_revoked_key_is_unauthorized_at_once(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+    db_session.execute(delete(IngestKey).where(IngestKey.account_id == tenant.account_id))
+    db_session.commit()
+    error_of(client.post(INGEST, json=batch(), headers=tenant.writes), 401, "unauthorized")
+
+
+def test_a_key_that_was_never_minted_is_unauthorized(client: FlaskClient) -> None:
+    headers = bearer(tokens.mint(tokens.Kind.INGEST_KEY))
+    response = client.post(INGEST, json=batch(), headers=headers)
+    error_of(response, 401, "unauthorized")
+    assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
+
+
+def test_a_read_token_does_not_write(client: FlaskClient, tenant: Tenant) -> None:
+    error_of(client.post(INGEST, json=batch(), headers=tenant.reads), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("status", ["active", "trialing", "past_due"])
+def test_an_active_subscription_ingests(
+    client: FlaskClient, sessions: "sessionmaker[Session]", status: str
+) -> None:
+    tenant = add_tenant(sessions, status=status)
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+
+
+@pytest.mark.parametrize("status", [None, "canceled", "unpaid", "incomplete", "paused", ""])
+def test_a_lapsed_subscription_is_asked_to_pay(
+    client: FlaskClient, sessions: "sessionmaker[Session]", status: str | None
+) -> None:
+    tenant = add_tenant(sessions, status=status)
+    response = client.post(INGEST, json=batch(), headers=tenant.writes)
+    error_of(response, 402, "payment_required")
+
+
+def test_ingest_resumes_with_the_subscription(
+    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    tenant = add_tenant(sessions, status="canceled")
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 402
+    db_session.execute(
+        update(Subscription)
+        .where(Subscription.account_id == tenant.account_id)
+        .values(status="active")
+    )
+    db_session.commit()
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+
+
+def test_a_refused_batch_names_the_record_and_the_fields(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    body = {"records": [record(), record(messages=[], prompt="x"), record(prompt_tokens=-1)]}
+    message = error_of(
+        client.post(INGEST, json=body, headers=tenant.writes), 422, "validation_error"
+    )
+    assert "record 1" in message
+    assert "messages" in message
+    assert "prompt" in message
+    assert "record 2" in message
+    assert "prompt_tokens" in message
+    assert "never accepted" in message
+
+
+@pytest.mark.parametrize("field", ["ts", "provider", "model", "prompt_tokens", "completion_tokens"])
+def test_a_missing_required_field_is_named(client: FlaskClient, tenant: Tenant, field: str) -> None:
+    incomplete = record()
+    del incomplete[field]
+    response = client.post(INGEST, json={"records": [incomplete]}, headers=tenant.writes)
+    assert field in error_of(response, 422, "validation_error")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("prompt_tokens", 1_000_000_000_001),
+        ("prompt_tokens", -1),
+        ("prompt_tokens", "5"),
+        ("prompt_tokens", 5.0),
+        ("prompt_tokens", True),
+        ("completion_tokens", None),
+        ("cached_tokens", 1.5),
+        ("latency_ms", -0.1),
+        ("latency_ms", 1e10),
+        ("latency_ms", "fast"),
+        ("provider", "OpenAI"),
+        ("provider", ""),
+        ("model", ""),
+        ("model", "m" * 201),
+        ("tag", "a\nb"),
+        ("tag", 5),
+        ("endpoint", "e" * 201),
+        ("request_id", ["x"]),
+        ("prefix_hash", "abc"),
+        ("ts", "yesterday"),
+        ("ts", "1999-12-31T23:59:59Z"),
+        ("ts", "2100-01-01T00:00:00Z"),
+        ("ts", 1700000000),
+    ],
+)
+def test_a_bad_value_is_refused_by_its_fields_name(
+    client: FlaskClient, tenant: Tenant, field: str, value: object
+) -> None:
+    body = {"records": [record(**{field: value})]}
+    response = client.post(INGEST, json=body, headers=tenant.writes)
+    assert field in error_of(response, 422, "validation_error")
+
+
+@pytest.mark.parametrize("count", [0, 1_000_000_000_000])
+def test_counts_at_both_ends_of_the_range_are_taken(
+    client: FlaskClient, tenant: Tenant, count: int
+) -> None:
+    body = batch(prompt_tokens=count, completion_tokens=count, cached_tokens=count)
+    assert client.post(INGEST, json=body, headers=tenant.writes).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"records": []},
+        {"records": {}},
+        {"records": None},
+        {"records": [1]},
+        {"records": [[]]},
+        [],
+        [record()],
+        "records",
+        5,
+        None,
+        {"records": [record()], "extra": 1},
+    ],
+)
+def test_a_body_that_is_no_array_of_records_is_refused(
+    client: FlaskClient, tenant: Tenant, body: object
+) -> None:
+    response = client.post(
+        INGEST, data=json.dumps(body), headers=tenant.writes, content_type="application/json"
+    )
+    error_of(response, 422, "validation_error")
+
+
+def test_a_refused_batch_leaves_nothing_behind(
+    client: FlaskClient, tenant: Tenant, db_session: Session, blobs: Path
+) -> None:
+    for body in ({"records": [record(), record(tag=5)]}, batch(5001)):
+        client.post(INGEST, json=body, headers={**tenant.writes, "Idempotency-Key": "once"})
+    mine = select(func.count()).where(Audit.account_id == tenant.account_id)
+    assert db_session.scalar(mine) == 0
+    assert list(blobs.rglob("*.jsonl")) == []
+    # Nor was the key used up.
+    headers = {**tenant.writes, "Idempotency-Key": "once"}
+    assert client.post(INGEST, json=batch(), headers=headers).status_code == 201
+
+
+class TestTheOrderOfTheGates:
+    """Each request breaks its gate and every later one, and is told of the first."""
+
+    BAD_BODY = b'{"records": ['
+
+    @pytest.fixture
+    def strict(self, make_app: Callable[..., Flask]) -> FlaskClient:
+        return make_app(ingest_key_limit_per_minute=1, max_body_bytes=10).test_client()
+
+    def _post(self, client: FlaskClient, headers: dict[str, str], body: bytes = BAD_BODY) -> int:
+        return client.post(
+            INGEST, data=body, headers=headers, content_type="text/plain"
+        ).status_code
+
+    def test_first_the_key(self, strict: FlaskClient) -> None:
+        assert self._post(strict, {}) == 401
+
+    def test_then_the_limit(self, strict: FlaskClient, sessions: "sessionmaker[Session]") -> None:
+        lapsed = add_tenant(sessions, status=None)
+        assert [self._post(strict, lapsed.writes) for _ in range(2)] == [402, 429]
+
+    def test_then_the_subscription(
+        self, strict: FlaskClient, sessions: "sessionmaker[Session]"
+    ) -> None:
+        assert self._post(strict, add_tenant(sessions, status="canceled").writes) == 402
+
+    def test_then_the_size(self, strict: FlaskClient, tenant: Tenant) -> None:
+        assert self._post(strict, {**tenant.writes, "Idempotency-Key": ""}) == 413
+
+    def test_then_the_replay(self, client: FlaskClient, tenant: Tenant) -> None:
+        headers = {**tenant.writes, "Idempotency-Key": "known"}
+        assert client.post(INGEST, json=batch(), headers=headers).status_code == 201
+        assert self._post(client, headers) == 200
+
+    def test_then_the_syntax_before_the_count_before_the_contract(
+        self, client: FlaskClient, tenant: Tenant
+    ) -> None:
+        many_bad = b'{"records": [' + b"1," * 5000 + b"1]"
+        for body, status in ((many_bad, 400), (many_bad + b"}", 413), (b'{"records": [1]}', 422)):
+            response = client.post(
+                INGEST, data=body, headers=tenant.writes, content_type="application/json"
+            )
+            assert response.status_code == status

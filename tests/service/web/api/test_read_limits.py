@@ -1,0 +1,59 @@
+"""How often a token may read, and what every answer tells of it."""
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import ReadToken
+from tests.service.support.scenes import AUDITS, Tenant, add_browser, bearer, error_of
+
+READS = ("", "/x", "/x/findings", "/x/report")
+TOLD = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+
+
+@pytest.mark.parametrize("ending", [*READS, "/x/status"])
+def test_every_route_that_reads_has_its_own_limit(
+    make_app: Callable[..., Flask],
+    tenant: Tenant,
+    sessions: "sessionmaker[Session]",
+    ending: str,
+) -> None:
+    client = make_app(read_limit_per_minute=2).test_client(use_cookies=False)
+    is_status = ending.endswith("status")
+    headers = add_browser(sessions, tenant.account_id).headers if is_status else tenant.reads
+    answers = [client.get(f"{AUDITS}{ending}", headers=headers) for _ in range(3)]
+    found = 404 if ending else 200
+    assert [one.status_code for one in answers] == [found, found, 429]
+    assert all(name in one.headers for one in answers for name in TOLD)
+    others = [one for one in READS if one != ending]
+    statuses = {client.get(f"{AUDITS}{one}", headers=tenant.reads).status_code for one in others}
+    assert 429 not in statuses
+
+
+def test_what_is_left_of_the_limit_is_told_until_it_is_used_up(
+    make_app: Callable[..., Flask], tenant: Tenant
+) -> None:
+    client = make_app(read_limit_per_minute=3).test_client()
+    for left in (2, 1, 0):
+        headers = client.get(AUDITS, headers=tenant.reads).headers
+        assert headers["RateLimit-Limit"] == "3"
+        assert headers["RateLimit-Remaining"] == str(left)
+        assert 0 < int(headers["RateLimit-Reset"]) <= 60
+    refused = client.get(AUDITS, headers=tenant.reads)
+    error_of(refused, 429, "rate_limited")
+    assert refused.headers["RateLimit-Remaining"] == "0"
+    assert int(refused.headers["Retry-After"]) > 0
+
+
+def test_two_tokens_of_one_account_have_a_limit_each(
+    make_app: Callable[..., Flask], tenant: Tenant, db_session: Session
+) -> None:
+    row, second = ReadToken.minted(tenant.account_id, scopes=("read:audits",))
+    db_session.add(row)
+    db_session.commit()
+    client = make_app(read_limit_per_minute=1).test_client()
+    for headers in (tenant.reads, bearer(second)):
+        assert client.get(AUDITS, headers=headers).status_code == 200
+        assert client.get(AUDITS, headers=headers).status_code == 429

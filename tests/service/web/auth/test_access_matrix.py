@@ -1,0 +1,135 @@
+"""Every route times every kind of credential, of its own tenant and of another, against one table.
+
+The routes come from the application's URL map.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+import time_machine
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+
+from tests.service.payments.vendors import SETTINGS as PROVIDERS
+from tests.service.support.access_table import ADMIN, CREDENTIALS, SESSION, TABLE, Cell
+from tests.service.support.access_world import World, ask, make_world
+from tests.service.support.scenes import ADMIN_TOKEN, Caller
+from tests.worker.support.promises import Note, always_in_full
+
+Route = tuple[str, str]
+OF_ANOTHER: Final = " of another"
+# Each names a thing of an account.
+IDS: Final = ("audit_id", "session_id", "key_id", "token_id", "application_id")
+MISSING: Final = "0" * 32
+
+
+@pytest.fixture
+def app(make_app: Callable[..., Flask]) -> Flask:
+    plenty = {
+        f"{name}_limit_per_minute": 100_000
+        for name in ("magic_link", "early_access", "upload", "oauth")
+    }
+    return make_app(admin_token=ADMIN_TOKEN, **PROVIDERS, **plenty)
+
+
+def _routes(app: Flask) -> Iterator[Route]:
+    for rule in app.url_map.iter_rules():
+        for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
+            yield method, rule.rule
+
+
+def _expected(route: Route) -> dict[str, int]:
+    row = TABLE[route]
+    mine = {name: row.cell(name).mine for name in CREDENTIALS}
+    return mine | {f"{name}{OF_ANOTHER}": row.cell(name).others for name in CREDENTIALS}
+
+
+def _told(app: Flask, route: Route, mine: World, other: World) -> dict[str, int]:
+    """Others are asked first: what is mine may be gone after I was asked."""
+    client, told = app.test_client(use_cookies=False), {}
+    for name in CREDENTIALS:
+        caller = other.callers[name]
+        told[f"{name}{OF_ANOTHER}"] = ask(client, route, caller, mine.ids).status_code
+    for name in sorted(CREDENTIALS, key=lambda one: one in TABLE[route].taken):
+        told[name] = ask(client, route, mine.callers[name], mine.ids).status_code
+    return told
+
+
+def test_the_table_has_every_route_and_no_other(app: Flask) -> None:
+    assert set(_routes(app)) == set(TABLE)
+
+
+def test_no_cell_names_a_credential_that_is_none() -> None:
+    assert {one for row in TABLE.values() for one in row.taken} <= set(CREDENTIALS)
+
+
+@pytest.mark.parametrize("route", TABLE, ids=" ".join)
+def test_each_credential_is_told_what_the_table_says(
+    app: Flask, sessions: "sessionmaker[Session]", route: Route
+) -> None:
+    assert _told(app, route, make_world(sessions), make_world(sessions)) == _expected(route)
+
+
+@pytest.mark.stress
+def test_every_cell_of_the_table_holds(
+    app: Flask, sessions: "sessionmaker[Session]", note: Note
+) -> None:
+    """The same at once, for its line among the promises."""
+    cells = wrong = 0
+    for route in TABLE:
+        told = _told(app, route, make_world(sessions), make_world(sessions))
+        cells += len(told)
+        wrong += sum(told[name] != status for name, status in _expected(route).items())
+    note(f"{len(TABLE)} routes tell {len(CREDENTIALS)} credentials of 2 tenants", cells, wrong)
+
+
+@always_in_full
+@pytest.mark.usefixtures("occasion")
+def test_anothers_things_are_told_in_the_bytes_of_missing_ones(
+    app: Flask, sessions: "sessionmaker[Session]", note: Note
+) -> None:
+    client = app.test_client(use_cookies=False)
+    mine, other = make_world(sessions), make_world(sessions)
+    tried, told = 0, []
+    with time_machine.travel(datetime.now(UTC), tick=False):  # which forms' tokens are signed with
+        for route, id_name in _routes_with_an_id():
+            for name in [one for one in CREDENTIALS if one != ADMIN]:
+                tried += 1
+                if not _is_told_alike(client, route, other.callers[name], mine.ids, id_name):
+                    told.append((route, name))
+    note("another tenant's id is told in the bytes of a missing one", tried, len(told))
+
+
+def _routes_with_an_id() -> list[tuple[Route, str]]:
+    return [(route, name) for route in TABLE for name in IDS if f"<{name}>" in route[1]]
+
+
+def _is_told_alike(
+    client: FlaskClient, route: Route, caller: Caller, ids: Mapping[str, str], id_name: str
+) -> bool:
+    theirs = ask(client, route, caller, ids)
+    missing = ask(client, route, caller, {id_name: MISSING})
+    bodies = theirs.data, missing.data.replace(MISSING.encode(), ids[id_name].encode())
+    headers = [
+        [(key, value.replace(MISSING, ids[id_name])) for key, value in one.headers if _is_told(key)]
+        for one in (theirs, missing)
+    ]
+    return theirs.status == missing.status and bodies[0] == bodies[1] and headers[0] == headers[1]
+
+
+def _is_told(header: str) -> bool:
+    return not header.startswith("RateLimit")  # which counts the caller's own requests
+
+
+def test_a_route_with_an_id_tells_another_signed_in_person_that_there_is_nothing() -> None:
+    """Or, where a form is shown again with what was wrong, in the words for a missing one."""
+    others = {route: TABLE[route].cell(SESSION) for route, _ in _routes_with_an_id()}
+    takes_sessions = {
+        route: cell for route, cell in others.items() if SESSION in TABLE[route].taken
+    }
+    rotate = ("POST", "/developer/ingest-keys/<key_id>/rotate")
+    assert takes_sessions.pop(rotate) == Cell(200, 422)
+    assert {cell.others for cell in takes_sessions.values()} == {404}

@@ -1,0 +1,101 @@
+"""Credentials: readable nowhere, checkable offline, each for its own routes only."""
+
+from datetime import timedelta
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import select, text, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import IngestKey, ReadToken
+from service.models.base import utc_now
+from tests.service.support.scenes import AUDITS, INGEST, Tenant, add_tenant, batch, error_of
+
+
+def test_a_refusal_says_which_credential_was_wanted_and_how_to_send_it(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    missing = error_of(client.post(INGEST), 401, "unauthorized")
+    assert missing == "Send an ingest key in the header `Authorization: Bearer ik_...`."
+    other = error_of(client.get(AUDITS, headers=tenant.writes), 401, "unauthorized")
+    assert other.startswith("This is not a read token that is known here")
+
+
+def test_a_key_costs_one_query_and_no_write_per_request(
+    client: FlaskClient, tenant: Tenant, statements: list[str]
+) -> None:
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    statements.clear()
+    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+    assert [one.split()[0] for one in statements] == ["SELECT", "INSERT"]
+
+
+def test_the_last_use_is_noted_now_and_then(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    def last_use(row: type[IngestKey] | type[ReadToken]) -> object:
+        db_session.expire_all()
+        return db_session.scalar(
+            select(row.last_used_at).where(row.account_id == tenant.account_id)
+        )
+
+    assert last_use(IngestKey) is None
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    client.get(AUDITS, headers=tenant.reads)
+    first = last_use(IngestKey)
+    assert first is not None
+    assert last_use(ReadToken) is not None
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    assert last_use(IngestKey) == first
+    long_ago = utc_now() - timedelta(hours=1)
+    db_session.execute(update(IngestKey).values(last_used_at=long_ago))
+    db_session.commit()
+    client.post(INGEST, json=batch(), headers=tenant.writes)
+    assert last_use(IngestKey) != long_ago
+
+
+def test_secrets_are_readable_nowhere_in_the_database(tenant: Tenant, db_session: Session) -> None:
+    for table in ("ingest_keys", "read_tokens"):
+        rows = db_session.scalars(text(f"SELECT row::text FROM {table} AS row")).all()
+        assert rows
+        for secret in (tenant.key, tenant.token):
+            assert not any(secret[7:] in row for row in rows)
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
+def test_the_schemes_case_does_not_matter(client: FlaskClient, tenant: Tenant, scheme: str) -> None:
+    headers = {"Authorization": f"{scheme} {tenant.key}"}
+    assert client.post(INGEST, json=batch(), headers=headers).status_code == 201
+
+
+def test_a_credential_counts_in_the_header_only(client: FlaskClient, tenant: Tenant) -> None:
+    error_of(client.get(f"{AUDITS}?access_token={tenant.token}"), 401, "unauthorized")
+    client.set_cookie("Authorization", f"Bearer {tenant.token}")
+    error_of(client.get(AUDITS), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("kind", ["none", "key", "token", "narrow"])
+def test_each_credential_opens_its_own_routes_only(
+    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]", kind: str
+) -> None:
+    narrow = add_tenant(sessions, scopes=("read:audits",))
+    headers = {
+        "none": {},
+        "key": tenant.writes,
+        "token": tenant.reads,
+        "narrow": narrow.reads,
+    }[kind]
+    statuses = (
+        client.post(INGEST, json=batch(), headers=headers).status_code,
+        client.get(AUDITS, headers=headers).status_code,
+        client.get(f"{AUDITS}/x/findings", headers=headers).status_code,
+    )
+    assert (
+        statuses
+        == {
+            "none": (401, 401, 401),
+            "key": (201, 401, 401),
+            "token": (401, 200, 404),
+            "narrow": (401, 200, 403),
+        }[kind]
+    )

@@ -1,0 +1,96 @@
+"""The limits of sign-in and early access: exact, per person or address, forgery does not help."""
+
+from collections import Counter
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+import requests
+from flask import Flask
+from redis import Redis
+from sqlalchemy.orm import Session, sessionmaker
+
+from tests.service.support.live import LiveService
+from tests.service.support.scenes import error_of, sign_in
+from tests.worker.support.promises import Note, always_in_full
+
+MAGIC_LINK, EARLY_ACCESS = PATHS = ("/auth/magic-link", "/api/v1/early-access")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits(redis_url: str) -> None:
+    """Whatever was counted by this machine's address before is forgotten."""
+    with Redis.from_url(redis_url) as redis:
+        redis.flushall()
+
+
+def _ask(live: LiveService, path: str, headers: dict[str, str]) -> requests.Response:
+    body = {"email": f"{uuid4().hex}@example.org"}
+    return requests.post(f"{live.url}{path}", json=body, headers=headers, timeout=30)
+
+
+@always_in_full
+@pytest.mark.parametrize("path", PATHS)
+def test_five_of_fifteen_pass(live: LiveService, note: Note, path: str, occasion: str) -> None:
+    """From one address, and as often again for each person who is signed in there."""
+    people = [live.sign_in(f"{uuid4().hex}@example.org") for _ in range(2)]
+    people += [
+        {},
+        live.sign_in("two-browsers@example.org"),
+        live.sign_in("two-browsers@example.org"),
+    ]
+    answers = [[_ask(live, path, headers) for _ in range(15)] for headers in people]
+    passed = [sum(one.status_code == 200 for one in of_one) for of_one in answers]
+    refused = [one for of_one in answers for one in of_one if one.status_code == 429]
+    losses = int(passed != [5, 5, 5, 5, 0]) + int(len(refused) != 55)
+    losses += sum(not 1 <= int(one.headers["Retry-After"]) <= 60 for one in refused)
+    losses += sum(one.json()["error"]["code"] != "rate_limited" for one in refused)
+    note(f"20 exactly 5 of 15 pass: {path}", 15 * len(people), losses)
+
+
+@always_in_full
+@pytest.mark.parametrize("path", PATHS)
+def test_fifty_forged_addresses_do_not_help(
+    live: LiveService, note: Note, path: str, occasion: str
+) -> None:
+    statuses = Counter(
+        _ask(
+            live,
+            path,
+            {
+                "X-Forwarded-For": f"10.0.0.{number}",
+                "X-Real-IP": f"10.0.1.{number}",
+                "Forwarded": f"for=10.0.2.{number}",
+            },
+        ).status_code
+        for number in range(50)
+    )
+    note(f"20 50 forged X-Forwarded-For do not help: {path}", 50, statuses != {200: 5, 429: 45})
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_forged_session_counts_by_address(live: LiveService, path: str) -> None:
+    cookies = [{"Cookie": f"tallystick_session={number}"} for number in range(15)]
+    assert [_ask(live, path, one).status_code for one in cookies] == [200] * 5 + [429] * 10
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_limit_comes_before_the_body_is_judged(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]", path: str
+) -> None:
+    client = make_app().test_client(use_cookies=False)
+    headers = sign_in(sessions, f"{uuid4().hex}@example.org")
+    statuses = [client.post(path, json={}, headers=headers).status_code for _ in range(6)]
+    assert statuses == [422] * 5 + [429]
+    error_of(client.post(path, json={}, headers=headers), 429, "rate_limited")
+
+
+def test_the_limits_are_settings(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+) -> None:
+    limits = {"magic_link_limit_per_minute": 2, "early_access_limit_per_minute": 3}
+    client = make_app(**limits).test_client(use_cookies=False)
+    headers = sign_in(sessions, f"{uuid4().hex}@example.org")
+    for path, allowed in ((MAGIC_LINK, 2), (EARLY_ACCESS, 3)):
+        answers = [client.post(path, json={}, headers=headers) for _ in range(5)]
+        assert sum(one.status_code == 422 for one in answers) == allowed

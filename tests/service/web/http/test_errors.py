@@ -1,0 +1,152 @@
+"""One envelope under /api/v1, pages elsewhere, and the headers that every answer carries."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from detectors.errors import DetectorError
+from service.errors import ConfigError, NotFoundError, UnavailableError
+from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, error_of
+
+SECRET_TEXT = "CANARY in an exception"
+
+
+def _breaking_app(make_app: Callable[..., Flask], error: Exception) -> Flask:
+    """An application with two routes that fail like this, one of the API and one page."""
+    app = make_app()
+
+    def fail() -> str:
+        raise error
+
+    app.add_url_rule("/api/v1/fail", view_func=fail)
+    app.add_url_rule("/fail", "fail_page", view_func=fail)
+    return app
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v1/audits/", "/api/v1//ingest"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+def test_an_unknown_route_of_the_api_has_the_envelope(
+    client: FlaskClient, path: str, method: str
+) -> None:
+    error_of(client.open(path, method=method), 404, "not_found")
+
+
+def test_no_path_redirects_to_a_forged_host(client: FlaskClient) -> None:
+    for path in (
+        "//api/v1/ingest",
+        "/api/v1//ingest",
+        "//evil.example/",
+        "/\\evil.example",
+        "/r//x",
+    ):
+        response = client.get(path, headers={"Host": "evil.example"})
+        assert response.status_code in (200, 404, 405)
+        assert "Location" not in response.headers
+        assert "evil" not in response.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/api", "/api/v2/ingest", "/api/v1x", "/r", "/r/"])
+def test_an_unknown_route_elsewhere_has_a_page(client: FlaskClient, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 404
+    assert response.mimetype == "text/html"
+    assert response.headers["X-Request-Id"] in response.get_data(as_text=True)
+
+
+@pytest.mark.parametrize(("path", "method"), [(INGEST, "GET"), (INGEST, "PUT"), (AUDITS, "PUT")])
+def test_a_method_that_is_not_taken_names_those_that_are(
+    client: FlaskClient, path: str, method: str
+) -> None:
+    response = client.open(path, method=method)
+    error_of(response, 405, "method_not_allowed")
+    assert "POST" in response.headers["Allow"] or "GET" in response.headers["Allow"]
+
+
+def test_an_unexpected_error_says_nothing_of_itself(make_app: Callable[..., Flask]) -> None:
+    client = _breaking_app(make_app, RuntimeError(SECRET_TEXT)).test_client()
+    response = client.get("/api/v1/fail")
+    assert SECRET_TEXT not in error_of(response, 500, "internal_error")
+    page = client.get("/fail")
+    assert page.status_code == 500
+    assert SECRET_TEXT not in page.get_data(as_text=True)
+    assert page.headers["X-Request-Id"] in page.get_data(as_text=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (OperationalError("x", {}, Exception()), 503, "unavailable"),
+        (PoolTimeoutError(), 503, "unavailable"),
+        (UnavailableError(), 503, "unavailable"),
+        (IntegrityError("x", {}, Exception()), 500, "internal_error"),
+        (DataError("x", {}, Exception()), 500, "internal_error"),
+        (IntegrityError("x", {}, Exception(), connection_invalidated=True), 503, "unavailable"),
+        (DetectorError("x"), 500, "internal_error"),
+        (ConfigError("x"), 500, "internal_error"),
+        (NotFoundError(), 404, "not_found"),
+    ],
+)
+def test_each_error_has_its_status(
+    make_app: Callable[..., Flask], error: Exception, status: int, code: str
+) -> None:
+    response = _breaking_app(make_app, error).test_client().get("/api/v1/fail")
+    error_of(response, status, code)
+    assert ("Retry-After" in response.headers) == (status == 503)
+
+
+def test_every_answer_carries_the_security_headers(
+    make_app: Callable[..., Flask], tenant: Tenant
+) -> None:
+    client = _breaking_app(make_app, RuntimeError()).test_client()
+    answers = [
+        client.get(path)
+        for path in ("/", "/nothing", "/fail", "/api/v1/fail", "/api/v1/nothing", "/r/x", AUDITS)
+    ]
+    answers += [client.get(path) for path in ("/healthz", "/readyz", "/openapi.json")]
+    answers += [
+        client.get("/static/tallystick.css"),
+        client.get("/static/nothing"),
+        client.put("/"),
+    ]
+    answers.append(client.post(INGEST, json=batch(), headers=tenant.writes))
+    for answer in answers:
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["Strict-Transport-Security"].startswith("max-age=31536000")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["X-Request-Id"]
+        answer.close()
+
+
+def test_pages_keep_to_their_own_policy(client: FlaskClient) -> None:
+    for path in ("/", "/nothing"):
+        page = client.get(path).get_data(as_text=True)
+        assert not re.search(r'<script(?! defer src="/static/)', page)
+        assert "style=" not in page
+        assert "<style" not in page
+        # What a drawing names as its language is never asked for.
+        assert "//" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
+
+
+def test_answers_of_the_api_are_kept_by_nobody_between(client: FlaskClient, tenant: Tenant) -> None:
+    assert client.get(AUDITS).headers["Cache-Control"] == "no-store"
+    # What has an ETag may be kept by who asked, and is asked for again each time.
+    read = client.get(AUDITS, headers=tenant.reads)
+    assert read.headers["Cache-Control"] == "private, no-cache"
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/sign-in", "/api/v1/audits"])
+def test_a_host_of_which_no_address_can_be_made_is_a_bad_request(
+    client: FlaskClient, path: str
+) -> None:
+    error_of(client.get(path, headers={"Host": "a" * 300}), 400, "bad_request")

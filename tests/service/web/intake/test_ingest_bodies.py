@@ -1,0 +1,134 @@
+"""How ingest reads a body: its type, its encoding, its size, and JSON meant to break it."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+from werkzeug.test import TestResponse
+
+from detectors.formats import decode_records
+from service.models import Audit
+from tests.service.support.hostile import hostile_bodies
+from tests.service.support.scenes import INGEST, Tenant, batch, error_of, record
+
+PLAIN = json.dumps(batch(20)).encode()
+
+
+def _post(
+    client: FlaskClient, tenant: Tenant, body: bytes, encoding: str | None = None
+) -> TestResponse:
+    headers = dict(tenant.writes)
+    if encoding is not None:
+        headers["Content-Encoding"] = encoding
+    return client.post(INGEST, data=body, headers=headers, content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "text/csv", "multipart/form-data", "application/xml", ""]
+)
+def test_another_content_type_is_not_supported(
+    client: FlaskClient, tenant: Tenant, content_type: str
+) -> None:
+    response = client.post(INGEST, data=PLAIN, headers=tenant.writes, content_type=content_type)
+    error_of(response, 415, "unsupported_media_type")
+
+
+def test_a_charset_beside_the_content_type_is_fine(client: FlaskClient, tenant: Tenant) -> None:
+    response = client.post(
+        INGEST, data=PLAIN, headers=tenant.writes, content_type="application/json; charset=utf-8"
+    )
+    assert response.status_code == 201
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip"])
+def test_a_gzipped_body_is_unpacked(client: FlaskClient, tenant: Tenant, encoding: str) -> None:
+    response = _post(client, tenant, gzip.compress(PLAIN), encoding)
+    assert response.status_code == 201
+    assert response.get_json()["records"] == 20
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip", "compress", "*", ""])
+def test_another_encoding_is_not_supported(
+    client: FlaskClient, tenant: Tenant, encoding: str
+) -> None:
+    error_of(_post(client, tenant, PLAIN, encoding), 415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        PLAIN,
+        gzip.compress(PLAIN)[:-1],
+        gzip.compress(PLAIN)[:20],
+        gzip.compress(PLAIN) + b"tail",
+        gzip.compress(PLAIN) + gzip.compress(PLAIN),
+        gzip.compress(PLAIN)[:-8] + bytes(8),
+        zlib.compress(PLAIN),
+    ],
+    ids=["empty", "plain", "cut", "short", "tail", "twice", "checksum", "zlib"],
+)
+def test_broken_gzip_is_a_bad_request(client: FlaskClient, tenant: Tenant, body: bytes) -> None:
+    error_of(_post(client, tenant, body, "gzip"), 400, "bad_request")
+
+
+def test_a_gzip_bomb_is_too_large(make_app: Callable[..., Flask], tenant: Tenant) -> None:
+    client = make_app(max_body_bytes=100_000).test_client()
+    bomb = gzip.compress(b" " * 50_000_000)
+    assert len(bomb) < 100_000
+    error_of(_post(client, tenant, bomb, "gzip"), 413, "payload_too_large")
+
+
+def test_the_size_limit_is_exact_packed_and_unpacked(
+    make_app: Callable[..., Flask], tenant: Tenant
+) -> None:
+    client = make_app(max_body_bytes=len(PLAIN)).test_client()
+    assert _post(client, tenant, PLAIN).status_code == 201
+    assert _post(client, tenant, gzip.compress(PLAIN), "gzip").status_code == 201
+    error_of(_post(client, tenant, PLAIN + b" "), 413, "payload_too_large")
+    packed = gzip.compress(PLAIN + b" ")
+    error_of(_post(client, tenant, packed, "gzip"), 413, "payload_too_large")
+
+
+def test_the_corpus_has_a_hundred_bodies() -> None:
+    assert len(hostile_bodies()) >= 100
+
+
+@pytest.mark.parametrize("index", range(len(hostile_bodies())))
+def test_a_hostile_body_is_refused_and_breaks_nothing(
+    client: FlaskClient, tenant: Tenant, index: int, blobs: Path
+) -> None:
+    body = hostile_bodies()[index]
+    response = _post(client, tenant, body)
+    assert response.status_code in (400, 422), (body[:200], response.get_data(as_text=True))
+    error_of(response, response.status_code, response.get_json()["error"]["code"])
+    assert list(blobs.rglob("*.jsonl")) == []
+
+
+def test_of_duplicate_keys_the_last_counts_and_no_other_is_kept(
+    client: FlaskClient, tenant: Tenant, db_session: Session, blobs: Path
+) -> None:
+    good = json.dumps(record(tag="last"))
+    body = '{"records": [{"tag": "CANARY-first", ' + good[1:] + "]}"
+    response = _post(client, tenant, body.encode())
+    assert response.status_code == 201
+    audit = db_session.get_one(Audit, response.get_json()["audit_id"])
+    stored = (blobs / audit.blob_key).read_bytes()
+    assert b"CANARY" not in stored
+    assert [one.tag for one in decode_records(stored)] == ["last"]
+
+
+def test_of_duplicate_records_arrays_only_the_last_is_kept(
+    client: FlaskClient, tenant: Tenant, blobs: Path
+) -> None:
+    first, last = json.dumps([record(tag="CANARY")]), json.dumps([record(), record()])
+    body = f'{{"records": {first}, "records": {last}}}'
+    response = _post(client, tenant, body.encode())
+    assert response.get_json()["records"] == 2
+    assert not any(b"CANARY" in path.read_bytes() for path in blobs.rglob("*.jsonl"))

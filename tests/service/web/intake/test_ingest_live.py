@@ -1,0 +1,99 @@
+"""Ingest through gunicorn: what only real sockets, processes and concurrency can show."""
+
+import gzip
+import http.client
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import requests
+from sqlalchemy import func, select
+
+from service.models import Audit
+from tests.service.support.hostile import hostile_bodies
+from tests.service.support.live import LiveService
+from tests.service.support.scenes import INGEST, Tenant, batch
+
+JSON = {"Content-Type": "application/json"}
+
+
+def _post(live: LiveService, tenant: Tenant, body: bytes, **headers: str) -> requests.Response:
+    return requests.post(
+        f"{live.url}{INGEST}", body, headers={**tenant.writes, **JSON, **headers}, timeout=30
+    )
+
+
+def _audits(live: LiveService, tenant: Tenant) -> int:
+    with live.sessions() as session:
+        mine = select(func.count()).where(Audit.account_id == tenant.account_id)
+        return session.scalar(mine) or 0
+
+
+def test_a_hundred_concurrent_requests_with_one_key_are_one_audit(live: LiveService) -> None:
+    tenant, key, before = live.add_tenant(), uuid4().hex, live.blob_names()
+    body = json.dumps(batch(50)).encode()
+
+    def send(_: int) -> tuple[int, str]:
+        response = _post(live, tenant, body, **{"Idempotency-Key": key})
+        return response.status_code, response.json()["audit_id"]
+
+    with ThreadPoolExecutor(100) as pool:
+        answers = list(pool.map(send, range(100)))
+    assert Counter(status for status, _ in answers) == {201: 1, 200: 99}
+    assert len({audit_id for _, audit_id in answers}) == 1
+    assert _audits(live, tenant) == 1
+    assert live.blob_names() - before == {f"{answers[0][1]}.jsonl"}
+
+
+def test_two_tenants_with_one_key_at_once_have_an_audit_each(live: LiveService) -> None:
+    tenants, key = [live.add_tenant(), live.add_tenant()], uuid4().hex
+    body = json.dumps(batch()).encode()
+
+    def send(index: int) -> str:
+        response = _post(live, tenants[index % 2], body, **{"Idempotency-Key": key})
+        return str(response.json()["audit_id"])
+
+    with ThreadPoolExecutor(20) as pool:
+        audits = list(pool.map(send, range(40)))
+    assert len(set(audits[::2])) == len(set(audits[1::2])) == 1
+    assert [_audits(live, tenant) for tenant in tenants] == [1, 1]
+
+
+def test_a_body_that_is_announced_too_large_is_refused(live: LiveService) -> None:
+    response = _post(live, live.add_tenant(), b" " * (16 * 1024 * 1024 + 1))
+    assert response.status_code == 413
+    assert response.json()["error"]["code"] == "payload_too_large"
+
+
+def test_a_chunked_body_is_taken_and_its_size_bounded(live: LiveService) -> None:
+    tenant, body = live.add_tenant(), json.dumps(batch(500)).encode()
+    assert _chunked(live, tenant, [body[:1000], body[1000:]]) == 201
+    assert _chunked(live, tenant, [b" " * 1024 * 1024] * 17) == 413
+
+
+def _chunked(live: LiveService, tenant: Tenant, chunks: list[bytes]) -> int:
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=30)
+    headers = {**tenant.writes, **JSON, "Transfer-Encoding": "chunked"}
+    connection.request("POST", INGEST, iter(chunks), headers, encode_chunked=True)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_hostile_bodies_break_no_worker(live: LiveService) -> None:
+    tenant = live.add_tenant()
+    for body in hostile_bodies():
+        assert _post(live, tenant, body).status_code in (400, 422), body[:100]
+        packed = gzip.compress(body)
+        assert _post(live, tenant, packed, **{"Content-Encoding": "gzip"}).status_code in (400, 422)
+    assert _post(live, tenant, json.dumps(batch()).encode()).status_code == 201
+
+
+def test_a_keys_surrounding_spaces_are_no_part_of_it(live: LiveService) -> None:
+    tenant, body = live.add_tenant(), json.dumps(batch()).encode()
+    statuses = [
+        _post(live, tenant, body, **{"Idempotency-Key": key}).status_code for key in ("k", "k  ")
+    ]
+    assert statuses == [201, 200]

@@ -1,0 +1,162 @@
+"""GET /api/v1/audits/<audit_id>/status: exactly the keys that each status has."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import Account, Audit
+from service.models.identity.accounts import find_account
+from tests.service.support.scenes import AUDITS, error_of, sign_in
+
+Sessions = sessionmaker[Session]
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    """A client that leaves the cookies to the tests."""
+    return app.test_client(use_cookies=False)
+
+
+@pytest.fixture
+def headers(sessions: Sessions) -> dict[str, str]:
+    return sign_in(sessions, "reader@example.org")
+
+
+def _add_audit(sessions: Sessions, minutes: int = 0, email: str = "", **fields: Any) -> str:
+    """An audit of the reader or of another, so many minutes after the start."""
+    with sessions() as session:
+        account = find_account(session, email or "reader@example.org")
+        if account is None:
+            account = Account(email=email)
+            session.add(account)
+            session.flush()
+        audit = Audit(
+            id=uuid4().hex,
+            account_id=account.id,
+            blob_key="raw/x.jsonl",
+            created_at=START + timedelta(minutes=minutes),
+            **{"source": "upload", **fields},
+        )
+        session.add(audit)
+        session.commit()
+        return audit.id
+
+
+def _status(client: FlaskClient, headers: dict[str, str], audit_id: str) -> dict[str, Any]:
+    response = client.get(f"{AUDITS}/{audit_id}/status", headers=headers)
+    assert response.status_code == 200
+    document = response.get_json()
+    assert document.pop("audit_id") == audit_id
+    told: dict[str, Any] = document
+    return told
+
+
+def test_a_queued_audit_has_a_position_and_nothing_else(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    audit_id = _add_audit(sessions, valid_pct=90.0, error="of a start that was given back")
+    assert _status(client, headers, audit_id) == {"status": "queued", "queue_position": 0}
+
+
+def test_the_position_counts_the_queued_audits_ahead_in_the_same_queue(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    for minutes, fields in (
+        (0, {"status": "processing"}),
+        (1, {"status": "done"}),
+        (2, {"status": "failed"}),
+        (3, {"source": "ingest"}),
+    ):
+        _add_audit(sessions, minutes, **fields)
+    others = [_add_audit(sessions, 4 + number, email="other@example.org") for number in range(3)]
+    audit_id = _add_audit(sessions, 8)
+    behind = _add_audit(sessions, 9)
+    ingested = _add_audit(sessions, 10, source="ingest")
+    positions = {one: _status(client, headers, one)["queue_position"] for one in (audit_id, behind)}
+    assert positions == {audit_id: len(others), behind: len(others) + 1}
+    assert _status(client, headers, ingested)["queue_position"] == 1
+
+
+def test_audits_of_one_instant_have_positions_of_their_own(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    ids = [_add_audit(sessions) for _ in range(4)]
+    positions = [_status(client, headers, one)["queue_position"] for one in ids]
+    assert sorted(positions) == [0, 1, 2, 3]
+
+
+def test_a_running_audit_tells_its_share_of_valid_rows_once_it_is_known(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    before = _add_audit(sessions, status="processing")
+    assert _status(client, headers, before) == {"status": "processing"}
+    after = _add_audit(sessions, status="processing", valid_pct=0.0)
+    assert _status(client, headers, after) == {"status": "processing", "valid_pct": 0.0}
+
+
+def test_a_finished_audit_keeps_its_share_of_valid_rows(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    audit_id = _add_audit(sessions, status="done", valid_pct=99.5)
+    assert _status(client, headers, audit_id) == {"status": "done", "valid_pct": 99.5}
+
+
+def test_a_failed_audit_says_why(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    validated = _add_audit(sessions, status="failed", valid_pct=20.0, error="too few")
+    told = {"status": "failed", "valid_pct": 20.0, "error": "too few"}
+    assert _status(client, headers, validated) == told
+    crashed = _add_audit(sessions, status="failed", error="gave up")
+    assert _status(client, headers, crashed) == {"status": "failed", "error": "gave up"}
+
+
+def test_an_audit_of_an_ingest_batch_has_a_status_too(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    audit_id = _add_audit(sessions, source="ingest", status="done", valid_pct=100.0)
+    assert _status(client, headers, audit_id) == {"status": "done", "valid_pct": 100.0}
+
+
+def test_anothers_audit_is_not_told_from_a_missing_one(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    others = _add_audit(sessions, email="other@example.org")
+    with_id = {**headers, "X-Request-Id": "the-same-for-both"}
+    answers = [
+        client.get(f"{AUDITS}/{one}/status", headers=with_id) for one in (others, uuid4().hex, "x")
+    ]
+    for answer in answers:
+        error_of(answer, 404, "not_found")
+    assert len({answer.data for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("audit_id", ["x" * 201, "a%00b", "a%0Ab", "%C2%85"])
+def test_what_cannot_be_an_id_is_refused(
+    client: FlaskClient, headers: dict[str, str], audit_id: str
+) -> None:
+    response = client.get(f"{AUDITS}/{audit_id}/status", headers=headers)
+    error_of(response, 422, "validation_error")
+
+
+def test_a_stranger_sees_no_status(client: FlaskClient, sessions: Sessions) -> None:
+    sign_in(sessions, "reader@example.org")
+    audit_id = _add_audit(sessions)
+    error_of(client.get(f"{AUDITS}/{audit_id}/status"), 401, "unauthorized")
+
+
+def test_the_users_email_must_be_the_sessions(
+    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
+) -> None:
+    audit_id = _add_audit(sessions)
+    path = f"{AUDITS}/{audit_id}/status"
+    mistaken = client.get(path, headers={**headers, "x-user-email": "other@example.org"})
+    error_of(mistaken, 401, "unauthorized")
+    right = client.get(path, headers={**headers, "x-user-email": "Reader@example.org"})
+    assert right.status_code == 200

@@ -1,0 +1,190 @@
+"""What OAuth refuses: where it says so, and that nothing is given out."""
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import OAuthCode
+from tests.service.support.oauth_flow import (
+    AUTHORIZE,
+    Application,
+    add_application,
+    answer_of,
+    consent,
+)
+from tests.service.support.scenes import add_tenant
+from tests.worker.support.promises import Note, always_in_full
+
+REGISTERED = ("https://app.example.org/back", "http://127.0.0.1:8765/back", "http://[::1]:8765/b")
+# Each is taken for a registered address by somebody, somewhere.
+VARIANTS = (
+    "https://app.example.org/back/",
+    "https://app.example.org/Back",
+    "https://APP.example.org/back",
+    "https://app.example.org:443/back",
+    "https://app.example.org/back?x=1",
+    "https://app.example.org/back?",
+    "https://app.example.org/back#x",
+    "https://app.example.org/./back",
+    "https://app.example.org/x/../back",
+    "https://app.example.org/%62ack",
+    "https://app.example.org@evil.example/back",
+    "https://app.example.org.evil.example/back",
+    "https://evil.example/?https://app.example.org/back",
+    "http://app.example.org/back",
+    "//app.example.org/back",
+    "https:app.example.org/back",
+    "https://app.example.org\\@evil.example/back",
+    "https://app.example.org/back\r\nLocation: https://evil.example",
+    "https://app.example.org/back\0",
+    " https://app.example.org/back",
+    "https://app.example.org/back ",
+    "https://app.example.org/b\u00e4ck",
+    "http://127.0.0.1/back",
+    "http://127.0.0.1:8766/back",
+    "http://localhost:8765/back",
+    "http://[::1]/b",
+    "javascript:alert(1)",
+    '"',
+    "",
+)
+
+
+@pytest.fixture
+def application(sessions: "sessionmaker[Session]") -> Application:
+    return add_application(sessions, add_tenant(sessions).account_id, *REGISTERED)
+
+
+def _shown(response: Any) -> bool:
+    """Whether it is a page that says what is wrong, and leads nowhere."""
+    is_page = response.status_code == 400 and response.mimetype == "text/html"
+    return is_page and "Location" not in response.headers
+
+
+@always_in_full
+@pytest.mark.usefixtures("occasion")
+@pytest.mark.parametrize("is_signed_in", [True, False])
+def test_no_address_but_a_registered_one_is_redirected_to(
+    browser: FlaskClient, application: Application, note: Note, is_signed_in: bool
+) -> None:
+    if not is_signed_in:
+        browser.delete_cookie("tallystick_session")
+    lost = 0
+    for redirect_uri in VARIANTS:
+        for wrong in ({}, {"scope": "write:all"}, {"response_type": "token"}):
+            asked = application.asks(redirect_uri=redirect_uri, **wrong)
+            response = browser.get(AUTHORIZE, query_string=asked, base_url="https://localhost")
+            lost += not _shown(response)
+    note("29 variants of redirect URIs are shown an error, and redirected nowhere", 87, lost)
+
+
+@pytest.mark.parametrize(
+    "client_id", [None, "", "oac_x", "oac_" + "0" * 38, "\0", "\u00fc", "' OR 1=1 --"]
+)
+def test_an_unknown_client_is_shown_an_error(
+    browser: FlaskClient, application: Application, client_id: str | None
+) -> None:
+    asked = application.asks(client_id=client_id)
+    assert _shown(browser.get(AUTHORIZE, query_string=asked))
+
+
+@pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
+def test_two_clients_or_two_addresses_are_shown_an_error(
+    browser: FlaskClient, application: Application, name: str
+) -> None:
+    asked = application.asks()
+    asked[name] = [asked[name], asked[name]]
+    assert _shown(browser.get(AUTHORIZE, query_string=asked))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_type": "code token"}, "unsupported_response_type"),
+        ({"response_type": "\u00fc"}, "unsupported_response_type"),
+        ({"response_type": None}, "unsupported_response_type"),
+        ({"scope": None}, "invalid_scope"),
+        ({"scope": ""}, "invalid_scope"),
+        ({"scope": "read:audits write:audits"}, "invalid_scope"),
+        ({"scope": "read:audits\tread:findings"}, "invalid_scope"),
+        ({"scope": "READ:AUDITS"}, "invalid_scope"),
+        ({"code_challenge": None}, "invalid_request"),
+        ({"scope": ["read:audits", "read:audits"]}, "invalid_request"),
+        ({"state": ["a", "b"]}, "invalid_request"),
+        ({"code_challenge_method": ["S256", "S256"]}, "invalid_request"),
+        ({"code_challenge_method": ["S256", "plain"]}, "invalid_request"),
+    ],
+)
+def test_any_other_mistake_is_told_to_the_application(
+    browser: FlaskClient, application: Application, wrong: dict[str, Any], error: str
+) -> None:
+    response = browser.get(AUTHORIZE, query_string=application.asks(**wrong))
+    assert response.status_code == 303
+    assert response.headers["Location"].startswith("https://app.example.org/back?")
+    answer = answer_of(response.headers["Location"])
+    assert answer["error"] == error
+    assert answer["iss"] == "http://localhost:8000"
+    assert "state" in answer
+    assert "code" not in answer
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("response_type", "client_id", "redirect_uri", "scope"),
+        *("code_challenge", "code_challenge_method"),
+    ],
+)
+def test_no_refusal_repeats_what_was_asked(
+    browser: FlaskClient, application: Application, name: str
+) -> None:
+    response = browser.get(AUTHORIZE, query_string=application.asks(**{name: "canary"}))
+    assert response.status_code in (303, 400)
+    assert "canary" not in response.get_data(as_text=True)
+    assert "canary" not in response.headers.get("Location", "")
+
+
+CHALLENGES: tuple[dict[str, Any], ...] = (
+    {"code_challenge": None},
+    {"code_challenge": ""},
+    {"code_challenge_method": None},
+    {"code_challenge_method": ""},
+    {"code_challenge": None, "code_challenge_method": None},
+    {"code_challenge_method": "plain"},
+    {"code_challenge_method": "s256"},
+    {"code_challenge_method": "S256 "},
+    {"code_challenge": "v" * 64, "code_challenge_method": "plain"},
+    {"code_challenge": "c" * 42},
+    {"code_challenge": "c" * 44},
+    {"code_challenge": "c" * 42 + "="},
+    {"code_challenge": "c" * 43 + "\n"},
+    {"code_challenge": "\u00fc" * 43},
+)
+
+
+@always_in_full
+@pytest.mark.usefixtures("occasion")
+def test_no_code_is_given_without_an_s256_challenge(
+    browser: FlaskClient, application: Application, db_session: Session, note: Note
+) -> None:
+    """Neither by the question nor by a form that was loaded for a good one."""
+    lost = 0
+    for wrong in CHALLENGES:
+        asked = browser.get(AUTHORIZE, query_string=application.asks(**wrong))
+        lost += answer_of(asked.headers["Location"]).get("error") != "invalid_request"
+        sent = consent(browser, application, sent_to=application.asks(**wrong))
+        lost += answer_of(sent.headers["Location"]).get("error") != "invalid_request"
+    lost += db_session.query(OAuthCode).count()
+    note("plain, missing and malformed challenges get no code", 2 * len(CHALLENGES), lost)
+
+
+def test_a_refused_request_leaves_no_code(
+    browser: FlaskClient, application: Application, db_session: Session
+) -> None:
+    for wrong in ({"redirect_uri": VARIANTS[0]}, {"scope": "x"}, {"code_challenge": None}):
+        form = {"decision": "allow", "scope": "read:audits"}
+        browser.post(AUTHORIZE, query_string=application.asks(**wrong), data=form)
+    assert db_session.query(OAuthCode).count() == 0

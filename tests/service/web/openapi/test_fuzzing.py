@@ -1,0 +1,113 @@
+"""Generated requests at every operation of /openapi.json, live, with every kind of credential.
+
+No answer is a fault of the service, none has a status, a type, a header or a shape that is not
+described.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.service.support.described import operations
+from tests.service.support.fuzzed import CREDENTIALS, Target
+from tests.worker.support.promises import Note, at_both_scales, scaled
+
+EXAMPLES: Final = 200
+CHECKS: Final = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,"
+    "response_headers_conformance,response_schema_conformance"
+)
+OPTIONS: Final = (
+    *(f"--checks={CHECKS}", "--continue-on-failure", "--no-shrink"),
+    *("--generation-with-security-parameters=false", "--generation-database=none"),
+    *("--max-redirects=0", "--no-color", "--workers=1"),
+)
+# How often something that exists is named, instead of something made up.
+SHARE_OF_KNOWN: Final = 0.7
+# Left to choose by itself, schemathesis repeats what earlier answers held, and sends half as much.
+SETTINGS: Final = """
+[phases.coverage]
+unexpected-methods = []
+[phases.fuzzing.extra-data-sources]
+responses = false
+[phases.fuzzing.error-feedback]
+enabled = false
+"""
+HOOKS: Final = Path(__file__).parents[2] / "support" / "fuzzing_hooks.py"
+# Each ends the session that a browser comes with, so that browsers try these by themselves.
+ENDS_SESSIONS: Final = ("/auth/verify", "/auth/logout")
+
+
+@pytest.fixture(scope="session")
+def fuzzing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all runs, so that the first one's table of all characters serves the others."""
+    return tmp_path_factory.mktemp("fuzzing")
+
+
+@at_both_scales
+@pytest.mark.parametrize("who", CREDENTIALS)
+@pytest.mark.timeout(1800)
+def test_generated_requests_get_described_answers(
+    target: Target, fuzzing_folder: Path, note: Note, who: str, share: float
+) -> None:
+    count = scaled(EXAMPLES, share)
+    alone = ENDS_SESSIONS if who == "session" else ()
+    parts = [[f"--exclude-path={path}" for path in alone]]
+    parts += [[f"--include-path={path}"] for path in alone]
+    fuzzing, coverage = "--phases=examples,fuzzing", "--phases=coverage"
+    sent = sum(_run(target, who, fuzzing_folder, count, [fuzzing, *part]) for part in parts)
+    assert sent >= count * _count_variable(target.document())
+    if share == 1:  # also each bound of each parameter, one by one
+        sent += sum(_run(target, who, fuzzing_folder, count, [coverage, *part]) for part in parts)
+    note(f"{count} generated requests an operation, {who}: described", sent, 0)
+
+
+def _count_variable(document: dict[str, Any]) -> int:
+    """How many operations take anything that can be generated."""
+    found = operations(document).values()
+    return sum(bool(one["parameters"] or "requestBody" in one) for one in found)
+
+
+def _run(target: Target, who: str, folder: Path, count: int, more: list[str]) -> int:
+    """Returns how many requests were sent."""
+    caller = target.caller(who)
+    # A browser sends its form's token; who comes with a secret in a header sends none in the body.
+    known = {
+        name: values
+        for name, values in target.known.items()
+        if not (who == "oauth client" and name.startswith("body.client_"))
+    }
+    known["body.csrf_token"] = [caller.csrf_token]
+    config = folder / "schemathesis.toml"
+    config.write_text(SETTINGS + _named(known))
+    [(name, value)] = caller.headers.items()
+    program = str(Path(sys.executable).with_name("schemathesis"))
+    where = [f"{target.url}/openapi.json", f"--url={target.url}", f"-H{name}: {value}"]
+    options = [*where, f"-n{count}", *more, *OPTIONS]
+    command = [program, f"--config-file={config}", "run", *options]
+    env = {**os.environ, "SCHEMATHESIS_HOOKS": str(HOOKS)}
+    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        pytest.fail(ran.stdout[-6_000:] + ran.stderr[-2_000:], pytrace=False)
+    found = re.search(r"(\d+) generated", ran.stdout)
+    assert found is not None, ran.stdout
+    return int(found[1])
+
+
+def _named(known: Mapping[str, Any]) -> str:
+    """Settings with these values among those that are generated for the parameters they name."""
+    lines = []
+    for number, values in enumerate(known.values()):
+        lines += [f"[dictionaries.known-{number}]", f"values = {json.dumps(values)}"]
+    lines += ["[parameters]"]
+    for number, name in enumerate(known):
+        told = f'dictionary = "known-{number}", probability = {SHARE_OF_KNOWN}'
+        lines.append(f"{json.dumps(name)} = {{ {told} }}")
+    return "\n".join(lines)

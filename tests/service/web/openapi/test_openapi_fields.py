@@ -1,0 +1,202 @@
+"""Every field and every parameter that /openapi.json describes; no more and no less.
+
+A `?` marks what may be absent. That each described answer is what comes is seen by every test that
+asks for one: `described.watch`. The report's own shapes are made from the types that write it.
+"""
+
+from typing import Any, Final
+
+from tests.service.support.described import operations
+
+FIELDS: Final = {
+    "PaymentLink": "provider url",
+    "ErrorDetail": "code message request_id payment_links?",
+    "Error": "error",
+    "UsageRecord": "ts provider model prompt_tokens completion_tokens cached_tokens?"
+    " cache_write_tokens? latency_ms? endpoint? request_id? tag? declared_max_tokens? prefix_hash?",
+    "Batch": "records",
+    "Accepted": "audit_id records replayed",
+    "Replayed": "audit_id replayed",
+    "Uploaded": "audit_id replayed status_url",
+    "AuditSummary": "id status created_at records observed_days total_spend_usd"
+    " projected_spend_usd savings_pct equiv_spend findings",
+    "AuditList": "audits next_cursor?",
+    "Finding": "id detector route severity confidence monthly_cost_impact_usd fix",
+    "FindingList": "audit_id findings",
+    "AuditStatus": "audit_id status queue_position? valid_pct? error?",
+    "EventReceived": "received",
+    "EarlyAccess": "email",
+    "Message": "message",
+    "Health": "status components",
+    "MagicLink": "email next?",
+    "Token": "access_token token_type expires_in scope",
+    "OAuthError": "error error_description?",
+    "Revoked": "",
+    "ServerMetadata": "issuer authorization_endpoint token_endpoint revocation_endpoint"
+    " scopes_supported response_types_supported response_modes_supported grant_types_supported"
+    " token_endpoint_auth_methods_supported revocation_endpoint_auth_methods_supported"
+    " code_challenge_methods_supported authorization_response_iss_parameter_supported"
+    " service_documentation",
+    "AuditLine": "id status source email attempts created_at age_seconds records size_bytes"
+    " raw_purged_at error",
+    "AccountLine": "id email created_at plan free_credits",
+    "EventLine": "provider event_id type occurred_at received_at",
+    "EarlyAccessLine": "email asked_at",
+    "ActLine": "act target via acted_at",
+    "Waiting": "kind status number oldest_age_seconds",
+    "Overview": "accounts acts audits early_access failed_mails mails next_pages payment_events"
+    " queue wake_ups",
+    "Purged": "audit_id raw_purged_at is_repeat",
+    "Rerun": "audit_id status",
+    "MarkPaid": "email provider reference amount currency? kind? plan?",
+    "MarkedPaid": "payment_id account_id is_repeat",
+}
+# What generated code calls each operation: a name that stays.
+NAMES: Final = {
+    "post /api/v1/ingest": "ingest_batch",
+    "post /api/v1/audits": "upload_log",
+    "get /api/v1/audits": "list_audits",
+    "get /api/v1/audits/{audit_id}": "get_audit",
+    "get /api/v1/audits/{audit_id}/findings": "list_findings",
+    "get /api/v1/audits/{audit_id}/report": "get_report",
+    "get /api/v1/audits/{audit_id}/status": "get_status",
+    "post /api/v1/webhooks/stripe": "receive_stripe_event",
+    "post /api/v1/webhooks/paddle": "receive_paddle_event",
+    "post /api/v1/early-access": "ask_for_early_access",
+    "get /healthz": "get_health",
+    "get /readyz": "get_readiness",
+    "get /r/{token}": "show_report",
+    "get /r/{token}/pdf": "show_report_pdf",
+    "get /r/{token}/json": "download_report",
+    "get /r/{token}/findings.csv": "download_findings",
+    "post /auth/magic-link": "ask_for_sign_in_link",
+    "get /auth/verify": "sign_in",
+    "post /auth/logout": "sign_out",
+    "post /oauth/token": "redeem_code",
+    "post /oauth/revoke": "revoke_access_token",
+    "get /.well-known/oauth-authorization-server": "get_oauth_metadata",
+    "get /oauth/authorize": "ask_for_consent",
+    "post /oauth/authorize": "decide_on_consent",
+    "get /admin": "show_overview",
+    "post /admin/audits/{audit_id}/purge": "purge_raw_upload",
+    "get /admin/audits/{audit_id}/report": "get_any_report",
+    "post /admin/audits/{audit_id}/rerun": "rerun_audit",
+    "post /admin/payments/mark-paid": "mark_paid",
+    "get /admin/early-access.csv": "list_early_access",
+}
+READ_ONE: Final = "audit_id If-None-Match?"
+ASKED: Final = (
+    "response_type client_id redirect_uri scope state? code_challenge code_challenge_method"
+)
+PARAMETERS: Final = {
+    "post /api/v1/ingest": "Idempotency-Key? Content-Encoding?",
+    "post /api/v1/audits": "Idempotency-Key? x-user-email?",
+    "get /api/v1/audits": "limit? status? since? cursor? If-None-Match?",
+    "get /api/v1/audits/{audit_id}": READ_ONE,
+    "get /api/v1/audits/{audit_id}/findings": READ_ONE,
+    "get /api/v1/audits/{audit_id}/report": READ_ONE,
+    "get /api/v1/audits/{audit_id}/status": f"{READ_ONE} x-user-email?",
+    "post /api/v1/webhooks/stripe": "Stripe-Signature",
+    "post /api/v1/webhooks/paddle": "Paddle-Signature",
+    "get /r/{token}": "token finding?",
+    "get /r/{token}/pdf": "token",
+    "get /r/{token}/json": "token",
+    "get /r/{token}/findings.csv": "token",
+    "get /auth/verify": "token",
+    "get /oauth/authorize": ASKED,
+    "post /oauth/authorize": ASKED,
+    "get /admin": "audits_page? accounts_page? events_page? early_access_page? acts_page?",
+    "post /admin/audits/{audit_id}/purge": "audit_id",
+    "post /admin/audits/{audit_id}/rerun": "audit_id",
+    "get /admin/audits/{audit_id}/report": "audit_id",
+}
+JSON: Final = "application/json"
+FORM: Final = "application/x-www-form-urlencoded"
+CREDENTIALS: Final = "client_id? client_secret?"
+# By operation and media type: a component's name, or the fields of a form.
+BODIES: Final = {
+    "post /api/v1/ingest": {JSON: "Batch"},
+    "post /api/v1/audits": {"multipart/form-data": "file"},
+    "post /api/v1/early-access": {JSON: "EarlyAccess"},
+    "post /auth/magic-link": {JSON: "MagicLink", FORM: "MagicLink"},
+    "post /oauth/token": {FORM: f"grant_type code redirect_uri code_verifier {CREDENTIALS}"},
+    "post /oauth/revoke": {FORM: f"token {CREDENTIALS}"},
+    "post /oauth/authorize": {FORM: "csrf_token decision scope?"},
+    "post /admin/payments/mark-paid": {JSON: "MarkPaid"},
+}
+
+
+def _words(fields: Any, required: Any) -> set[str]:
+    return {name if name in required else f"{name}?" for name in fields}
+
+
+def _fields(schema: dict[str, Any]) -> set[str]:
+    return _words(schema.get("properties", {}), schema.get("required", []))
+
+
+def test_every_shape_has_exactly_its_fields(document: dict[str, Any]) -> None:
+    described = {
+        name: _fields(schema)
+        for name, schema in document["components"]["schemas"].items()
+        if not name.startswith("Report")
+    }
+    assert described == {name: set(fields.split()) for name, fields in FIELDS.items()}
+
+
+# Told by their names, or by the standard that they come from; what administrators see.
+SPEAKING: Final = frozenset(
+    ["Error", "ServerMetadata", "Overview", "Purged", "Rerun", "MarkPaid", "MarkedPaid", "Waiting"]
+)
+
+
+def test_every_field_and_parameter_says_what_it_holds(document: dict[str, Any]) -> None:
+    silent = [
+        (name, field)
+        for name, schema in document["components"]["schemas"].items()
+        if not name.startswith("Report") and not name.endswith("Line") and name not in SPEAKING
+        for field, found in schema.get("properties", {}).items()
+        if not found.get("description")
+    ]
+    silent += [
+        (name, one["name"])
+        for name, operation in operations(document).items()
+        for one in operation["parameters"]
+        if not one.get("description") and "/admin" not in name and "/r/" not in name
+    ]
+    assert silent == []
+
+
+def test_every_operation_has_its_name(document: dict[str, Any]) -> None:
+    described = {name: one["operationId"] for name, one in operations(document).items()}
+    assert described == NAMES
+
+
+def test_every_operation_has_exactly_its_parameters(document: dict[str, Any]) -> None:
+    described = {
+        name: _words(
+            [one["name"] for one in operation["parameters"]],
+            [one["name"] for one in operation["parameters"] if one.get("required")],
+        )
+        for name, operation in operations(document).items()
+        if operation["parameters"]
+    }
+    assert described == {name: set(fields.split()) for name, fields in PARAMETERS.items()}
+
+
+def test_every_operation_has_exactly_its_bodies(document: dict[str, Any]) -> None:
+    described = {
+        name: {
+            kind: _body(one["schema"]) for kind, one in operation["requestBody"]["content"].items()
+        }
+        for name, operation in operations(document).items()
+        if "requestBody" in operation
+    }
+    expected = {
+        name: {kind: set(fields.split()) for kind, fields in bodies.items()}
+        for name, bodies in BODIES.items()
+    }
+    assert described == expected
+
+
+def _body(schema: dict[str, Any]) -> set[str]:
+    return {schema["$ref"].rpartition("/")[2]} if "$ref" in schema else _fields(schema)

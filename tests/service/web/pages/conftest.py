@@ -1,0 +1,19 @@
+"""What the tests of the pages start from."""
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+
+from tests.service.support.uploads import Person, add_person
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client(use_cookies=False)
+
+
+@pytest.fixture
+def person(sessions: "sessionmaker[Session]") -> Person:
+    """Somebody who is signed in and has two credits."""
+    return add_person(sessions, credits=2)

@@ -1,0 +1,173 @@
+"""/audits/<audit_id>: how far an audit is, its owner's view of the report, and nobody else's."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+from werkzeug.test import TestResponse
+
+from service.models.base import utc_now
+from tests.service.support.documents import make_report
+from tests.service.support.uploads import Person, add_person
+from tests.service.web.pages.scenes import add_run
+from tests.service.web.pages.words import words
+
+Sessions = sessionmaker[Session]
+
+REQUEST_ID = {"X-Request-Id": "one-id-for-both"}
+
+
+def show(client: FlaskClient, person: Person, audit_id: str, query: str = "") -> TestResponse:
+    response = client.get(f"/audits/{audit_id}{query}", headers={**person.headers, **REQUEST_ID})
+    assert response.headers["Cache-Control"] == "no-store"
+    return response
+
+
+def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse:
+    return client.get(f"/audits/{audit_id}/progress", headers={**person.headers, **REQUEST_ID})
+
+
+# How far it is
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"status": "queued"}, "It is the next in the queue."),
+        ({"status": "processing"}, "The records are being read and validated."),
+        (
+            {"status": "processing", "valid_pct": 99.5},
+            "99.5 % of the rows could be read. The six detectors are looking at them.",
+        ),
+        ({"status": "failed", "error": "Under half could be read."}, "Under half could be read."),
+    ],
+)
+def test_it_tells_how_far_the_audit_is(
+    client: FlaskClient, person: Person, sessions: Sessions, fields: dict[str, Any], told: str
+) -> None:
+    audit_id = add_run(sessions, person.account_id, **fields)
+    assert told in words(show(client, person, audit_id))
+    assert told in words(progress(client, person, audit_id))
+
+
+def test_it_tells_how_many_are_ahead(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    now = utc_now() - timedelta(days=4000)  # before whatever else waits in the database
+    for ahead, told in enumerate(
+        ("next in the queue", "1 audit is ahead of yours", "2 audits are ahead of yours")
+    ):
+        at = now + timedelta(seconds=ahead)
+        audit_id = add_run(sessions, person.account_id, status="queued", created_at=at)
+        assert told in words(show(client, person, audit_id))
+
+
+def test_a_running_audit_is_asked_for_again_with_scripts_and_without(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, status="processing")
+    page = show(client, person, audit_id).get_data(as_text=True)
+    assert '<noscript><meta http-equiv="refresh"' in page
+    assert f'data-hx-get="/audits/{audit_id}/progress"' in page
+    assert "HX-Refresh" not in progress(client, person, audit_id).headers
+
+
+@pytest.mark.parametrize("status", ["done", "failed"])
+def test_a_finished_audit_makes_the_page_load_anew_once(
+    client: FlaskClient, person: Person, sessions: Sessions, status: str
+) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report(), status=status)
+    assert progress(client, person, audit_id).headers["HX-Refresh"] == "true"
+    page = show(client, person, audit_id).get_data(as_text=True)
+    assert "refresh" not in page
+    assert "data-hx-get" not in page
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [("upload", "The credit that it took is back"), ("ingest", "cost no credit")],
+)
+def test_a_failed_audit_tells_of_its_credit(
+    client: FlaskClient, person: Person, sessions: Sessions, source: str, told: str
+) -> None:
+    audit_id = add_run(sessions, person.account_id, status="failed", source=source)
+    page = words(show(client, person, audit_id))
+    assert "This audit failed" in page
+    assert told in page
+
+
+def test_a_reason_is_shown_as_text(client: FlaskClient, person: Person, sessions: Sessions) -> None:
+    reason = "<script>alert(1)</script>"
+    audit_id = add_run(sessions, person.account_id, status="failed", error=reason)
+    assert reason not in show(client, person, audit_id).get_data(as_text=True)
+
+
+# The report
+
+
+def test_its_owner_sees_the_report_with_a_link_to_share(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report())
+    response = show(client, person, audit_id)
+    assert "You spend about $2,645 a month" in words(response)
+    link = re.search(r"http://localhost:8000(/r/[\w.-]+)<", response.get_data(as_text=True))
+    assert link is not None
+    shared = client.get(link[1])
+    assert shared.status_code == 200
+    assert "You spend about $2,645 a month" in words(shared)
+    assert "Share this report" not in words(shared)
+
+
+def test_its_owner_can_download_it(client: FlaskClient, person: Person, sessions: Sessions) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report())
+    page = show(client, person, audit_id).get_data(as_text=True)
+    addresses = set(re.findall(r'href="(/r/[\w.-]+/(?:json|findings\.csv))"', page))
+    assert len(addresses) == 2
+    assert {client.get(one).status_code for one in addresses} == {200}
+
+
+def test_its_owner_sees_one_finding(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report())
+    assert "support-bot" in words(show(client, person, audit_id, "?finding=d1-001"))
+    assert show(client, person, audit_id, "?finding=d1-999").status_code == 404
+
+
+# Nobody else
+
+
+@pytest.mark.parametrize("status", ["queued", "done", "failed"])
+def test_anothers_audit_is_answered_as_one_that_is_not_there(
+    client: FlaskClient, person: Person, sessions: Sessions, status: str
+) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report(), status=status)
+    stranger = add_person(sessions)
+    for ask in (show, progress):
+        theirs, nothing = ask(client, stranger, audit_id), ask(client, stranger, "0" * 32)
+        assert (theirs.status_code, nothing.status_code) == (404, 404)
+        assert _without_token(theirs) == _without_token(nothing)
+
+
+def _without_token(response: TestResponse) -> str:
+    """The page without what differs from one second to the next for one visitor as well."""
+    return re.sub(r'name="csrf_token" value="[^"]+"', "", response.get_data(as_text=True))
+
+
+def test_who_is_signed_out_is_led_to_sign_in_and_back(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report())
+    response = client.get(f"/audits/{audit_id}")
+    assert response.status_code == 303
+    assert response.headers["Location"] == f"/sign-in?next=/audits/{audit_id}"
+    assert client.get(f"/audits/{audit_id}/progress").status_code == 401
+
+
+def test_what_cannot_be_an_id_is_told_so(client: FlaskClient, person: Person) -> None:
+    assert show(client, person, "x" * 201).status_code == 422
+    assert show(client, person, "x" * 200).status_code == 404

@@ -1,0 +1,103 @@
+"""/billing: what was paid, what is left of it, and where to pay."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import Credit, Payment, Subscription
+from service.models.base import utc_now
+from tests.service.support.browser import Browser, words_of
+
+SOLD: dict[str, Any] = {
+    "stripe_webhook_secret": "whsec_x",
+    "stripe_credit_link": "https://buy.example/credit",
+    "stripe_pro_link": "https://buy.example/pro",
+    "stripe_team_link": "https://buy.example/team",
+    "paddle_webhook_secret": "pdl_x",
+    "paddle_credit_link": "https://pay.example/credit",
+    "credit_price_shown": "$49",
+}
+
+
+@pytest.fixture
+def browser(make_app: Callable[..., Flask], sessions: "sessionmaker[Session]") -> Browser:
+    return Browser(make_app(**SOLD), sessions, "ada@example.org")
+
+
+def _pay(session: Session, account_id: str, **fields: Any) -> Payment:
+    told = {"provider": "stripe", "reference": f"r-{fields}", "kind": "credit", "currency": "USD"}
+    payment = Payment(**{**told, "amount": Decimal("49"), "account_id": account_id, **fields})
+    session.add(payment)
+    session.flush()
+    return payment
+
+
+def test_a_newcomer_reads_where_to_buy(browser: Browser) -> None:
+    page = browser.get("/billing")
+    assert "No payments yet" in page
+    for link in ("buy.example/credit", "pay.example/credit", "buy.example/pro", "buy.example/team"):
+        assert f"https://{link}?" in page
+    assert page.count(browser.account_id) == 4
+    assert browser.email not in page
+    assert "$49" in page
+
+
+def test_where_nothing_is_sold_online_plain_words_say_so(
+    app: Flask, sessions: "sessionmaker[Session]"
+) -> None:
+    words = words_of(Browser(app, sessions, "ada@example.org").get("/billing"))
+    assert words.count("Not sold online here. Ask whoever runs this service.") == 3
+
+
+def test_payments_show_their_states(browser: Browser, db_session: Session) -> None:
+    now = utc_now()
+    paid = _pay(db_session, browser.account_id, paid_at=now - timedelta(days=3))
+    _pay(db_session, browser.account_id, kind="subscription", plan="pro", amount=None)
+    refunded = _pay(db_session, browser.account_id, paid_at=now, refunded_at=now, amount=Decimal(7))
+    for payment, revoked_at in ((paid, None), (refunded, now)):
+        credit = Credit(account_id=browser.account_id, payment_id=payment.id, revoked_at=revoked_at)
+        db_session.add(credit)
+    db_session.commit()
+    words = words_of(browser.get("/billing"))
+    assert "One audit $49.00 paid Stripe" in words
+    assert "Pro subscription not told waiting" in words
+    assert "One audit $7.00 refunded Stripe" in words
+    assert "Free credits 1" in words
+    assert "Used credits 0" in words
+    assert "Taken back 1" in words
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        ("active", "your plan"),
+        ("past_due", "everything works meanwhile"),
+        ("canceled", "Ingest pauses"),
+    ],
+)
+def test_a_subscription_says_how_it_is(
+    browser: Browser, db_session: Session, status: str, says: str
+) -> None:
+    paid = Subscription(account_id=browser.account_id, plan="pro", status=status, provider="stripe")
+    db_session.add(paid)
+    db_session.commit()
+    page = browser.get("/billing")
+    assert says in page
+    # Who has Pro moves to Team; who lapsed may buy either again.
+    assert ("buy.example/pro" in page) == (status == "canceled")
+    assert "buy.example/team" in page
+
+
+def test_payments_of_others_are_not_shown(
+    browser: Browser, db_session: Session, sessions: "sessionmaker[Session]", app: Flask
+) -> None:
+    other = Browser(app, sessions, "eve@example.org")
+    _pay(db_session, other.account_id, amount=Decimal("123.45"), paid_at=utc_now())
+    db_session.commit()
+    assert "123.45" not in browser.get("/billing")
+    assert "123.45" in other.get("/billing")

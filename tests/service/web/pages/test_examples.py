@@ -1,0 +1,110 @@
+"""What pages tell people to copy works as it stands, against the service as it runs."""
+
+import re
+import shlex
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import requests
+from sqlalchemy import func, select
+
+from service.models import Account, Audit, Subscription
+from service.models.identity.accounts import find_account
+from service.web.auth.web_sessions import COOKIE_NAME
+from tests.service.support.browser import codes_of
+from tests.service.support.live import LiveService
+from tests.service.support.scenes import AUDITS, INGEST, batch, bearer
+
+
+def _run(command: str, url: str) -> requests.Response:
+    """What curl would do with this command, sent to where the service listens."""
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:2] == ["curl", "-sS"]
+    headers, data, address = {}, None, ""
+    rest = iter(words[2:])
+    for word in rest:
+        if word == "-H":
+            name, _, value = next(rest).partition(": ")
+            headers[name] = value
+        elif word == "-d":
+            data = next(rest)
+        else:
+            address = word
+    address = address.replace("http://localhost:8000", url)
+    method = "GET" if data is None else "POST"
+    return requests.request(method, address, headers=headers, data=data, timeout=30)
+
+
+class _Visitor:
+    """A signed-in browser over real HTTP."""
+
+    def __init__(self, live: LiveService, email: str, plan: str = "pro") -> None:
+        self.url, self.headers = live.url, live.sign_in(email)
+        with live.sessions() as session:
+            account = find_account(session, email)
+            assert account is not None
+            self.account_id = account.id
+            paid = {"plan": plan, "status": "active", "provider": "comp"}
+            session.add(Subscription(account_id=account.id, **paid))
+            session.commit()
+
+    def post(self, page: str, action: str, **fields: Any) -> requests.Response:
+        loaded = requests.get(f"{self.url}{page}", headers=self.headers, timeout=30)
+        cookie = re.search(rf"{COOKIE_NAME}=[^;]+", loaded.headers.get("Set-Cookie", ""))
+        if cookie:
+            self.headers = {"Cookie": cookie[0]}
+        token = re.findall(r'name="csrf_token" value="([^"]+)"', loaded.text)[0]
+        form = {"csrf_token": token, **fields}
+        return requests.post(
+            f"{self.url}{action}",
+            headers=self.headers,
+            data=form,
+            timeout=60,
+            allow_redirects=False,
+        )
+
+
+def _commands(page: str) -> list[str]:
+    return [code for code in codes_of(page) if code.startswith("curl ")]
+
+
+def test_the_commands_shown_with_a_new_secret_work_as_they_stand(live: LiveService) -> None:
+    visitor = _Visitor(live, "copies@example.org")
+    key = visitor.post("/developer", "/developer/ingest-keys", label="a").text
+    [ingest] = _commands(key)
+    accepted = _run(ingest, live.url)
+    assert (accepted.status_code, accepted.json()["records"]) == (201, 1)
+    token = visitor.post("/developer", "/developer/read-tokens", scope=["read:audits"]).text
+    [read] = _commands(token)
+    assert [one["id"] for one in _run(read, live.url).json()["audits"]] == [
+        accepted.json()["audit_id"]
+    ]
+
+
+def test_an_account_that_is_deleted_under_load_leaves_nothing(live: LiveService) -> None:
+    visitor, other = _Visitor(live, "leaves@example.org"), live.add_tenant()
+    page = visitor.post("/developer", "/developer/ingest-keys").text
+    key = re.findall(r"ik_\w{38}", page)[0]
+
+    def send(number: int) -> int:
+        secret = other.key if number % 5 == 0 else key
+        answer = requests.post(
+            f"{live.url}{INGEST}", json=batch(), headers=bearer(secret), timeout=60
+        )
+        return answer.status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        sent = [pool.submit(send, number) for number in range(120)]
+        sent[30].result()
+        deletion = visitor.post("/settings/delete", "/settings/delete", email="leaves@example.org")
+        statuses = [one.result() for one in sent]
+    assert deletion.status_code == 303
+    assert set(statuses[::5]) == {201}
+    assert set(statuses) == {201, 401}
+    with live.sessions() as session:
+        mine = select(func.count()).where(Audit.account_id == visitor.account_id)
+        assert session.scalar(mine) == 0
+        assert session.get(Account, visitor.account_id) is None
+        others = select(func.count()).where(Audit.account_id == other.account_id)
+        assert session.scalar(others) == 24
+    assert requests.get(f"{live.url}{AUDITS}", headers=other.reads, timeout=30).status_code == 200

@@ -1,0 +1,59 @@
+"""What every page shows of who looks at it."""
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.web.auth.web_sessions import COOKIE_NAME
+from tests.service.support.uploads import Person
+from tests.service.web.pages.words import words
+
+PUBLIC = ("/", "/upload", "/sign-in", "/sample", "/nowhere")
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_a_public_page_asks_the_database_nothing_for_a_stranger(
+    client: FlaskClient, statements: list[str], path: str
+) -> None:
+    page = words(client.get(path))
+    assert "Sign in" in page
+    assert "Dashboard" not in page
+    assert statements == []
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_who_is_signed_in_finds_their_pages_everywhere(
+    client: FlaskClient, person: Person, path: str
+) -> None:
+    response = client.get(path, headers=person.headers)
+    assert "Dashboard Upload Developer Billing Settings Sign out" in words(response)
+    # The next visitor of a shared browser or proxy gets a page of their own.
+    assert "Cookie" in response.headers["Vary"]
+
+
+def test_the_page_that_is_looked_at_is_marked(client: FlaskClient, person: Person) -> None:
+    page = client.get("/dashboard", headers=person.headers).get_data(as_text=True)
+    assert '<a href="/dashboard" aria-current="page">' in page
+    assert page.count("aria-current") == 1
+
+
+def test_a_database_that_is_away_is_told_to_who_comes_with_a_session(
+    make_app: Callable[..., Flask], person: Person
+) -> None:
+    app = make_app()
+    app.extensions["sessions"] = _sessions_of_a_database_that_is_away()
+    client = app.test_client(use_cookies=False)
+    assert COOKIE_NAME in person.headers["Cookie"]
+    response = client.get("/dashboard", headers=person.headers)
+    assert response.status_code == 503
+    assert response.mimetype == "text/html"
+    assert "Retry-After" in response.headers
+    assert client.get("/", headers=person.headers).status_code == 200
+
+
+def _sessions_of_a_database_that_is_away() -> "sessionmaker[Session]":
+    return sessionmaker(create_engine("postgresql+psycopg2://nobody@/none?host=/nowhere"))

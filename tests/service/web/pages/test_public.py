@@ -1,0 +1,121 @@
+"""What anybody may read: the landing page, prices, what happens to data, errors."""
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from service.web.http.headers import SECURITY_HEADERS
+from tests.service.support.browser import words_of
+
+LEGAL = ("/legal/dpa", "/legal/privacy", "/legal/terms")
+OPEN = ("/", "/sign-in", "/docs", "/deleted", "/sample", *LEGAL)
+
+
+def _words(client: FlaskClient, path: str) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    return words_of(answer.get_data(as_text=True))
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_a_page_has_one_heading_a_title_and_a_main_part(client: FlaskClient, path: str) -> None:
+    page = client.get(path).get_data(as_text=True)
+    assert page.startswith("<!doctype html>")
+    for part in ("<h1", "<title>", "<main", '<html lang="en">', '<a class="skip"'):
+        assert page.count(part) == 1, part
+
+
+@pytest.mark.parametrize("path", [*OPEN, "/nowhere"])
+def test_a_page_runs_no_inline_script_and_asks_no_other_site(
+    client: FlaskClient, path: str
+) -> None:
+    answer = client.get(path)
+    page = answer.get_data(as_text=True)
+    for name, value in SECURITY_HEADERS.items():
+        if name != "Referrer-Policy":
+            assert answer.headers[name] == value
+    assert "<script>" not in page
+    assert " style=" not in page.partition("<main")[0]
+    assert " onclick=" not in page
+    assert 'src="http' not in page
+
+
+def test_the_landing_page_makes_the_promise_and_leads_on(client: FlaskClient) -> None:
+    page = client.get("/").get_data(as_text=True)
+    assert "refused whole, on every way in" in words_of(page)
+    for path in ("/sample", "/upload", "/sign-in", "/docs", *LEGAL):
+        assert f'href="{path}"' in page
+
+
+def test_without_a_provider_prices_are_plain_words(client: FlaskClient) -> None:
+    words = _words(client, "/")
+    assert "takes no payments online" in words
+    assert "Priced at the checkout" not in words
+
+
+def test_prices_are_those_of_the_settings(make_app: Callable[..., Flask]) -> None:
+    sold = make_app(
+        stripe_webhook_secret="whsec_x", credit_price_shown="$49", pro_price_shown="<b>$99</b>"
+    )
+    page = sold.test_client().get("/").get_data(as_text=True)
+    assert "$49" in page
+    assert "&lt;b&gt;$99&lt;/b&gt;" in page
+    assert page.count("Priced at the checkout") == 1
+    assert "takes no payments online" not in page
+
+
+@pytest.mark.parametrize("path", LEGAL)
+def test_legal_pages_name_the_operator_or_say_that_nobody_did(
+    client: FlaskClient, make_app: Callable[..., Flask], path: str
+) -> None:
+    assert "whoever runs this installation; its settings do not name them" in _words(client, path)
+    named = make_app(operator_name="Example GmbH", operator_contact="privacy@example.org")
+    words = _words(named.test_client(), path)
+    assert "Example GmbH (privacy@example.org)" in words
+
+
+def test_legal_pages_tell_the_days_that_are_set(make_app: Callable[..., Flask]) -> None:
+    app = make_app(
+        raw_retention_days=3,
+        failed_raw_retention_days=11,
+        mail_retention_days=1,
+        report_link_days=17,
+        magic_link_minutes=9,
+        sub_processors="Host One; Mail Two ;",
+    )
+    client = app.test_client()
+    for path in ("/legal/dpa", "/legal/privacy"):
+        words = _words(client, path)
+        assert "3 days after the report; 11 days after an audit that failed" in words
+        assert "what they are about 1 day " in words
+        assert "links 9 minutes" in words
+        assert "Host One Mail Two" in words
+    assert "Report links work for 17 days" in _words(client, "/legal/terms")
+
+
+def test_an_error_page_says_what_to_do_and_which_request_it_was(
+    make_app: Callable[..., Flask],
+) -> None:
+    app = make_app()
+    app.add_url_rule("/breaks", view_func=lambda: str(1 / 0))
+    for path, status, title in (
+        ("/nowhere", 404, "Not found"),
+        ("/breaks", 500, "Something broke"),
+    ):
+        answer = app.test_client().get(path)
+        words = words_of(answer.get_data(as_text=True))
+        assert answer.status_code == status
+        assert title in words
+        assert f"Status {status}, request {answer.headers['X-Request-Id']}" in words
+
+
+def test_too_many_requests_have_a_page(make_app: Callable[..., Flask]) -> None:
+    client = make_app(magic_link_limit_per_minute=1).test_client()
+    asks = {"data": {"email": "a@example.org"}, "headers": {"Accept": "text/html"}}
+    client.post("/auth/magic-link", **asks)
+    answer = client.post("/auth/magic-link", **asks)
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 0
+    assert "That was too fast" in answer.get_data(as_text=True)

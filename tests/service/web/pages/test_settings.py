@@ -1,0 +1,65 @@
+"""How browsers are named in the list of sessions, and whose they are."""
+
+from datetime import timedelta
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import Account, WebSession
+from service.models.base import utc_now
+from service.web.pages.account.settings import describe_browser
+from tests.service.support.scenes import sign_in
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client(use_cookies=False)
+
+
+MAC = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko)"
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "name"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/2010 Firefox/140.0", "Firefox on Linux"),
+        (f"{MAC} Chrome/140.0.0.0 Safari/537.36", "Chrome on macOS"),
+        (f"{MAC} Version/18.0 Safari/605.1.15", "Safari on macOS"),
+        (f"{MAC} Chrome/140.0.0.0 Safari/537.36 Edg/140.0", "Edge on macOS"),
+        ("Mozilla/5.0 (Linux; Android 15) Chrome/140.0 Mobile Safari/537.36", "Chrome on Android"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Safari/604.1", "Safari on iPhone"),
+        ("curl/8.0", "curl/8.0"),
+        ("", "An unknown browser"),
+    ],
+)  # fmt: skip
+def test_a_browser_is_named_by_what_it_says(user_agent: str, name: str) -> None:
+    assert describe_browser(user_agent) == name
+
+
+def test_a_hostile_browser_name_is_inert(
+    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    headers = sign_in(sessions, "ada@example.org")
+    row = db_session.scalars(select(WebSession)).one()
+    row.user_agent = "<script>alert(1)</script>"
+    db_session.commit()
+    page = client.get("/settings/sessions", headers=headers).get_data(as_text=True)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_sessions_that_are_over_are_not_listed(
+    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    headers = sign_in(sessions, "ada@example.org")
+    account = db_session.scalars(select(Account)).one()
+    for days, seen_days in ((-1, 0), (10, 15)):
+        over, _secret = WebSession.minted(account.id, days=days)
+        over.last_seen_at = utc_now() - timedelta(days=seen_days)
+        db_session.add(over)
+    db_session.commit()
+    page = client.get("/settings/sessions", headers=headers).get_data(as_text=True)
+    assert page.count('/revoke"') == 1

@@ -1,0 +1,145 @@
+"""Reruns, purges and housekeeping on the running service, asked for as administrators ask."""
+
+import json
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+import requests
+
+from tests.service.support.scenes import ADMIN_TOKEN
+from tests.worker.conftest import SHORT, started_system
+from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.system import System
+from tests.worker.support.waiting import wait_until
+
+MAX_STARTS = 3
+
+
+@pytest.fixture(scope="module")
+def administered_system() -> Iterator[System]:
+    settings = {**SHORT, "ADMIN_TOKEN": ADMIN_TOKEN, "HOUSEKEEPING_SECONDS": "0.5"}
+    with started_system(sweepers=2, **settings) as system:
+        yield system
+
+
+@pytest.fixture
+def administered(administered_system: System) -> System:
+    administered_system.mend()
+    return administered_system
+
+
+def _ask(system: System, act: str, audit_id: str) -> None:
+    url = f"{system.base_url}/admin/audits/{audit_id}/{act}"
+    answer = requests.post(url, headers={"X-Admin-Token": ADMIN_TOKEN}, timeout=10)
+    assert answer.status_code == 200, answer.text
+
+
+def _document(system: System, audit_id: str) -> bytes:
+    ((document,),) = system.rows("SELECT document FROM reports WHERE audit_id = :id", id=audit_id)
+    return bytes(document)
+
+
+def _claim(system: System, audit_id: str) -> str:
+    """A credit that this audit has, as an upload would claim it."""
+    credit_id = uuid4().hex
+    system.execute(
+        "INSERT INTO credits (id, account_id, audit_id, granted_at, claimed_at)"
+        " SELECT :credit, account_id, id, now(), now() FROM audits WHERE id = :id",
+        credit=credit_id,
+        id=audit_id,
+    )
+    return credit_id
+
+
+def _wait_failed(system: System, audit_ids: list[str], starts: int) -> None:
+    query = (
+        "SELECT count(*) FROM audits"
+        " WHERE id = ANY(:ids) AND status = 'failed' AND starts = :starts"
+    )
+
+    def count() -> bool:
+        return bool(system.rows(query, ids=audit_ids, starts=starts)[0][0] == len(audit_ids))
+
+    wait_until(count, 120)
+
+
+@at_both_scales
+def test_a_poison_audit_ends_again_after_each_rerun(
+    administered: System, note: Note, share: float
+) -> None:
+    """Three starts a run, and the credit comes back once however often it fails."""
+    system = administered
+    (system.control / "poison").touch()
+    with system.without_workers():
+        audit_ids = system.ingest(scaled(20, share))
+        credits = {audit_id: _claim(system, audit_id) for audit_id in audit_ids}
+    returned: list[set[tuple[object, ...]]] = []
+    for run in (1, 2, 3):
+        _wait_failed(system, audit_ids, MAX_STARTS * run)
+        rows = system.rows(
+            "SELECT id, audit_id, returned_at FROM credits WHERE id = ANY(:ids)",
+            ids=list(credits.values()),
+        )
+        returned.append({tuple(row) for row in rows})
+        if run < 3:
+            for audit_id in audit_ids:
+                _ask(system, "rerun", audit_id)
+    losses = sum(audit_id is not None or at is None for _, audit_id, at in returned[0])
+    losses += len(returned[0] ^ returned[1]) + len(returned[0] ^ returned[2])
+    note("17 a rerun poison ends again, its credit is back once", 3 * len(audit_ids), losses)
+
+    (system.control / "poison").unlink()
+    _ask(system, "rerun", audit_ids[0])
+    system.wait_done(audit_ids[:1], 20)
+    assert "given up" in system.audit(audit_ids[-1]).error
+
+
+def test_a_rerun_gives_the_same_report_from_the_upload_and_from_the_frame(
+    administered: System,
+) -> None:
+    system = administered
+    (audit_id,) = system.ingest(1, records=200)
+    system.wait_done([audit_id], 20)
+    documents = [_document(system, audit_id)]
+    raw = system.blobs / system.audit(audit_id).blob_key
+    for act in ("rerun", "purge", "rerun", "rerun"):
+        _ask(system, act, audit_id)
+        if act == "rerun":
+            system.wait_done([audit_id], 20)
+            documents.append(_document(system, audit_id))
+    assert not raw.exists()
+    assert system.audit(audit_id).starts == 4
+    assert len(set(documents)) == 1
+    assert len(list(system.blobs.glob("frames/*"))) == 1
+
+
+@at_both_scales
+def test_one_of_two_sweepers_keeps_house(administered: System, note: Note, share: float) -> None:
+    """Each upload is purged once, and by the one that leads."""
+    system, count = administered, scaled(200, share)
+    with system.without_workers():
+        audit_ids = system.ingest(count, records=1)
+        time.sleep(1.0)
+        before = _purged(system)
+        system.execute("UPDATE audits SET status = 'done', finished_at = now() - interval '8 days'")
+        query = "SELECT count(*) FROM audits WHERE raw_purged_at IS NOT NULL"
+        wait_until(lambda: system.rows(query)[0][0] == count, 60)
+        wait_until(lambda: sum(_purged(system).values()) > sum(before.values()), 10)
+        time.sleep(2.0)
+    after = _purged(system)
+    purged = [after[name] - before[name] for name in after]
+    losses = abs(sum(purged) - len(audit_ids)) + len(list(system.blobs.glob("raw/*")))
+    losses += sum(number > 0 for number in purged) - 1
+    note("18 housekeeping under one lock", count, losses)
+
+
+def _purged(system: System) -> dict[str, int]:
+    """How many raw uploads each sweeper says that it has purged."""
+    told = {}
+    for name in ("sweeper-0", "sweeper-1"):
+        lines = [json.loads(line) for line in system.log_of(name).splitlines() if "{" in line]
+        rounds = [line for line in lines if line.get("event") == "housekeeping_done"]
+        told[name] = sum(line["raw_uploads"] for line in rounds)
+    return told

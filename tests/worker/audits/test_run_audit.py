@@ -1,0 +1,152 @@
+"""`run_audit` on a real database and real files, in this process."""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
+
+import detectors
+from detectors.contract import Report
+from detectors.errors import TooFewValidRowsError
+from detectors.frames import read_log
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.models import Audit, FindingRow
+from tests.worker.support.stored import document, load
+from tests.worker.support.traffic import RECORDS
+from worker import run_audit
+
+
+def test_it_writes_the_report_the_findings_and_the_totals(
+    engine: Engine, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+
+    audit, report = load(engine, audit_id), Report.from_json(document(engine, audit_id) or b"")
+    assert (audit.status, audit.error, audit.starts) == ("done", None, 1)
+    assert (audit.lease_token, audit.lease_expires_at) == (None, None)
+    assert audit.records == report.audit.records == RECORDS
+    assert audit.valid_pct == 100.0
+    assert audit.total_spend_usd == report.audit.total_spend_usd > 0
+    assert audit.savings_pct == report.audit.savings_pct
+    with Session(engine) as session:
+        query = select(FindingRow).where(FindingRow.audit_id == audit_id).order_by(FindingRow.rank)
+        rows = session.scalars(query).all()
+    assert [row.id for row in rows] == [finding.id for finding in report.findings]
+    assert audit.findings_count == len(rows) > 0
+    assert [row.rank for row in rows] == list(range(1, len(rows) + 1))
+    assert rows[0].monthly_cost_impact_usd == report.findings[0].monthly_cost_impact_usd
+
+
+def test_it_keeps_the_calls_as_a_frame(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    frame_key = load(engine, audit_id).frame_key
+    assert frame_key == f"frames/{audit_id}-1.parquet"
+    assert read_log(BytesIO(blobs.get(frame_key))).frame.height == RECORDS
+
+
+def test_the_same_input_gives_the_same_bytes(engine: Engine, new_audit: Callable[[], str]) -> None:
+    first, second = new_audit(), new_audit()
+    run_audit(first)
+    run_audit(second)
+    assert document(engine, first) == document(engine, second)
+
+
+def test_an_audit_that_is_done_is_not_run_again(
+    engine: Engine, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    finished_at = load(engine, audit_id).finished_at
+    run_audit(audit_id)
+    assert load(engine, audit_id).finished_at == finished_at
+    assert load(engine, audit_id).starts == 1
+
+
+def test_an_audit_that_is_unknown_is_passed_over(config: Config) -> None:
+    run_audit("no-such-audit")
+
+
+def test_data_at_fault_fails_at_once_with_its_message(
+    engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_log: Any) -> Report:
+        raise TooFewValidRowsError(12.5, 50)
+
+    monkeypatch.setattr(detectors, "audit", refuse)
+    audit_id = new_audit()
+    run_audit(audit_id)
+
+    audit = load(engine, audit_id)
+    assert (audit.status, audit.starts) == ("failed", 1)
+    assert audit.error == "only 12.5 % of the rows are valid; an audit needs 50 %"
+    assert audit.finished_at is not None
+    assert audit.valid_pct == 100.0  # noted before the audit
+
+
+def test_an_unexpected_error_is_tried_three_times(
+    engine: Engine,
+    blobs: BlobStore,
+    new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def break_off(_log: Any) -> Report:
+        raise RuntimeError("a record says 4711")
+
+    monkeypatch.setattr(detectors, "audit", break_off)
+    audit_id = new_audit()
+    for status in ("queued", "queued", "failed"):
+        with pytest.raises(RuntimeError):
+            run_audit(audit_id)
+        assert load(engine, audit_id).status == status
+
+    audit = load(engine, audit_id)
+    assert audit.starts == 3
+    assert "in each of its 3 attempts" in (audit.error or "")
+    assert "4711" not in (audit.error or "")
+    assert document(engine, audit_id) is None
+
+
+def test_an_error_while_publishing_leaves_no_frame(
+    engine: Engine,
+    blobs: BlobStore,
+    new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker._replace_report", lambda *_: 1 / 0)
+    audit_id = new_audit()
+    with pytest.raises(ZeroDivisionError):
+        run_audit(audit_id)
+    assert load(engine, audit_id).status == "queued"
+    assert not blobs.exists(f"frames/{audit_id}-1.parquet")
+
+
+def test_a_missing_blob_is_no_fault_of_the_data(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    blobs.delete(f"raw/{audit_id}.jsonl")
+    with pytest.raises(FileNotFoundError):
+        run_audit(audit_id)
+    assert load(engine, audit_id).status == "queued"
+
+
+def test_a_rerun_replaces_the_report(engine: Engine, new_audit: Callable[[], str]) -> None:
+    """Queued once more, as an administrator may ask."""
+    audit_id = new_audit()
+    run_audit(audit_id)
+    before = document(engine, audit_id)
+    with engine.begin() as connection:
+        connection.execute(
+            update(Audit).where(Audit.id == audit_id).values(status="queued", starts=0)
+        )
+    run_audit(audit_id)
+    assert load(engine, audit_id).status == "done"
+    assert document(engine, audit_id) == before

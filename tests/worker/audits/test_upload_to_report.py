@@ -1,0 +1,107 @@
+"""An upload from the browser's request to the report, through every process of the service."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+import detectors
+from service.core.db import make_sessions
+from tests.detectors.reference import logs
+from tests.detectors.reference.traffic import draw_log
+from tests.service.support.scenes import AUDITS, sign_in
+from tests.service.support.uploads import Person, free_credits, give_credits, log_file, upload
+from tests.worker.support.promises import Note, always_in_full
+from tests.worker.support.system import System
+from tests.worker.support.waiting import wait_until
+
+LOG = logs.as_responses(draw_log(0)) + b'{"model": "gpt-5.4"}\nno JSON\n'
+
+
+@pytest.fixture
+def person(system: System) -> Person:
+    """Somebody with three credits."""
+    sessions = make_sessions(system.engine)
+    headers = sign_in(sessions, "uploader@example.org", system.environment["SECRET_KEY"])
+    return give_credits(sessions, "uploader@example.org", 3, headers)
+
+
+def _status(system: System, person: Person, audit_id: str) -> dict[str, Any]:
+    url = f"{system.base_url}{AUDITS}/{audit_id}/status"
+    response = requests.get(url, headers=person.headers, timeout=30)
+    assert response.status_code == 200
+    told: dict[str, Any] = response.json()
+    assert told.pop("audit_id") == audit_id
+    return told
+
+
+def _upload(system: System, person: Person, file: bytes) -> str:
+    response = upload(system.base_url, person, file)
+    assert response.status_code == 201, response.text
+    return str(response.json()["audit_id"])
+
+
+def _wait_for(system: System, person: Person, audit_id: str, status: str) -> dict[str, Any]:
+    def find() -> dict[str, Any] | None:
+        told = _status(system, person, audit_id)
+        return told if told["status"] == status else None
+
+    found: dict[str, Any] = wait_until(find, 20)
+    return found
+
+
+def test_an_upload_becomes_the_report_of_its_file(
+    system: System, person: Person, tmp_path: Path
+) -> None:
+    file = tmp_path / "usage.jsonl"
+    file.write_bytes(LOG)
+    report = detectors.audit(file)
+    audit_id = _upload(system, person, LOG)
+    told = _wait_for(system, person, audit_id, "done")
+    assert told == {"status": "done", "valid_pct": report.audit.valid_pct}
+    [(document,)] = system.rows("SELECT document FROM reports WHERE audit_id = :id", id=audit_id)
+    assert bytes(document) == report.to_json()
+    assert free_credits(make_sessions(system.engine), person) == 2
+
+
+def test_the_status_grows_from_queued_to_done(system: System, person: Person) -> None:
+    system.delay_audits(1.5)
+    with system.without_workers():
+        ids = [_upload(system, person, LOG) for _ in range(3)]
+        told = [_status(system, person, audit_id) for audit_id in ids]
+        assert told == [{"status": "queued", "queue_position": place} for place in range(3)]
+    # The delay comes after validation, so that its outcome shows while the audit runs.
+    validated = wait_until(lambda: _validated(system, person, ids[0]), 20)
+    assert validated["status"] == "processing"
+    for audit_id in ids:
+        assert set(_wait_for(system, person, audit_id, "done")) == {"status", "valid_pct"}
+
+
+def _validated(system: System, person: Person, audit_id: str) -> dict[str, Any] | None:
+    told = _status(system, person, audit_id)
+    return told if "valid_pct" in told else None
+
+
+def test_a_mostly_invalid_upload_fails_clearly_and_gives_its_credit_back(
+    system: System, person: Person
+) -> None:
+    audit_id = _upload(system, person, log_file(1) + b"no JSON\n" * 3)
+    told = _wait_for(system, person, audit_id, "failed")
+    assert told["valid_pct"] == 25.0
+    assert told["error"].startswith("only 25.0 % of the rows are valid; an audit needs 50 %")
+    assert free_credits(make_sessions(system.engine), person) == 3
+
+
+@always_in_full
+def test_a_poison_upload_ends_and_gives_its_credit_back_once(
+    system: System, person: Person, note: Note, occasion: str
+) -> None:
+    (system.control / "poison").touch()
+    audit_id = _upload(system, person, LOG)
+    wait_until(lambda: system.audit(audit_id).status == "failed", 60)
+    (system.control / "poison").unlink()
+    told = _status(system, person, audit_id)
+    assert "in each of its 3 attempts" in told["error"]
+    losses = abs(free_credits(make_sessions(system.engine), person) - 3)
+    note("17 a poison upload ends, and its credit comes back once", 1, losses)

@@ -1,0 +1,116 @@
+"""Who may run an audit, and who may publish it."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, update
+
+import detectors
+from detectors.contract import Report
+from service.core.blobs import BlobStore
+from service.models import Audit
+from service.models.audits.leases import Claim, claim_audit
+from tests.worker.support.stored import document, load
+from worker import run_audit
+
+real_audit = detectors.audit
+
+
+def test_a_start_whose_lease_was_taken_publishes_nothing(
+    engine: Engine,
+    blobs: BlobStore,
+    new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lose(log: Any) -> Report:
+        with engine.begin() as connection:
+            connection.execute(
+                update(Audit).where(Audit.starts == 1).values(lease_token="another's")
+            )
+        return real_audit(log)
+
+    monkeypatch.setattr(detectors, "audit", lose)
+    audit_id = new_audit()
+    run_audit(audit_id)
+
+    assert load(engine, audit_id).status == "processing"
+    assert load(engine, audit_id).lease_token == "another's"
+    assert document(engine, audit_id) is None
+    assert not blobs.exists(f"frames/{audit_id}-1.parquet")
+
+
+def test_a_lease_is_renewed_while_the_audit_runs(
+    engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit_id = new_audit()
+    taken = []
+
+    def take_long(log: Any) -> Report:
+        ends_at = time.monotonic() + 1.5  # two and a half leases
+        while time.monotonic() < ends_at:
+            with engine.begin() as connection:
+                taken.append(claim_audit(connection, audit_id, lease_seconds=1, max_starts=3))
+            time.sleep(0.05)
+        return real_audit(log)
+
+    monkeypatch.setattr(detectors, "audit", take_long)
+    run_audit(audit_id)
+    assert set(taken) == {None}
+    assert load(engine, audit_id).status == "done"
+
+
+def test_a_later_start_takes_the_place_of_one_that_died(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    with engine.begin() as connection:
+        claim = claim_audit(connection, audit_id, lease_seconds=0.05, max_starts=3)
+    assert claim is not None
+    blobs.put(claim.frame_key, b"half a frame")
+    time.sleep(0.1)
+    run_audit(audit_id)
+    assert load(engine, audit_id).frame_key == f"frames/{audit_id}-2.parquet"
+    assert not blobs.exists(claim.frame_key)
+
+
+def test_of_many_claims_one_succeeds(engine: Engine, new_audit: Callable[[], str]) -> None:
+    audit_id = new_audit()
+
+    def claim(_number: int) -> bool:
+        with engine.begin() as connection:
+            found = claim_audit(connection, audit_id, lease_seconds=30, max_starts=3)
+        return found is not None
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(claim, range(40))) == 1
+    assert load(engine, audit_id).starts == 1
+
+
+def test_a_commit_whose_answer_was_lost_is_not_taken_for_a_lost_lease(
+    engine: Engine,
+    blobs: BlobStore,
+    new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every step is committed, and then done once more as if nobody had heard of it."""
+
+    def transact_twice(
+        engine: Engine, step: Callable[[Connection], Any], *, is_durable: bool = True
+    ) -> Any:
+        with engine.begin() as connection:
+            first = step(connection)
+        if not isinstance(first, Claim):
+            with engine.begin() as connection:
+                step(connection)
+        return first
+
+    monkeypatch.setattr("worker.transact", transact_twice)
+    audit_id = new_audit()
+    run_audit(audit_id)
+    audit = load(engine, audit_id)
+    assert audit.status == "done"
+    assert audit.frame_key is not None
+    assert blobs.exists(audit.frame_key)

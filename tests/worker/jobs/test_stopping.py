@@ -1,0 +1,138 @@
+"""SIGTERM ends things in time: requests are answered, audits finished or handed to another worker.
+
+Leases last 30 seconds here and the sweeper sleeps, so that only a hand-over can be quick.
+"""
+
+import http.client
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.worker.conftest import started_system
+from tests.worker.support.jobs import RunningJob
+from tests.worker.support.system import System
+from tests.worker.support.traffic import batch
+from tests.worker.support.waiting import wait_until_ended
+
+STOP_SECONDS = 2
+
+
+@pytest.fixture(scope="module")
+def stoppable_system() -> Iterator[System]:
+    settings = {"STOP_SECONDS": str(STOP_SECONDS), "SWEEP_SECONDS": "60", "LEASE_SECONDS": "30"}
+    with started_system(**settings) as system:
+        yield system
+
+
+@pytest.fixture
+def stoppable(stoppable_system: System) -> System:
+    stoppable_system.mend()
+    return stoppable_system
+
+
+def _stop_worker_of(system: System, job: RunningJob, *, with_job: bool = False) -> str:
+    """SIGTERM to the job's worker and perhaps, as service managers do, to the job as well."""
+    name = system.worker_of(job)
+    assert name is not None
+    system.processes[name].send_signal(signal.SIGTERM)
+    if with_job:
+        os.kill(job.pid, signal.SIGTERM)
+    return name
+
+
+def test_a_running_audit_is_finished_within_the_grace(stoppable: System) -> None:
+    stoppable.delay_audits(STOP_SECONDS / 2)
+    (audit_id,) = stoppable.ingest()
+    name = _stop_worker_of(stoppable, stoppable.wait_for_job(audit_id))
+    assert stoppable.processes[name].wait(10) == 0
+    assert (stoppable.audit(audit_id).status, stoppable.audit(audit_id).starts) == ("done", 1)
+
+
+@pytest.mark.parametrize("with_job", [False, True], ids=["worker alone", "all its processes"])
+def test_an_audit_that_outlasts_the_grace_is_handed_over_at_once(
+    stoppable: System, with_job: bool
+) -> None:
+    stoppable.delay_audits(60)
+    (audit_id,) = stoppable.ingest()
+    job = stoppable.wait_for_job(audit_id)
+    stoppable.delay_audits(0)
+    began = time.monotonic()
+    name = _stop_worker_of(stoppable, job, with_job=with_job)
+    stoppable.wait_done([audit_id], 10)
+    took = time.monotonic() - began
+
+    assert STOP_SECONDS <= took < STOP_SECONDS + 5
+    assert stoppable.processes[name].wait(10) == 0
+    wait_until_ended(job.pid)
+    audit = stoppable.audit(audit_id)
+    assert (audit.starts, audit.starts_before_rerun) == (2, 1)
+    assert stoppable.reports_of([audit_id]) == {audit_id: 1}
+
+
+def test_starts_that_were_handed_over_use_up_no_try(stoppable: System) -> None:
+    """More stops than an audit has starts, and it is done all the same."""
+    (audit_id,) = _ingest_slow(stoppable)
+    for _ in range(4):
+        job = stoppable.wait_for_job(audit_id)
+        name = _stop_worker_of(stoppable, job)
+        assert stoppable.processes[name].wait(10) == 0
+        stoppable.start_process(name)
+        wait_until_ended(job.pid)
+    job = stoppable.wait_for_job(audit_id)
+    stoppable.delay_audits(0)
+    _stop_worker_of(stoppable, job)
+    stoppable.wait_done([audit_id], 15)
+    assert stoppable.audit(audit_id).starts == 6
+
+
+def _ingest_slow(system: System) -> list[str]:
+    system.delay_audits(60)
+    return system.ingest()
+
+
+def test_an_idle_worker_stops_at_once(stoppable: System) -> None:
+    process = stoppable.processes["worker-0"]
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    # One that has only just begun has nothing to end, and simply dies.
+    assert process.wait(10) in (0, -signal.SIGTERM)
+    assert time.monotonic() - began < STOP_SECONDS
+
+
+def test_a_request_in_flight_is_answered(stoppable: System) -> None:
+    body = batch(20)
+    connection = http.client.HTTPConnection("127.0.0.1", stoppable.port, timeout=10)
+    connection.putrequest("POST", "/api/v1/ingest")
+    connection.putheader("Authorization", f"Bearer {stoppable.key}")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body[:100])
+    time.sleep(0.5)
+    web = stoppable.processes["web"]
+    web.send_signal(signal.SIGTERM)
+    time.sleep(STOP_SECONDS / 2)
+    connection.send(body[100:])
+    answer = connection.getresponse()
+    assert answer.status == 201
+    stoppable.wait_done([json.loads(answer.read())["audit_id"]], 20)
+    connection.close()
+    assert web.wait(STOP_SECONDS + 5) == 0
+
+
+def test_a_request_that_never_ends_does_not_hold_the_stop_up(stoppable: System) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", stoppable.port, timeout=10)
+    connection.putrequest("POST", "/api/v1/ingest")
+    connection.putheader("Authorization", f"Bearer {stoppable.key}")
+    connection.putheader("Content-Length", "1000")
+    connection.endheaders(b"{")
+    time.sleep(0.5)
+    web = stoppable.processes["web"]
+    began = time.monotonic()
+    web.send_signal(signal.SIGTERM)
+    web.wait(20)
+    assert time.monotonic() - began < STOP_SECONDS + 5
+    connection.close()

@@ -1,0 +1,129 @@
+"""The mail that a report is ready: posted with the report, once, rendered with a fresh link."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
+
+from detectors.contract import Report
+from detectors.figures import usd
+from detectors.labels import inert
+from service.config import Config
+from service.core.tokens import verify_report
+from service.mail.messages import compose
+from service.mail.report_ready import post_report_ready
+from service.models import Account, Audit, Mail
+from service.models.mail.outbox import Dispatch
+from tests.service.support.scaled_reports import HOSTILE_LABELS, make_hostile_report
+from tests.worker.support.stored import document
+from worker import run_audit
+
+
+def _mails(engine: Engine, audit_id: str) -> list[Mail]:
+    """This audit's mails, with the addresses that they go to."""
+    key = f"report_ready:{audit_id}"
+    with Session(engine, expire_on_commit=False) as session:
+        return list(session.scalars(select(Mail).where(Mail.dedupe_key == key)))
+
+
+def _compose(config: Config, parameters: dict[str, Any]) -> EmailMessage:
+    dispatch = Dispatch(
+        mail_id="mail",
+        token="token",
+        attempt=1,
+        kind="report_ready",
+        recipient="someone@example.org",
+        parameters=parameters,
+        created_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    return compose(config, dispatch)
+
+
+def _part(message: EmailMessage, kind: str) -> str:
+    part = message.get_body((kind,))
+    assert part is not None
+    return str(part.get_content())
+
+
+def test_a_published_report_is_told_by_mail_once_even_after_a_rerun(
+    engine: Engine, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    (mail,) = _mails(engine, audit_id)
+    with Session(engine) as session:
+        audit = session.get_one(Audit, audit_id)
+        assert mail.recipient == session.get_one(Account, audit.account_id).email
+    with engine.begin() as connection:
+        again = {"status": "queued", "starts_before_rerun": Audit.starts}
+        connection.execute(update(Audit).where(Audit.id == audit_id).values(again))
+    run_audit(audit_id)
+    assert [one.id for one in _mails(engine, audit_id)] == [mail.id]
+
+
+def test_the_mail_says_what_the_report_says(
+    engine: Engine, config: Config, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    (mail,) = _mails(engine, audit_id)
+    report = Report.from_json(document(engine, audit_id) or b"")
+    message = _compose(config, mail.parameters)
+    for kind in ("plain", "html"):
+        words = _part(message, kind)
+        assert usd(report.findings[0].monthly_cost_impact_usd) in words
+        assert report.findings[0].route in words
+    assert message["Subject"].startswith("Your cost report is ready: You spend about $")
+
+
+def test_the_link_is_made_when_the_mail_is_and_nothing_at_rest_opens_the_report(
+    engine: Engine, config: Config, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    (mail,) = _mails(engine, audit_id)
+    assert "/r/" not in str(mail.parameters)
+    for kind in ("plain", "html"):
+        words = _part(_compose(config, mail.parameters), kind)
+        (token,) = {one for one in re.findall(rf"{re.escape(config.base_url)}/r/([\w.-]+)", words)}
+        assert verify_report(config.secret_key, token, days=30) == audit_id
+
+
+@pytest.mark.parametrize(("wants", "posted"), [("each", 1), ("daily", 0), ("none", 0)])
+def test_an_account_that_chose_fewer_mails_gets_none_of_these(
+    engine: Engine, new_audit: Callable[[], str], wants: str, posted: int
+) -> None:
+    audit_id = new_audit()
+    with Session(engine) as session:
+        account = session.get_one(Account, session.get_one(Audit, audit_id).account_id)
+        account.report_mails = wants
+        session.commit()
+    run_audit(audit_id)
+    assert len(_mails(engine, audit_id)) == posted
+
+
+def test_hostile_labels_are_inert_in_the_mail(
+    engine: Engine, config: Config, new_audit: Callable[[], str]
+) -> None:
+    report = make_hostile_report()
+    for first in range(0, len(HOSTILE_LABELS), 3):
+        audit_id = new_audit()
+        shown = Report(**{**_fields(report), "findings": report.findings[first : first + 3]})
+        with engine.begin() as connection:
+            post_report_ready(connection, audit_id, shown)
+        message = _compose(config, _mails(engine, audit_id)[0].parameters)
+        plain, html = _part(message, "plain"), _part(message, "html")
+        assert "\u202e" not in plain + html
+        assert "<script" not in html
+        assert "<img" not in html
+        for finding in shown.findings:
+            assert " ".join(inert(finding.route).split()) in plain
+
+
+def _fields(report: Report) -> dict[str, Any]:
+    return {name: getattr(report, name) for name in report.__struct_fields__}

@@ -1,0 +1,141 @@
+"""/metrics: one truth of many processes, in files that do not multiply, and without a secret."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.worker.conftest import SHORT, started_system
+from tests.worker.support.system import ROOT, System, free_port
+from tests.worker.support.waiting import wait_until
+
+PROCESSES = 4  # that count: two of the web, two workers
+
+
+class Counted:
+    """A running service, and the port that tells of it."""
+
+    def __init__(self, system: System, folder: Path, port: int) -> None:
+        self.system = system
+        self.folder = folder
+        self._url = f"http://127.0.0.1:{port}/metrics"
+
+    def text(self) -> str:
+        answer = requests.get(self._url, timeout=10)
+        assert answer.status_code == 200
+        return answer.text
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of all samples of this name that have these labels."""
+        samples = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", self.text(), re.MULTILINE)
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(float(number) for found, number in samples if all(w in found for w in wanted))
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("*.db"))
+
+
+@pytest.fixture(scope="module")
+def counted() -> Iterator[Counted]:
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        settings = {"METRICS_FOLDER": folder, "METRICS_PORT": str(port)}
+        with started_system(**SHORT, **settings) as system:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service", "metrics"], cwd=ROOT, env=system.environment
+            )
+            found = Counted(system, Path(folder), port)
+            wait_until(lambda: _answers(found), 20)
+            yield found
+            process.terminate()
+            assert process.wait(10) == 0
+
+
+def _answers(counted: Counted) -> bool:
+    try:
+        return bool(counted.text())
+    except requests.ConnectionError:
+        return False
+
+
+def test_requests_are_counted_over_all_processes_by_the_routes_pattern(counted: Counted) -> None:
+    before = counted.value("tallystick_requests_total", route="/r/<token>", status="404")
+    for number in range(20):
+        requests.get(f"{counted.system.base_url}/r/secret-token-{number}", timeout=5)
+        requests.get(f"{counted.system.base_url}/nowhere-{number}", timeout=5)
+    requests.request("BREW", f"{counted.system.base_url}/", timeout=5)
+    found = counted.value("tallystick_requests_total", route="/r/<token>", status="404")
+    assert found == before + 20
+    assert counted.value("tallystick_requests_total", route="none", status="404") >= 20
+    assert counted.value("tallystick_requests_total", method="other") >= 1
+    assert counted.value("tallystick_request_seconds_count", route="/r/<token>") == found
+    text = counted.text()
+    assert not any(word in text for word in ("secret-token", "nowhere-", "BREW"))
+
+
+def test_audits_are_timed_by_stage_and_counted_by_end(counted: Counted) -> None:
+    audit_ids = counted.system.ingest(12)
+    counted.system.wait_done(audit_ids, 30)
+    wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= 12, 5)
+    for stage in ("read", "audit", "store", "publish"):
+        assert counted.value("tallystick_audit_stage_seconds_count", stage=stage) >= 12
+        assert counted.value("tallystick_audit_stage_seconds_sum", stage=stage) > 0
+
+
+def test_files_do_not_multiply_and_outlive_their_processes(counted: Counted) -> None:
+    system = counted.system
+    system.wait_done(system.ingest(6), 30)
+    for name in ("worker-0", "worker-1"):
+        system.restart_process(name)
+    system.kill_web()
+    wait_until(system.is_ready, 20)
+    before = counted.value("tallystick_audit_starts_total", end="done")
+    system.wait_done(system.ingest(6), 30)
+    wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= before + 6, 5)
+    assert len(counted.files()) <= 2 * PROCESSES
+
+
+def test_what_waits_is_told_by_source_with_its_age(counted: Counted) -> None:
+    system = counted.system
+    system.mend()
+    with system.without_workers():
+        system.ingest(3)
+        waiting = {"source": "ingest", "status": "queued"}
+        assert counted.value("tallystick_audits_waiting", **waiting) == 3
+        assert 0 < counted.value("tallystick_audits_oldest_seconds", **waiting) < 30
+        assert counted.value("tallystick_wake_ups", queue="ingest") == 3
+        assert counted.value("tallystick_audits_waiting", source="upload") == 0
+
+
+def test_totals_are_told_for_every_state(counted: Counted) -> None:
+    text = counted.text()
+    for name, label, states in (
+        ("audits", "status", ("queued", "processing", "done", "failed")),
+        ("mails", "status", ("queued", "sending", "sent", "failed")),
+        ("credits", "state", ("granted", "claimed", "returned", "revoked", "free")),
+        ("payment_events", "provider", ("stripe", "paddle")),
+    ):
+        for state in states:
+            assert f'tallystick_{name}{{{label}="{state}"}}' in text
+
+
+def test_webhooks_are_counted_by_provider_and_outcome(counted: Counted) -> None:
+    url = f"{counted.system.base_url}/api/v1/webhooks/stripe"
+    before = counted.value("tallystick_webhooks_total", provider="stripe", outcome="refused")
+    requests.post(url, data=b"{}", timeout=5)
+    found = counted.value("tallystick_webhooks_total", provider="stripe", outcome="refused")
+    assert found == before + 1
+
+
+def test_a_server_that_is_away_is_told_and_the_rest_goes_on(counted: Counted) -> None:
+    assert counted.value("tallystick_up", component="database") == 1
+    counted.system.servers.stop_redis()
+    assert counted.value("tallystick_up", component="redis") == 0
+    assert counted.value("tallystick_up", component="database") == 1
+    counted.system.mend()
+    wait_until(lambda: counted.value("tallystick_up", component="redis") == 1, 10)

@@ -1,0 +1,92 @@
+"""A 2xx is durable: what was accepted survives crashes of the database and of the web."""
+
+import random
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import requests
+
+from detectors.formats import decode_records
+from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.system import System
+from tests.worker.support.traffic import batch
+
+RECORDS = 10
+RECOVERY_SECONDS = 10.0
+KEYS = "SELECT key, audit_id FROM idempotency_keys"
+BROKEN_CONNECTION = 0
+EXPECTED = {200, 201, 503, BROKEN_CONNECTION}
+
+
+@dataclass
+class Clients:
+    """Clients that send batches, each until it is accepted, and remember every answer."""
+
+    system: System
+    accepted: dict[str, str] = field(default_factory=dict)
+    answers: Counter[int] = field(default_factory=Counter)
+    longest_outage_seconds: float = 0.0
+
+    def send(self, client: int, batches: int) -> None:
+        for number in range(batches):
+            self._send_until_accepted(f"{client}-{number}", batch(RECORDS, number))
+
+    def _send_until_accepted(self, key: str, body: bytes) -> None:
+        began = time.monotonic()
+        while True:
+            status, audit_id = self._try(key, body)
+            self.answers[status] += 1
+            if status in (200, 201):
+                self.accepted[key] = audit_id
+                break
+            time.sleep(0.05)
+        self.longest_outage_seconds = max(self.longest_outage_seconds, time.monotonic() - began)
+
+    def _try(self, key: str, body: bytes) -> tuple[int, str]:
+        try:
+            response = self.system.post(body, idempotency_key=key)
+            return response.status_code, response.json().get("audit_id", "")
+        except requests.RequestException:
+            return BROKEN_CONNECTION, ""
+
+
+@at_both_scales
+def test_every_accepted_batch_is_stored_once(web_only: System, note: Note, share: float) -> None:
+    clients, batches = scaled(50, share), 200
+    crowd, ended = Clients(web_only), threading.Event()
+    crashes = ["database"] * scaled(5, share) + ["web"] * scaled(10, share)
+    breaker = threading.Thread(target=_crash, args=(web_only, crashes, ended))
+    breaker.start()
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(lambda client: crowd.send(client, batches), range(clients)))
+    ended.set()
+    breaker.join()
+    assert not crashes, "the clients were done before everything was broken"
+
+    stored = dict(web_only.rows(KEYS))
+    lost = sum(stored.get(key) != audit_id for key, audit_id in crowd.accepted.items())
+    lost += sum(not _is_whole(web_only, audit_id) for audit_id in crowd.accepted.values())
+    doubled = web_only.rows("SELECT count(*) FROM audits")[0][0] - clients * batches
+    strange = sum(
+        count for status, count in crowd.answers.items() if status not in {0, 200, 201, 503}
+    )
+    slow = crowd.longest_outage_seconds > RECOVERY_SECONDS
+    note("1 a 2xx is durable", clients * batches, lost + abs(doubled) + strange + slow)
+
+
+def _crash(system: System, crashes: list[str], ended: threading.Event) -> None:
+    random.Random(1).shuffle(crashes)
+    while crashes and not ended.wait(1.0):
+        part = crashes.pop()
+        if part == "web":
+            system.kill_web()
+        else:
+            system.servers.restart_postgres(immediate=True)
+
+
+def _is_whole(system: System, audit_id: str) -> bool:
+    blob = system.blobs / "raw" / f"{audit_id}.jsonl"
+    return blob.exists() and len(decode_records(blob.read_bytes())) == RECORDS

@@ -1,0 +1,288 @@
+"""Payment events through the real web: forged, copied, killed midway, out of order."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+from typing import Any
+
+import psutil
+import pytest
+import requests
+from sqlalchemy import Connection, func, select, text
+from sqlalchemy.orm import Session
+
+from service.models import Account, Credit, IngestKey, Payment, PaymentEvent, Subscription
+from service.models.billing.payments import lock_ledger
+from tests.service.payments import paddle_events as paddle
+from tests.service.payments import stripe_events as stripe
+from tests.service.payments.forgeries import forgeries
+from tests.service.payments.vendors import SETTINGS, VENDORS, Vendor, each_vendor
+from tests.worker.conftest import started_system
+from tests.worker.support.promises import Note, always_in_full, at_both_scales, scaled
+from tests.worker.support.system import System
+from tests.worker.support.traffic import batch
+from tests.worker.support.waiting import kill, wait_until
+
+YEAR = 365 * 86_400
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[System]:
+    """The web alone, with both providers configured."""
+    settings = {name.upper(): value for name, value in SETTINGS.items()}
+    with started_system(workers=0, sweepers=0, **settings) as system:
+        yield system
+
+
+@pytest.fixture
+def account_id(web: System) -> str:
+    with Session(web.engine) as session:
+        account = Account(email=f"{time.time_ns()}@example.org")
+        session.add(account)
+        session.commit()
+        return account.id
+
+
+def vendor_of(document: Document) -> Vendor:
+    return VENDORS["event_id" in document]
+
+
+def deliver(web: System, document: Document, *, at: float | None = None) -> int:
+    vendor = vendor_of(document)
+    body, headers = vendor.signed(document, at=at)
+    return post(web, vendor, body, headers)
+
+
+def post(web: System, vendor: Vendor, body: bytes, headers: dict[str, str]) -> int:
+    # Read as latin-1 on the other side: a header need not be ASCII to arrive.
+    raw = {name: value.encode("latin-1") for name, value in headers.items()}
+    url = f"{web.base_url}{vendor.path}"
+    return requests.post(url, data=body, headers=raw, timeout=30).status_code
+
+
+def count(web: System, table: type[Credit] | type[Payment], account_id: str) -> int:
+    with Session(web.engine) as session:
+        mine = select(func.count()).where(table.account_id == account_id)
+        return session.scalar(mine) or 0
+
+
+@always_in_full
+def test_forgeries_and_events_of_another_time_are_refused(
+    web: System, account_id: str, occasion: str, note: Note
+) -> None:
+    answers = [
+        post(web, vendor, body, headers)
+        for vendor in VENDORS
+        for body, headers in forgeries(vendor, account_id).values()
+    ]
+    assert len(answers) == 40
+    believed = sum(status != 400 for status in answers)
+    for vendor in VENDORS:
+        for seconds in (-301, 301, YEAR, -YEAR):
+            believed += answer_at(web, vendor, account_id, seconds) != 400
+    assert count(web, Credit, account_id) == 0
+    for vendor in VENDORS:
+        for seconds in (-299, 299):
+            believed += answer_at(web, vendor, account_id, seconds) != 200
+    assert count(web, Credit, account_id) == 4
+    note("9 webhooks are authentic", 40 + 12, believed)
+
+
+def answer_at(web: System, vendor: Vendor, account_id: str, seconds: float) -> int:
+    """The answer to an event signed so far from now; tried again where sending took too long."""
+    while True:
+        now = int(time.time()) + (1 if seconds > 0 else 0)
+        while time.time() < now:
+            time.sleep(0.005)
+        answer = deliver(web, vendor.paid(account_id), at=now + seconds)
+        if time.time() - now < 0.9:
+            return answer
+
+
+@always_in_full
+@each_vendor
+def test_a_hundred_concurrent_copies_are_one_grant(
+    web: System, account_id: str, vendor: Vendor, occasion: str, note: Note
+) -> None:
+    document = vendor.paid(account_id)
+    with ThreadPoolExecutor(100) as pool:
+        answers = Counter(pool.map(lambda _: deliver(web, document), range(100)))
+    assert set(answers) <= {200, 503}
+    assert answers[200] > 0
+    assert deliver(web, document) == 200  # who was told to come back does
+    granted, paid = count(web, Credit, account_id), count(web, Payment, account_id)
+    note(f"10 paid once, 100 copies ({vendor.name})", 100, abs(granted - 1) + abs(paid - 1))
+
+
+@at_both_scales
+def test_a_handler_killed_midway_grants_nothing_and_a_redelivery_all(
+    web: System, account_id: str, share: float, note: Note
+) -> None:
+    holds = [hold_ledger, hold_account]
+    kills, losses = scaled(20, share), 0
+    for number in range(kills):
+        document = VENDORS[number % 2].paid(account_id)
+        kill_midway(web, document, account_id, holds[number // 2 % 2])
+        losses += count(web, Credit, account_id) != number
+        losses += deliver(web, document) != 200
+        losses += deliver(web, document) != 200
+        losses += count(web, Credit, account_id) != number + 1
+    note("10 paid once, handlers killed midway", kills, losses)
+
+
+def hold_ledger(connection: Connection, _account_id: str) -> None:
+    """Stops a handler after its event's row, before anything that the event tells."""
+    lock_ledger(Session(connection))
+
+
+def hold_account(connection: Connection, account_id: str) -> None:
+    """Stops a handler after the payment's row, at the credit, which refers to the account."""
+    row = text("SELECT id FROM accounts WHERE id = :id FOR UPDATE")
+    connection.execute(row, {"id": account_id})
+
+
+def kill_midway(
+    web: System,
+    document: Document,
+    account_id: str,
+    hold: Callable[[Connection, str], None],
+) -> None:
+    with web.engine.connect() as holder, ThreadPoolExecutor(1) as pool:
+        hold(holder, account_id)
+        answer = pool.submit(pytest.raises, requests.ConnectionError, deliver, web, document)
+        wait_until(lambda: is_somebody_waiting(web), 20)
+        for child in psutil.Process(web.processes["web"].pid).children():
+            kill(child.pid)
+        answer.result()
+        holder.rollback()
+    wait_until(lambda: not is_somebody_waiting(web) and web.is_ready(), 30)
+    with Session(web.engine) as session:
+        event_id = document.get("event_id", document.get("id"))
+        kept = select(PaymentEvent.id).where(PaymentEvent.event_id == event_id)
+        assert session.scalar(kept) is None
+
+
+def is_somebody_waiting(web: System) -> bool:
+    with web.engine.connect() as connection:
+        waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        return bool(connection.scalar(waiting))
+
+
+def stripe_life(reference: str) -> list[Document]:
+    """Four events of a subscription, two of them of one second."""
+    steps = [
+        ("created", "incomplete", 0),
+        ("updated", "active", 0),
+        ("updated", "past_due", 60),
+        ("deleted", "canceled", 120),
+    ]
+    return [
+        stripe.subscription(kind, status, reference=reference, created=stripe.START + second)
+        for kind, status, second in steps
+    ]
+
+
+def stripe_return(reference: str) -> list[Document]:
+    """The checkout that tells whose it is, among three events; active at the end."""
+    events = [
+        stripe.subscription("created", "incomplete", reference=reference),
+        stripe.subscription("updated", "past_due", reference=reference, created=stripe.START + 60),
+        stripe.subscription(
+            "updated", "active", reference=reference, plan="team", created=stripe.START + 120
+        ),
+    ]
+    return [*events, stripe.checkout(mode="subscription", subscription=reference)]
+
+
+def paddle_life(reference: str) -> list[Document]:
+    steps = [("created", "trialing"), ("activated", "active"), ("paused", "paused")]
+    events = [
+        paddle.subscription(kind, status, reference=reference, minute=minute)
+        for minute, (kind, status) in enumerate(steps)
+    ]
+    last = paddle.subscription("resumed", "active", reference=reference, plan="team", minute=9)
+    return [*events, last]
+
+
+@always_in_full
+@pytest.mark.parametrize(
+    ("life", "expected"),
+    [
+        (stripe_life, ("canceled", "pro", "free")),
+        (stripe_return, ("active", "team", "team")),
+        (paddle_life, ("active", "team", "team")),
+    ],
+)
+def test_every_order_of_four_events_with_duplicates_ends_alike(
+    web: System,
+    life: Callable[[str], list[Document]],
+    expected: tuple[str, str, str],
+    occasion: str,
+    note: Note,
+) -> None:
+    ends = []
+    for number, order in enumerate(permutations(range(4))):
+        reference = f"{life.__name__}_{time.time_ns()}_{number}"
+        events = own(web, life(reference), reference)
+        told = [events[index] for index in order]
+        for document in (told[index] for index in (0, 1, 0, 2, 1, 3, 2, 3)):
+            assert deliver(web, document) == 200
+        ends.append(end_of(web, reference))
+    assert len(ends) == 24
+    note(f"11 order-proof subscriptions ({life.__name__})", 24, 24 - ends.count(expected))
+
+
+def test_ingest_pauses_when_a_subscription_lapses_and_resumes_with_it(
+    web: System, account_id: str
+) -> None:
+    with Session(web.engine) as session:
+        row, key = IngestKey.minted(account_id)
+        session.add(row)
+        session.commit()
+    reference = f"sub_{account_id}"
+    deliver(
+        web,
+        stripe.checkout(
+            mode="subscription", subscription=reference, client_reference_id=account_id
+        ),
+    )
+    answers = [web.post(batch(1), key=key).status_code]
+    for minute, (kind, status) in enumerate(
+        [("created", "active"), ("updated", "unpaid"), ("updated", "active"), ("deleted", "active")]
+    ):
+        created = stripe.START + 60 * minute
+        deliver(web, stripe.subscription(kind, status, reference=reference, created=created))
+        answers.append(web.post(batch(1), key=key).status_code)
+    assert answers == [402, 201, 402, 201, 402]
+
+
+def own(web: System, events: list[Document], reference: str) -> list[Document]:
+    """The events as they are when the subscription is an account's: by reference or address."""
+    email = f"{reference}@example.org"
+    with Session(web.engine) as session:
+        account = Account(email=email)
+        session.add(account)
+        session.flush()
+        account_id = account.id
+        session.commit()
+    customer = stripe.customer(f"cus_{reference}", email)
+    for document in events:
+        told = document["data"].get("object", document["data"])
+        if told.get("object") == "checkout.session":
+            told["client_reference_id"] = account_id
+        elif "custom_data" in told:
+            told["custom_data"] = {"app_user_id": account_id}
+    if "checkout.session.completed" not in [document.get("type") for document in events]:
+        deliver(web, customer)
+    return events
+
+
+def end_of(web: System, reference: str) -> tuple[str, str | None, str]:
+    with Session(web.engine) as session:
+        found = select(Subscription).where(Subscription.reference == reference)
+        subscription = session.scalars(found).one()
+        assert subscription.account is not None
+        return subscription.status, subscription.plan, subscription.account.plan

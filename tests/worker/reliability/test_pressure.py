@@ -1,0 +1,56 @@
+"""More clients than the service can serve: it says so, soon, and breaks nothing."""
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import requests
+
+from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.system import System
+from tests.worker.support.traffic import batch
+
+LONGEST_SECONDS = 10.0
+WAITING_CLIENTS = 8
+EXPECTED = {201, 429, 503}
+
+
+@at_both_scales
+def test_it_answers_every_client_in_time(web_only: System, note: Note, share: float) -> None:
+    clients = scaled(300, share)
+    ends_at = time.monotonic() + 60 * share
+    body = batch(10)
+
+    def send(client: int) -> list[tuple[int, float, bool]]:
+        answers = []
+        while time.monotonic() < ends_at:
+            began = time.monotonic()
+            try:
+                response = web_only.post(body)
+            except requests.RequestException:
+                answers.append((0, time.monotonic() - began, False))
+                continue
+            tells_when = response.status_code == 201 or "Retry-After" in response.headers
+            answers.append((response.status_code, time.monotonic() - began, tells_when))
+        return answers
+
+    with ThreadPoolExecutor(clients) as pool:
+        answers = [one for given in pool.map(send, range(clients)) for one in given]
+    statuses = Counter(status for status, _, _ in answers)
+    slow = sum(seconds > LONGEST_SECONDS for _, seconds, _ in answers)
+    silent = sum(not tells_when for _, _, tells_when in answers)
+    strange = sum(count for status, count in statuses.items() if status not in EXPECTED)
+    assert statuses[201]
+    note(f"19 back-pressure, {clients} clients", len(answers), slow + silent + strange)
+
+
+def test_a_busy_database_is_503_with_retry_after(web_only: System) -> None:
+    """Every ingest waits for a lock that is not given, and not for ever."""
+    with web_only.engine.connect() as connection, connection.begin():
+        connection.exec_driver_sql("LOCK TABLE audits IN ACCESS EXCLUSIVE MODE")
+        with ThreadPoolExecutor(WAITING_CLIENTS) as pool:
+            began = time.monotonic()
+            responses = list(pool.map(lambda _: web_only.post(batch(1)), range(WAITING_CLIENTS)))
+    assert {response.status_code for response in responses} == {503}
+    assert all("Retry-After" in response.headers for response in responses)
+    assert time.monotonic() - began < LONGEST_SECONDS

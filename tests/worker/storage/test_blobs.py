@@ -1,0 +1,206 @@
+"""Blobs on files, and the same promises of the S3 store over a store in memory."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from obstore.store import MemoryStore
+
+from service.core.blobs import BlobNotFoundError, BlobStore, S3Blobs
+
+KEY = "raw/0123456789abcdef.jsonl"
+
+
+@pytest.fixture(params=["file", "s3"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
+    if request.param == "file":
+        return BlobStore.from_url((tmp_path / "blobs").as_uri())
+    store = BlobStore.from_url("s3://bucket/prefix")
+    assert isinstance(store, S3Blobs)
+    store.__dict__["_store"] = MemoryStore()
+    return store
+
+
+def test_what_is_put_is_got(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"one")
+    assert blobs.get(KEY) == b"one"
+    assert blobs.exists(KEY)
+
+
+def test_an_empty_blob_is_a_blob(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"")
+    assert blobs.get(KEY) == b""
+
+
+def test_a_second_put_replaces_the_first(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"one")
+    blobs.put(KEY, b"two" * 1_000_000)
+    assert blobs.get(KEY) == b"two" * 1_000_000
+
+
+def test_it_can_be_written_in_pieces(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"before")
+    with blobs.writer(KEY) as file:
+        file.write(b"one")
+        file.write(b"two" * 4_000_000)
+        assert blobs.get(KEY) == b"before"
+    assert blobs.get(KEY) == b"one" + b"two" * 4_000_000
+
+
+def test_a_writer_whose_block_fails_leaves_what_was_there(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"before")
+    with pytest.raises(TypeError), blobs.writer(KEY) as file:
+        file.writelines([b"one" * 1_000_000, None])  # type: ignore[list-item]
+    assert blobs.get(KEY) == b"before"
+    assert list(blobs.list_old("raw", -60)) == [KEY]
+
+
+def test_it_can_be_read_in_pieces(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"0123456789")
+    with blobs.open(KEY) as file:
+        assert [file.read(4), file.read(4), file.read(4)] == [b"0123", b"4567", b"89"]
+
+
+def test_a_missing_blob_is_a_file_not_found(blobs: BlobStore) -> None:
+    assert not blobs.exists(KEY)
+    with pytest.raises(BlobNotFoundError) as caught:
+        blobs.get(KEY)
+    assert isinstance(caught.value, FileNotFoundError)
+
+
+def test_delete_may_come_twice(blobs: BlobStore) -> None:
+    blobs.put(KEY, b"one")
+    blobs.delete(KEY)
+    blobs.delete(KEY)
+    assert not blobs.exists(KEY)
+
+
+def test_it_says_whether_it_is_usable(blobs: BlobStore) -> None:
+    assert blobs.is_usable()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "raw",
+        "raw/",
+        "/etc/passwd",
+        "raw/../x.jsonl",
+        "../raw/x.jsonl",
+        "raw/a b.jsonl",
+        "raw/x.jsonl\n",
+        "raw/x/y.jsonl",
+        "RAW/x.jsonl",
+        "raw/.put-x.jsonl",
+        "raw/é.jsonl",
+    ],
+)
+def test_a_key_of_any_other_shape_is_refused(blobs: BlobStore, key: str) -> None:
+    for use in (blobs.open, blobs.delete, blobs.exists):
+        with pytest.raises(ValueError, match="a blob's key"):
+            use(key)
+    with pytest.raises(ValueError, match="a blob's key"), blobs.writer(key):
+        pass
+    with pytest.raises(ValueError, match="a blob's key"):
+        blobs.put(key, b"")
+
+
+def test_an_address_of_another_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="file:// or s3://"):
+        BlobStore.from_url("ftp://host/folder")
+
+
+def test_a_folder_with_odd_characters_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder with % and é"
+    BlobStore.from_url(folder.as_uri()).put(KEY, b"one")
+    assert (folder / KEY).read_bytes() == b"one"
+
+
+def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    BlobStore.from_url(tmp_path.as_uri()).put(KEY, b"one")
+    assert (tmp_path / KEY).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / KEY).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_files_have_a_name_at_once_where_the_system_has_none_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.core.blobs._UNNAMED", None)
+    blobs = BlobStore.from_url(tmp_path.as_uri())
+    with blobs.writer(KEY) as file:
+        file.write(b"one")
+        assert len(list((tmp_path / "raw").iterdir())) == 1
+    assert _files(tmp_path) == [tmp_path / KEY]
+    with pytest.raises(ZeroDivisionError), blobs.writer(KEY):
+        raise ZeroDivisionError
+    assert _files(tmp_path) == [tmp_path / KEY]
+
+
+KILLED = """
+import os, signal, sys
+from service.core.blobs import BlobStore
+with BlobStore.from_url(sys.argv[1]).writer("raw/x.jsonl") as file:
+    file.write(b"x" * 5_000_000)
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name are Linux's")
+def test_a_writer_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, tmp_path.as_uri()]
+    killed = subprocess.run(command, check=False, cwd=Path(__file__).parents[3])
+    assert killed.returncode == -signal.SIGKILL
+    assert _files(tmp_path) == []
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_put_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    blobs = BlobStore.from_url(tmp_path.as_uri())
+    with pytest.raises(OSError, match="full"):
+        blobs.put(KEY, b"one")
+    assert _files(tmp_path) == []
+
+
+def test_leftovers_of_a_killed_put_are_removed_when_old(tmp_path: Path) -> None:
+    blobs = BlobStore.from_url(tmp_path.as_uri())
+    blobs.put(KEY, b"one")
+    old, young = tmp_path / "raw/.put-old", tmp_path / "raw/.put-young"
+    for path in (old, young):
+        path.touch()
+    os.utime(old, (0, 0))
+    assert blobs.delete_unfinished(3_600) == 1
+    assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == [
+        ".put-young",
+        "0123456789abcdef.jsonl",
+    ]
+
+
+def test_it_lists_the_old_blobs_of_one_folder(blobs: BlobStore) -> None:
+    assert list(blobs.list_old("raw", 0)) == []
+    blobs.put(KEY, b"one")
+    blobs.put("frames/other.parquet", b"two")
+    assert list(blobs.list_old("raw", -60)) == [KEY]
+    assert list(blobs.list_old("raw", 60)) == []
+
+
+def test_it_lists_nothing_that_is_no_blob_of_ours(tmp_path: Path) -> None:
+    store = MemoryStore()
+    store.put("raw/a folder/x.jsonl", b"one")
+    s3 = BlobStore.from_url("s3://bucket/prefix")
+    s3.__dict__["_store"] = store
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/.put-0").touch()
+    for blobs in (s3, BlobStore.from_url(tmp_path.as_uri())):
+        assert list(blobs.list_old("raw", -60)) == []

@@ -1,0 +1,252 @@
+"""What is stored of an uploaded file gives the report that the file itself gives, byte for byte."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, func, update
+from sqlalchemy.orm import Session
+
+import detectors
+from detectors.contract import UsageRecord
+from detectors.formats import encode_chunk, read_chunks
+from service.core.blobs import BlobStore
+from service.models import Account, Audit, Credit
+from service.models.audits.leases import fail_exhausted
+from service.models.billing.credits import claim_credit, count_free_credits
+from tests.detectors.reference import logs
+from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.stored import document, load
+from worker import run_audit
+
+Writer = Callable[[Iterable[UsageRecord]], bytes]
+
+
+def _as_array(records: Iterable[UsageRecord]) -> bytes:
+    return b"[" + b",".join(logs.as_messages(records).splitlines()) + b"]"
+
+
+def _as_gzip(records: Iterable[UsageRecord]) -> bytes:
+    return gzip.compress(logs.as_responses(records))
+
+
+FORMATS: tuple[Writer, ...] = (*logs.FORMATS, _as_array, _as_gzip)
+# One bad row for every so many good ones.
+EVERY = 4
+
+
+def _with_bad_rows(log: bytes) -> bytes:
+    """The log with rows between its own that are invalid for several reasons."""
+    if log.startswith(b"\x1f\x8b"):
+        return gzip.compress(_with_bad_rows(gzip.decompress(log)))
+    if log.startswith(b"["):
+        return b"[" + b",".join(_mixed(json_items(log), JSON_ROWS)) + b"]"
+    if log.startswith(b"{"):
+        return b"\n".join(_mixed(log.splitlines(), JSON_ROWS))
+    header, *rows = log.splitlines()
+    commas = b"," * header.count(b",")
+    return b"\n".join([header, *_mixed(rows, [b"x" + commas, b"x", commas])])
+
+
+JSON_ROWS = [
+    b'{"model":"gpt-5.4","created":1e99,"usage":{}}',
+    b'{"id":7}',
+    b"7",
+    b'{"model":"gpt-5.4","ts":"never","usage":{}}',
+]
+
+
+def json_items(log: bytes) -> list[bytes]:
+    return [json.dumps(item).encode() for item in json.loads(log)]
+
+
+def _mixed(rows: list[bytes], bad: list[bytes]) -> list[bytes]:
+    mixed = []
+    for number, row in enumerate(rows):
+        mixed += [bad[number // EVERY % len(bad)], row] if number % EVERY == 3 else [row]
+    return mixed
+
+
+@pytest.fixture
+def account_id(engine: Engine) -> str:
+    with Session(engine) as session:
+        account = Account(email="worker@example.com")
+        session.add(account)
+        session.commit()
+        return account.id
+
+
+@pytest.fixture
+def upload(engine: Engine, blobs: BlobStore, account_id: str) -> Callable[[bytes], str]:
+    """Stores a file as an upload does, and queues its audit; returns its id."""
+
+    def store(file: bytes) -> str:
+        with Session(engine) as session:
+            audit = Audit(account_id=account_id, source="upload", blob_key="")
+            session.add(audit)
+            session.flush()
+            audit.blob_key = f"raw/{audit.id}.jsonl"
+            with blobs.writer(audit.blob_key) as stored:
+                for chunk in read_chunks(BytesIO(file), chunk_bytes=20_000):
+                    stored.write(encode_chunk(chunk))
+            session.commit()
+            return audit.id
+
+    return store
+
+
+def _rerun(engine: Engine, audit_id: str, **changes: object) -> None:
+    with engine.begin() as connection:
+        queued = {"status": "queued", "starts_before_rerun": Audit.starts, **changes}
+        connection.execute(update(Audit).where(Audit.id == audit_id).values(queued))
+    run_audit(audit_id)
+
+
+@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__.strip("_"))
+def test_an_upload_is_reported_on_as_its_file_is_even_after_the_purge(
+    engine: Engine,
+    blobs: BlobStore,
+    upload: Callable[[bytes], str],
+    tmp_path: Path,
+    write: Writer,
+) -> None:
+    records = [record for record in draw_log(0) if logs.fits_anthropic(record)]
+    file = tmp_path / "upload.log"
+    file.write_bytes(_with_bad_rows(write(records)))
+    report = detectors.audit(file)
+    assert report.invalid_rows.count > 100
+    assert len(report.invalid_rows.reasons) > 1
+    expected = report.to_json()
+
+    audit_id = upload(file.read_bytes())
+    run_audit(audit_id)
+    assert document(engine, audit_id) == expected
+    _rerun(engine, audit_id)
+    assert document(engine, audit_id) == expected
+
+    blobs.delete(load(engine, audit_id).blob_key)
+    for start in (3, 4):
+        _rerun(engine, audit_id, raw_purged_at=func.now())
+        assert document(engine, audit_id) == expected
+        audit = load(engine, audit_id)
+        assert (audit.status, audit.frame_key) == ("done", f"frames/{audit_id}-{start}.parquet")
+        assert list(blobs.list_old("frames", -60)) == [audit.frame_key]
+
+
+def test_the_frame_of_an_earlier_run_stays_while_reruns_fail(
+    engine: Engine,
+    blobs: BlobStore,
+    upload: Callable[[bytes], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    audit_id = upload(logs.as_responses(draw_log(0)))
+    run_audit(audit_id)
+    expected, kept = document(engine, audit_id), load(engine, audit_id).frame_key
+    with monkeypatch.context() as broken:
+        broken.setattr("worker._replace_report", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            _rerun(engine, audit_id, raw_purged_at=func.now())
+    assert list(blobs.list_old("frames", -60)) == [kept]
+    run_audit(audit_id)
+    assert document(engine, audit_id) == expected
+
+
+def test_what_was_purged_before_any_audit_ends_with_a_clear_message(
+    engine: Engine, upload: Callable[[bytes], str]
+) -> None:
+    audit_id = upload(logs.as_responses(draw_log(0)))
+    _rerun(engine, audit_id, raw_purged_at=func.now())
+    audit = load(engine, audit_id)
+    assert (audit.status, audit.starts) == ("failed", 1)
+    assert "removed before any audit" in (audit.error or "")
+
+
+# Credits
+
+MOSTLY_BAD = b"\n".join([logs.as_responses(draw_log(0)[:1]).strip(), *JSON_ROWS])
+
+
+@pytest.fixture
+def paid(engine: Engine, account_id: str) -> Callable[[str], None]:
+    """Gives the account a credit and claims it for an audit."""
+
+    def pay(audit_id: str) -> None:
+        with Session(engine) as session:
+            session.add(Credit(account_id=account_id))
+            session.flush()
+            claim_credit(session, account_id, audit_id)
+            session.commit()
+
+    return pay
+
+
+def _free_credits(engine: Engine, account_id: str) -> int:
+    with Session(engine) as session:
+        return count_free_credits(session, account_id)
+
+
+def test_too_few_valid_rows_fail_the_audit_and_give_its_credit_back_once(
+    engine: Engine,
+    account_id: str,
+    upload: Callable[[bytes], str],
+    paid: Callable[[str], None],
+) -> None:
+    audit_id = upload(MOSTLY_BAD)
+    paid(audit_id)
+    run_audit(audit_id)
+    audit = load(engine, audit_id)
+    assert (audit.status, audit.valid_pct) == ("failed", 20.0)
+    assert (audit.error or "").startswith("only 20.0 % of the rows are valid")
+    assert _free_credits(engine, account_id) == 1
+    _rerun(engine, audit_id)
+    assert load(engine, audit_id).status == "failed"
+    assert _free_credits(engine, account_id) == 1
+
+
+def test_an_audit_that_is_done_keeps_its_credit(
+    engine: Engine,
+    account_id: str,
+    upload: Callable[[bytes], str],
+    paid: Callable[[str], None],
+) -> None:
+    audit_id = upload(logs.as_responses(draw_log(0)))
+    paid(audit_id)
+    run_audit(audit_id)
+    assert load(engine, audit_id).status == "done"
+    assert _free_credits(engine, account_id) == 0
+
+
+def test_an_audit_that_breaks_three_times_gives_its_credit_back_at_the_last(
+    engine: Engine,
+    account_id: str,
+    upload: Callable[[bytes], str],
+    paid: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    audit_id = upload(logs.as_responses(draw_log(0)))
+    paid(audit_id)
+    monkeypatch.setattr(detectors, "audit", lambda _log: 1 / 0)
+    for free in (0, 0, 1):
+        with pytest.raises(ZeroDivisionError):
+            run_audit(audit_id)
+        assert _free_credits(engine, account_id) == free
+
+
+def test_the_sweeper_gives_back_the_credit_of_an_audit_whose_starts_are_used_up(
+    engine: Engine,
+    account_id: str,
+    upload: Callable[[bytes], str],
+    paid: Callable[[str], None],
+) -> None:
+    audit_id = upload(logs.as_responses(draw_log(0)))
+    paid(audit_id)
+    with engine.begin() as connection:
+        used_up = {"status": "processing", "starts": 3, "lease_expires_at": func.now()}
+        connection.execute(update(Audit).where(Audit.id == audit_id).values(used_up))
+    for expected in ([audit_id], []):
+        with engine.begin() as connection:
+            assert fail_exhausted(connection, 3) == expected
+        assert _free_credits(engine, account_id) == 1

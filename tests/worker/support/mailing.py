@@ -1,0 +1,91 @@
+"""A running service that sends mail to a sink, and what its mails lead to."""
+
+import time
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import requests
+
+from tests.smtp_sink import Sink
+from tests.worker.support.system import System
+from tests.worker.support.waiting import wait_until
+
+SESSIONS = "/settings/sessions"  # a page that needs a session
+JSON = {"Content-Type": "application/json"}
+BASE_URL = "https://audit.example"  # the name that links must have, whatever requests call us
+
+
+def new_address() -> str:
+    return f"{uuid4().hex}@example.org"
+
+
+def ask_for_link(system: System, email: str, **options: Any) -> requests.Response:
+    """POST /auth/magic-link."""
+    body = {"email": email, **options.pop("more", {})}
+    return requests.post(f"{system.base_url}/auth/magic-link", json=body, timeout=30, **options)
+
+
+def wait_for_link(sink: Sink, email: str, seconds: float = 20) -> str:
+    """The path and query of the newest link that was mailed to the address."""
+    wait_until(lambda: sink.mails_to(email), seconds)
+    return link_in(sink, email)
+
+
+def link_in(sink: Sink, email: str) -> str:
+    part = sink.mails_to(email)[-1].get_body(("plain",))
+    assert part is not None
+    [url] = [line for line in part.get_content().splitlines() if "/auth/verify" in line]
+    assert url.startswith(f"{BASE_URL}/auth/verify?")
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+def cookies_of(response: requests.Response) -> dict[str, str]:
+    """The headers of a browser that keeps the cookie of this answer."""
+    cookie = response.headers["Set-Cookie"].partition(";")[0]
+    return {"Cookie": cookie}
+
+
+def mail_statuses(system: System) -> dict[str, int]:
+    return dict(system.rows("SELECT status, count(*) FROM mails GROUP BY 1"))
+
+
+def wait_all_sent(system: System, seconds: float) -> None:
+    unsent = "SELECT count(*) FROM mails WHERE status <> 'sent'"
+    wait_until(lambda: system.rows(unsent)[0][0] == 0, seconds)
+
+
+def get(system: System, path: str, **headers: str) -> requests.Response:
+    url = f"{system.base_url}{path}"
+    return requests.get(url, headers=headers, timeout=30, allow_redirects=False)
+
+
+def post(system: System, path: str, headers: dict[str, str], **more: Any) -> requests.Response:
+    url = f"{system.base_url}{path}"
+    return requests.post(url, headers=headers, timeout=30, allow_redirects=False, **more)
+
+
+def sign_in(system: System, sink: Sink, email: str | None = None) -> dict[str, str]:
+    """The headers of a browser that was signed in by mail."""
+    email = email or new_address()
+    before = len(sink.mails_to(email))
+    assert ask_for_link(system, email).status_code == 200
+    wait_for_mails(sink, email, before + 1)
+    return cookies_of(get(system, wait_for_link(sink, email)))
+
+
+def wait_for_mails(sink: Sink, email: str, count: int) -> None:
+    ends_at = time.monotonic() + 20
+    while len(sink.mails_to(email)) < count:
+        assert time.monotonic() < ends_at
+        time.sleep(0.02)
+
+
+def is_signed_in(system: System, headers: dict[str, str]) -> bool:
+    return get(system, SESSIONS, **headers).status_code == 200
+
+
+def count_sessions(system: System, email: str) -> int:
+    query = "SELECT count(*) FROM sessions JOIN accounts a ON a.id = account_id WHERE email = :e"
+    return int(system.rows(query, e=email)[0][0])

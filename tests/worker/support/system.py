@@ -1,0 +1,287 @@
+"""The whole service as processes of their own, each of which a test can kill."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psutil
+import requests
+from redis import ConnectionError as RedisConnectionError
+from redis import Redis
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from service.cli.account import create_account, mint_ingest_key
+from service.core.db import migrate
+from service.operations.local.embedded import EmbeddedServers
+from tests.worker.support.jobs import Jobs, RunningJob
+from tests.worker.support.records import Records
+from tests.worker.support.traffic import batch
+from tests.worker.support.waiting import kill, wait_until, wait_until_ended
+
+ROOT: Final = Path(__file__).parents[3]
+UNLIMITED: Final = "1000000"
+WEB: Final = ("-m", "gunicorn", "--config=python:service.web.server.gunicorn_config")
+WORKER: Final = ("-m", "tests.worker.support.held_worker")
+ENDED_BY_TESTS: Final = (0, -signal.SIGTERM, -signal.SIGKILL)
+SWEEPER: Final = ("-m", "service", "sweeper")
+MAIL_WORKER: Final = ("-m", "service", "worker", "--queue=mail")
+
+
+class System(Records, Jobs):
+    """Servers of its own, the web, workers and a sweeper, under one folder.
+
+    `settings` are the service's, by their environment names; limits that tests would hit are off.
+    Only those who test mail have a worker for it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        workers: int = 2,
+        sweepers: int = 1,
+        mail_workers: int = 0,
+        **settings: str,
+    ):
+        self.folder = folder
+        self.control = folder / "control"
+        self.servers = EmbeddedServers(folder / "var")
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._settings = settings
+        self._counts = {"worker": workers, "sweeper": sweepers, "mail": mail_workers}
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self.control.mkdir(parents=True)
+        self.servers.start()
+        migrate(self.servers.database_url)
+        self.engine = create_engine(self.servers.database_url, poolclass=NullPool)
+        self.redis = Redis.from_url(self.servers.redis_url)
+        self.port = free_port()
+        self.base_url = f"http://127.0.0.1:{self.port}"
+        self.key = self.new_key("first@example.com")
+        for name in self.process_names():
+            self.start_process(name)
+        wait_until(self.is_ready, 30)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        for pid in self._pids_of_ours():
+            kill(pid)
+        self.servers.stop()
+
+    @property
+    def blobs(self) -> Path:
+        return self.folder / "blobs"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "AUDIT_CONTROL": str(self.control),
+            "SECRET_KEY": "not-a-secret-" * 4,
+            "DATABASE_URL": self.servers.database_url,
+            "REDIS_URL": self.servers.redis_url,
+            "STORAGE_URL": self.blobs.as_uri(),
+            "OUTBOX_FOLDER": str(self.folder / "outbox"),
+            "INGEST_KEY_LIMIT_PER_MINUTE": UNLIMITED,
+            "INGEST_IP_LIMIT_PER_MINUTE": UNLIMITED,
+            **self._settings,
+        }
+
+    # Processes
+
+    def process_names(self) -> list[str]:
+        counts = self._counts.items()
+        return ["web", *(f"{kind}-{number}" for kind, count in counts for number in range(count))]
+
+    def start_process(self, name: str) -> None:
+        kind = name.partition("-")[0]
+        web = (*WEB, f"--bind=127.0.0.1:{self.port}")
+        command = {"web": web, "worker": WORKER, "sweeper": SWEEPER, "mail": MAIL_WORKER}[kind]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            # A session of its own: to the system the process is what a service manager starts.
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, *command],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill_process(self, name: str) -> None:
+        """SIGKILL to this process alone; what it forked runs on."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def restart_process(self, name: str) -> None:
+        self.kill_process(name)
+        self.start_process(name)
+
+    @contextmanager
+    def without_workers(self) -> Iterator[None]:
+        workers = [name for name in self.processes if name.startswith("worker")]
+        for name in workers:
+            self.kill_process(name)
+        yield
+        for name in workers:
+            self.start_process(name)
+
+    @contextmanager
+    def standing_redis(self) -> Iterator[None]:
+        """A Redis that takes connections and answers nothing until the block ends."""
+        pid = self.servers.supervisor.programs()["valkey"].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def kill_web(self) -> None:
+        """SIGKILL to gunicorn and to the processes that serve."""
+        children = psutil.Process(self.processes["web"].pid).children()
+        # Gunicorn first, or it would start others that go on listening.
+        self.kill_process("web")
+        for child in children:
+            kill(child.pid)
+            wait_until_ended(child.pid)
+        self.start_process("web")
+
+    def kill_redis(self) -> None:
+        """SIGKILL; the servers' supervisor starts it again, empty."""
+        pid = self.servers.supervisor.programs()["valkey"].pid
+        if pid is not None:
+            kill(pid)
+
+    def flush_redis(self) -> None:
+        """FLUSHALL, as soon as a Redis that was just killed is back."""
+
+        def flush() -> bool:
+            try:
+                return bool(self.redis.flushall())
+            except RedisConnectionError:
+                return False
+
+        wait_until(flush, 10)
+
+    def log_of(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def is_ready(self) -> bool:
+        try:
+            return requests.get(f"{self.base_url}/readyz", timeout=5).status_code == 200
+        except requests.RequestException:
+            return False
+
+    def mend(self) -> None:
+        """Back to a running, idle service, whatever a test has done to it."""
+        for control in ("delay", "poison"):
+            (self.control / control).unlink(missing_ok=True)
+        if self.servers.supervisor.programs()["valkey"].pid is None:
+            self.servers.start_redis()
+        with self.engine.begin() as connection:
+            connection.execute(text("DELETE FROM audits"))
+        for job in self.running_jobs():
+            kill(job.pid)
+        for mark in self.control.glob("audit-*"):
+            mark.unlink()
+        for blob in self.blobs.glob("*/*"):
+            blob.unlink(missing_ok=True)
+        self.flush_redis()
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                # Killed or stopped by a test, that is; nothing here may end by itself.
+                assert process.returncode in ENDED_BY_TESTS, self.log_of(name)[-2_000:]
+                self.start_process(name)
+        wait_until(self.is_ready, 30)
+
+    def worker_of(self, job: RunningJob) -> str | None:
+        """The name of the worker process that forked the job."""
+        try:
+            parent = psutil.Process(job.pid).ppid()
+        except psutil.NoSuchProcess:
+            return None
+        return next((name for name, one in self.processes.items() if one.pid == parent), None)
+
+    # Requests
+
+    def new_key(self, email: str) -> str:
+        with Session(self.engine) as session:
+            account = create_account(session, email, "team")
+            session.flush()
+            key = mint_ingest_key(session, account)
+            session.commit()
+        return key
+
+    def post(
+        self, body: bytes, *, key: str | None = None, idempotency_key: str | None = None
+    ) -> requests.Response:
+        headers = {
+            "Authorization": f"Bearer {key or self.key}",
+            "Content-Type": "application/json",
+        }
+        if idempotency_key is not None:
+            headers["Idempotency-Key"] = idempotency_key
+        url = f"{self.base_url}/api/v1/ingest"
+        return requests.post(url, data=body, headers=headers, timeout=30)
+
+    def ingest(self, count: int = 1, records: int = 20) -> list[str]:
+        """Post batches one after the other; returns the ids of their audits."""
+        audit_ids = []
+        for number in range(count):
+            response = self.post(batch(records, number))
+            assert response.status_code == 201, response.text
+            audit_ids.append(response.json()["audit_id"])
+        return audit_ids
+
+    def ingest_at_once(self, count: int, records: int = 20) -> list[str]:
+        with ThreadPoolExecutor(8) as pool:
+            results = pool.map(lambda _: self.ingest(1, records), range(count))
+            return [audit_id for audit_ids in results for audit_id in audit_ids]
+
+    def _pids_of_ours(self) -> list[int]:
+        """What is left of our processes: jobs whose worker was killed."""
+        left = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("AUDIT_CONTROL") == str(self.control):
+                    left.append(process.pid)
+            except psutil.Error:
+                continue
+        return left
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

@@ -1,0 +1,182 @@
+"""Sessions through gunicorn: safe from presets, from other sites, and after they ended."""
+
+import re
+
+import pytest
+import requests
+
+from service.app import create_app
+from service.config import Config
+from service.errors import OAUTH_CALLS
+from service.web.auth.web_sessions import COOKIE_NAME
+from tests.smtp_sink import Sink
+from tests.worker.support.mailing import (
+    SESSIONS,
+    ask_for_link,
+    cookies_of,
+    count_sessions,
+    get,
+    is_signed_in,
+    new_address,
+    post,
+    sign_in,
+    wait_for_link,
+)
+from tests.worker.support.promises import Note, always_in_full
+from tests.worker.support.system import System
+
+FOREIGN = (
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "https://evil.example", "Sec-Fetch-Site": "same-origin"},
+    {"Origin": "https://audit.example.evil.example", "Sec-Fetch-Site": "cross-site"},
+)
+
+
+@pytest.fixture
+def system(mailing_system: System) -> System:
+    return mailing_system
+
+
+@always_in_full
+def test_sessions_are_safe(system: System, sink: Sink, note: Note, occasion: str) -> None:
+    """A cookie that was there before is not adopted, and one that was signed out is refused."""
+    attacker, anonymous = sign_in(system, sink), cookies_of(get(system, "/sign-in"))
+    losses, tries = 0, 0
+    for preset in (attacker, anonymous):
+        email = new_address()
+        ask_for_link(system, email)
+        signed_in = get(system, wait_for_link(sink, email), **preset)
+        mine = cookies_of(signed_in)
+        losses += mine == preset or not is_signed_in(system, mine) or is_signed_in(system, preset)
+        assert email in get(system, SESSIONS, **mine).text
+        out = post(system, "/auth/logout", mine)
+        losses += out.status_code != 200 or is_signed_in(system, mine)
+        losses += f"{COOKIE_NAME}=;" not in out.headers["Set-Cookie"]
+        losses += post(system, "/auth/logout", mine).status_code != 200
+        tries += 4
+    note("23 preset cookies, and old ones after logout, are refused", tries, losses)
+
+
+def test_signing_out_twice_or_without_a_session_is_no_error(system: System) -> None:
+    for headers in ({}, {"Accept": "text/html"}, {"Cookie": f"{COOKIE_NAME}=x"}):
+        assert post(system, "/auth/logout", headers).status_code == 200
+
+
+@always_in_full
+def test_no_other_site_posts_any_form(
+    system: System, sink: Sink, note: Note, occasion: str
+) -> None:
+    """Every route that takes what could change something, with a session and a token of a form."""
+    headers = sign_in(system, sink)
+    page = get(system, SESSIONS, **headers)
+    token = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
+    headers = _cookies_after(page, headers)
+    losses, tries = 0, 0
+    for method, path in _unsafe_routes():
+        for foreign in FOREIGN:
+            url, form = f"{system.base_url}{path}", {"csrf_token": token, "email": "a@example.org"}
+            answer = requests.request(
+                method, url, headers={**headers, **foreign}, data=form, timeout=30
+            )
+            refused = 404 if path.startswith("/admin") else 403
+            losses += answer.status_code != refused
+            tries += 1
+    losses += not is_signed_in(system, headers)
+    note("23 cross-origin POSTs to every form are refused", tries, losses)
+    assert tries >= 8 * len(FOREIGN)
+
+
+@always_in_full
+def test_no_form_of_a_page_is_taken_without_its_token(
+    system: System, sink: Sink, note: Note, occasion: str
+) -> None:
+    headers, other = sign_in(system, sink), sign_in(system, sink)
+    page = get(system, SESSIONS, **other)
+    foreign = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
+    own_site = {"Sec-Fetch-Site": "same-origin"}
+    # The form that takes a file carries its token in it; tests/service/pages try that one.
+    others = ("/api/", "/admin", "/upload")
+    pages = [one for one in _unsafe_routes() if not one[1].startswith(others)]
+    answers = [
+        requests.request(
+            method, f"{system.base_url}{path}", headers={**headers, **own_site}, data=form
+        )
+        for method, path in pages
+        for form in ({"x": "y"}, {"csrf_token": "x"}, {"csrf_token": foreign})
+    ]
+    losses = sum(answer.status_code != 403 for answer in answers)
+    losses += not is_signed_in(system, headers)
+    note("23 forms without their own token are refused", len(answers), losses)
+
+
+def _cookies_after(page: requests.Response, headers: dict[str, str]) -> dict[str, str]:
+    """The browser's cookies once it has the page, which may have added its token's other half."""
+    return cookies_of(page) if "Set-Cookie" in page.headers else headers
+
+
+def _unsafe_routes() -> list[tuple[str, str]]:
+    nowhere = Config(
+        secret_key="a secret key for tests, 32 or longer",
+        database_url="postgresql://nobody@/none?host=/nowhere",
+        redis_url="unix:///nowhere/valkey.sock",
+        storage_url="file:///proc/nowhere",
+    )
+    return sorted(
+        (method, re.sub(r"<[^>]+>", "x", rule.rule))
+        for rule in create_app(nowhere).url_map.iter_rules()
+        if rule.rule not in OAUTH_CALLS  # no cookie counts there, but the client's own secret
+        for method in (rule.methods or set()) - {"GET", "HEAD", "OPTIONS"}
+    )
+
+
+def test_sessions_are_listed_and_revoked(system: System, sink: Sink) -> None:
+    email = new_address()
+    one, two, three = (sign_in(system, sink, email) for _ in range(3))
+    page = get(system, SESSIONS, **one)
+    ids = re.findall(r'action="/settings/sessions/([0-9a-f]+)/revoke"', page.text)
+    assert len(ids) == 3
+    assert page.text.count("(this one)") == 1
+    token = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
+    one = _cookies_after(page, one)
+    stranger = sign_in(system, sink)
+    [(of_two,)] = system.rows(
+        "SELECT s.id FROM sessions s JOIN accounts a ON a.id = account_id WHERE email = :e"
+        " ORDER BY s.created_at OFFSET 1 LIMIT 1", e=email,
+    )  # fmt: skip
+    form = {"csrf_token": token}
+    assert post(system, f"{SESSIONS}/{of_two}/revoke", one, data=form).status_code == 303
+    assert [is_signed_in(system, who) for who in (one, two, three)] == [True, False, True]
+    assert post(system, f"{SESSIONS}/{of_two}/revoke", one, data=form).status_code == 404
+    assert post(system, f"{SESSIONS}/revoke-others", one, data=form).status_code == 303
+    assert [is_signed_in(system, who) for who in (one, three)] == [True, False]
+    assert is_signed_in(system, stranger)
+
+
+def test_a_session_of_somebody_else_is_as_missing_as_none(system: System, sink: Sink) -> None:
+    mine, email = sign_in(system, sink), new_address()
+    sign_in(system, sink, email)
+    [(foreign,)] = system.rows(
+        "SELECT s.id FROM sessions s JOIN accounts a ON a.id = account_id WHERE email = :e", e=email
+    )
+    page = get(system, SESSIONS, **mine)
+    form = {"csrf_token": re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]}
+    mine = _cookies_after(page, mine)
+    pages = [
+        post(system, f"{SESSIONS}/{one}/revoke", mine, data=form) for one in (foreign, "0" * 32)
+    ]
+    assert [one.status_code for one in pages] == [404, 404]
+    varying = r'request <code>[0-9a-f]+|name="csrf_token" value="[^"]+"'
+    texts = {re.sub(varying, "", one.text) for one in pages}
+    assert len(texts) == 1
+    assert count_sessions(system, email) == 1
+
+
+def test_a_signed_out_visitor_is_led_to_sign_in_and_back(system: System) -> None:
+    answer = get(system, f"{SESSIONS}?a=b")
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == "/sign-in?next=/settings/sessions?a%3Db"
+    form = get(system, answer.headers["Location"]).text
+    assert 'name="next" value="/settings/sessions?a=b"' in form
