@@ -8,9 +8,9 @@ from typing import Any
 from tallystick import capture
 from tallystick.capture import Capture
 from tallystick.labels import clean_label, current_tag
-from tallystick.options import Route, declared_limit, route_of
-from tallystick.providers import provider_of
-from tallystick.usage import Counts, anthropic_counts, members_of, openai_counts, overlay
+from tallystick.reading.options import Route, declared_limit, route_of
+from tallystick.reading.providers import provider_of
+from tallystick.reading.usage import Counts, anthropic_counts, members_of, openai_counts, overlay
 
 _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADERS = {"openai": b"x-request-id", "anthropic": b"request-id"}
@@ -136,7 +136,7 @@ def _prefix_hash(body: Any) -> str | None:
     if not isinstance(body, dict):
         return None
     # Not imported where it is off: the messages are not even looked at then.
-    from tallystick.prompts import hash_prompt
+    from tallystick.reading.prompts import hash_prompt
 
     return hash_prompt(body)
 

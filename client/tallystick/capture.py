@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tallystick.background import Background
 
 if TYPE_CHECKING:
-    from tallystick.calls import Call
-    from tallystick.delivery import Delivery
+    from typing import Protocol
+
+    from tallystick.sending.delivery import Delivery
+
+    class OpenStream(Protocol):
+        """A call whose stream has not ended."""
+
+        def end(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Capture:
         self.background = Background()
         # Streams that have told something and not ended. Keyed by identity: adding and removing are
         # atomic.
-        self.open_streams: dict[int, Call] = {}
+        self.open_streams: dict[int, OpenStream] = {}
         self.without_usage = 0
         self.faults = 0
 

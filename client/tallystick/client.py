@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick import capture
 from tallystick.capture import Capture, Settings
-from tallystick.delivery import Delivery
-from tallystick.dsn import VARIABLE, Destination, parse_dsn
-from tallystick.forks import Forks
 from tallystick.labels import clean_tag, current_tag
-from tallystick.records import Record, Start, is_prefix_hash, is_provider, write_record
+from tallystick.sending.delivery import Delivery
+from tallystick.sending.dsn import VARIABLE, Destination, parse_dsn
+from tallystick.sending.forks import Forks
+from tallystick.sending.records import Record, Start, is_prefix_hash, is_provider, write_record
 
 if TYPE_CHECKING:
-    from tallystick.sending import Sender
+    from tallystick.sending.transport import Sender
 
 FLUSH_INTERVAL_SECONDS = 3_600.0
 MAX_QUEUE = 5_000
@@ -167,7 +167,7 @@ def _start(settings: Settings, destination: Destination) -> None:
 
 
 def _make_sender(destination: Destination) -> Sender:
-    from tallystick.sending import Sender
+    from tallystick.sending.transport import Sender
 
     return Sender(destination)
 

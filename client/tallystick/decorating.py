@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Generator
-from typing import Any, Callable, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 
-from tallystick.labels import tag
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    Label = AbstractContextManager[object]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def decorate(label: tag, function: _Function) -> _Function:
+def decorate(label: Label, function: _Function) -> _Function:
     """The function, whose body has the tag wherever it runs; what kind it is stays visible."""
     if inspect.iscoroutinefunction(function):
         wrapper: Any = _tagged_coroutine(label, function)
@@ -25,7 +28,7 @@ def decorate(label: tag, function: _Function) -> _Function:
     return cast("_Function", functools.wraps(function)(wrapper))
 
 
-def _tagged_function(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+def _tagged_function(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         with label:
             return function(*args, **kwargs)
@@ -33,7 +36,7 @@ def _tagged_function(label: tag, function: Callable[..., Any]) -> Callable[..., 
     return call
 
 
-def _tagged_coroutine(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+def _tagged_coroutine(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
         with label:
             return await function(*args, **kwargs)
@@ -41,7 +44,7 @@ def _tagged_coroutine(label: tag, function: Callable[..., Any]) -> Callable[...,
     return call
 
 
-def _tagged_generator(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+def _tagged_generator(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         return (yield from _Tagged(label, function(*args, **kwargs)))
 
@@ -51,7 +54,7 @@ def _tagged_generator(label: tag, function: Callable[..., Any]) -> Callable[...,
 class _Tagged(Generator[Any, Any, Any]):
     """A generator that runs within the tag, one step at a time."""
 
-    def __init__(self, label: tag, generator: Generator[Any, Any, Any]) -> None:
+    def __init__(self, label: Label, generator: Generator[Any, Any, Any]) -> None:
         self._label = label
         self._generator = generator
 
@@ -68,7 +71,7 @@ class _Tagged(Generator[Any, Any, Any]):
             self._generator.close()
 
 
-def _tagged_async_generator(label: tag, function: Callable[..., Any]) -> Callable[..., Any]:
+def _tagged_async_generator(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         generator = function(*args, **kwargs)
         step, value = generator.asend, None

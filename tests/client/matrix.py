@@ -14,7 +14,7 @@ from typing import Any
 
 import tallystick
 from tallystick import capture
-from tallystick.records import write_record
+from tallystick.sending.records import write_record
 from tests.client.styles import STYLES, Clients, Counts, Style
 from tests.client.vendors import Vendors
 

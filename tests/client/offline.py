@@ -19,7 +19,7 @@ import pytest
 
 import tallystick
 from tallystick import capture
-from tallystick.records import write_record
+from tallystick.sending.records import write_record
 from tests.client import vendors
 from tests.client.vendors import Event, Json
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tallystick
 from detectors.formats import decode_batch
 from tallystick.calls import begin
-from tallystick.prompts import hash_prompt
+from tallystick.reading.prompts import hash_prompt
 from tests.client.offline import queued
 
 pytestmark = pytest.mark.usefixtures("captured")

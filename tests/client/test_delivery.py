@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 import tallystick
-from tallystick import capture, sending
-from tallystick.delivery import Delivery
-from tallystick.records import Record, Start
-from tallystick.sending import Answer
+from tallystick import capture
+from tallystick.sending import transport as sending
+from tallystick.sending.delivery import Delivery
+from tallystick.sending.records import Record, Start
+from tallystick.sending.transport import Answer
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.offline import capturing, record_calls
 from tests.worker.support.waiting import wait_until

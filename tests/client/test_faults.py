@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from tallystick import calls, capture, options
+from tallystick import calls, capture
 from tallystick.capture import Capture
 from tallystick.hooks import answers
+from tallystick.reading import options
 from tests.client import offline
 from tests.client.collector import refusing_dsn
 from tests.client.faults import FOLDER, Line, Watch, asking, lines_of, text_of

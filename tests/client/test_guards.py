@@ -12,9 +12,9 @@ import pytest
 import tallystick
 from tallystick import capture, client, hooks
 from tallystick.calls import Call
-from tallystick.delivery import Delivery
-from tallystick.forks import Forks
 from tallystick.hooks import answers, importing
+from tallystick.sending.delivery import Delivery
+from tallystick.sending.forks import Forks
 from tests.client import offline
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED

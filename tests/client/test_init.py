@@ -11,7 +11,7 @@ import pytest
 
 import tallystick
 from tallystick import capture, client
-from tallystick.dsn import parse_dsn
+from tallystick.sending.dsn import parse_dsn
 from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.offline import capturing, openai_client, queued
@@ -39,7 +39,7 @@ import tallystick
 tallystick.init()
 assert not {"openai", "anthropic", "ssl", "urllib.request", "http.client"} & set(sys.modules)
 import openai, anthropic
-assert "tallystick.sending" in sys.modules
+assert "tallystick.sending.transport" in sys.modules
 for library in (openai, anthropic):
     for name in ("SyncAPIClient", "AsyncAPIClient"):
         assert hasattr(getattr(library._base_client, name).request, "__tallystick_original__")

@@ -6,14 +6,15 @@ import httpx2
 import pytest
 
 import tallystick
-from tallystick import calls, options
+from tallystick import calls
 from tallystick.background import Background
 from tallystick.calls import begin
-from tallystick.dsn import parse_dsn
 from tallystick.hooks import answers
-from tallystick.options import declared_limit, route_of
-from tallystick.prompts import hash_prompt
-from tallystick.usage import openai_counts
+from tallystick.reading import options
+from tallystick.reading.options import declared_limit, route_of
+from tallystick.reading.prompts import hash_prompt
+from tallystick.reading.usage import openai_counts
+from tallystick.sending.dsn import parse_dsn
 from tests.client.offline import queued, record_calls
 
 

@@ -12,10 +12,10 @@ from genai_prices.data_snapshot import get_snapshot
 
 import tallystick
 from detectors.formats import decode_batch
-from tallystick import options, providers
 from tallystick.background import Background
 from tallystick.calls import begin
-from tallystick.prompts import hash_prompt
+from tallystick.reading import options, providers
+from tallystick.reading.prompts import hash_prompt
 from tests.client import offline, vendors
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT

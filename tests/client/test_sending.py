@@ -17,7 +17,8 @@ from types import SimpleNamespace
 import pytest
 
 import tallystick
-from tallystick import capture, sending
+from tallystick import capture
+from tallystick.sending import transport as sending
 from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.offline import capturing, record_calls

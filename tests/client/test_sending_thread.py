@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import tallystick
-from tallystick import capture, sending
-from tallystick.delivery import Delivery
+from tallystick import capture
+from tallystick.sending import transport as sending
+from tallystick.sending.delivery import Delivery
 from tests.client import offline
 from tests.client.collector import Collector, Silent
 from tests.client.offline import capturing, record_calls

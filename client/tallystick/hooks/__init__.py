@@ -44,7 +44,7 @@ def install() -> None:
 
 def load_sending() -> None:
     """Import what sending needs: too much for `init()`, but little beside a vendor's library."""
-    from tallystick import sending  # noqa: F401
+    from tallystick.sending import transport  # noqa: F401
 
 
 def _hook_module(module: ModuleType) -> None:

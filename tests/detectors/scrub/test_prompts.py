@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from detectors.scrub.nodes import Node
 from detectors.scrub.prompts import hash_texts
-from tallystick.prompts import hash_prompt
+from tallystick.reading.prompts import hash_prompt
 from tests.detectors.scrub import raw_logs
 
 MEMBERS = ("system", "instructions", "messages", "input", "prompt")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from tallystick.usage import members_of
+from tallystick.reading.usage import members_of
 
 HASHED_CHARACTERS = 4_096
 _DEEPEST = 8

@@ -21,8 +21,8 @@ from urllib.request import (
     getproxies_environment,
 )
 
-from tallystick.dsn import Destination
-from tallystick.records import Noted, write_record
+from tallystick.sending.dsn import Destination
+from tallystick.sending.records import Noted, write_record
 from tallystick.version import __version__
 
 TIMEOUT_SECONDS = 5.0

@@ -13,7 +13,7 @@ from collections import deque
 from itertools import count
 from typing import Any, Callable
 
-from tallystick.records import Noted
+from tallystick.sending.records import Noted
 
 MAX_BATCH = 5_000
 _SECONDS_A_DAY = 86_400.0

@@ -1,0 +1,1 @@
+"""Read what a request and a response say in numbers: endpoint, provider, usage, prompt hash."""

@@ -1,0 +1,1 @@
+"""Queue records and send them to the service from a background thread."""
