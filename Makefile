@@ -43,6 +43,7 @@ check: $(DEV) ## Lint, types and the borders between packages
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/meta/test_words.py
 
 format: $(DEV) ## Bring the code into form
 	$(BIN)/ruff check --fix .

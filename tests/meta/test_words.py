@@ -1,0 +1,141 @@
+"""Retired words stay out of what people read: pages, messages, docs and docstrings.
+
+docs/glossary.md has the words to use instead. Names in the code are not checked, only prose,
+string literals and docstrings.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+
+# Files and folders that are checked.
+PROSE: Final = (
+    "docs/architecture.md",
+    "docs/glossary.md",
+    "docs/decisions/12-rooms.md",
+    "CONTRIBUTING.md",
+)
+CODE: Final[tuple[str, ...]] = ()
+
+# Each retired pattern, and what to write instead.
+RETIRED: Final[dict[str, str]] = {
+    r"reckon(?:ed|s|ing)?": "calculated, projected",
+    r"dearest|too dear|dearer": "most expensive",
+    r"(?:is|was|are|were|be|been|not|nobody is) told": "shown, notified",
+    r"tells": "says, shows",
+    r"came by": "source",
+    r"siblings?": "cheaper model",
+    r"forger(?:y|ies)": "CSRF",
+    r"ledger": "payments, events",
+    r"stray(?:s|ed)?": "orphan",
+    r"echoe?s?": "duplicate",
+    r"vendors?": "payment provider, model provider",
+    r"take part in no": "excluded from",
+    r"look into your mail": "check your email",
+    r"g(?:ive|ives|ave|iving|iven)(?: it)? back": "retry, return",
+    r"hand(?:s|ed|ing)?(?: it)? (?:over|back)": "requeue, pass",
+    r"by (?:itself|themselves)": "automatically, alone",
+    r"who(?:so)?ever": "anyone who",
+    r"comes? to nothing|together (?:they )?come to": "is zero, totals",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"settles?|settled": "decide",
+    r"(?:is|are) known here": "valid",
+    r"(?:is|are) made of": "contains",
+    r"(?:refused|turned away) at the door": "rejected",
+    r"to be saved": "avoidable",
+    r"ill-fitting": "max_tokens misfit",
+    r"how sure this is": "data quality",
+    r"how it is judged": "how the detectors work",
+    r"it is written down": "we've logged this error",
+    r"not of now": "expired",
+    r"let pass": "allowed",
+    r"run's|every run|each run": "audit's, every audit",
+    r"licence|colours?|coloured|normalised?|recognised?": "American spelling",
+}
+_WORDS: Final = re.compile(rf"\b(?:{'|'.join(RETIRED)})\b", re.IGNORECASE)
+# `24.4%`; "5 %%" of a format string counts, a modulo in code does not reach here.
+_SPACED_PERCENT: Final = re.compile("(?:[0-9}][ \\u00a0\\u202f]|&nbsp;)%(?!\\})")
+
+# The only exceptions: a file, the words it may contain, and why.
+ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {}
+
+# Code between backticks, addresses and the templates' own syntax are not prose.
+_MARKUP: Final = re.compile(
+    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|<script.*?</script>|\{%.*?%\}|\{#.*?#\}",
+    re.DOTALL,
+)
+
+
+def test_no_retired_word_is_used() -> None:
+    found = [hit for path, text in _texts() for hit in _hits(path, text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["months are Reckoned", "the dearest calls", "24.4 % of it", "24.4\u202f%", "nobody is told"],
+)
+def test_retired_words_are_noticed_however_they_are_written(text: str) -> None:
+    assert list(_hits("docs/example.md", text))
+
+
+@pytest.mark.parametrize("text", ["24.4% of it", "a ledgerless `ledger`", "{{ share }}% of it"])
+def test_other_words_and_code_pass(text: str) -> None:
+    assert not list(_hits("docs/example.md", text))
+
+
+def test_every_exception_is_needed() -> None:
+    texts: dict[str, str] = {}
+    for path, text in _texts():
+        texts[path] = f"{texts.get(path, '')}\n{text}"
+    for path, (words, reason) in ALLOWED.items():
+        used = {match.group().lower() for match in _matches(texts[path])}
+        assert words <= used, f"{path} no longer needs {words - used}: {reason}"
+
+
+def _hits(path: str, text: str) -> Iterator[str]:
+    allowed, _reason = ALLOWED.get(path, (frozenset(), ""))
+    for match in _matches(text):
+        if match.group().lower() not in allowed:
+            around = text[max(0, match.start() - 30) : match.end() + 30]
+            yield f"{path}: {match.group()!r} in {' '.join(around.split())!r}"
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    prose = _MARKUP.sub(lambda match: " " * len(match.group()), text)
+    yield from _WORDS.finditer(prose)
+    yield from _SPACED_PERCENT.finditer(prose)
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    for path in _files(PROSE, (".md", ".html", ".txt")):
+        yield path.relative_to(ROOT).as_posix(), path.read_text()
+    for path in _files(CODE, (".py",)):
+        for text in _strings(ast.parse(path.read_text())):
+            yield path.relative_to(ROOT).as_posix(), text
+
+
+def _files(roots: tuple[str, ...], endings: tuple[str, ...]) -> Iterator[Path]:
+    for root in roots:
+        top = ROOT / root
+        found = sorted(top.rglob("*")) if top.is_dir() else [top]
+        yield from (path for path in found if path.suffix in endings)
+
+
+def _strings(tree: ast.AST) -> Iterator[str]:
+    """Yield docstrings and string literals that may be prose; f-strings whole."""
+    pieces: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            pieces.update(map(id, node.values))
+            parts = (one.value if isinstance(one, ast.Constant) else "{}" for one in node.values)
+            yield "".join(map(str, parts))
+        # The walk is breadth-first, so an f-string comes before its pieces.
+        elif isinstance(node, ast.Constant) and id(node) not in pieces:
+            yield node.value if isinstance(node.value, str) else ""
