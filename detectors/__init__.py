@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from detectors.contract import Finding, Report, Thresholds, UsageRecord
+    from detectors.contract import Thresholds, UsageRecord
     from detectors.errors import (
         ContractError,
         DetectorError,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         UnreadableLogError,
     )
     from detectors.frames import UsageLog, read
+    from detectors.notebook.report import Finding, Report
     from detectors.prices.book import PriceBook
     from detectors.report import audit
 
@@ -42,10 +43,10 @@ __all__ = [
 _HOMES = {
     "ContractError": "errors",
     "DetectorError": "errors",
-    "Finding": "contract",
+    "Finding": "notebook.report",
     "PriceBook": "prices.book",
     "PriceTermsError": "errors",
-    "Report": "contract",
+    "Report": "notebook.report",
     "Thresholds": "contract",
     "TooFewValidRowsError": "errors",
     "UnreadableLogError": "errors",

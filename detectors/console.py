@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from detectors.labels import inert
+from detectors.wording.labels import inert
 
 LONG_FILE_BYTES: Final = 8 * 1024 * 1024
 

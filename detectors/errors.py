@@ -60,7 +60,7 @@ class TooFewValidRowsError(DetectorError):
 
     def __init__(self, valid_pct: float, minimum_pct: float, reason: str = "") -> None:
         super().__init__(
-            f"only {valid_pct:.1f} % of the rows are valid; an audit needs {minimum_pct:.0f} %"
+            f"only {valid_pct:.1f}% of the rows are valid; an audit needs {minimum_pct:.0f}%"
             + (f"; most often: {reason}" if reason else "")
         )
         self.valid_pct = valid_pct

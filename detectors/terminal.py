@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.contract import Finding, Report
-from detectors.labels import inert
+from detectors.wording.figures import counted, percent, usd
+from detectors.wording.labels import inert
 
 PLAIN_WIDTH = 160  # where the output is no terminal that could tell
 STACKED_BELOW = 100  # columns: where the names in two columns each would be broken up
@@ -49,15 +50,15 @@ def print_report(report: Report, console: Console, top: int) -> None:
 def _headline(report: Report) -> Iterator[Text]:
     audit = report.audit
     yield Text.assemble(
-        (f"{_dollars(audit.projected_spend_usd)} a month", "bold"),
+        (f"{usd(audit.projected_spend_usd)} a month", "bold"),
         ", of which ",
-        (f"{_dollars(audit.projected_savings_usd)} ({audit.savings_pct:.1f} %)", "bold green"),
+        (f"{usd(audit.projected_savings_usd)} ({percent(audit.savings_pct)})", "bold green"),
         " can be avoided",
     )
     yield Text(
-        f"{_dollars(audit.total_spend_usd)} in {_count(audit.observed_days, 'day')} "
-        f"{_period(report)}· {_count(audit.records, 'call')} · "
-        f"{audit.valid_pct:.1f} % of the rows valid · "
+        f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')} "
+        f"{_period(report)}· {counted(audit.records, 'call')} · "
+        f"{percent(audit.valid_pct)} of the rows valid · "
         f"prices of {report.prices.source} {report.prices.version}"
         f"{', with negotiated rates' if report.prices.negotiated else ''}"
     )
@@ -73,8 +74,8 @@ def _warnings(report: Report) -> Iterator[Text]:
     audit, minimum = report.audit, report.thresholds.warn_valid_pct
     if report.invalid_rows.count and audit.valid_pct < minimum:
         yield Text(
-            f"Warning: {_count(report.invalid_rows.count, 'row')} could not be used; under "
-            f"{minimum:g} % valid the figures may mislead.{_because(report)}",
+            f"Warning: {counted(report.invalid_rows.count, 'row')} could not be used; under "
+            f"{minimum:g}% valid the figures may mislead.{_because(report)}",
             style="bold yellow",
         )
     if audit.equiv_spend:
@@ -85,7 +86,7 @@ def _warnings(report: Report) -> Iterator[Text]:
         )
     if report.unpriced:
         named = [
-            f"{inert(entry.model)} ({inert(entry.provider)}, {_count(entry.calls, 'call')})"
+            f"{inert(entry.model)} ({inert(entry.provider)}, {counted(entry.calls, 'call')})"
             for entry in report.unpriced[:SHOWN_MODELS]
         ]
         more = len(report.unpriced) - len(named)
@@ -129,7 +130,7 @@ def _stacked_names(finding: Finding) -> list[Text]:
 def _figures(finding: Finding, *, is_short: bool) -> list[Text]:
     severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
     confidence = [] if is_short else [Text(finding.confidence.lower())]
-    return [severity, *confidence, Text(_dollars(finding.monthly_cost_impact_usd))]
+    return [severity, *confidence, Text(usd(finding.monthly_cost_impact_usd))]
 
 
 def _fixes(findings: tuple[Finding, ...]) -> Table:
@@ -145,18 +146,10 @@ def _fixes(findings: tuple[Finding, ...]) -> Table:
 def _footnotes(report: Report, top: int) -> Iterator[Text]:
     if len(report.findings) > top:
         hidden = len(report.findings) - top
-        yield Text(f"{_count(hidden, 'more finding')}: raise --top to see more.")
+        yield Text(f"{counted(hidden, 'more finding')}: raise --top to see more.")
     if report.audit.below_floor:
         yield Text(
-            f"{_count(report.audit.below_floor, 'finding')} under "
-            f"${report.thresholds.floor_usd:g} a month left out."
+            f"{counted(report.audit.below_floor, 'finding')} under "
+            f"{usd(Decimal(str(report.thresholds.floor_usd)))} a month left out."
         )
     yield Text("Findings overlap: the avoidable share counts every dollar once.", style="dim")
-
-
-def _dollars(amount: Decimal) -> str:
-    return f"-${-amount:,.2f}" if amount < 0 else f"${amount:,.2f}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

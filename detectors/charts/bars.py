@@ -6,8 +6,8 @@ from typing import Final
 
 from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box, fitted
 from detectors.contract import Others, Report
-from detectors.figures import counted, number, percent, usd
-from detectors.labels import inert, shortened
+from detectors.wording.figures import counted, number, percent, usd
+from detectors.wording.labels import inert, shortened
 
 _SHOWN: Final = 10
 _LISTED: Final = 25

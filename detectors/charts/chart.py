@@ -6,7 +6,7 @@ from html import escape
 from typing import Final
 from unicodedata import east_asian_width
 
-from detectors.labels import inert
+from detectors.wording.labels import inert
 
 WIDTH: Final = 400  # small enough that its text can be read on a phone
 TEXT_SIZE: Final = 14

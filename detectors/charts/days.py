@@ -20,8 +20,8 @@ from detectors.charts.chart import (
     horizontal,
 )
 from detectors.contract import Report
-from detectors.figures import counted, short_usd, usd
-from detectors.labels import inert
+from detectors.wording.figures import counted, short_usd, usd
+from detectors.wording.labels import inert
 
 _MOST_BARS: Final = 62
 _MODELS: Final = 5

@@ -6,9 +6,9 @@ from typing import Final
 from detectors.charts.bars import BAR, ROW, label_row
 from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box
 from detectors.contract import Finding, Report
-from detectors.figures import counted, usd
-from detectors.labels import inert
-from detectors.words import DETECTOR_NAMES
+from detectors.wording.figures import counted, usd
+from detectors.wording.labels import inert
+from detectors.wording.names import DETECTOR_NAMES
 
 _SHOWN: Final = 10
 

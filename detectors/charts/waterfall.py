@@ -18,8 +18,8 @@ from detectors.charts.chart import (
     vertical,
 )
 from detectors.contract import Report
-from detectors.figures import percent, usd
-from detectors.words import DETECTOR_NAMES
+from detectors.wording.figures import percent, usd
+from detectors.wording.names import DETECTOR_NAMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
 """The report document and its parts."""
 
 from decimal import Decimal
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
 
 from detectors.contract.record import InvalidRow
 from detectors.contract.thresholds import Thresholds
-from detectors.showing import ShownFinding, ShownReport
 
 LONGEST_LIST: Final = 1_000  # of a report document's models and routes
 
@@ -27,7 +26,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     saving_usd: Decimal
 
 
-class Finding(ShownFinding, Struct, frozen=True, kw_only=True):
+class Finding(Struct, frozen=True, kw_only=True):
     """One line of the report: what one detector found in one (route, provider, model).
 
     `calls` counts the flagged calls. Dollar fields are US dollars rounded to 9 decimals. `formula`
@@ -49,13 +48,6 @@ class Finding(ShownFinding, Struct, frozen=True, kw_only=True):
     suggested_model: str | None = None
     evidence: tuple[Evidence, ...] = ()
     formula: str = ""
-
-    def __repr__(self) -> str:
-        """One line, since the evidence would fill a notebook's page."""
-        return (
-            f"<Finding {self.id} {self.detector} on {self.route!r}, {self.model!r}: "
-            f"${self.monthly_cost_impact_usd:,.2f} a month>"
-        )
 
 
 class AuditSummary(Struct, frozen=True, kw_only=True):
@@ -165,7 +157,7 @@ class Method(Struct, frozen=True, kw_only=True):
     sources: str
 
 
-class Report(ShownReport, Struct, frozen=True, kw_only=True):
+class Report(Struct, frozen=True, kw_only=True):
     """The report document: everything that a page, a PDF or the API prints, and nothing else.
 
     The lists of models, routes and unpriced models hold the first `LONGEST_LIST` entries, and what
@@ -189,20 +181,12 @@ class Report(ShownReport, Struct, frozen=True, kw_only=True):
     other_unpriced: Others = Others()
     methods: tuple[Method, ...] = ()
 
-    def __repr__(self) -> str:
-        """One line; the whole document is `to_json`'s."""
-        return (
-            f"<Report on {self.audit.records:,} calls: "
-            f"${self.audit.projected_spend_usd:,.2f} a month, "
-            f"{self.audit.savings_pct:.1f} % avoidable; findings: {len(self.findings):,}>"
-        )
-
     def to_json(self) -> bytes:
         """The document as JSON, dollars as numbers; the same report gives the same bytes."""
         return _REPORT_ENCODER.encode(self)
 
     @classmethod
-    def from_json(cls, document: bytes) -> "Report":
+    def from_json(cls, document: bytes) -> Self:
         """The report that `to_json` wrote; raises `msgspec.ValidationError` for anything else."""
         return msgspec.json.decode(document, type=cls)
 

@@ -5,8 +5,6 @@ from typing import Final
 
 from detectors.charts import findings_ranked
 from detectors.contract import Evidence, Finding, Report
-from detectors.figures import counted, number, usd
-from detectors.headline import sentence
 from detectors.notebook.markup import (
     cell,
     figure,
@@ -18,7 +16,9 @@ from detectors.notebook.markup import (
     text,
     worth,
 )
-from detectors.words import SEVERITY_WORDS
+from detectors.wording.figures import counted, number, usd
+from detectors.wording.headline import sentence
+from detectors.wording.names import SEVERITY_WORDS
 
 _SHOWN: Final = 20
 

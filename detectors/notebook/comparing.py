@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Final
 
 from detectors.contract import Finding, Report
-from detectors.figures import counted, percent, usd
-from detectors.labels import inert
 from detectors.notebook.markup import cell, name_of, paragraph, place_of, table, text
+from detectors.wording.figures import counted, percent, usd
+from detectors.wording.labels import inert
 
 # In the order in which they are listed.
 FIXED, BETTER, GONE, UNCHANGED, WORSE, NEW = (

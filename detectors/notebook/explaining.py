@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from detectors.contract import Evidence, Finding, Report, Thresholds
-from detectors.figures import counted, usd
-from detectors.labels import inert
 from detectors.notebook.cells import finding_body
 from detectors.notebook.markup import cell, name_of, paragraph, table, text, worth
-from detectors.words import CONFIDENCE_WORDS
+from detectors.wording.figures import counted, usd
+from detectors.wording.labels import inert
+from detectors.wording.names import CONFIDENCE_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

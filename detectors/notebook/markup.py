@@ -7,9 +7,9 @@ from typing import Final
 from detectors.charts import Chart
 from detectors.charts.chart import FAINT, INK, PAPER, RULE
 from detectors.contract import Finding
-from detectors.figures import counted, usd
-from detectors.labels import inert
-from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from detectors.wording.figures import counted, usd
+from detectors.wording.labels import inert
+from detectors.wording.names import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 
 # Everything is scoped to one class, so that a notebook's own page stays as it is.
 STYLE: Final = (

@@ -2,16 +2,17 @@
 
 import os
 from collections.abc import Iterator
+from decimal import Decimal
 from html import escape
 from pathlib import Path
 
 from detectors import charts
 from detectors.contract import Method, Report
-from detectors.figures import counted, percent, usd
-from detectors.headline import sentence
 from detectors.notebook.cells import basis, finding_body, list_findings
 from detectors.notebook.markup import STYLE, figure, paragraph, table, text
-from detectors.words import DETECTOR_NAMES
+from detectors.wording.figures import counted, percent, usd
+from detectors.wording.headline import sentence
+from detectors.wording.names import DETECTOR_NAMES
 
 _FULL = 100  # so many findings with their evidence; the others in a table
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -83,7 +84,7 @@ def _cautions(report: Report) -> Iterator[str]:
 
 
 def usd_floor(report: Report) -> str:
-    return f"${report.thresholds.floor_usd:g}"
+    return usd(Decimal(str(report.thresholds.floor_usd)))
 
 
 def _left_out(report: Report) -> Iterator[str]:

@@ -73,7 +73,7 @@ def _label(label: object, place: str) -> str:
 def _share(value: object, place: str) -> Decimal:
     share = _number(value)
     if share is None or not 0 <= share < 1:
-        raise PriceTermsError(f"{place}: expected a share from 0 to under 1, as 0.12 for 12 %")
+        raise PriceTermsError(f"{place}: expected a share from 0 to under 1, as 0.12 for 12%")
     return share
 
 

@@ -84,7 +84,7 @@ class PriceBook:
     version : str, optional
         How the report names that set.
     discounts : mapping of str to share, optional
-        By provider of the book, the share taken off every rate of it: ``0.12`` for 12 %, or
+        By provider of the book, the share taken off every rate of it: ``0.12`` for 12%, or
         ``{"share": 0.12, "from": "2026-01-01", "until": "2026-12-31"}``, or a list of such.
     overrides : mapping of (str, str) to rates, optional
         By provider and model, the rates agreed on, in US dollars per million tokens:
@@ -110,7 +110,7 @@ class PriceBook:
     ...     overrides={("openai", "gpt-5.5"): {"input_mtok": 4, "output_mtok": 24}},
     ... )
     >>> book.negotiated
-    ('openai: 12 % off', 'openai gpt-5.5: input_mtok $4, output_mtok $24')
+    ('openai: 12% off', 'openai gpt-5.5: input_mtok $4, output_mtok $24')
     """
 
     source = "genai-prices"

@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final
 
-from detectors.labels import inert
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.rates import REQUESTS_PER_KCOUNT, TOKENS_PER_MTOK, Rates
+from detectors.wording.labels import inert
 
 # Named as in the price book's own records: US dollars per million tokens, per thousand requests.
 RATES: Final = {
@@ -65,7 +65,7 @@ class Discount:
     def __str__(self) -> str:
         percent = f"{self.share * 100:f}"
         percent = percent.rstrip("0").rstrip(".") if "." in percent else percent
-        return f"{inert(self.provider)}: {percent} % off {self.period}".rstrip()
+        return f"{inert(self.provider)}: {percent}% off {self.period}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,7 @@ from detectors.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.compose import clip_savings, compose_savings
 from detectors.contract import (
     AuditSummary,
-    Finding,
     PriceSource,
-    Report,
     SavingsByDetector,
     Thresholds,
     UnpricedModel,
@@ -21,6 +19,7 @@ from detectors.contract import (
 from detectors.engines import Calls, Engine
 from detectors.errors import TooFewValidRowsError
 from detectors.frames import Source, UsageLog, place
+from detectors.notebook.report import Finding, Report
 from detectors.prices.book import PriceBook
 from detectors.report import spend
 from detectors.report.evidence import iso_time, look_into

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from detectors.contract import Finding, Thresholds
+from detectors.contract import Thresholds
+from detectors.notebook.report import Finding
 from detectors.prices.book import PriceBook
 from detectors.report.evidence import Detail
 from detectors.report.fixes import find_sibling, last_rates, write_fix

@@ -5,10 +5,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from detectors.contract import Thresholds
-from detectors.figures import percent
 from detectors.prices.rates import TOKENS_PER_MTOK, Rates
 from detectors.report.impacts import Impact
 from detectors.rules.detector import INFORMATIONAL
+from detectors.wording.figures import fine_usd, percent
 
 # By detector and kind: what is summed over the flagged calls. `{cost}` is what they cost.
 _SUMMED: Final[Mapping[tuple[str, str], str]] = {
@@ -63,9 +63,9 @@ def write_formula(
     summed = _SUMMED[impact.detector.id, impact.kind.name].format(
         calls=f"{impact.calls:,} {'call' if impact.calls == 1 else 'calls'}",
         sibling=sibling,
-        cost=dollars(cost),
-        rest=dollars(cost - impact.observed_usd),
-        saving=dollars(impact.observed_usd),
+        cost=fine_usd(cost),
+        rest=fine_usd(cost - impact.observed_usd),
+        saving=fine_usd(impact.observed_usd),
         writes=f"{summary['cache_write_tokens']:,}",
         reads=f"{summary['cached_tokens']:,}",
         prefix=f"{thresholds.d2_prefix_tokens:,}",
@@ -78,22 +78,13 @@ def write_formula(
         loop_share=percent(thresholds.d6_saving_share * 100),
     )
     observed = f"{days:,} {'day' if days == 1 else 'days'}"
-    monthly = dollars(impact.monthly_usd)
+    monthly = fine_usd(impact.monthly_usd)
     return f"{_capital(summed)} in {observed}; × {month} / {days:,} = {monthly} a month."
 
 
 def _per_mtok(usd_per_token: float) -> str:
     """$2.50 a million, without the last bits of a float."""
-    return f"{dollars(Decimal(f'{usd_per_token * TOKENS_PER_MTOK:.6f}'))} a million"
-
-
-def dollars(amount: Decimal) -> str:
-    """To the cent; an amount under a dollar with up to six decimals."""
-    if abs(amount) >= 1:
-        return f"${amount:,.2f}" if amount > 0 else f"-${-amount:,.2f}"
-    whole, _, decimals = f"{abs(amount):.6f}".partition(".")
-    sign = "-" if amount < 0 else ""
-    return f"{sign}${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+    return f"{fine_usd(Decimal(f'{usd_per_token * TOKENS_PER_MTOK:.6f}'))} a million"
 
 
 def _capital(text: str) -> str:

@@ -7,9 +7,9 @@ The same instructions sent again for every item of a list, when one request coul
 Fires on
 --------
 Sessions of a labelled route to one model: its calls in time order, split where nothing was sent for
-over 15 minutes. A session counts with at least 10 calls in at most 2 hours, of which at least 80 %
+over 15 minutes. A session counts with at least 10 calls in at most 2 hours, of which at least 80%
 got answers of at most 100 tokens, with a usual pause of at most a minute and next to no overlap (at
-most 5 % of the pauses under a quarter of a second; where all times are whole seconds, at most 30 %
+most 5% of the pauses under a quarter of a second; where all times are whole seconds, at most 30%
 of zero). Five calls could have been one: of each five all but the first are flagged, and count with
 half of what their prompt cost where one prefix hash covers at least half of the session.
 
@@ -31,7 +31,6 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.figures import percent
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -42,6 +41,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
+from detectors.wording.figures import percent
 
 _PROVEN, _UNPROVEN = range(2)
 _SECOND_US = 1_000_000

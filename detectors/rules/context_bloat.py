@@ -33,7 +33,6 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.figures import percent
 from detectors.rules.detector import (
     ESTIMATED,
     MARGIN,
@@ -43,6 +42,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
+from detectors.wording.figures import percent
 
 _SHIFT: Final = 16
 _STEP: Final = 1 << _SHIFT

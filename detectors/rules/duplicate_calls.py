@@ -9,7 +9,7 @@ Fires on
 --------
 Bursts of at least 3 equal calls of a route to one model, each within 30 seconds of the one before;
 all but the first count in full. Two kinds. `same_prompt`: the prefix hash is equal, the prompt has
-at most 800 tokens (so the hash covers it whole), and at least 95 % of the calls with that hash have
+at most 800 tokens (so the hash covers it whole), and at least 95% of the calls with that hash have
 this very length. `same_shape`: hash (or its absence), prompt length and answer length are equal,
 the answer has at least 20 tokens, and the burst is at least half of what the route sent to the
 model from its first call to its last.

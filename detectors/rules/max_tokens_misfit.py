@@ -7,7 +7,7 @@ answer costs nothing by itself, but it caps nothing either when a model runs awa
 
 Fires on
 --------
-Two kinds. `truncated`: at least 5 calls of a route to one model, and at least 2 % of those that
+Two kinds. `truncated`: at least 5 calls of a route to one model, and at least 2% of those that
 declare a cap, reached it; each counts with half of its cost. Caps up to 16 tokens are left alone.
 `oversized_cap`: at least 20 calls declare a cap, and the median cap is at least 10 times the 95th
 percentile of the answers; no dollars are claimed.
@@ -30,7 +30,6 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.figures import percent
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -41,6 +40,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
+from detectors.wording.figures import percent
 
 TRUNCATED, OVERSIZED = range(2)
 

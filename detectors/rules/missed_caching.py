@@ -36,7 +36,6 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.figures import percent, rate
 from detectors.rules.detector import (
     ESTIMATED,
     MARGIN,
@@ -47,6 +46,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
+from detectors.wording.figures import percent, rate
 
 _UNCACHED, _UNHASHED, _UNREAD = range(3)
 _HASH = ("group", "prefix")

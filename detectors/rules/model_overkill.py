@@ -30,7 +30,6 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.figures import rate
 from detectors.rules.detector import (
     ESTIMATED,
     MARGIN,
@@ -40,6 +39,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
+from detectors.wording.figures import rate
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:

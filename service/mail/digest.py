@@ -5,7 +5,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from detectors.figures import counted, usd
+from detectors.wording.figures import counted, usd
 from service.config import Config
 from service.mail.report_ready import report_url
 

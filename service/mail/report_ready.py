@@ -6,10 +6,10 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from detectors.contract import Finding, Report
-from detectors.figures import usd
-from detectors.headline import sentence
-from detectors.labels import inert
-from detectors.words import DETECTOR_NAMES
+from detectors.wording.figures import usd
+from detectors.wording.headline import sentence
+from detectors.wording.labels import inert
+from detectors.wording.names import DETECTOR_NAMES
 from service.config import Config
 from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail

@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple
 from flask import Flask, render_template
 from markupsafe import Markup, escape
 
-from detectors import charts, figures
+from detectors import charts
 from detectors.contract import Finding
-from detectors.headline import sentence
-from detectors.labels import inert, is_right_to_left, shortened
-from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from detectors.wording import figures
+from detectors.wording.headline import sentence
+from detectors.wording.labels import inert, is_right_to_left, shortened
+from detectors.wording.names import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from detectors.charts import Chart, savings_waterfall
 from detectors.contract import Report
-from detectors.headline import sentence
+from detectors.wording.headline import sentence
 
 
 @cache

@@ -5,14 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detectors.contract import (
-    AuditSummary,
-    Finding,
-    InvalidRows,
-    PriceSource,
-    Report,
-    Thresholds,
-)
+from detectors import Finding, Report
+from detectors.contract import AuditSummary, InvalidRows, PriceSource, Thresholds
 
 
 def make_finding(rank: int, **changes: Any) -> Finding:

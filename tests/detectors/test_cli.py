@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import detectors
-from detectors import cli, console
-from detectors.contract import Report
+from detectors import Report, cli, console
 from detectors.errors import ContractError
 from tests.detectors.reports import make_finding, make_report
 
@@ -235,7 +234,7 @@ GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
         ("", "expected OpenAI-style JSON lines"),
         ("Dear diary,\nthe canary sang.\n", "expected OpenAI-style JSON lines"),
         (f"{HEADER},messages\n{GOOD},canary\n", "messages; content is never accepted"),
-        ("\n".join([HEADER, GOOD, BAD, BAD]), "only 33.3 % of the rows are valid"),
+        ("\n".join([HEADER, GOOD, BAD, BAD]), "only 33.3% of the rows are valid"),
         ("\n".join([HEADER, BAD]), "most often: completion_tokens must be an integer"),
     ],
 )
@@ -252,5 +251,5 @@ def test_it_audits_a_real_packed_file_from_a_shell(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress("\n".join([HEADER, *[GOOD] * 99, BAD]).encode()))
     command = [sys.executable, "-m", "detectors", "audit", str(file)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "99 calls · 99.0 % of the rows valid" in run.stdout
+    assert "99 calls · 99% of the rows valid" in run.stdout
     assert run.stderr == ""

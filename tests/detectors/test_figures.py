@@ -4,8 +4,16 @@ from decimal import Decimal
 
 import pytest
 
-from detectors.figures import counted, percent, rate, short_number, short_usd, usd, whole_usd
-from detectors.labels import inert, is_right_to_left, shortened
+from detectors.wording.figures import (
+    counted,
+    percent,
+    rate,
+    short_number,
+    short_usd,
+    usd,
+    whole_usd,
+)
+from detectors.wording.labels import inert, is_right_to_left, shortened
 
 
 @pytest.mark.parametrize(
@@ -50,7 +58,7 @@ def test_dollars_below_nothing_keep_their_sign() -> None:
 def test_a_share_does_not_part_from_its_sign_and_a_little_is_not_nothing(
     share: float, written: str
 ) -> None:
-    assert percent(share) == f"{written}\N{NO-BREAK SPACE}%"
+    assert percent(share) == f"{written}%"
 
 
 @pytest.mark.parametrize(

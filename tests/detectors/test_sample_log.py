@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import detectors
-from detectors.contract import MAX_BATCH_RECORDS, Report
+from detectors import Report
+from detectors.contract import MAX_BATCH_RECORDS
 from examples.generate_sample_log import SAMPLE, lines, main
 
 DETECTORS = {

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from detectors import terminal
-from detectors.contract import InvalidRows, Report, UnpricedModel
-from detectors.labels import inert
+from detectors import Report, terminal
+from detectors.contract import InvalidRows, UnpricedModel
+from detectors.wording.labels import inert
 from tests.detectors.reports import make_finding, make_report
 
 HOSTILE = "[red]bold[/red] :boom: \x1b[31mred\r\n\u202egnirts\u2028\u200b"
@@ -26,10 +26,8 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
         2, kind="uncached_prefix", severity="low", monthly_cost_impact_usd=Decimal(7)
     )
     lines = _printed(make_report(make_finding(1), second)).splitlines()
-    assert lines[0] == "$10,000.00 a month, of which $3,140.00 (31.4 %) can be avoided"
-    assert (
-        "14 days (2026-10-01 to 2026-10-14) · 4,210 calls · 100.0 % of the rows valid" in lines[1]
-    )
+    assert lines[0] == "$10,000.00 a month, of which $3,140.00 (31.4%) can be avoided"
+    assert "14 days (2026-10-01 to 2026-10-14) · 4,210 calls · 100% of the rows valid" in lines[1]
     assert "genai-prices 1.2.3" in lines[1]
     rows = [line for line in lines if "support-bot" in line]
     for cell in ("1", "d1_model_overkill", "gpt-5.4", "high", "estimated", "$1,234.50"):
@@ -83,7 +81,7 @@ def test_it_warns_of_everything_that_qualifies_the_figures() -> None:
     )
     invalid = InvalidRows(count=12, reasons={}, first=())
     text = " ".join(_printed(replace(report, unpriced=models, invalid_rows=invalid)).split())
-    assert "Warning: 12 rows could not be used; under 95 % valid the figures may mislead." in text
+    assert "Warning: 12 rows could not be used; under 95% valid the figures may mislead." in text
     assert "Most often" not in text
     invalid = InvalidRows(count=12, reasons={"bad model": 2, "bad ts": 10}, first=())
     assert "mislead. Most often: bad ts." in _printed(replace(report, invalid_rows=invalid))
@@ -106,7 +104,7 @@ def test_it_does_not_warn_of_a_log_without_rows() -> None:
 
 def test_it_shows_a_negative_figure_with_its_sign() -> None:
     report = make_report(make_finding(1, monthly_cost_impact_usd=Decimal("-3")))
-    assert "-$3.00" in _printed(report)
+    assert "−$3.00" in _printed(report)
 
 
 @pytest.mark.parametrize("width", [60, 160, 400])

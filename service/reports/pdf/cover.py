@@ -8,9 +8,9 @@ from reportlab.platypus import Flowable, Spacer
 
 from detectors import charts
 from detectors.contract import Finding, Report
-from detectors.figures import counted, number, percent, usd
-from detectors.headline import sentence
-from detectors.words import DETECTOR_NAMES
+from detectors.wording.figures import counted, number, percent, usd
+from detectors.wording.headline import sentence
+from detectors.wording.names import DETECTOR_NAMES
 from service.reports.pdf.fonts import fitted
 from service.reports.pdf.looks import (
     ACCENT,

@@ -7,8 +7,8 @@ from reportlab.lib.styles import ParagraphStyle
 from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak, Spacer, Table
 
 from detectors.contract import Finding, Report
-from detectors.figures import counted, number, usd
-from detectors.words import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from detectors.wording.figures import counted, number, usd
+from detectors.wording.names import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
 from service.reports.pdf.looks import FINDING, IMPACT, QUIET, SEVERITIES, TEXT_WIDTH
 from service.reports.pdf.parts import PLAIN_CELLS, heading, lines, words
 

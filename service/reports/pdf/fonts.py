@@ -13,7 +13,7 @@ from reportlab.lib.fonts import addMapping
 from reportlab.pdfbase.pdfmetrics import getFont, stringWidth
 from svglib.fonts import get_global_font_map
 
-from detectors.labels import inert, is_right_to_left
+from detectors.wording.labels import inert, is_right_to_left
 
 PLAIN: Final = "Tallystick"
 BOLD: Final = "Tallystick-Bold"

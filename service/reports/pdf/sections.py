@@ -7,8 +7,8 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Spacer
 
 from detectors import charts
 from detectors.contract import Report
-from detectors.figures import counted, number, percent, usd
-from detectors.words import DETECTOR_NAMES
+from detectors.wording.figures import counted, number, percent, usd
+from detectors.wording.names import DETECTOR_NAMES
 from service.reports.pdf.cover import cover
 from service.reports.pdf.findings import list_findings
 from service.reports.pdf.labels import with_named_labels

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 import detectors
-from detectors import charts
+from detectors import Report, charts
 from detectors.charts import Chart
 from detectors.charts.chart import WIDTH
-from detectors.contract import Others, Report, SavingsByDetector, SpendByDay, SpendByModel
+from detectors.contract import Others, SavingsByDetector, SpendByDay, SpendByModel
 from tests.detectors.reports import make_report
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
@@ -83,10 +83,10 @@ def test_the_waterfall_goes_from_todays_spend_to_what_is_left() -> None:
     )
     chart = charts.savings_waterfall(report)
     assert chart.rows == (
-        ("Spend now", "", "$10,000.00", "100\u00a0%"),
-        ("Short answers from a flagship model", "−$3,000.00", "−$3,000.00", "30\u00a0%"),
-        ("The same call again, within seconds", "−$200.00", "−$140.00", "1.4\u00a0%"),
-        ("Left", "", "$6,860.00", "68.6\u00a0%"),
+        ("Spend now", "", "$10,000.00", "100%"),
+        ("Short answers from a flagship model", "−$3,000.00", "−$3,000.00", "30%"),
+        ("The same call again, within seconds", "−$200.00", "−$140.00", "1.4%"),
+        ("Left", "", "$6,860.00", "68.6%"),
     )
 
 

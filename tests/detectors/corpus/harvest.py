@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 import detectors
-from detectors.contract import Finding, Thresholds
+from detectors import Finding
+from detectors.contract import Thresholds
 from tests.detectors.corpus.clean import clean_calls
 from tests.detectors.corpus.planted import Plant
 

@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 import detectors
-from detectors.contract import Report, UsageRecord
+from detectors import Report
+from detectors.contract import UsageRecord
 from detectors.formats import read_chunks
 from detectors.frames import from_chunks
 from tests.detectors.engines.frames import ENGINES, EVERY_ENGINE, NEEDS_JAVA, as_polars, spark

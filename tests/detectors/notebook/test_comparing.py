@@ -6,7 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 import detectors
-from detectors.contract import Finding, Others, Report, SpendByModel, SpendByRoute
+from detectors import Finding, Report
+from detectors.contract import Others, SpendByModel, SpendByRoute
 from detectors.notebook.comparing import Comparison
 from tests.detectors.reference.builders import answers
 from tests.detectors.reports import make_finding, make_report
@@ -96,7 +97,7 @@ def test_a_list_of_routes_cut_short_proves_no_absence() -> None:
 
 def test_other_prices_and_thresholds_are_told() -> None:
     earlier = _report(_finding("a", 300))
-    prices = replace(earlier.prices, negotiated=("openai: 12 % off",))
+    prices = replace(earlier.prices, negotiated=("openai: 12% off",))
     thresholds = detectors.Thresholds(d1_min_calls=7)
     later = replace(_report(_finding("a", 300)), prices=prices, thresholds=thresholds)
     for words in ("different prices", "different thresholds"):

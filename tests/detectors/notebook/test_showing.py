@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 import detectors
-from detectors.contract import InvalidRows, Report, UnpricedModel
-from detectors.figures import usd
-from detectors.words import DETECTOR_NAMES
+from detectors import Report
+from detectors.contract import InvalidRows, UnpricedModel
+from detectors.wording.figures import usd
+from detectors.wording.names import DETECTOR_NAMES
 from tests.detectors.reports import make_finding, make_report
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
@@ -140,9 +141,9 @@ def test_negotiated_rates_are_named_where_prices_are(tmp_path: Path) -> None:
     prices = detectors.PriceBook(discounts={"openai": 0.12})
     agreed = detectors.audit(SAMPLE, prices=prices)
     agreed.save(tmp_path / "report.html")
-    assert "openai: 12 % off" in _Reader((tmp_path / "report.html").read_text()).text
+    assert "openai: 12% off" in _Reader((tmp_path / "report.html").read_text()).text
     assert "with negotiated rates" in _Reader(agreed._repr_html_()).text
-    assert Report.from_json(agreed.to_json()).prices.negotiated == ("openai: 12 % off",)
+    assert Report.from_json(agreed.to_json()).prices.negotiated == ("openai: 12% off",)
 
 
 def _page(report: Report, folder: Path) -> str:

@@ -57,7 +57,7 @@ def test_a_discount_is_off_every_rate_of_its_provider() -> None:
     "share", [0.12, "0.12", Decimal("0.12"), {"share": 0.12}, [{"share": 0.12}]]
 )
 def test_a_share_may_be_written_in_several_ways(share: object) -> None:
-    assert PriceBook(discounts={"openai": share}).negotiated == ("openai: 12 % off",)
+    assert PriceBook(discounts={"openai": share}).negotiated == ("openai: 12% off",)
 
 
 def test_a_discount_holds_from_its_first_day_to_its_last() -> None:
@@ -162,15 +162,15 @@ def test_what_was_negotiated_is_told_in_words() -> None:
         overrides={("openai", "gpt-5.5"): {"input_mtok": "4.50", "from": "2026-01-01"}},
     )
     assert book.negotiated == (
-        "openai: 12.5 % off",
-        "anthropic: 20 % off from 2026-11-01 until 2026-11-03",
+        "openai: 12.5% off",
+        "anthropic: 20% off from 2026-11-01 until 2026-11-03",
         "openai gpt-5.5: input_mtok $4.50 from 2026-01-01",
     )
     assert PriceBook().negotiated == ()
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"discounts": {"openai": 12}}, "expected a share from 0 to under 1, as 0.12 for 12 %"),
+    ({"discounts": {"openai": 12}}, "expected a share from 0 to under 1, as 0.12 for 12%"),
     ({"discounts": {"openai": -0.1}}, "expected a share"),
     ({"discounts": {"openai": True}}, "expected a share"),
     ({"discounts": {"openai": "much"}}, "expected a share"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from detectors.contract import Finding, Report
+from detectors import Finding, Report
 from tests.detectors.reference.audit import Line, Outcome
 
 RELATIVE = 1e-6

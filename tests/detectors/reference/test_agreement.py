@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 import detectors
-from detectors.contract import Report, UsageRecord
+from detectors import Report
+from detectors.contract import UsageRecord
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.compare import assert_agrees, assert_evidence, assert_ranked
 from tests.detectors.reference.limits import draw_thresholds

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 import detectors
-from detectors.contract import Report, UsageRecord
+from detectors import Report
+from detectors.contract import UsageRecord
 from tests.detectors.reference.audit import audit
 from tests.detectors.reference.compare import assert_agrees
 

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 import detectors
-from detectors.contract import Report, UsageRecord
+from detectors import Report
+from detectors.contract import UsageRecord
 from tests.detectors.reference.audit import observed_days
 from tests.detectors.reference.builders import (
     HASH,

@@ -6,7 +6,7 @@ import pytest
 
 import detectors
 from benchmarks.scrub import write_logs
-from detectors.contract import Report
+from detectors import Report
 from detectors.scrub import scrub
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "raw-logs"

@@ -8,8 +8,8 @@ from html import unescape
 
 import pytest
 
-from detectors.headline import sentence
-from detectors.labels import inert
+from detectors.wording.headline import sentence
+from detectors.wording.labels import inert
 from service.config import Config
 from service.mail import messages
 from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line

@@ -7,7 +7,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from detectors.contract import Report
-from detectors.figures import usd
+from detectors.wording.figures import usd
 from service.models import Audit, ReportRow
 from service.reports.kept_parts import KeptParts
 from tests.service.reports.conftest import Publish

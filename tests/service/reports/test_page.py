@@ -13,8 +13,8 @@ from flask.testing import FlaskClient
 from msgspec.structs import replace
 
 from detectors.contract import Finding, Report
-from detectors.figures import usd
-from detectors.labels import inert
+from detectors.wording.figures import usd
+from detectors.wording.labels import inert
 from service.reports.sample import get_sample_report
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
@@ -188,7 +188,7 @@ def test_a_finding_that_there_is_not_is_not_found(
     [
         (make_scaled_report(findings=0), "nothing to save was found"),
         (make_scaled_report(findings=1), "looks avoidable"),
-        (Report.from_json(get_sample_report()), "of it, 24.4\u00a0%, looks avoidable"),
+        (Report.from_json(get_sample_report()), "of it, 24.4%, looks avoidable"),
     ],
 )
 def test_the_first_sentence_fits_what_was_found(
@@ -225,11 +225,11 @@ def test_negotiated_rates_are_named_on_the_page(client: FlaskClient, publish: Pu
     report = make_scaled_report(findings=3)
     listed = client.get(publish(report)).text
     assert "Discounts that you negotiated are not in them." in listed
-    terms = ("openai: 12 % off", "anthropic claude-<b>: input_mtok $4")
+    terms = ("openai: 12% off", "anthropic claude-<b>: input_mtok $4")
     agreed = replace(report, prices=replace(report.prices, negotiated=terms))
     page = client.get(publish(agreed)).text
     assert "These negotiated rates took their place:" in page
-    assert "openai: 12 % off" in page
+    assert "openai: 12% off" in page
     assert "claude-&lt;b&gt;" in page
 
 

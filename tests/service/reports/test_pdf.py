@@ -15,7 +15,7 @@ from reportlab.pdfbase.pdfmetrics import stringWidth
 from detectors import charts
 from detectors.charts.chart import TEXT_SIZE, WIDTH
 from detectors.contract import Report
-from detectors.figures import usd
+from detectors.wording.figures import usd
 from service.core.blobs import BlobStore, FileBlobs
 from service.models.audits.audits import Audit
 from service.reports.kept_pdf import get_pdf, pdf_key
@@ -59,9 +59,9 @@ def test_a_report_of_any_shape_fits_on_twenty_pages_and_in_a_megabyte(shape: str
 
 def test_negotiated_rates_are_named() -> None:
     report = make_scaled_report(findings=3)
-    terms = ("openai: 12 % off", "anthropic claude-<b>: input_mtok $4")
+    terms = ("openai: 12% off", "anthropic claude-<b>: input_mtok $4")
     agreed = replace(report, prices=replace(report.prices, negotiated=terms))
-    assert _flat("took their place: openai: 12 % off; anthropic claude-<b>: input") in _flat(
+    assert _flat("took their place: openai: 12% off; anthropic claude-<b>: input") in _flat(
         _read(agreed.to_json())[1]
     )
     assert _flat("Discounts that you negotiated are not in them.") in _flat(

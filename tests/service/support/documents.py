@@ -4,13 +4,12 @@ from decimal import Decimal
 
 import msgspec
 
+from detectors import Finding, Report
 from detectors.contract import (
     AuditSummary,
-    Finding,
     InvalidRow,
     InvalidRows,
     PriceSource,
-    Report,
     SpendByModel,
     Thresholds,
     UnpricedModel,

@@ -5,15 +5,14 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
+from detectors import Finding, Report
 from detectors.contract import (
     AuditSummary,
     Evidence,
-    Finding,
     InvalidRow,
     InvalidRows,
     Others,
     PriceSource,
-    Report,
     SavingsByDetector,
     SpendByDay,
     SpendByDayAndModel,
@@ -23,7 +22,7 @@ from detectors.contract import (
     UnpricedModel,
 )
 from detectors.report.methods import METHODS
-from detectors.words import DETECTOR_NAMES
+from detectors.wording.names import DETECTOR_NAMES
 
 HOSTILE_LABELS: Final = (
     "<script>alert(1)</script>",

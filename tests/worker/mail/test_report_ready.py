@@ -11,8 +11,8 @@ from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from detectors.contract import Report
-from detectors.figures import usd
-from detectors.labels import inert
+from detectors.wording.figures import usd
+from detectors.wording.labels import inert
 from service.config import Config
 from service.core.tokens import verify_report
 from service.mail.messages import compose

@@ -40,7 +40,7 @@ def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse
         ({"status": "processing"}, "The records are being read and validated."),
         (
             {"status": "processing", "valid_pct": 99.5},
-            "99.5 % of the rows could be read. The six detectors are looking at them.",
+            "99.5% of the rows could be read. The six detectors are looking at them.",
         ),
         ({"status": "failed", "error": "Under half could be read."}, "Under half could be read."),
     ],

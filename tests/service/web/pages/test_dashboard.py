@@ -162,7 +162,7 @@ def test_a_run_tells_its_spend_and_what_of_it_was_avoidable(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     add_spending_run(sessions, person.account_id, NOON, spend=200, avoidable=50)
-    assert "$200.00 $50.00 (25 %)" in words(show(client, person))
+    assert "$200.00 $50.00 (25%)" in words(show(client, person))
 
 
 def test_spend_over_time_adds_up_each_days_runs(

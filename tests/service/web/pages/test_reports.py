@@ -20,7 +20,7 @@ from detectors.contract import (
     SpendByModel,
     UnpricedModel,
 )
-from detectors.figures import percent, usd, whole_usd
+from detectors.wording.figures import percent, usd, whole_usd
 from service.config import Config
 from service.core.tokens import sign_report
 from service.models import Audit, ReportRow
@@ -73,7 +73,7 @@ def test_the_page_prints_the_report(
     assert response.mimetype == "text/html"
     page = _text(response)
     for words in (
-        "You spend about $2,645 a month; about $827 of it, 31.2 %, looks avoidable.",
+        "You spend about $2,645 a month; about $827 of it, 31.2%, looks avoidable.",
         "From 4,800 calls between 2026-02-01 and 2026-02-14",
         "$1,234.56 spent in 14 observed days",
         "Short answers from a flagship model",
@@ -95,7 +95,7 @@ def test_a_report_that_lacks_valid_rows_says_so_at_its_top(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
     page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=94.9)))))
-    assert "Only 94.9 % of the rows could be read" in page
+    assert "Only 94.9% of the rows could be read" in page
     page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=95.0)))))
     assert "of the rows could be read. The numbers" not in page
 
@@ -269,6 +269,6 @@ def test_dollars_are_written_to_the_cent_unless_smaller(amount: str, written: st
 def test_headlines_leave_out_cents_and_empty_decimals() -> None:
     assert whole_usd(Decimal("2645.49")) == "$2,645"
     assert whole_usd(Decimal("9.5")) == "$9.50"
-    assert percent(31.0) == "31\N{NO-BREAK SPACE}%"
-    assert percent(0.04) == "< 0.1\N{NO-BREAK SPACE}%"
-    assert percent(0.0) == "0\N{NO-BREAK SPACE}%"
+    assert percent(31.0) == "31%"
+    assert percent(0.04) == "< 0.1%"
+    assert percent(0.0) == "0%"

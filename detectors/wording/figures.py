@@ -5,7 +5,6 @@ from typing import Final
 
 _CENT: Final = Decimal("0.01")
 _SMALLEST_USD: Final = Decimal("0.0001")
-_PERCENT: Final = "\N{NO-BREAK SPACE}%"
 _THOUSANDS: Final = ((10**15, "Q"), (10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
@@ -21,6 +20,16 @@ def usd(amount: Decimal) -> str:
 def whole_usd(amount: Decimal) -> str:
     """$1,235, for a headline; amounts under $10 keep their cents."""
     return usd(amount) if abs(amount) < 10 or amount < 0 else f"${amount:,.0f}"
+
+
+def fine_usd(amount: Decimal) -> str:
+    """$1,234.56, and $0.002475: up to six decimals under a dollar, where sums must add up."""
+    if amount < 0:
+        return f"−{fine_usd(-amount)}"
+    if amount >= 1:
+        return usd(amount)
+    whole, _, decimals = f"{amount:.6f}".partition(".")
+    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
 
 
 def short_usd(amount: float) -> str:
@@ -39,12 +48,12 @@ def rate(usd_per_mtok: float) -> str:
 
 
 def percent(value: float) -> str:
-    """12.3 %, without a decimal that says nothing; what is little is not nothing, nor all."""
+    """24.4% or 24%; a share that rounds to 0% or 100% without being it says so: < 0.1%."""
     if 0 < value < 0.05:
-        return f"< 0.1{_PERCENT}"
+        return "< 0.1%"
     if 99.95 <= value < 100:
-        return f"> 99.9{_PERCENT}"
-    return f"{f'{value:.1f}'.removesuffix('.0')}{_PERCENT}"
+        return "> 99.9%"
+    return f"{f'{value:.1f}'.removesuffix('.0')}%"
 
 
 def number(value: int) -> str:

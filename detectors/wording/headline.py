@@ -1,7 +1,7 @@
 """The one sentence that a report says first, on its page, in its PDF and in its mail."""
 
 from detectors.contract import Report
-from detectors.figures import percent, whole_usd
+from detectors.wording.figures import percent, whole_usd
 
 
 def sentence(report: Report) -> str:
