@@ -4,6 +4,7 @@ The documents are compared whole, to the last digit: findings, evidence, spend b
 """
 
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from io import BytesIO
@@ -21,6 +22,7 @@ from detectors.frames import from_chunks
 from tests.detectors.engines.frames import ENGINES, EVERY_ENGINE, NEEDS_JAVA, as_polars, spark
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.promises import at_both_scales
 
 # Logs that between them have every kind of finding, price changes within and echoes.
 SEEDS = (9, 16, 33)
@@ -77,24 +79,37 @@ class Torn(BytesIO):
         return super().read(left if left > 0 else size)
 
 
+def _cuts(text: bytes, share: float) -> list[int]:
+    """Return this share of all bytes to cut at, and the bytes around the end of each line."""
+    ends = [match.end() for match in re.finditer(rb"\n", text)]
+    edges = {end + near for end in ends for near in (-2, -1, 0, 1)}
+    return sorted(
+        at for at in edges | {*range(1, len(text), round(1 / share))} if 0 < at < len(text)
+    )
+
+
+@at_both_scales
 @pytest.mark.parametrize("write", [logs.as_csv, logs.as_chat_completions], ids=["csv", "jsonl"])
-def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes]) -> None:
+def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes], share: float) -> None:
     text = write(_log(9)[:12])
     whole = from_chunks(read_chunks(BytesIO(text)))
-    for at in range(1, len(text)):
+    for at in _cuts(text, share):
         log = from_chunks(read_chunks(Torn(text, at)))
         assert log.frame.equals(whole.frame), at
     expected = detectors.audit(whole).to_json()
-    for chunk_bytes in range(1, len(text), 97):
+    for chunk_bytes in range(1, len(text), round(97 / share)):
         log = from_chunks(read_chunks(BytesIO(text), chunk_bytes=chunk_bytes))
         assert detectors.audit(log).to_json() == expected, chunk_bytes
 
 
+@at_both_scales
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_files_of_parquet_cut_anywhere_are_the_same_log(engine: str, tmp_path: Path) -> None:
+def test_files_of_parquet_cut_anywhere_are_the_same_log(
+    engine: str, share: float, tmp_path: Path
+) -> None:
     frame = as_polars(_log(9)[:24])
     expected = detectors.audit(frame).to_json()
-    for row in range(1, frame.height, 1 if engine == "polars" else 6):
+    for row in range(1, frame.height, round(1 / share)):
         frame[:row].write_parquet(tmp_path / "a.parquet")
         frame[row:].write_parquet(tmp_path / "b.parquet")
         report = detectors.audit(str(tmp_path / "*.parquet"), engine=engine)
