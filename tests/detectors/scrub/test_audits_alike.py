@@ -41,7 +41,13 @@ def test_echoes_are_left_out_before_the_audit_would(reports: tuple[Report, Repor
 
 def test_the_example_logs_are_all_valid_calls(tmp_path: Path) -> None:
     summary = scrub([EXAMPLES], tmp_path / "usage.jsonl")
-    assert (summary.files, summary.calls) == (5, 9)
+    assert (summary.files, summary.calls) == (6, 39)
     assert summary.dropped.total() == 3
     audit = detectors.audit(tmp_path / "usage.jsonl").audit
-    assert (audit.records, audit.valid_pct) == (9, 100)
+    assert (audit.records, audit.valid_pct) == (39, 100)
+
+
+def test_the_example_logs_have_findings(tmp_path: Path) -> None:
+    scrub([EXAMPLES], tmp_path / "usage.jsonl")
+    found = {finding.detector for finding in detectors.audit(tmp_path / "usage.jsonl").findings}
+    assert {"d1_model_overkill", "d4_duplicate_calls"} <= found
