@@ -20,7 +20,7 @@ from detectors.contract import Report
 from service.app import create_app
 from service.config import Config
 from service.reports.documents import Document
-from service.reports.html import Surroundings, Terms, print_report
+from service.reports.html import ReportLinks, Terms, print_report
 from tests.service.support.scaled_reports import make_scaled_report
 
 SHAPES: dict[str, Report] = {
@@ -73,9 +73,9 @@ def main() -> None:
 def _measure_page(document: bytes) -> tuple[float, float]:
     """Each time under a key of its own, as the first reader of a report waits for it."""
     terms = Terms(link_days=30, retention_days=7)
-    around = Surroundings(pdf="/", json="/", findings_csv="/", terms=terms)
+    links = ReportLinks(pdf="/", json="/", findings_csv="/", terms=terms)
     page, milliseconds = _median(
-        lambda: print_report(Document(next(_keys), lambda: document), around).encode()
+        lambda: print_report(Document(next(_keys), lambda: document), links).encode()
     )
     return milliseconds, len(page) / 1000
 

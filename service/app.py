@@ -9,7 +9,7 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.config import Config
-from service.core.db import init_sessions, make_engine, make_sessions
+from service.core.db import init_session_factory, make_engine, make_session_factory
 from service.core.logs import configure_logging
 from service.core.shared_counters import count_together
 from service.errors import API_PREFIX, register_error_handlers
@@ -57,7 +57,7 @@ def create_app(config: Config | None = None) -> Flask:
     add_security_headers(app)
     init_web_sessions(app, config)
     refuse_forgeries(app)
-    init_sessions(app, make_sessions(make_engine(config)))
+    init_session_factory(app, make_session_factory(make_engine(config)))
     init_extensions(app, config)
     init_oauth(app)
     init_uses(app)

@@ -40,7 +40,7 @@ _TICKET: Final = struct.Struct("=I")
 _LENGTHS: Final = struct.Struct("=QQ")
 BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
-    "from detectors.frames.ranges import help_out; help_out(**task)"
+    "from detectors.frames.ranges import worker_main; worker_main(**task)"
 )
 _DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC)}
 
@@ -206,7 +206,7 @@ class Helpers:
             file.close()
 
 
-def help_out(
+def worker_main(
     descriptor: int, start: int, size: int, dialect: str, range_bytes: int, tickets: int
 ) -> None:
     """A helper's whole life: draw, read, and write the results to standard output."""

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from service.cli.options import CommandError, data_option, one_line_errors, reach
 from service.cli.output import print_fields
 from service.config import Config
-from service.core.db import make_engine, make_sessions
+from service.core.db import make_engine, make_session_factory
 from service.core.tokens import make_dsn
 from service.errors import InvalidRequestError
 from service.mail.addresses import find_address
@@ -92,7 +92,7 @@ def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **told: An
 def session_of(config: Config) -> Iterator[Session]:
     engine = make_engine(config)
     try:
-        with make_sessions(engine)() as session:
+        with make_session_factory(engine)() as session:
             yield session
     finally:
         engine.dispose()

@@ -42,13 +42,13 @@ def make_probe_engine(config: Config) -> Engine:
     return create_engine(_address(config.database_url), poolclass=NullPool, connect_args=timeout)
 
 
-def make_sessions(engine: Engine) -> sessionmaker[Session]:
+def make_session_factory(engine: Engine) -> sessionmaker[Session]:
     """Sessions whose objects stay readable after the commit that ends their transaction."""
     return sessionmaker(engine, expire_on_commit=False)
 
 
-def init_sessions(app: Flask, sessions: sessionmaker[Session]) -> None:
-    app.extensions["sessions"] = sessions
+def init_session_factory(app: Flask, session_factory: sessionmaker[Session]) -> None:
+    app.extensions["session_factory"] = session_factory
 
     @app.teardown_appcontext
     def close_session(_error: BaseException | None) -> None:
@@ -60,7 +60,7 @@ def init_sessions(app: Flask, sessions: sessionmaker[Session]) -> None:
 def get_session() -> Session:
     """The request's session, made at first use and closed when the request ends."""
     if "session" not in g:
-        g.session = current_app.extensions["sessions"]()
+        g.session = current_app.extensions["session_factory"]()
     session: Session = g.session
     return session
 

@@ -9,11 +9,11 @@ from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import Mail
-from service.models.operations.admin_actions import AdminAct
+from service.models.operations.admin_actions import AdminAction
 
 __all__ = [
     "Account",
-    "AdminAct",
+    "AdminAction",
     "Audit",
     "Base",
     "Credit",

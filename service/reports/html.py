@@ -38,7 +38,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ReportLinks:
     """What a report's page says beside the report: other forms of it, and on which terms.
 
     `owned` is the audit in its owner's view, who gets an address to share.
@@ -62,11 +62,11 @@ class Printed(NamedTuple):
 _kept: Final = KeptParts[Printed](_MOST_KEPT)
 
 
-def print_report(document: Document, around: Surroundings) -> str:
+def print_report(document: Document, links: ReportLinks) -> str:
     """The whole page. What is the same for every visitor is printed once and kept a while."""
-    terms = around.terms
+    terms = links.terms
     printed = _kept.get((document.key, terms), lambda: _print(read_listed(document.load()), terms))
-    return render_template("report/report.html", printed=printed, around=around)
+    return render_template("report/report.html", printed=printed, links=links)
 
 
 def _print(report: ListedReport, terms: Terms) -> Printed:

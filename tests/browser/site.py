@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from detectors.contract import Report
 from service.app import create_app
 from service.config import Config
-from service.core.db import make_sessions
+from service.core.db import make_session_factory
 from service.core.tokens import sign_report
 from service.errors import is_api_path
 from service.models import Account, Credit, IngestKey, Payment, ReadToken, ReportRow, Subscription
@@ -61,7 +61,7 @@ class Site:
 
     @property
     def sessions(self) -> "sessionmaker[Session]":
-        return make_sessions(self.system.engine)
+        return make_session_factory(self.system.engine)
 
     @property
     def secret_key(self) -> str:
@@ -77,7 +77,7 @@ class Site:
 
 def fill(system: BrowsedSystem, sink: Sink) -> Site:
     """Accounts with everything that a page can show, and one with nothing."""
-    sessions = make_sessions(system.engine)
+    sessions = make_session_factory(system.engine)
     secret_key = system.environment["SECRET_KEY"]
     account_id = _open_account(sessions, RICH)
     _pay(sessions, account_id)

@@ -19,7 +19,7 @@ import pytest
 import requests
 from sqlalchemy import create_engine
 
-from service.core.db import make_sessions
+from service.core.db import make_session_factory
 from service.operations.local.stack import Stack
 from tests.service.support.oauth_flow import add_application, answer_of, consent_live
 from tests.service.support.scenes import Tenant, batch, sign_in
@@ -67,7 +67,7 @@ def _account(stack: Stack) -> dict[str, str]:
     from tests.service.support.scenes import add_tenant
 
     engine = create_engine(stack.config.database_url)
-    sessions = make_sessions(engine)
+    sessions = make_session_factory(engine)
     tenant, email = add_tenant(sessions), "reader@example.org"
     _audit_something(stack.port, tenant)
     cookie = sign_in(sessions, email, stack.config.secret_key)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
-from service.core.db import make_engine, make_sessions
+from service.core.db import make_engine, make_session_factory
 from service.web.http.extensions import limiter
 from tests.service.payments.vendors import SETTINGS as PROVIDERS
 from tests.service.support.compiled_templates import COMPILED_TEMPLATES
@@ -104,7 +104,7 @@ def own_database(config: Config) -> Config:
 @pytest.fixture
 def own_sessions(own_database: Config) -> Iterator["sessionmaker[Session]"]:
     engine = make_engine(own_database)
-    yield make_sessions(engine)
+    yield make_session_factory(engine)
     engine.dispose()
 
 
@@ -115,7 +115,7 @@ def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[...,
     def make(**settings: object) -> Flask:
         read_document()
         app = create_app(replace(config, **settings))  # type: ignore[arg-type]
-        app.extensions["sessions"] = sessions
+        app.extensions["session_factory"] = sessions
         app.jinja_env.bytecode_cache = COMPILED_TEMPLATES
         watch(app)
         limiter._storage_dead = False  # what an earlier test's application may have found

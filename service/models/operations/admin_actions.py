@@ -1,4 +1,4 @@
-"""What administrators did. Triggers keep the table append-only."""
+"""The log of admin actions. Triggers keep the table append-only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,15 +11,20 @@ from sqlalchemy.types import BigInteger
 
 from service.models.base import Base, utc_now
 
-PURGE, RERUN, MARK_PAID, EXPORT = ACTS = ("purge", "rerun", "mark-paid", "early-access-export")
+PURGE, RERUN, MARK_PAID, EXPORT = ADMIN_ACTIONS = (
+    "purge",
+    "rerun",
+    "mark-paid",
+    "early-access-export",
+)
 
 
-class AdminAct(Base):
+class AdminAction(Base):
     __tablename__ = "admin_acts"
 
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     act: Mapped[str]
-    target: Mapped[str]  # the id or address that was acted on
+    target: Mapped[str]  # the ID or address that the action changed
     details: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)
     via: Mapped[str]  # web or command
     request_id: Mapped[str | None]
@@ -28,7 +33,7 @@ class AdminAct(Base):
 
 @dataclass(frozen=True)
 class Via:
-    """The way that an administrator came; over the web, with the request's id."""
+    """How an administrator acted: on the web (with the request ID) or by a command."""
 
     name: str
     request_id: str | None = None
@@ -37,10 +42,12 @@ class Via:
 COMMAND: Final = Via("command")
 
 
-def note_act(session: Session, via: Via, act: str, target: str, details: Mapping[str, Any]) -> None:
-    """Write the act down in the transaction that does it; the caller commits both or neither."""
+def note_admin_action(
+    session: Session, via: Via, act: str, target: str, details: Mapping[str, Any]
+) -> None:
+    """Log the action in the transaction that performs it; the caller commits both or neither."""
     session.add(
-        AdminAct(
+        AdminAction(
             act=act,
             target=target,
             details=dict(details),

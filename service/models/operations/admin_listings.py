@@ -12,7 +12,7 @@ from service.models.audits.audits import Audit
 from service.models.billing.payments import Credit, PaymentEvent
 from service.models.identity.accounts import Account
 from service.models.identity.early_access import EarlyAccess
-from service.models.operations.admin_actions import AdminAct
+from service.models.operations.admin_actions import AdminAction
 
 PAGE_SIZE: Final = 50
 
@@ -83,9 +83,9 @@ def page_of_early_access(session: Session, number: int) -> Page:
     return _page(session, query.order_by(*newest), number)
 
 
-def page_of_acts(session: Session, number: int) -> Page:
-    columns = (AdminAct.act, AdminAct.target, AdminAct.via, AdminAct.acted_at)
-    return _page(session, select(*columns).order_by(AdminAct.id.desc()), number)
+def page_of_admin_actions(session: Session, number: int) -> Page:
+    columns = (AdminAction.act, AdminAction.target, AdminAction.via, AdminAction.acted_at)
+    return _page(session, select(*columns).order_by(AdminAction.id.desc()), number)
 
 
 def _page(session: Session, query: Select[*tuple[Any, ...]], number: int) -> Page:

@@ -12,7 +12,14 @@ from service.models.audits.audits import DONE, FAILED, QUEUED, Audit, ReportRow
 from service.models.base import utc_now
 from service.models.billing.payments import Payment
 from service.models.identity.early_access import EarlyAccess, list_early_access
-from service.models.operations.admin_actions import EXPORT, MARK_PAID, PURGE, RERUN, Via, note_act
+from service.models.operations.admin_actions import (
+    EXPORT,
+    MARK_PAID,
+    PURGE,
+    RERUN,
+    Via,
+    note_admin_action,
+)
 from service.payments import ManualPayment, mark_paid
 from service.reports.kept_pdf import get_pdf
 
@@ -33,12 +40,12 @@ def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]
     """Note that the raw upload is no more, and whether that is new; delete the blob after commit.
 
     In this order, since a row may name nothing that is gone. A blob that a crash left in between
-    goes with the strays.
+    goes with the orphans.
     """
     audit = _get_ended(session, audit_id, "purged")
     is_new = audit.raw_purged_at is None
     audit.raw_purged_at = audit.raw_purged_at or utc_now()
-    note_act(session, via, PURGE, audit.id, {"is_repeat": not is_new})
+    note_admin_action(session, via, PURGE, audit.id, {"is_repeat": not is_new})
     return audit, is_new
 
 
@@ -54,7 +61,7 @@ def queue_rerun(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> 
             "There is nothing left to run this audit from: its raw upload is purged, "
             "and it has no record frame."
         )
-    note_act(session, via, RERUN, audit.id, {"source": source_key.partition("/")[0]})
+    note_admin_action(session, via, RERUN, audit.id, {"source": source_key.partition("/")[0]})
     audit.status, audit.starts_before_rerun = QUEUED, audit.starts
     audit.enqueued_at = audit.started_at = audit.finished_at = None
     audit.error = audit.valid_pct = None
@@ -73,14 +80,14 @@ def record_payment(session: Session, told: ManualPayment, via: Via) -> tuple[Pay
         "currency": told.currency,
         "is_repeat": not is_new,
     }
-    note_act(session, via, MARK_PAID, told.email, details)
+    note_admin_action(session, via, MARK_PAID, told.email, details)
     return payment, is_new
 
 
 def export_early_access(session: Session, via: Via) -> list[EarlyAccess]:
     """Everybody who asked; that the list was taken is an act, too."""
     rows = list(list_early_access(session))
-    note_act(session, via, EXPORT, "early_access", {"rows": len(rows)})
+    note_admin_action(session, via, EXPORT, "early_access", {"rows": len(rows)})
     return rows
 
 

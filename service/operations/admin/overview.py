@@ -19,7 +19,7 @@ _LISTS: Final[Mapping[str, tuple[str, Callable[[Session, int], Page]]]] = {
     "accounts": ("accounts_page", listings.page_of_accounts),
     "payment_events": ("events_page", listings.page_of_events),
     "early_access": ("early_access_page", listings.page_of_early_access),
-    "acts": ("acts_page", listings.page_of_acts),
+    "acts": ("acts_page", listings.page_of_admin_actions),
 }
 
 

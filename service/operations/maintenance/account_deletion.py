@@ -16,7 +16,7 @@ from service.models.identity.deletion import close_account, delete_account, dele
 from service.reports.kept_pdf import pdf_key
 from service.web.auth.callers import Caller
 
-# A person waits. Blobs that are left then are strays, which the sweeper removes.
+# A person waits. Blobs that are left then are orphans, which the sweeper removes.
 _BLOB_SECONDS: Final = 5.0
 
 _log = get_logger(__name__)

@@ -92,7 +92,7 @@ class Housekeeping:
                 connection, config.raw_retention_days, config.failed_raw_retention_days
             )
         for key in keys:
-            # One that cannot be deleted now is a stray from here on.
+            # One that cannot be deleted now is an orphan from here on.
             with suppress(OSError):
                 self._blobs.delete(key)
         return len(keys)

@@ -25,7 +25,7 @@ _PAGE: Final = 1_000
 _log = get_logger(__name__)
 
 
-class StrayBlobs:
+class OrphanBlobs:
     """Goes through the blobs page by page, and once through all of them an hour.
 
     One page a call, however many blobs there are: the sweeper has more urgent things to do.
@@ -37,7 +37,7 @@ class StrayBlobs:
         self._look_again_at = time.monotonic()
 
     def clear_page(self, connection: Connection) -> None:
-        """Remove the strays of the next page."""
+        """Remove the orphans of the next page."""
         try:
             self._clear(connection, self._next_page())
         except OSError as error:
@@ -60,11 +60,11 @@ class StrayBlobs:
         with connection.begin():
             named = list_named_keys(connection, [_audit_id_of(key) for key in keys])
         named |= {pdf_key(key) for key in named if key.startswith(f"{FRAME_FOLDER}/")}
-        strays = [key for key in keys if key not in named]
-        for key in strays:
+        orphans = [key for key in keys if key not in named]
+        for key in orphans:
             self._blobs.delete(key)
-        if strays:
-            _log.info("stray_blobs_removed", count=len(strays))
+        if orphans:
+            _log.info("orphan_blobs_removed", count=len(orphans))
 
 
 def _audit_id_of(key: str) -> str:

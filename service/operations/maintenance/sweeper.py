@@ -18,7 +18,7 @@ from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
 from service.models.audits.leases import fail_exhausted, list_queued, note_enqueued, requeue_expired
 from service.operations.maintenance.housekeeping import Housekeeping
-from service.operations.maintenance.orphan_blobs import StrayBlobs
+from service.operations.maintenance.orphan_blobs import OrphanBlobs
 
 # Any number will do, as long as every sweeper of this database takes the same lock.
 _SWEEPER_LOCK: Final = 7_255_019_430_872
@@ -40,7 +40,7 @@ class Sweeper:
         self._config = config
         self._engine = engine
         self._queues = queues
-        self._stray_blobs = StrayBlobs(blobs)
+        self._orphan_blobs = OrphanBlobs(blobs)
         self._housekeeping = Housekeeping(config, blobs)
         self._taken_before: set[str] = set()
 
@@ -55,7 +55,7 @@ class Sweeper:
                 stopping.wait(min(1.0, self._config.sweep_seconds))
 
     def sweep(self, connection: Connection) -> None:
-        """One round: what ran out is queued or ended, what is queued is sent again, strays go."""
+        """One round: what ran out is queued or ended, what is queued is sent again, orphans go."""
         max_starts = self._config.max_starts
         with connection.begin():
             failed = fail_exhausted(connection, max_starts)
@@ -68,7 +68,7 @@ class Sweeper:
         if failed or expired or sent:
             _log.info("swept", failed=list(failed), expired=list(expired), enqueued=sent)
         sweep_mails(connection, self._queues)
-        self._stray_blobs.clear_page(connection)
+        self._orphan_blobs.clear_page(connection)
         self._housekeeping.take_turn(connection)
 
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:

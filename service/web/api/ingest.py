@@ -22,7 +22,7 @@ from service.web.http.extensions import (
     current_queues,
     limiter,
 )
-from service.web.intake.blob_rollback import withdrawn_if_absent, withdrawn_on_error
+from service.web.intake.blob_rollback import delete_blob_if_absent, delete_blob_on_error
 from service.web.intake.idempotency import HEADER_DOCUMENT, idempotency_key, replay, replayable
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import AcceptedSchema, BatchSchema, ReplayedSchema
@@ -94,11 +94,11 @@ def ingest(batch: dict[str, Any]) -> Any:
     audit = _new_audit(current_caller().account_id, len(records))
     _store(audit.blob_key, encode_records(records))
     try:
-        with withdrawn_on_error(audit.blob_key):
+        with delete_blob_on_error(audit.blob_key):
             add_audit(session, audit, ROUTE, key)
     except KeyTakenError as taken:
         return replay(taken.earlier.audit_id)
-    with withdrawn_if_absent(audit):
+    with delete_blob_if_absent(audit):
         session.commit()
     current_queues().enqueue_audit(audit.id)
     return {"audit_id": audit.id, "records": len(records), "replayed": False}

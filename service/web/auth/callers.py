@@ -119,7 +119,7 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         kind, secret_hash = _presented(tokens.Kind.INGEST_KEY)
-        with _sessions()() as session:
+        with _session_factory()() as session:
             known = _checked(kind, find_ingest_key(session, secret_hash), secret_hash)
             _note_use(session, IngestKey, known)
         g.caller = Caller(
@@ -160,7 +160,7 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             find, table = (
                 (find_read_token, ReadToken) if is_own else (find_access_token, OAuthToken)
             )
-            with _sessions()() as session:
+            with _session_factory()() as session:
                 known = _checked(kind, find(session, secret_hash), secret_hash)
                 _note_use(session, table, known)
             lacking = [scope for scope in scopes if scope not in known.scopes]
@@ -176,12 +176,12 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def _sessions() -> sessionmaker[Session]:
+def _session_factory() -> sessionmaker[Session]:
     """Checking a credential is a unit of work of its own.
 
     Its connection goes back before the request's body is read, so that a slow sender holds none.
     """
-    return cast("sessionmaker[Session]", current_app.extensions["sessions"])
+    return cast("sessionmaker[Session]", current_app.extensions["session_factory"])
 
 
 def _presented(*kinds: tokens.Kind) -> tuple[tokens.Kind, bytes]:

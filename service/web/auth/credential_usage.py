@@ -71,7 +71,7 @@ def current_uses() -> Uses:
 
 def write_rest(app: Flask) -> None:
     """What a process that ends has counted."""
-    with app.extensions["sessions"]() as session:
+    with app.extensions["session_factory"]() as session:
         uses: Uses = app.extensions["uses"]
         uses.write(session, limit=1_000)
         session.commit()

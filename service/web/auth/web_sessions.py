@@ -89,8 +89,8 @@ def _look_up() -> KnownSession | None:
     secret_hash = presented_hash()
     if secret_hash is None:
         return None
-    sessions = cast("sessionmaker[Session]", current_app.extensions["sessions"])
-    with sessions() as session:
+    session_factory = cast("sessionmaker[Session]", current_app.extensions["session_factory"])
+    with session_factory() as session:
         known = find_session(session, secret_hash, current_config().session_idle_days)
         # The index compared already, in its own time; this comparison takes the same time always.
         if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):

@@ -14,37 +14,37 @@ _log = get_logger(__name__)
 
 
 @contextmanager
-def withdrawn_on_error(blob_key: str) -> Iterator[None]:
+def delete_blob_on_error(blob_key: str) -> Iterator[None]:
     """No row will ever name the blob when the block fails, so it goes."""
     try:
         yield
     except BaseException:
-        _withdraw(blob_key)
+        _delete_blob(blob_key)
         raise
 
 
 @contextmanager
-def withdrawn_if_absent(audit: Audit) -> Iterator[None]:
+def delete_blob_if_absent(audit: Audit) -> Iterator[None]:
     """A commit whose answer was lost may have happened: the blob goes only if it surely did not."""
     try:
         yield
     except DBAPIError:
         if _is_surely_absent(audit.id):
-            _withdraw(audit.blob_key)
+            _delete_blob(audit.blob_key)
         raise
 
 
 def _is_surely_absent(audit_id: str) -> bool:
     try:
-        with current_app.extensions["sessions"]() as session:
+        with current_app.extensions["session_factory"]() as session:
             return session.get(Audit, audit_id) is None
     except SQLAlchemyError:
         return False
 
 
-def _withdraw(blob_key: str) -> None:
+def _delete_blob(blob_key: str) -> None:
     try:
         current_blobs().delete(blob_key)
     except OSError as error:
-        # The request fails for its first reason; a stray blob is swept later.
-        _log.warning("blob_not_withdrawn", blob_key=blob_key, exc_info=error)
+        # The request fails for its first reason; an orphan blob is swept later.
+        _log.warning("blob_not_deleted", blob_key=blob_key, exc_info=error)

@@ -22,7 +22,7 @@ from service.models.billing.credits import NoCreditError, claim_credit, count_fr
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller, limit_by_caller
 from service.web.http.extensions import current_config, current_queues, limiter
-from service.web.intake.blob_rollback import withdrawn_if_absent, withdrawn_on_error
+from service.web.intake.blob_rollback import delete_blob_if_absent, delete_blob_on_error
 from service.web.intake.receiving import ReceivedFile, received_file
 from service.web.intake.storing import store_log
 
@@ -58,11 +58,11 @@ def accept_upload(
             return _replay(earlier, upload)
         audit = _store(upload, account_id)
         try:
-            with withdrawn_on_error(audit.blob_key):
+            with delete_blob_on_error(audit.blob_key):
                 _claim(audit, key, upload)
         except KeyTakenError as taken:
             return _replay(taken.earlier, upload)
-    with withdrawn_if_absent(audit):
+    with delete_blob_if_absent(audit):
         get_session().commit()
     current_queues().enqueue_audit(audit.id, UPLOAD)
     return Accepted(audit.id, replayed=False)

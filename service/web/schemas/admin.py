@@ -6,7 +6,7 @@ from marshmallow import EXCLUDE, Schema, fields
 from marshmallow.validate import Length, OneOf, Range
 
 from service.models.audits.audits import SOURCES, STATUSES
-from service.models.operations.admin_actions import ACTS
+from service.models.operations.admin_actions import ADMIN_ACTIONS
 from service.web.schemas.audits import Moment
 
 _MAX_PAGE: Final = 1_000
@@ -61,7 +61,7 @@ class EarlyAccessLineSchema(Schema):
 
 
 class ActLineSchema(Schema):
-    act = fields.String(required=True, validate=OneOf(ACTS))
+    act = fields.String(required=True, validate=OneOf(ADMIN_ACTIONS))
     target = fields.String(required=True)
     via = fields.String(required=True)
     acted_at = Moment(required=True)

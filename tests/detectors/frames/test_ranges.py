@@ -222,7 +222,7 @@ def test_a_helper_writes_its_results_to_standard_output(
         size = os.fstat(file.fileno()).st_size
         cut = ranges.Ranges(file.fileno(), 0, size, OPENAI, RANGE_BYTES)
         with ranges.Helpers(cut, 0) as helpers:
-            ranges.help_out(file.fileno(), 0, size, "openai", RANGE_BYTES, helpers.tickets)
+            ranges.worker_main(file.fileno(), 0, size, "openai", RANGE_BYTES, helpers.tickets)
         expected = [cut.read(index) for index in range(cut.count)]
     whole = list(ranges.load(BytesIO(output.getvalue())))
     assert [result.notes for result in whole] == [result.notes for result in expected]

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from service.cli import register
-from service.models import Account, AdminAct, Audit, EarlyAccess, ReportRow
+from service.models import Account, AdminAction, Audit, EarlyAccess, ReportRow
 from tests.service.support.documents import make_report
 from tests.service.support.live import make_database
 
@@ -68,7 +68,7 @@ def audit(committed: Session, blobs: Path) -> Audit:
 
 
 def _acts(session: Session, target: str) -> list[tuple[str, str]]:
-    query = select(AdminAct).where(AdminAct.target == target).order_by(AdminAct.id)
+    query = select(AdminAction).where(AdminAction.target == target).order_by(AdminAction.id)
     return [(row.act, row.via) for row in session.scalars(query)]
 
 

@@ -40,7 +40,7 @@ def test_a_pool_without_a_free_connection_is_unavailable_not_a_hang(
 ) -> None:
     tenant = add_tenant(own_sessions)
     app = create_app(replace(own_database, database_pool_size=1, database_pool_timeout_seconds=0.2))
-    with app.extensions["sessions"]() as busy:
+    with app.extensions["session_factory"]() as busy:
         busy.execute(text("SELECT 1"))
         began = time.monotonic()
         response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.models import AdminAct, Audit, EarlyAccess, Payment, ReportRow
+from service.models import AdminAction, Audit, EarlyAccess, Payment, ReportRow
 from service.models.base import utc_now
 from tests.service.support.documents import make_report
 from tests.service.support.live import LiveService
@@ -51,11 +51,11 @@ def message(answer: requests.Response, status: int) -> str:
     return str(answer.json()["error"]["message"])
 
 
-def acts_on(service: LiveService, target: str) -> list[AdminAct]:
+def acts_on(service: LiveService, target: str) -> list[AdminAction]:
     with Session(service.engine) as session:
         query = text("SELECT id FROM admin_acts WHERE target = :target ORDER BY id")
         ids = session.scalars(query, {"target": target}).all()
-        return [session.get_one(AdminAct, one) for one in ids]
+        return [session.get_one(AdminAction, one) for one in ids]
 
 
 def load(service: LiveService, audit_id: str) -> Audit:

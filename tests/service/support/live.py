@@ -13,7 +13,7 @@ import requests
 from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.core.db import make_sessions, migrate
+from service.core.db import make_session_factory, migrate
 from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
 
 _ROOT = Path(__file__).parents[3]
@@ -29,7 +29,7 @@ class LiveService:
 
     @property
     def sessions(self) -> "sessionmaker[Session]":
-        return make_sessions(self.engine)
+        return make_session_factory(self.engine)
 
     def add_tenant(self, status: str | None = "active") -> Tenant:
         return add_tenant(self.sessions, status=status)

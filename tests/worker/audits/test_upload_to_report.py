@@ -7,7 +7,7 @@ import pytest
 import requests
 
 import detectors
-from service.core.db import make_sessions
+from service.core.db import make_session_factory
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.service.support.scenes import AUDITS, sign_in
@@ -22,7 +22,7 @@ LOG = logs.as_responses(draw_log(0)) + b'{"model": "gpt-5.4"}\nno JSON\n'
 @pytest.fixture
 def person(system: System) -> Person:
     """Somebody with three credits."""
-    sessions = make_sessions(system.engine)
+    sessions = make_session_factory(system.engine)
     headers = sign_in(sessions, "uploader@example.org", system.environment["SECRET_KEY"])
     return give_credits(sessions, "uploader@example.org", 3, headers)
 
@@ -62,7 +62,7 @@ def test_an_upload_becomes_the_report_of_its_file(
     assert told == {"status": "done", "valid_pct": report.audit.valid_pct}
     [(document,)] = system.rows("SELECT document FROM reports WHERE audit_id = :id", id=audit_id)
     assert bytes(document) == report.to_json()
-    assert free_credits(make_sessions(system.engine), person) == 2
+    assert free_credits(make_session_factory(system.engine), person) == 2
 
 
 def test_the_status_grows_from_queued_to_done(system: System, person: Person) -> None:
@@ -90,7 +90,7 @@ def test_a_mostly_invalid_upload_fails_clearly_and_gives_its_credit_back(
     told = _wait_for(system, person, audit_id, "failed")
     assert told["valid_pct"] == 25.0
     assert told["error"].startswith("only 25.0% of the rows are valid; an audit needs 50%")
-    assert free_credits(make_sessions(system.engine), person) == 3
+    assert free_credits(make_session_factory(system.engine), person) == 3
 
 
 @always_in_full
@@ -103,5 +103,5 @@ def test_a_poison_upload_ends_and_gives_its_credit_back_once(
     (system.control / "poison").unlink()
     told = _status(system, person, audit_id)
     assert "in each of its 3 attempts" in told["error"]
-    losses = abs(free_credits(make_sessions(system.engine), person) - 3)
+    losses = abs(free_credits(make_session_factory(system.engine), person) - 3)
     note("17 a poison upload ends, and its credit comes back once", 1, losses)

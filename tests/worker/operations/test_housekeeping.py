@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.core.blobs import BlobStore
-from service.models import Account, AdminAct, Audit, MagicLink, Mail, PaymentEvent, WebSession
+from service.models import Account, AdminAction, Audit, MagicLink, Mail, PaymentEvent, WebSession
 from service.models.base import utc_now
 from service.models.operations import retention
-from service.models.operations.admin_actions import COMMAND, note_act
+from service.models.operations.admin_actions import COMMAND, note_admin_action
 from service.operations.maintenance.housekeeping import Housekeeping
 from tests.worker.support.stored import load
 
@@ -144,7 +144,7 @@ def test_the_logs_of_payments_and_of_acts_stay(
         event = PaymentEvent(provider="stripe", event_id="evt_old", type="x", payload={})
         event.occurred_at = event.received_at = _ago(days=4_000)
         session.add(event)
-        note_act(session, COMMAND, "purge", "old", {})
+        note_admin_action(session, COMMAND, "purge", "old", {})
         session.flush()
         before = [session.scalar(select(func.count()).select_from(one)) for one in _LOGS]
         session.commit()
@@ -153,7 +153,7 @@ def test_the_logs_of_payments_and_of_acts_stay(
         assert [session.scalar(select(func.count()).select_from(one)) for one in _LOGS] == before
 
 
-_LOGS = (PaymentEvent, AdminAct)
+_LOGS = (PaymentEvent, AdminAction)
 
 
 def test_it_rests_between_its_rounds(
@@ -171,7 +171,7 @@ def test_it_rests_between_its_rounds(
     assert not blobs.exists(f"raw/{audit_id}.jsonl")
 
 
-def test_a_storage_that_fails_is_tried_again_as_a_stray(
+def test_a_storage_that_fails_is_tried_again_as_an_orphan(
     config: Config, engine: Engine, new_audit: Callable[[], str]
 ) -> None:
     audit_id = new_audit()

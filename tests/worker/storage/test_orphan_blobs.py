@@ -13,12 +13,12 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
 from service.models import Audit
-from service.operations.maintenance import orphan_blobs as stray_blobs
-from service.operations.maintenance.orphan_blobs import StrayBlobs
+from service.operations.maintenance import orphan_blobs
+from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.sweeper import Sweeper
 from worker import run_audit
 
-STRAY = "raw/00000000000000000000000000000000.jsonl"
+ORPHAN = "raw/00000000000000000000000000000000.jsonl"
 YOUNG = "raw/11111111111111111111111111111111.jsonl"
 FRAME = "frames/00000000000000000000000000000000-1.parquet"
 
@@ -33,7 +33,7 @@ def _put_old(folder: Path, blobs: BlobStore, key: str) -> None:
     os.utime(folder / key, (0, 0))
 
 
-def test_the_sweeper_removes_old_strays_and_nothing_else(
+def test_the_sweeper_removes_old_orphans_and_nothing_else(
     config: Config, engine: Engine, blobs: BlobStore, folder: Path, new_audit: Callable[[], str]
 ) -> None:
     audit_id, other_id = new_audit(), new_audit()
@@ -45,15 +45,15 @@ def test_the_sweeper_removes_old_strays_and_nothing_else(
         os.utime(folder / key, (0, 0))
     killed = f"frames/{audit_id}-7.parquet"  # of a start that was killed before it could publish
     replaced = f"pdf/{audit_id}-0.pdf"  # of a report before the last rerun
-    strays = (STRAY, FRAME, killed, replaced)
-    for key in strays:
+    orphans = (ORPHAN, FRAME, killed, replaced)
+    for key in orphans:
         _put_old(folder, blobs, key)
     blobs.put(YOUNG, b"{}\n")
 
     with engine.connect() as connection:
         Sweeper(config, engine, AuditQueues.from_config(config), blobs).sweep(connection)
 
-    assert not any(map(blobs.exists, strays))
+    assert not any(map(blobs.exists, orphans))
     assert all(map(blobs.exists, (*named, YOUNG)))
 
 
@@ -66,36 +66,36 @@ def test_the_blob_of_a_purged_audit_is_named_no_more(
     with engine.connect() as connection:
         with connection.begin():
             connection.execute(update(Audit).values(raw_purged_at=func.now()))
-        StrayBlobs(blobs).clear_page(connection)
+        OrphanBlobs(blobs).clear_page(connection)
     assert not blobs.exists(key)
 
 
 def test_it_takes_one_page_at_a_time_and_then_rests(
     engine: Engine, blobs: BlobStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stray_blobs, "_PAGE", 2)
+    monkeypatch.setattr(orphan_blobs, "_PAGE", 2)
     keys = [f"raw/{number:032x}.jsonl" for number in range(5)]
     for key in keys:
         _put_old(folder, blobs, key)
-    strays = StrayBlobs(blobs)
+    orphans = OrphanBlobs(blobs)
     left = []
     with engine.connect() as connection:
         for _ in range(4):
-            strays.clear_page(connection)
+            orphans.clear_page(connection)
             left.append(sum(map(blobs.exists, keys)))
-        _put_old(folder, blobs, STRAY)
-        strays.clear_page(connection)
+        _put_old(folder, blobs, ORPHAN)
+        orphans.clear_page(connection)
     assert left == [3, 1, 0, 0]
-    assert blobs.exists(STRAY)  # until it looks again, an hour later
+    assert blobs.exists(ORPHAN)  # until it looks again, an hour later
 
 
 def test_a_storage_that_fails_stops_no_sweep(config: Config, engine: Engine) -> None:
     nowhere = replace(config, storage_url="file:///proc/self/mem")
-    strays = StrayBlobs(BlobStore.from_url(nowhere.storage_url))
+    orphans = OrphanBlobs(BlobStore.from_url(nowhere.storage_url))
     with engine.connect() as connection:
-        strays.clear_page(connection)
+        orphans.clear_page(connection)
 
 
 def test_a_storage_that_holds_nothing_yet_is_fine(engine: Engine, blobs: BlobStore) -> None:
     with engine.connect() as connection:
-        StrayBlobs(blobs).clear_page(connection)
+        OrphanBlobs(blobs).clear_page(connection)

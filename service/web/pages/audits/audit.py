@@ -22,7 +22,7 @@ from service.web.auth.callers import current_caller, require_login
 from service.web.auth.visitors import require_visitor
 from service.web.http.extensions import current_config
 from service.web.http.path_parameters import check_audit_id
-from service.web.pages.audits.report import surroundings
+from service.web.pages.audits.report import report_links
 
 # The steps that a person is told of, by the status and whether validation has run.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
@@ -48,7 +48,7 @@ def show(audit_id: str) -> Response:
     if finding_id is not None:
         return make_response(print_finding(report, finding_id))
     token = sign_report(current_config().secret_key, audit.id)
-    return make_response(print_report(report, surroundings(token, owner=audit)))
+    return make_response(print_report(report, report_links(token, owner=audit)))
 
 
 @blueprint.get("/<audit_id>/progress")

@@ -10,7 +10,7 @@ from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.reports.documents import Document, find_published
 from service.reports.findings_csv import print_findings
-from service.reports.html import Surroundings, Terms, print_finding, print_report, print_waiting
+from service.reports.html import ReportLinks, Terms, print_finding, print_report, print_waiting
 from service.reports.kept_pdf import get_pdf
 from service.web.http.extensions import current_blobs, current_config
 from service.web.openapi.blueprint import Blueprint
@@ -49,7 +49,7 @@ def report(token: str) -> Response:
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return Response(print_finding(document, finding_id), mimetype="text/html")
-    return Response(print_report(document, surroundings(token)), mimetype="text/html")
+    return Response(print_report(document, report_links(token)), mimetype="text/html")
 
 
 @blueprint.route("/r/<token>/pdf", methods=["GET"])
@@ -108,10 +108,10 @@ def _get(token: str) -> tuple[Audit, Document]:
     return audit, document
 
 
-def surroundings(token: str, *, owner: Audit | None = None) -> Surroundings:
-    """What stands around a report; around its owner's view also where it came from."""
+def report_links(token: str, *, owner: Audit | None = None) -> ReportLinks:
+    """Return the links of a report page; for its owner, with the audit it came from."""
     config = current_config()
-    return Surroundings(
+    return ReportLinks(
         pdf=url_for("reports.pdf", token=token),
         json=url_for("reports.json", token=token),
         findings_csv=url_for("reports.findings_csv", token=token),

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, request, url_for
 
 from service.reports.documents import Document
 from service.reports.findings_csv import print_findings
-from service.reports.html import Surroundings, Terms, print_finding, print_report
+from service.reports.html import ReportLinks, Terms, print_finding, print_report
 from service.reports.sample import get_sample_report
 from service.web.http.extensions import current_config
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
@@ -25,7 +25,7 @@ def sample() -> str:
     if finding_id is not None:
         return print_finding(document, finding_id)
     config = current_config()
-    around = Surroundings(
+    links = ReportLinks(
         pdf=url_for("sample.pdf"),
         json=url_for("sample.json"),
         findings_csv=url_for("sample.findings_csv"),
@@ -35,7 +35,7 @@ def sample() -> str:
             is_sample=True,
         ),
     )
-    return print_report(document, around)
+    return print_report(document, links)
 
 
 @blueprint.get("/pdf")

@@ -27,7 +27,7 @@ def test_a_slow_sender_holds_no_connection(
 ) -> None:
     tenant = add_tenant(own_sessions)
     app = create_app(replace(own_database, database_pool_size=1))
-    pool = app.extensions["sessions"].kw["bind"].pool
+    pool = app.extensions["session_factory"].kw["bind"].pool
     held: list[int] = []
 
     class SlowBody(io.BytesIO):
@@ -50,7 +50,7 @@ def test_no_connection_is_held_while_records_are_decoded_and_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tenant, app, held = add_tenant(own_sessions), create_app(own_database), list[int]()
-    pool = app.extensions["sessions"].kw["bind"].pool
+    pool = app.extensions["session_factory"].kw["bind"].pool
 
     def counting(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def counted(argument: Any) -> Any:

@@ -45,7 +45,7 @@ def test_a_database_that_is_away_is_told_to_who_comes_with_a_session(
     make_app: Callable[..., Flask], person: Person
 ) -> None:
     app = make_app()
-    app.extensions["sessions"] = _sessions_of_a_database_that_is_away()
+    app.extensions["session_factory"] = _sessions_of_a_database_that_is_away()
     client = app.test_client(use_cookies=False)
     assert COOKIE_NAME in person.headers["Cookie"]
     response = client.get("/dashboard", headers=person.headers)
