@@ -12,7 +12,6 @@ from detectors.engines.choice import (
     engine_of,
     fetch,
     is_known,
-    is_parquet,
     place_beside,
     scan_parquet,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "engine_of",
     "fetch",
     "is_known",
-    "is_parquet",
     "place_beside",
     "scan_parquet",
 ]

@@ -70,11 +70,6 @@ def place_beside(calls: Calls, rows: pl.DataFrame) -> Calls:
     return engine_of(calls).place(rows, calls)
 
 
-def is_parquet(source: object) -> bool:
-    """Whether the source is the path, or the pattern of paths, of Parquet files."""
-    return isinstance(source, str | PathLike) and fspath(source).endswith(".parquet")
-
-
 def scan_parquet(source: object, engine: str) -> Calls:
     """The Parquet files of a path or pattern as a frame of the engine of this name."""
     if engine not in ENGINES:

@@ -7,7 +7,7 @@ import duckdb
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines import iso_times
+from detectors.engines import times
 from detectors.engines.engine import Calls, Engine, Row
 from detectors.errors import UnreadableLogError
 
@@ -79,8 +79,8 @@ class DuckdbEngine(Engine):
         return _with_times(table, "epoch_us(ts)")
 
     def read_times(self, table: Calls) -> Calls:
-        is_time = f"regexp_matches(ts, '{iso_times.PATTERN}')"
-        return _with_times(table, f"CASE WHEN {is_time} THEN {iso_times.sql('ts', _DAYS)} END")
+        is_time = f"regexp_matches(ts, '{times.PATTERN}')"
+        return _with_times(table, f"CASE WHEN {is_time} THEN {times.sql('ts', _DAYS)} END")
 
 
 def _with_times(table: Calls, at_us: str) -> Calls:

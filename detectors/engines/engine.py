@@ -86,7 +86,7 @@ class Engine:
             .select(name, *kept)
         )
 
-    def drop_echoes(self, calls: Calls, fields: Sequence[str]) -> Calls:
+    def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         """The calls without log echoes.
 
         Rows equal in every field, with a non-empty request id, are one call logged twice.

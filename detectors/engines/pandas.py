@@ -7,7 +7,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 
 from detectors.engines.engine import Calls, Engine, Row
-from detectors.engines.moments import find_microseconds
+from detectors.engines.times import find_microseconds
 
 
 class PandasEngine(Engine):
@@ -45,7 +45,7 @@ class PandasEngine(Engine):
     ) -> Calls:
         return calls.with_row_index(name, order_by=list(order)).select(name, *kept)
 
-    def drop_echoes(self, calls: Calls, fields: Sequence[str]) -> Calls:
+    def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         frame = calls.to_native()[list(fields)]
         is_echo = (frame["request_id"] != "") & frame.duplicated()
         once: Calls = nw.from_native(frame[~is_echo]).lazy()

@@ -7,7 +7,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines.engine import Calls, Engine, Row
-from detectors.engines.moments import find_microseconds
+from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
 
 _LARGEST: Final = 2**63 - 1
@@ -66,7 +66,7 @@ class PolarsEngine(Engine):
             frame = frame.drop(names)
         return _lazy(pl.concat(parts, how="horizontal").with_row_index(name))
 
-    def drop_echoes(self, calls: Calls, fields: Sequence[str]) -> Calls:
+    def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         frame = _collect(calls).select(fields)
         # Hashes are compared first, several times faster than texts; equal ones are looked at.
         named = frame["request_id"] != ""

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
-from detectors.engines import iso_times
+from detectors.engines import times
 from detectors.engines.engine import Calls, Engine, Row
 from detectors.errors import DetectorError, UnreadableLogError
 
@@ -81,8 +81,8 @@ class SparkEngine(Engine):
         return _with_times(table, _LOCAL_MICROSECONDS if is_local else "unix_micros(ts)")
 
     def read_times(self, table: Calls) -> Calls:
-        is_time = f"ts RLIKE '{iso_times.PATTERN}'"
-        return _with_times(table, f"CASE WHEN {is_time} THEN {iso_times.sql('ts', _DAYS)} END")
+        is_time = f"ts RLIKE '{times.PATTERN}'"
+        return _with_times(table, f"CASE WHEN {is_time} THEN {times.sql('ts', _DAYS)} END")
 
     def number_labels(self, calls: Calls, name: str, labels: Sequence[str]) -> Calls:
         distinct = calls.to_native().select(*labels).distinct().sort(*labels)

@@ -10,14 +10,13 @@ from detectors.formats.canonical import (
     encode_records,
     read_stored,
 )
-from detectors.formats.chunks import Chunk, InvalidTally
+from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
 from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
 
 __all__ = [
     "MAX_UPLOAD_BYTES",
     "Chunk",
-    "InvalidTally",
     "decode_batch",
     "decode_records",
     "encode_chunk",

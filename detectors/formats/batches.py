@@ -5,7 +5,6 @@ batch that it does not take is read again without types, to be accepted after al
 everything that is wrong with it.
 """
 
-import re
 from datetime import UTC
 from typing import Final, Never
 
@@ -19,14 +18,10 @@ from detectors.contract import (
     UsageRecord,
 )
 from detectors.errors import ContractError, TooManyRecordsError
-from detectors.formats.documents import decode_document
-from detectors.formats.fields import (
-    are_prefix_hashes,
-    has_control_characters,
-    is_provider,
-    read_record,
-    to_utc,
-)
+from detectors.formats.checks import are_prefix_hashes, has_control_characters, is_provider
+from detectors.formats.fields import read_record, to_utc
+from detectors.formats.json_logs.documents import decode_document
+from detectors.formats.json_logs.lines import can_hold_control_characters
 from detectors.formats.problems import Offender, Problem, contract_error, shown_name, unknown
 
 
@@ -36,7 +31,6 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _DECODER: Final = msgspec.json.Decoder(_Batch)
 _SHAPE: Final = 'the body must be an object with one key, "records", that holds a non-empty array'
-_CONTROL_IN_JSON: Final = re.compile(rb"\\(?:[bfnrt]|u00[01789])|\x7f|\xc2[\x80-\x9f]")
 
 
 def decode_batch(body: bytes) -> list[UsageRecord]:
@@ -85,16 +79,6 @@ def bring_to_utc(records: list[UsageRecord]) -> None:
         return
     for record, instant in zip(records, instants, strict=True):
         msgspec.structs.force_setattr(record, "ts", to_utc(instant))
-
-
-def can_hold_control_characters(json: bytes) -> bool:
-    """Whether the strings of a JSON text could: C0 needs an escape, DEL and C1 these bytes.
-
-    The first look costs next to nothing and is enough for most logs; only then are escapes read.
-    """
-    if b"\\" not in json and b"\x7f" not in json and b"\xc2" not in json:
-        return False
-    return _CONTROL_IN_JSON.search(json) is not None
 
 
 def _have_control_characters(records: list[UsageRecord]) -> bool:

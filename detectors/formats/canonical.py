@@ -16,9 +16,10 @@ import msgspec
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import SERVICE_TIERS, columns_of, service_tiers
+from detectors.formats.columns import SERVICE_TIERS, columns_of
 from detectors.formats.fields import to_utc
-from detectors.formats.splitting import split_lines
+from detectors.formats.json_logs.dialect import service_tiers
+from detectors.formats.sources import split_lines
 
 STORED_CHUNK_BYTES: Final = 1 << 20
 _INVALID_START: Final = b'{"line":'  # what no record begins with, nor can hold: it is not escaped

@@ -1,15 +1,12 @@
-"""What a reader hands on at a time: a bounded number of calls, and the rows that are none."""
+"""A bounded number of rows at a time: the valid ones as columns, the invalid ones with reasons."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Any
 
-from detectors.contract import InvalidRow, InvalidRows
+from detectors.contract import InvalidRow
 from detectors.formats.columns import COLUMNS, Columns
-
-FIRST_INVALID: Final = 100
 
 
 @dataclass(frozen=True)
@@ -33,21 +30,48 @@ def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
 
 
 @dataclass
-class InvalidTally:
-    """Counts invalid rows by reason as they come, and keeps the first hundred."""
+class Parts:
+    """Columns with the numbers of their rows, and the rows that are invalid."""
 
-    counts: Counter[str] = field(default_factory=Counter)
-    first: list[InvalidRow] = field(default_factory=list)
+    invalid: list[InvalidRow] = field(default_factory=list)
+    _numbers: list[int] = field(default_factory=list)
+    _columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    _is_ordered: bool = True
 
-    def add(self, rows: Iterable[InvalidRow]) -> None:
-        for row in rows:
-            self.counts[row.reason] += 1
-            if len(self.first) < FIRST_INVALID:
-                self.first.append(row)
+    def add(self, numbers: list[int], columns: Columns) -> None:
+        """Take rows whose numbers rise."""
+        if not numbers:
+            return
+        if self._numbers and self._numbers[-1] > numbers[0]:
+            self._is_ordered = False
+        self._numbers += numbers
+        for name, column in columns.items():
+            self._columns[name] += column
 
-    def summary(self) -> InvalidRows:
-        """The tally as the report shows it, the most frequent reason first."""
-        reasons = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
-        return InvalidRows(
-            count=self.counts.total(), reasons=dict(reasons), first=tuple(self.first)
-        )
+    def refuse(self, number: int, reason: str) -> None:
+        self.invalid.append(InvalidRow(number, reason))
+
+    def columns(self) -> Columns:
+        """The columns of all valid rows, by their numbers."""
+        if self._is_ordered:
+            return self._columns
+        order = sorted(range(len(self._numbers)), key=self._numbers.__getitem__)
+        return {name: _pick(column, order) for name, column in self._columns.items()}
+
+    def ordered_invalid(self) -> list[InvalidRow]:
+        return sorted(self.invalid, key=lambda row: row.line)
+
+
+def take_clean(
+    numbers: list[int], columns: Columns, unclean: set[int]
+) -> tuple[list[int], Columns]:
+    """The rows that are not unclean, with their numbers."""
+    if not unclean:
+        return numbers, columns
+    clean = [row for row in range(len(numbers)) if row not in unclean]
+    picked = {name: _pick(column, clean) for name, column in columns.items()}
+    return _pick(numbers, clean), picked
+
+
+def _pick(column: list[Any], rows: list[int]) -> list[Any]:
+    return [column[row] for row in rows]

@@ -10,16 +10,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from detectors.contract import MAX_COUNT, UsageRecord
-from detectors.formats.fields import (
-    EPOCH,
-    FIRST_MICROSECOND,
-    LAST_MICROSECOND,
-    MICROSECOND,
-    are_prefix_hashes,
-    has_control_characters,
-    is_provider,
-)
+from detectors.contract import UsageRecord
+from detectors.formats.fields import EPOCH, MICROSECOND
 
 Columns = dict[str, list[Any]]
 
@@ -33,8 +25,6 @@ COUNTS: Final = (
 )
 COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms", "service_tier")
 SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")
-
-_PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
 def columns_of(records: Sequence[UsageRecord]) -> Columns:
@@ -55,13 +45,6 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
         "latency_ms": [record.latency_ms for record in records],
         "service_tier": [""] * len(records),
     }
-
-
-def service_tiers(named: Sequence[str | None]) -> list[str]:
-    """The tiers that vendors' logs name; empty for a standard one, whatever it is called."""
-    if _PRICED_APART.isdisjoint(named):
-        return [""] * len(named)
-    return [tier if tier in _PRICED_APART else "" for tier in named]
 
 
 def records_of(columns: Columns) -> list[UsageRecord]:
@@ -91,66 +74,3 @@ def records_of(columns: Columns) -> list[UsageRecord]:
             prompt, completion, cached, cache_write, declared_max, latency, _,
         ) in values
     ]  # fmt: skip
-
-
-def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) -> set[int]:
-    """The rows that hold what their types let through and the contract does not.
-
-    Each column is checked as a whole first, which is nearly free; only a column that fails is
-    searched for the rows that are to blame. `None` stands for a required value that is missing.
-    """
-    rows = _find_bad_instants(columns["ts"]) | _find_bad_providers(columns["provider"])
-    rows |= _find_bad_hashes(columns["prefix_hash"])
-    for name in COUNTS:
-        rows |= _find_bad_counts(columns[name])
-    rows |= _find_values(columns["model"], {""})
-    if may_hold_control_characters:
-        for name in LABELS:
-            rows |= _find_control_characters(columns[name])
-    return rows
-
-
-def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
-    if wrong.isdisjoint(column):
-        return set()
-    return {row for row, value in enumerate(column) if value in wrong}
-
-
-def _find_bad_counts(counts: list[int | None]) -> set[int]:
-    """Rows whose count is missing, or was added up from several to more than a count may be."""
-    try:
-        if max(counts, default=0) <= MAX_COUNT:  # type: ignore[type-var, operator]
-            return set()
-    except TypeError:
-        pass
-    return {row for row, count in enumerate(counts) if count is None or count > MAX_COUNT}
-
-
-def _find_bad_instants(instants: list[int | None]) -> set[int]:
-    known = [instant for instant in instants if instant is not None]
-    if len(known) == len(instants) and (
-        not known or (min(known) >= FIRST_MICROSECOND and max(known) < LAST_MICROSECOND)
-    ):
-        return set()
-    return {
-        row
-        for row, instant in enumerate(instants)
-        if instant is None or not FIRST_MICROSECOND <= instant < LAST_MICROSECOND
-    }
-
-
-def _find_bad_providers(providers: list[str]) -> set[int]:
-    bad = {provider for provider in set(providers) if not is_provider(provider)}
-    return _find_values(providers, bad)
-
-
-def _find_bad_hashes(hashes: list[str]) -> set[int]:
-    if are_prefix_hashes([text for text in hashes if text]):
-        return set()
-    return {row for row, text in enumerate(hashes) if text and not are_prefix_hashes([text])}
-
-
-def _find_control_characters(texts: list[str]) -> set[int]:
-    if not has_control_characters(texts):
-        return set()
-    return {row for row, text in enumerate(texts) if has_control_characters((text,))}

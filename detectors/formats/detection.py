@@ -1,21 +1,24 @@
 """Which of the three formats a file is in, judged by its beginning alone, once a file."""
 
-from collections.abc import Iterator
+import csv
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
+from detectors.contract import RECORD_FIELDS
 from detectors.errors import MalformedJSONError, UnreadableLogError
-from detectors.formats.anthropic import ANTHROPIC
-from detectors.formats.dialects import Dialect
-from detectors.formats.documents import decode_document, reason_of
-from detectors.formats.generic_csv import is_header, parse_header
-from detectors.formats.openai import OPENAI
-from detectors.formats.splitting import split_array_start
+from detectors.formats.json_logs.anthropic import ANTHROPIC
+from detectors.formats.json_logs.arrays import split_array_start
+from detectors.formats.json_logs.dialect import Dialect
+from detectors.formats.json_logs.documents import decode_document, reason_of
+from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.sources import MAX_LINE_BYTES
 
 EXPECTED: Final = (
     "expected OpenAI-style JSON lines, Anthropic-style JSON lines (or one JSON array of either), "
     "or CSV with commas and a header of the record's field names; in UTF-8, with token counts only"
 )
+HEAD_BYTES: Final = 1 << 18
 _SAMPLE: Final = 50
 _VENDOR_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
 _OPENAI_USAGE: Final = frozenset(
@@ -48,13 +51,38 @@ class Format(NamedTuple):
     dialect: Dialect | None = None
 
 
+def detect_format(blocks: Iterator[bytes]) -> tuple[Format, list[bytes]]:
+    """The format, and the blocks that were taken to tell it.
+
+    It is judged by the same first bytes however large the blocks are: at least one whole line.
+    """
+    taken: list[bytes] = []
+    size = first_line = 0
+    is_whole = False
+    while size < HEAD_BYTES or (not first_line and size <= MAX_LINE_BYTES):
+        block = next(blocks, None)
+        if block is None:
+            is_whole = True
+            break
+        taken.append(block)
+        size += len(block)
+        first_line = first_line or _find_first_line_end(b"".join(taken))
+    head = b"".join(taken)[: max(HEAD_BYTES, first_line)]
+    return detect(head, is_whole=is_whole and len(head) == size), taken
+
+
+def _find_first_line_end(text: bytes) -> int:
+    """Where the first line ends that is not blank; 0 where that is not yet to be seen."""
+    return text.find(b"\n", len(text) - len(text.lstrip())) + 1
+
+
 def detect(head: bytes, *, is_whole: bool) -> Format:
     """The format of a file that begins with `head`; `is_whole` where that is all of it.
 
     Raises `UnreadableLogError`, which says what was expected, for a file of no format.
     """
     text = head.lstrip()
-    if is_header(parse_header(_first_line(text))):
+    if _is_header(_parse_header(_first_line(text))):
         return Format("csv")
     container: Literal["lines", "array"] = "array" if text.startswith(b"[") else "lines"
     pieces = split_array_start(text) if container == "array" else _lines(text, is_whole)
@@ -112,3 +140,17 @@ def _find_vendor(document: dict[str, Any]) -> Dialect | None:
     signs = ("msg_", "claude", "anthropic")
     is_anthropic = any(isinstance(name, str) and name.startswith(signs) for name in names)
     return ANTHROPIC if is_anthropic else None
+
+
+def _parse_header(line: str) -> list[str]:
+    """The cells of a header line in lower case; empty where it is no CSV at all."""
+    try:
+        cells = next(csv.reader([line]), [])
+    except csv.Error:
+        return []
+    return [cell.strip().lower() for cell in cells]
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether the cells are field names at all: data, or text, is not taken for a header."""
+    return len(set(cells) & set(RECORD_FIELDS)) >= 2

@@ -6,7 +6,7 @@ decode by type first and come here only for what their types could not settle.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -32,8 +32,8 @@ MICROSECOND: Final = timedelta(microseconds=1)
 FIRST_MICROSECOND: Final = (FIRST_INSTANT - EPOCH) // MICROSECOND
 LAST_MICROSECOND: Final = (LAST_INSTANT - EPOCH) // MICROSECOND  # exclusive
 
-_LABEL: Final = re.compile(LABEL_PATTERN)
-_PROVIDER: Final = re.compile(PROVIDER_PATTERN)
+LABEL_TEXT: Final = re.compile(LABEL_PATTERN)
+PROVIDER_TEXT: Final = re.compile(PROVIDER_PATTERN)
 _PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
 
 
@@ -97,7 +97,7 @@ def read_latency(value: object) -> float:
 
 
 def read_label(value: object) -> str:
-    if not isinstance(value, str) or len(value) > MAX_LABEL_LENGTH or not _LABEL.match(value):
+    if not isinstance(value, str) or len(value) > MAX_LABEL_LENGTH or not LABEL_TEXT.match(value):
         raise ValueError
     return value
 
@@ -110,7 +110,7 @@ def read_model(value: object) -> str:
 
 
 def read_provider(value: object) -> str:
-    if not isinstance(value, str) or not _PROVIDER.match(value):
+    if not isinstance(value, str) or not PROVIDER_TEXT.match(value):
         raise ValueError
     return value
 
@@ -184,21 +184,3 @@ def read_record(
         except (ValueError, OverflowError):
             problems.append(bad(name, fields[name].expected))
     return problems or UsageRecord(**read)  # type: ignore[arg-type]
-
-
-def has_control_characters(texts: Iterable[str]) -> bool:
-    """Whether any of the texts breaks the rule for labels; one search for all of them."""
-    return _LABEL.match("".join(texts)) is None
-
-
-def is_provider(text: str) -> bool:
-    return _PROVIDER.match(text) is not None
-
-
-def are_prefix_hashes(texts: list[str]) -> bool:
-    """Whether every text is 64 hexadecimal digits, given that each is 64 characters long."""
-    try:
-        # Spaces between digits are skipped in silence, and then bytes are missing.
-        return len(bytes.fromhex("".join(texts))) == 32 * len(texts)
-    except ValueError:
-        return False

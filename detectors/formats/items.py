@@ -14,8 +14,9 @@ from msgspec.structs import asdict
 from detectors.contract import RECORD_FIELDS, InvalidRow, UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats.batches import bring_to_utc
+from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import columns_of, find_unclean_rows
+from detectors.formats.columns import columns_of
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.problems import (
     Offender,

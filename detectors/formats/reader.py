@@ -9,18 +9,17 @@ from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
-from detectors.formats.detection import EXPECTED, Format, detect
-from detectors.formats.dialects import Dialect
-from detectors.formats.generic_csv import read_csv
-from detectors.formats.lines import Parsed, parse_items, parse_text
+from detectors.formats.csv_logs.table import read_csv
+from detectors.formats.detection import EXPECTED, Format, detect_format
+from detectors.formats.json_logs.arrays import split_array
+from detectors.formats.json_logs.dialect import Dialect
+from detectors.formats.json_logs.lines import Parsed, parse_items, parse_text
 from detectors.formats.problems import MAX_OFFENDERS, Offender, contract_error, unknown
-from detectors.formats.sources import BLOCK_BYTES, Advance, read_blocks
-from detectors.formats.splitting import MAX_LINE_BYTES, split_array, split_lines
+from detectors.formats.sources import BLOCK_BYTES, Advance, read_blocks, split_lines
 
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
 # What an upload may hold, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
-HEAD_BYTES: Final = 1 << 18
 
 
 def read_chunks(
@@ -58,37 +57,12 @@ def read_chunks(
         raise UnreadableLogError(f"the log holds no row: {EXPECTED}")
 
 
-def detect_format(blocks: Iterator[bytes]) -> tuple[Format, list[bytes]]:
-    """The format, and the blocks that were taken to tell it.
-
-    It is judged by the same first bytes however large the blocks are: at least one whole line.
-    """
-    taken: list[bytes] = []
-    size = first_line = 0
-    is_whole = False
-    while size < HEAD_BYTES or (not first_line and size <= MAX_LINE_BYTES):
-        block = next(blocks, None)
-        if block is None:
-            is_whole = True
-            break
-        taken.append(block)
-        size += len(block)
-        first_line = first_line or _find_first_line_end(b"".join(taken))
-    head = b"".join(taken)[: max(HEAD_BYTES, first_line)]
-    return detect(head, is_whole=is_whole and len(head) == size), taken
-
-
-def _find_first_line_end(text: bytes) -> int:
-    """Where the first line ends that is not blank; 0 where that is not yet to be seen."""
-    return text.find(b"\n", len(text) - len(text.lstrip())) + 1
-
-
 def _read_format(form: Format, blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[Chunk]:
     if form.dialect is None:
         return read_csv(split_lines(blocks, chunk_bytes))
     if form.container == "array":
-        return raise_contract(_parse_array(blocks, form.dialect), "object")
-    return raise_contract(_parse_lines(blocks, form.dialect, chunk_bytes), "line")
+        return _check_contract(_parse_array(blocks, form.dialect), "object")
+    return _check_contract(_parse_lines(blocks, form.dialect, chunk_bytes), "line")
 
 
 def _parse_lines(blocks: Iterator[bytes], dialect: Dialect, chunk_bytes: int) -> Iterator[Parsed]:
@@ -105,18 +79,21 @@ def _parse_array(blocks: Iterator[bytes], dialect: Dialect) -> Iterator[Parsed]:
         first += len(items)
 
 
-def raise_contract(runs: Iterable[Parsed], where: str) -> Iterator[Chunk]:
-    """The runs as chunks until a field breaks the contract; then the error, once complete."""
-    check = ContractCheck(where)
+def _check_contract(results: Iterable[Parsed], unit: str) -> Iterator[Chunk]:
+    """Yield chunks until a field breaks the contract; raise once the error is complete."""
+    check, is_clean = ContractCheck(unit), True
     try:
-        for parsed in runs:
-            check.add(parsed.strangers)
-            if check.is_clean:
+        for parsed in results:
+            if parsed.strangers:
+                is_clean = False
+                check.add(parsed.strangers)
+            if is_clean:
                 yield Chunk(parsed.columns, parsed.invalid)
     except UnreadableLogError:
-        check.close()  # what came before the unreadable place is told first
+        check.close()  # fields that came before the unreadable part are reported first
         raise
-    check.close()
+    if not is_clean:
+        check.close()
 
 
 class ContractCheck:
@@ -128,10 +105,6 @@ class ContractCheck:
     def __init__(self, where: str) -> None:
         self._where = where
         self._offenders: list[Offender] = []
-
-    @property
-    def is_clean(self) -> bool:
-        return not self._offenders
 
     def add(self, strangers: Iterable[tuple[int, str]], before: int = 0) -> None:
         """Take the fields by their lines, and the lines that came before these."""

@@ -10,6 +10,7 @@ from detectors.errors import LogTooLargeError, UnreadableLogError
 GZIP_MAGIC: Final = b"\x1f\x8b"
 BLOCK_BYTES: Final = 1 << 20
 UTF8_BOM: Final = b"\xef\xbb\xbf"
+MAX_LINE_BYTES: Final = 8 << 20
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 
 Advance = Callable[[int], None]
@@ -94,3 +95,60 @@ def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:
         if max_bytes is not None and total > max_bytes:
             raise LogTooLargeError(max_bytes)
         yield block
+
+
+def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
+    """The text in pieces of about `chunk_bytes` that end at line breaks (the last may not).
+
+    Where the text turns unreadable, the whole lines before that place still come first.
+    """
+    kept: list[bytes] = []
+    size = 0
+    error: UnreadableLogError | None = None
+    try:
+        for block in _check_lines(blocks):
+            size += len(block)
+            kept.append(block)
+            end = block.rfind(b"\n") + 1
+            if end and size >= chunk_bytes:
+                kept[-1] = block[:end]
+                yield b"".join(kept)
+                kept, size = [block[end:]], len(block) - end
+    except UnreadableLogError as caught:
+        error = caught
+    rest = b"".join(kept)
+    if error:
+        rest = rest[: rest.rfind(b"\n") + 1]
+    if rest:
+        yield rest
+    if error:
+        raise error
+
+
+def _check_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    unbroken = 0
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        if unbroken + (block.find(b"\n") if end else len(block)) > MAX_LINE_BYTES:
+            raise too_long("line")
+        unbroken = len(block) - end + (0 if end else unbroken)
+        yield block
+
+
+def find_line_start(blocks: Iterator[bytes]) -> int | None:
+    """How many bytes it is to the next line, or to the text's end; none within a line too long."""
+    seen = 0
+    for block in blocks:
+        end = block.find(b"\n") + 1
+        if end:
+            return seen + end
+        seen += len(block)
+        if seen > MAX_LINE_BYTES:
+            return None
+    return seen
+
+
+def too_long(what: str) -> UnreadableLogError:
+    return UnreadableLogError(
+        f"a {what} is longer than {MAX_LINE_BYTES:,} bytes: a line of counts is far shorter"
+    )

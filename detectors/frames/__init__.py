@@ -1,34 +1,22 @@
-"""Calls as a Polars frame in the CALLS schema: reading a log into one, keeping it, echoes.
+"""Logs as frames of calls: read from any source, checked, kept as Parquet."""
 
-Everything that the rules see passes through here, whatever it came as.
-"""
-
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, cast
-
-import msgspec
-import narwhals.stable.v2 as nw
-import polars as pl
-
-from detectors.contract import InvalidRow, InvalidRows, UsageRecord
-from detectors.engines import Calls, Engine, engine_of, is_known, is_parquet, scan_parquet
-from detectors.errors import UnreadableLogError
-from detectors.formats import Chunk, InvalidTally, read_chunks
-from detectors.formats.items import read_items
-from detectors.formats.reader import ContractCheck, detect_format
-from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, read_blocks
-from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges, read_ranges
-from detectors.frames.schema import CALLS, from_columns
-from detectors.frames.tables import CHECKED, CheckedCalls, Native, check_table, find_frame
+from detectors.frames.sources import Source, from_records, place, read
+from detectors.frames.tables import CHECKED
+from detectors.frames.usage_log import (
+    CALLS,
+    CheckedCalls,
+    UsageLog,
+    from_chunks,
+    from_columns,
+    read_log,
+    write_log,
+)
 
 __all__ = [
     "CALLS",
     "CHECKED",
     "CheckedCalls",
+    "Source",
     "UsageLog",
     "from_chunks",
     "from_columns",
@@ -38,206 +26,3 @@ __all__ = [
     "read_log",
     "write_log",
 ]
-
-# Below this, starting another process takes longer than it saves.
-PARALLEL_BYTES: Final = 20 << 20
-MAX_PROCESSES: Final = 4
-_INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
-
-_AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
-
-Progress = Callable[[int, int], None]
-Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
-
-
-@dataclass(frozen=True)
-class UsageLog:
-    """The valid calls of a log, in its order, and what became of the other rows."""
-
-    frame: pl.DataFrame
-    rows: int
-    invalid: InvalidRows
-
-    @property
-    def valid_pct(self) -> float:
-        """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
-        return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
-
-
-def read(
-    source: Source, *, processes: int | None = None, progress: Progress | None = None
-) -> UsageLog:
-    """The log of a path, an open binary file, an iterable of records or dicts, or a frame.
-
-    Parameters
-    ----------
-    source : path, binary file, iterable of records or dicts, or frame
-        In one of the formats of an upload, Parquet files, or rows with the fields of
-        `UsageRecord`.
-    processes : int, optional
-        How many may read a large file of JSON lines that is given as a path: by default one a
-        core, at most four.
-    progress : callable of (int, int), optional
-        Hears the bytes done and the bytes in all.
-
-    Returns
-    -------
-    UsageLog
-        The valid calls as a Polars frame of shape (calls, 14), in the order of the source, and
-        the other rows by line and reason.
-
-    Raises
-    ------
-    ContractError
-        A field outside the contract is present.
-    UnreadableLogError
-        The source is in none of the formats, or breaks off.
-    """
-    if is_parquet(source):
-        return _collect(scan_parquet(source, "polars"))
-    if isinstance(source, str | os.PathLike):
-        with Path(source).open("rb") as file:
-            return _read_path(file, processes or _default_processes(), progress)
-    if hasattr(source, "read"):
-        return from_chunks(read_chunks(cast(BinaryIO, source)))
-    table = find_frame(source)
-    if table is None:
-        if not isinstance(source, Iterable):
-            raise TypeError("expected a path, an open binary file, an iterable or a frame")
-        return from_records(cast(Iterable[UsageRecord | dict[str, Any]], source))
-    return _collect(table)
-
-
-def place(source: "Source | UsageLog", named: str | None = None) -> tuple[CheckedCalls, Engine]:
-    """The checked calls of any source, and the engine that holds them.
-
-    A frame stays on its own engine; anything else is placed on Polars, or, if it is the path or
-    pattern of Parquet files, on the engine that is named.
-    """
-    if named is not None or is_parquet(source):
-        table: Native | None = scan_parquet(source, named or "polars")
-    else:
-        table = find_frame(source)
-    if table is None:
-        log = source if isinstance(source, UsageLog) else read(source)
-        calls: Calls = nw.from_native(log.frame.lazy().select(_AT_US, *CHECKED[1:]))
-        return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
-    calls = _near(table)
-    engine = engine_of(calls)
-    return check_table(calls, engine), engine
-
-
-def _near(table: Native) -> Calls:
-    """The table on an engine that audits run on; one that is in this process goes to Polars."""
-    if is_known(table) or isinstance(table, nw.LazyFrame):
-        return table.lazy()
-    near: Calls = nw.from_native(table.lazy().collect("polars").to_native().lazy())
-    return near
-
-
-def _collect(table: Native) -> UsageLog:
-    """The calls of a frame of any engine, brought into this process."""
-    calls = _near(table)
-    engine = engine_of(calls)
-    try:
-        checked = check_table(calls, engine)
-        frame: pl.DataFrame = checked.calls.collect("polars").to_native()
-    finally:
-        engine.close()
-    ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
-    return UsageLog(frame.select(ts, *CALLS.names()[1:]), checked.rows, checked.invalid)
-
-
-def _default_processes() -> int:
-    # The cores that this process may use, where the system tells them.
-    usable = getattr(os, "sched_getaffinity", None)
-    return min(len(usable(0)) if usable else os.cpu_count() or 1, MAX_PROCESSES)
-
-
-def _read_path(file: BinaryIO, processes: int, progress: Progress | None) -> UsageLog:
-    size = os.fstat(file.fileno()).st_size
-
-    def advance(done: int) -> None:
-        if progress:
-            progress(done, size)
-
-    if processes > 1 and size >= PARALLEL_BYTES and (ranges := _find_ranges(file, size)):
-        return _from_ranges(read_ranges(ranges, processes, advance))
-    return from_chunks(read_chunks(file, advance=advance))
-
-
-def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
-    """The file's ranges, if it is one that can be read from the middle; rewinds it."""
-    start = file.read(len(UTF8_BOM))
-    file.seek(0)
-    if start.startswith(GZIP_MAGIC):
-        return None
-    form, _ = detect_format(read_blocks(file))
-    file.seek(0)
-    if form.container != "lines" or form.dialect is None:
-        return None
-    text_start = len(UTF8_BOM) if start == UTF8_BOM else 0
-    return Ranges(file.fileno(), text_start, size, form.dialect, RANGE_BYTES)
-
-
-def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
-    """The log of records, or of dicts with a record's fields, checked like any other source."""
-    return from_chunks(read_items(records))
-
-
-def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
-    """The log that a reader's chunks make up."""
-    frames, tally, rows = [CALLS.to_frame()], InvalidTally(), 0
-    for chunk in chunks:
-        frames.append(from_columns(chunk.columns))
-        tally.add(chunk.invalid)
-        rows += chunk.rows
-    # Left in pieces: to lay them together would take their memory twice.
-    return UsageLog(pl.concat(frames), rows, tally.summary())
-
-
-def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
-    """The same of a file's ranges, whose lines count from 1 each."""
-    frames, tally, check, before = [CALLS.to_frame()], InvalidTally(), ContractCheck("line"), 0
-    for notes, frame in results:
-        check.add(notes.strangers, before)
-        tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
-        frames.append(frame)
-        before += notes.lines
-        if notes.error:
-            check.close()
-            raise UnreadableLogError(notes.error)
-    check.close()
-    calls, invalid = pl.concat(frames), tally.summary()
-    return UsageLog(calls, calls.height + invalid.count, invalid)
-
-
-def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:
-    """Write the calls as Parquet, the invalid rows beside them; the same log, the same bytes."""
-    metadata = {_INVALID_ROWS: msgspec.json.encode(log.invalid).decode()}
-    log.frame.rechunk().write_parquet(
-        file, compression="zstd", row_group_size=250_000, metadata=metadata
-    )
-
-
-def read_log(file: Path | BinaryIO) -> UsageLog:
-    """The log that `write_log` wrote; raises `UnreadableLogError` for anything else."""
-    try:
-        with _opened(file) as opened:
-            metadata = pl.read_parquet_metadata(opened)
-            opened.seek(0)
-            frame = pl.read_parquet(opened)
-        invalid = msgspec.json.decode(metadata[_INVALID_ROWS], type=InvalidRows)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise UnreadableLogError("the file is not a frame of calls in Parquet") from error
-    except (KeyError, msgspec.MsgspecError) as error:
-        raise UnreadableLogError("the Parquet file does not tell of invalid rows") from error
-    if "service_tier" not in frame.columns:  # as frames were written at first
-        frame = frame.with_columns(pl.lit("").alias("service_tier"))
-    if frame.schema != CALLS:
-        raise UnreadableLogError("the Parquet file does not have the columns of a frame of calls")
-    return UsageLog(frame, frame.height + invalid.count, invalid)
-
-
-def _opened(file: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
-    return file.open("rb") if isinstance(file, Path) else nullcontext(file)

@@ -30,7 +30,7 @@ class Records:
 
     @classmethod
     def of(cls, log: CheckedCalls, engine: Engine) -> Self:
-        calls = engine.keep(engine.drop_echoes(log.calls, CHECKED))
+        calls = engine.keep(engine.drop_duplicate_rows(log.calls, CHECKED))
         cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
         is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
         totals = calls.with_columns(is_overfull.alias("overfull")).select(

@@ -11,11 +11,9 @@ from rich.filesize import decimal
 
 from detectors.console import BadInputError, long_progress, shown, standard_output
 from detectors.errors import DetectorError
-from detectors.scrub.echoes import WINDOW
-from detectors.scrub.output import writing
-from detectors.scrub.scrubber import Scrubber
-from detectors.scrub.summary import Summary
-from detectors.scrub.texts import find_files
+from detectors.scrub.duplicates import WINDOW
+from detectors.scrub.files import find_files, writing
+from detectors.scrub.scrubber import Scrubber, Summary
 from detectors.wording.figures import counted
 
 STANDARD: Final = Path("-")

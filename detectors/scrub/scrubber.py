@@ -1,22 +1,45 @@
 """Raw logs, one after the other, into lines of counts: the only state is what was seen lately."""
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 import msgspec
 
 from detectors.formats.sources import Advance
-from detectors.scrub.calls import Call, call_of, encode_call
-from detectors.scrub.echoes import Echoes, Snapshots
+from detectors.scrub.calls import Call, Sighting, call_of, encode_call
+from detectors.scrub.duplicates import DuplicateRows, Snapshots
+from detectors.scrub.gateways import langfuse, litellm
 from detectors.scrub.nodes import Node
-from detectors.scrub.shapes import sight
-from detectors.scrub.summary import ECHO, NOT_JSON, SNAPSHOT, TOO_LONG, Summary
 from detectors.scrub.texts import read_texts
+from detectors.scrub.vendors import batch, claude_code, exchange, node_of
+
+NOT_JSON: Final = "not JSON objects"
+TOO_LONG: Final = "larger than 32 MiB"
+DUPLICATE_ROW: Final = "calls logged more than once"
+SNAPSHOT: Final = "snapshots of a message that another line has in full"
 
 _NODE: Final = msgspec.json.Decoder(Node)
 _NODES: Final = msgspec.json.Decoder(list[Node])
-_NOT_JSON: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 _WRITTEN_BYTES: Final = 1 << 20
+
+
+@dataclass
+class Summary:
+    """How many calls were written, and what was left out for which reason."""
+
+    files: int = 0
+    calls: int = 0
+    hashed: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """The reasons, that of most objects first."""
+        return sorted(self.dropped.items(), key=lambda item: (-item[1], item[0]))
 
 
 class Scrubber:
@@ -24,8 +47,8 @@ class Scrubber:
 
     def __init__(self) -> None:
         self.summary = Summary()
-        self._echoes = Echoes()
-        self._messages = Echoes()
+        self._rows = DuplicateRows()
+        self._messages = DuplicateRows()
         self._snapshots = Snapshots()
 
     def read(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
@@ -69,7 +92,7 @@ class Scrubber:
             node = _NODE.decode(text)
             if node.usage is None and bytes(node.data).startswith(b"["):
                 return _NODES.decode(node.data)
-        except _NOT_JSON:
+        except _UNREADABLE:
             if text.strip():
                 self.summary.dropped[NOT_JSON] += 1
             return []
@@ -77,8 +100,8 @@ class Scrubber:
 
     def _take(self, call: Call) -> Iterator[bytes]:
         line = encode_call(call)
-        if call.request_id is not None and not self._echoes.is_new(line):
-            self.summary.dropped[ECHO] += 1
+        if call.request_id is not None and not self._rows.is_new(line):
+            self.summary.dropped[DUPLICATE_ROW] += 1
             return
         self.summary.calls += 1
         self.summary.hashed += call.prefix_hash is not None
@@ -99,4 +122,23 @@ class Scrubber:
         if self._messages.is_new(call.request_id or ""):
             yield from self._take(call)
         else:
-            self.summary.dropped[ECHO] += 1
+            self.summary.dropped[DUPLICATE_ROW] += 1
+
+
+def sight(node: Node) -> Sighting | str:
+    """What the object says of a call, or why it is none that was billed."""
+    if isinstance(node.message, Node) and node.message.usage is not None:
+        return claude_code(node, node.message)
+    if isinstance(node.usageDetails or node.usage_details, dict) or node.promptTokens is not None:
+        return langfuse(node)
+    if node.call_type is not None:
+        return litellm(node)
+    answer = node.response if isinstance(node.response, Node | str) else None
+    response = node_of(answer)
+    if isinstance(response.body, Node):
+        return batch(node, response.body)
+    if isinstance(node.result, Node):
+        return batch(node, node_of(node.result.message))
+    if answer is not None or node.request is not None:
+        return exchange(node, node_of(node.request), response)
+    return exchange(node, node, node)

@@ -2,24 +2,13 @@
 
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
+from detectors.formats.json_logs.arrays import split_array
 from detectors.formats.sources import Advance, read_blocks
-from detectors.formats.splitting import split_array
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model takes in
-_SUFFIXES: Final = (".jsonl", ".json", ".ndjson", ".log", ".jsonl.gz", ".json.gz", ".ndjson.gz")
-
-
-def find_files(path: Path) -> list[Path]:
-    """The file itself, or a folder's logs at any depth, in the order of their names."""
-    if not path.is_dir():
-        return [path]
-    return sorted(
-        file for file in path.rglob("*") if file.name.lower().endswith(_SUFFIXES) and file.is_file()
-    )
 
 
 def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes | None]:

@@ -14,15 +14,16 @@ from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, InvalidRow, UsageRecor
 from detectors.errors import UnreadableLogError
 from detectors.formats import (
     Chunk,
-    InvalidTally,
     decode_batch,
     decode_records,
     encode_chunk,
     encode_records,
     read_stored,
 )
-from detectors.formats.columns import columns_of, find_unclean_rows, records_of
+from detectors.formats.checks import find_unclean_rows
+from detectors.formats.columns import columns_of, records_of
 from detectors.formats.fields import EPOCH, FIRST_MICROSECOND, LAST_MICROSECOND, MICROSECOND
+from detectors.frames.usage_log import InvalidTally
 
 COUNTS = st.integers(0, MAX_COUNT)
 LABELS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=200)

@@ -256,8 +256,8 @@ def test_whole_pieces_and_rows_are_read_alike(
     text = "\n".join(",".join(row) for row in [COLUMNS, *rows]) + end
     quick = list(read_chunks(BytesIO(text.encode()), chunk_bytes=chunk_bytes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("detectors.formats.generic_csv._split", lambda *_: None)
-        patch.setattr("detectors.formats.generic_csv._Table._parse_cells", lambda *_: None)
+        patch.setattr("detectors.formats.csv_logs.table._split", lambda *_: None)
+        patch.setattr("detectors.formats.csv_logs.table._Table._parse_cells", lambda *_: None)
         slow = list(read_chunks(BytesIO(text.encode())))
     assert join_chunks(quick) == join_chunks(slow)
 
@@ -267,6 +267,6 @@ def test_a_flawless_piece_is_never_read_row_by_row(
     row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = f"{HEADER}\n" + f"{row}\r\n" * 5_000
-    monkeypatch.setattr("detectors.formats.csv_rows.CsvText.read", None)
+    monkeypatch.setattr("detectors.formats.csv_logs.rows.CsvText.read", None)
     chunks = list(read_chunks(BytesIO(text.encode()), chunk_bytes=4_096))
     assert sum(chunk.rows for chunk in chunks) == 5_000

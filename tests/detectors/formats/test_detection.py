@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from detectors.formats.anthropic import ANTHROPIC
 from detectors.formats.detection import Format, detect
-from detectors.formats.openai import OPENAI
+from detectors.formats.json_logs.anthropic import ANTHROPIC
+from detectors.formats.json_logs.openai import OPENAI
 
 COUNTS = {"input_tokens": 1, "output_tokens": 2}
 

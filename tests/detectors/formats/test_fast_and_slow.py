@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from detectors.contract import RECORD_FIELDS
 from detectors.errors import ContractError
 from detectors.formats import decode_batch, encode_records
-from detectors.formats.anthropic import ANTHROPIC
-from detectors.formats.batches import can_hold_control_characters
-from detectors.formats.columns import Columns, find_unclean_rows
-from detectors.formats.dialects import Dialect, Layout
-from detectors.formats.lines import parse_text
-from detectors.formats.openai import OPENAI
-from detectors.formats.shapes import Listed, Shape
+from detectors.formats.checks import find_unclean_rows
+from detectors.formats.columns import Columns
+from detectors.formats.json_logs import lines
+from detectors.formats.json_logs.anthropic import ANTHROPIC
+from detectors.formats.json_logs.dialect import Dialect, Layout
+from detectors.formats.json_logs.lines import can_hold_control_characters, parse_text
+from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.json_logs.shapes import Listed, Shape
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [
@@ -97,8 +98,8 @@ def test_both_ways_read_the_same(
         text = json.dumps(document).encode()
         quick = take_quickly(layout, text)
         with monkeypatch.context() as patch:
-            patch.setattr("detectors.formats.lines._decode_each", lambda lines, _: ([], [], lines))
-            patch.setattr("detectors.formats.lines._parse_quickly", lambda *_: None)
+            patch.setattr(lines, "_decode_each", lambda lines, _: ([], [], lines))
+            patch.setattr(lines, "_parse_quickly", lambda *_: None)
             slow = parse_text(text, 1, dialect)
         whole = parse_text(text, 1, dialect)
         assert (whole.columns, whole.invalid, whole.strangers) == (

@@ -24,9 +24,9 @@ from pydantic import BaseModel
 from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats import read_chunks, records_of
-from detectors.formats.anthropic import ANTHROPIC
-from detectors.formats.openai import OPENAI
-from detectors.formats.shapes import Listed, Shape
+from detectors.formats.json_logs.anthropic import ANTHROPIC
+from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.json_logs.shapes import Listed, Shape
 
 CREATED: Final = 1_767_225_600
 # What their usage holds besides counts and short labels.

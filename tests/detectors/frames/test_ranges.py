@@ -1,4 +1,4 @@
-"""Large files read by several processes: the same as read by one, whatever becomes of helpers."""
+"""Large files read by several processes: the same as read by one, whatever becomes of workers."""
 
 import gzip
 import json
@@ -13,11 +13,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from detectors import frames
 from detectors.errors import ContractError, UnreadableLogError
-from detectors.formats.openai import OPENAI
-from detectors.formats.splitting import MAX_LINE_BYTES
-from detectors.frames import UsageLog, ranges, read
+from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.sources import MAX_LINE_BYTES
+from detectors.frames import UsageLog, range_workers, ranges, read, sources
 
 LINE: dict[str, Any] = {
     "created": 1_767_225_600,
@@ -38,8 +37,8 @@ def write(path: Path, lines: list[Line], start: bytes = b"", end: bytes = b"\n")
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of some kilobytes count as large, and have many ranges."""
-    monkeypatch.setattr(frames, "PARALLEL_BYTES", RANGE_BYTES)
-    monkeypatch.setattr(frames, "RANGE_BYTES", RANGE_BYTES)
+    monkeypatch.setattr(sources, "PARALLEL_BYTES", RANGE_BYTES)
+    monkeypatch.setattr(sources, "RANGE_BYTES", RANGE_BYTES)
 
 
 def numbered(count: int) -> list[Line]:
@@ -114,7 +113,7 @@ def test_a_broken_contract_is_told_alike(tmp_path: Path, bad: int) -> None:
 def test_a_line_beyond_all_measure_is_told_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    monkeypatch.setattr(frames, "RANGE_BYTES", 1 << 20)
+    monkeypatch.setattr(sources, "RANGE_BYTES", 1 << 20)
     lines = numbered(500)
     lines[100 : 100 + before] = [LINE | {"content": "CANARY"}] * before
     lines[400] = b" " * (MAX_LINE_BYTES + (3 << 20))
@@ -159,8 +158,8 @@ def test_what_cannot_be_read_from_the_middle_is_read_by_one(tmp_path: Path, name
 def test_helpers_that_fail_only_cost_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: str
 ) -> None:
-    monkeypatch.setattr(ranges, "BOOT", boot)
-    monkeypatch.setattr(ranges, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(range_workers, "BOOT", boot)
+    monkeypatch.setattr(range_workers, "PATIENCE_SECONDS", 0.5)
     path = write(tmp_path / "log.jsonl", numbered(1_000))
     assert same(read(path, processes=2), read(path, processes=1))
 
@@ -180,8 +179,8 @@ def test_a_helper_hands_back_what_it_read(tmp_path: Path, monkeypatch: pytest.Mo
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         cut = ranges.Ranges(file.fileno(), 0, size, OPENAI, RANGE_BYTES)
-        with ranges.Helpers(cut, 1) as helpers:
-            results = helpers.results()
+        with range_workers.RangeWorkers(cut, 1) as workers:
+            results = workers.results()
         assert sorted(results) == list(range(cut.count))
         assert all(results[index].frame.equals(cut.read(index).frame) for index in results)
 
@@ -204,9 +203,9 @@ def test_a_forked_process_reads_in_parallel_too(tmp_path: Path) -> None:
         "child = os.fork()\n"
         "if child:\n"
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-        "from detectors import frames\n"
-        "frames.PARALLEL_BYTES = frames.RANGE_BYTES = 4096\n"
-        f"assert frames.read({str(path)!r}, processes=2).rows == 990\n"
+        "from detectors.frames import sources\n"
+        "sources.PARALLEL_BYTES = sources.RANGE_BYTES = 4096\n"
+        f"assert sources.read({str(path)!r}, processes=2).rows == 990\n"
     )
     root = Path(ranges.__file__).parents[1]
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=root)
@@ -221,11 +220,13 @@ def test_a_helper_writes_its_results_to_standard_output(
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         cut = ranges.Ranges(file.fileno(), 0, size, OPENAI, RANGE_BYTES)
-        with ranges.Helpers(cut, 0) as helpers:
-            ranges.worker_main(file.fileno(), 0, size, "openai", RANGE_BYTES, helpers.tickets)
+        with range_workers.RangeWorkers(cut, 0) as workers:
+            range_workers.worker_main(
+                file.fileno(), 0, size, "openai", RANGE_BYTES, workers.tickets
+            )
         expected = [cut.read(index) for index in range(cut.count)]
-    whole = list(ranges.load(BytesIO(output.getvalue())))
+    whole = list(range_workers.load(BytesIO(output.getvalue())))
     assert [result.notes for result in whole] == [result.notes for result in expected]
     assert pl.concat(result.frame for result in whole).equals(read(path).frame)
     # A result that the helper did not finish writing is left out.
-    assert len(list(ranges.load(BytesIO(output.getvalue()[:-1])))) == cut.count - 1
+    assert len(list(range_workers.load(BytesIO(output.getvalue()[:-1])))) == cut.count - 1

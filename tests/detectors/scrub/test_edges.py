@@ -9,8 +9,7 @@ import pytest
 from detectors.errors import UnreadableLogError
 from detectors.scrub import texts
 from detectors.scrub.labels import find_model, id_of, vendor_of
-from detectors.scrub.scrubber import Scrubber
-from detectors.scrub.summary import TOO_LONG
+from detectors.scrub.scrubber import TOO_LONG, Scrubber
 from detectors.scrub.usage import Counts, find_counts, sum_counts
 from tests.detectors.scrub import raw_logs as raw
 

@@ -4,9 +4,8 @@ import json
 from io import BytesIO
 from typing import Any
 
-from detectors.scrub.echoes import WINDOW, Echoes
-from detectors.scrub.scrubber import Scrubber
-from detectors.scrub.summary import ECHO, SNAPSHOT
+from detectors.scrub.duplicates import WINDOW, DuplicateRows
+from detectors.scrub.scrubber import DUPLICATE_ROW, SNAPSHOT, Scrubber
 from tests.detectors.scrub.raw_logs import CHAT, CHAT_PAIR, CLAUDE_CODE, MESSAGE
 
 
@@ -42,7 +41,7 @@ def test_a_session_that_is_taken_up_again_repeats_no_call() -> None:
     assert len(read(scrubber, snapshot(1, 80, 20), snapshot(2, 90, 21))) == 2
     found = read(scrubber, snapshot(1, 80, 20), snapshot(2, 90, 21), snapshot(3, 7, 30))
     assert [one["request_id"] for one in found] == ["msg_3"]
-    assert scrubber.summary.dropped == {ECHO: 2}
+    assert scrubber.summary.dropped == {DUPLICATE_ROW: 2}
 
 
 def test_thousands_of_open_messages_are_all_written() -> None:
@@ -55,7 +54,7 @@ def test_calls_equal_in_every_field_are_one_and_others_are_not() -> None:
     other_text = json.loads(json.dumps(CHAT_PAIR).replace("bow", "stern"))
     slower = CHAT_PAIR | {"latency_ms": 251}
     assert len(read(scrubber, CHAT_PAIR, other_text, CHAT_PAIR, slower)) == 2
-    assert scrubber.summary.dropped == {ECHO: 2}
+    assert scrubber.summary.dropped == {DUPLICATE_ROW: 2}
 
 
 def test_calls_without_an_id_are_never_taken_for_echoes() -> None:
@@ -65,7 +64,7 @@ def test_calls_without_an_id_are_never_taken_for_echoes() -> None:
 
 
 def test_an_echo_is_told_within_the_window_and_forgotten_after_two() -> None:
-    echoes = Echoes(window=100)
+    echoes = DuplicateRows(window=100)
     keys = [str(number) for number in range(1_000)]
     for number, key in enumerate(keys):
         assert echoes.is_new(key)

@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
-from detectors.formats.columns import Columns, service_tiers
-from detectors.formats.dialects import (
+from detectors.formats.columns import Columns
+from detectors.formats.json_logs.dialect import (
     Dialect,
     Labels,
     Request,
@@ -19,6 +19,7 @@ from detectors.formats.dialects import (
     first_given,
     label_columns,
     layout,
+    service_tiers,
     to_microseconds,
 )
 

@@ -6,17 +6,19 @@ A dialect knows its vendor's shapes and how their rows become columns. It reads 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
 from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, Count, Label
-from detectors.formats.columns import Columns
+from detectors.formats.columns import SERVICE_TIERS, Columns
 from detectors.formats.fields import EPOCH, MICROSECOND
-from detectors.formats.shapes import Shape, shape_of
+from detectors.formats.json_logs.shapes import Shape, shape_of
 
 Moment = datetime | int | float | None
+
+_PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
 class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -120,3 +122,10 @@ def _microseconds_of(moment: Moment) -> int | None:
         return (aware - EPOCH) // MICROSECOND
     # Clipped, since a float may overflow here; far outside of the years it stays in any case.
     return round(max(-MAX_COUNT, min(moment, MAX_COUNT)) * 1_000_000)
+
+
+def service_tiers(named: Sequence[str | None]) -> list[str]:
+    """The tiers that vendors' logs name; empty for a standard one, whatever it is called."""
+    if _PRICED_APART.isdisjoint(named):
+        return [""] * len(named)
+    return [tier if tier in _PRICED_APART else "" for tier in named]

@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
-from detectors.formats.columns import Columns, service_tiers
-from detectors.formats.dialects import (
+from detectors.formats.columns import Columns
+from detectors.formats.json_logs.dialect import (
     Dialect,
     Labels,
     Moment,
@@ -20,6 +20,7 @@ from detectors.formats.dialects import (
     first_given,
     label_columns,
     layout,
+    service_tiers,
     to_microseconds,
 )
 
@@ -92,10 +93,11 @@ class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 def _flat_columns(rows: Sequence[_Flat]) -> Columns:
+    moments = _moments(rows, rows)
     return {
-        **label_columns(rows, "openai"),
         **_usage_columns(rows),
-        "ts": to_microseconds(_moments(rows, rows)),
+        **label_columns(rows, "openai"),
+        "ts": to_microseconds(moments),
         "model": [row.model for row in rows],
         "request_id": [row.request_id or row.id or "" for row in rows],
     }
@@ -103,10 +105,11 @@ def _flat_columns(rows: Sequence[_Flat]) -> Columns:
 
 def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
     bodies = [row.response for row in rows]
+    moments = _moments(rows, bodies)
     return {
-        **label_columns(rows, "openai"),
         **_usage_columns(bodies),
-        "ts": to_microseconds(_moments(rows, bodies)),
+        **label_columns(rows, "openai"),
+        "ts": to_microseconds(moments),
         "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
         "request_id": [row.request_id or row.response.id or "" for row in rows],
         "declared_max_tokens": [declared_of(row, row.request) for row in rows],
@@ -116,7 +119,7 @@ def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
 def _moments(
     labels: Sequence[_Flat | _Wrapped], bodies: Sequence[_Flat | _Response]
 ) -> list[Moment]:
-    moments = first_given([row.ts for row in labels], [row.created for row in labels])
+    moments = [row.created if row.ts is None else row.ts for row in labels]
     if None not in moments:
         return moments
     return first_given(
@@ -126,6 +129,7 @@ def _moments(
 
 def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     usages = [body.usage for body in bodies]
+    completions = _completion_tokens(bodies, usages)
     details = first_given(
         [usage.prompt_tokens_details for usage in usages],
         [usage.input_tokens_details for usage in usages],
@@ -134,7 +138,7 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
         "prompt_tokens": first_given(
             [usage.prompt_tokens for usage in usages], [usage.input_tokens for usage in usages]
         ),
-        "completion_tokens": _completion_tokens(bodies, usages),
+        "completion_tokens": completions,
         "cached_tokens": [detail.cached_tokens or 0 if detail else 0 for detail in details],
         "cache_write_tokens": [
             detail.cache_write_tokens or 0 if detail else 0 for detail in details

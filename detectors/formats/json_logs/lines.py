@@ -4,6 +4,7 @@ The quick way decodes the whole run into the vendor's strict structs, so that de
 contract check. Whatever it refuses is examined key by key, and only that costs time.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,17 +13,18 @@ import msgspec
 
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import MalformedJSONError, NestedTooDeeplyError
-from detectors.formats.batches import can_hold_control_characters
-from detectors.formats.columns import COLUMNS, Columns, find_unclean_rows
-from detectors.formats.dialects import Dialect, Layout
-from detectors.formats.documents import decode_document, reason_of
+from detectors.formats.checks import find_unclean_rows
+from detectors.formats.chunks import Parts, take_clean
+from detectors.formats.columns import COLUMNS, Columns
 from detectors.formats.fields import LOG_RECORD, read_record
-from detectors.formats.parts import Parts, take_clean
+from detectors.formats.json_logs.dialect import Dialect, Layout
+from detectors.formats.json_logs.documents import decode_document, reason_of
+from detectors.formats.json_logs.shapes import examine
 from detectors.formats.problems import describe
-from detectors.formats.shapes import examine
 
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _WHITESPACE: Final = b" \t\r"
+_CONTROL_IN_JSON: Final = re.compile(rb"\\(?:[bfnrt]|u00[01789])|\x7f|\xc2[\x80-\x9f]")
 
 Line = tuple[int, bytes]
 
@@ -155,3 +157,13 @@ def _reason(columns: Columns, row: int, dialect: Dialect) -> str:
         problem._replace(field=dialect.names.get(problem.field, problem.field))
         for problem in problems
     )
+
+
+def can_hold_control_characters(json: bytes) -> bool:
+    """Whether the strings of a JSON text could: C0 needs an escape, DEL and C1 these bytes.
+
+    The first look costs next to nothing and is enough for most logs; only then are escapes read.
+    """
+    if b"\\" not in json and b"\x7f" not in json and b"\xc2" not in json:
+        return False
+    return _CONTROL_IN_JSON.search(json) is not None

@@ -1,10 +1,13 @@
-"""ISO 8601 times as texts into microseconds, in SQL that DuckDB and Spark both understand.
+"""Times as texts or as Python objects into microseconds since 1970 in UTC.
 
-The extended form: a date, or a date and a time with or without seconds, decimals of a second and an
-offset from UTC. By numbers alone, since casts to timestamps go by the session's time zone.
+`sql` is an expression that DuckDB and Spark both understand. It reads the extended form of
+ISO 8601: a date, or a date and a time with or without seconds, decimals of a second and an offset
+from UTC. It uses numbers alone, since casts to timestamps depend on the session's time zone.
 """
 
 from typing import Final
+
+from detectors.formats.fields import EPOCH, MICROSECOND, read_moment
 
 _TWO: Final = "[0-9][0-9]"
 _CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
@@ -39,3 +42,11 @@ def sql(column: str, days: str) -> str:
 def _number(column: str, pattern: str, form: str = "{}") -> str:
     """The digits that the pattern captures as a number, 0 where there are none."""
     return form.format(f"CAST(concat('0', regexp_extract({column}, '{pattern}', 1)) AS BIGINT)")
+
+
+def find_microseconds(value: object) -> int | None:
+    """Return one value of a column of Python objects in microseconds; None where it is no time."""
+    try:
+        return (read_moment(value) - EPOCH) // MICROSECOND
+    except (ValueError, OverflowError):
+        return None

@@ -1,6 +1,6 @@
-"""Blocks of bytes into whole lines, or into the elements of one JSON array.
+"""Split the blocks of one JSON array into its elements.
 
-Memory stays bounded: a line or an element longer than any counts-only one ends the reading.
+Memory stays bounded: an element longer than any counts-only object ends the reading.
 """
 
 import re
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.errors import UnreadableLogError
+from detectors.formats.sources import MAX_LINE_BYTES, too_long
 
-MAX_LINE_BYTES: Final = 8 << 20
 _WHITESPACE: Final = b" \t\r\n"
 # A string is passed over whole; a quote that opens none is the start of one cut off.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
@@ -28,57 +28,6 @@ def _balanced(depth: int) -> bytes:
 
 # A whole element at once, where it is an ordinary object and its end is in sight.
 _ELEMENT: Final = re.compile(rb"\s*+\{(?:%s)*+\}\s*+," % _balanced(_DEPTH - 1), re.DOTALL)
-
-
-def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
-    """The text in pieces of about `chunk_bytes` that end at line breaks (the last may not).
-
-    Where the text turns unreadable, the whole lines before that place still come first.
-    """
-    kept: list[bytes] = []
-    size = 0
-    error: UnreadableLogError | None = None
-    try:
-        for block in _check_lines(blocks):
-            size += len(block)
-            kept.append(block)
-            end = block.rfind(b"\n") + 1
-            if end and size >= chunk_bytes:
-                kept[-1] = block[:end]
-                yield b"".join(kept)
-                kept, size = [block[end:]], len(block) - end
-    except UnreadableLogError as caught:
-        error = caught
-    rest = b"".join(kept)
-    if error:
-        rest = rest[: rest.rfind(b"\n") + 1]
-    if rest:
-        yield rest
-    if error:
-        raise error
-
-
-def _check_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    unbroken = 0
-    for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if unbroken + (block.find(b"\n") if end else len(block)) > MAX_LINE_BYTES:
-            raise _too_long("line")
-        unbroken = len(block) - end + (0 if end else unbroken)
-        yield block
-
-
-def find_line_start(blocks: Iterator[bytes]) -> int | None:
-    """How many bytes it is to the next line, or to the text's end; none within a line too long."""
-    seen = 0
-    for block in blocks:
-        end = block.find(b"\n") + 1
-        if end:
-            return seen + end
-        seen += len(block)
-        if seen > MAX_LINE_BYTES:
-            return None
-    return seen
 
 
 def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -122,7 +71,7 @@ class _ArraySplitter:
             if self._text:
                 raise UnreadableLogError("something follows the end of the JSON array")
         if len(self._text) > MAX_LINE_BYTES:
-            raise _too_long("object of the array")
+            raise too_long("object of the array")
 
     def _split(self) -> list[bytes]:
         """All complete elements; what follows the last comma is kept."""
@@ -160,9 +109,3 @@ class _ArraySplitter:
     def close(self) -> None:
         if not self._is_closed:
             raise UnreadableLogError("the JSON array breaks off before its end")
-
-
-def _too_long(what: str) -> UnreadableLogError:
-    return UnreadableLogError(
-        f"a {what} is longer than {MAX_LINE_BYTES:,} bytes: a line of counts is far shorter"
-    )

@@ -13,7 +13,7 @@ WINDOW: Final = 500_000  # calls: at least so many back, an echo is still told
 _OPEN_MESSAGES: Final = 1_000
 
 
-class Echoes:
+class DuplicateRows:
     """Remembers the latest calls by a number each; two sets take turns."""
 
     def __init__(self, window: int = WINDOW) -> None:

@@ -4,7 +4,6 @@ Cells have no types of their own: `100.0`, as spreadsheets and dataframes write 
 is the integer 100, and an empty cell is absent.
 """
 
-import csv
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,12 +19,12 @@ from detectors.contract import (
     UsageRecord,
 )
 from detectors.errors import UnreadableLogError
-from detectors.formats.chunks import Chunk, join_chunks
-from detectors.formats.columns import COLUMNS, COUNTS, Columns, columns_of, find_unclean_rows
-from detectors.formats.csv_rows import Batch, CsvText
-from detectors.formats.dialects import to_microseconds
+from detectors.formats.checks import find_unclean_rows
+from detectors.formats.chunks import Chunk, Parts, join_chunks, take_clean
+from detectors.formats.columns import COLUMNS, COUNTS, Columns, columns_of
+from detectors.formats.csv_logs.rows import Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
-from detectors.formats.parts import Parts, take_clean
+from detectors.formats.json_logs.dialect import to_microseconds
 from detectors.formats.problems import Offender, contract_error, describe, shown_name, unknown
 
 _CHUNK_BATCHES: Final = 10
@@ -37,20 +36,6 @@ _TYPES: Final[dict[str, Any]] = {
 _EMPTY: Final = {"latency_ms": None, **dict.fromkeys(COUNTS, 0)}
 
 Row = tuple[int, list[str]]
-
-
-def parse_header(line: str) -> list[str]:
-    """The cells of a header line in lower case; empty where it is no CSV at all."""
-    try:
-        cells = next(csv.reader([line]), [])
-    except csv.Error:
-        return []
-    return [cell.strip().lower() for cell in cells]
-
-
-def is_header(cells: Sequence[str]) -> bool:
-    """Whether the cells are field names at all: data, or text, is not taken for a header."""
-    return len(set(cells) & set(RECORD_FIELDS)) >= 2
 
 
 def check_header(cells: Sequence[str]) -> None:

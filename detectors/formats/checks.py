@@ -1,0 +1,94 @@
+"""Check columns for what their types accept and the contract does not."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from detectors.contract import MAX_COUNT
+from detectors.formats.columns import COUNTS, LABELS, Columns
+from detectors.formats.fields import (
+    FIRST_MICROSECOND,
+    LABEL_TEXT,
+    LAST_MICROSECOND,
+    PROVIDER_TEXT,
+)
+
+
+def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) -> set[int]:
+    """The rows that hold what their types let through and the contract does not.
+
+    Each column is checked as a whole first, which is nearly free; only a column that fails is
+    searched for the rows that are to blame. `None` stands for a required value that is missing.
+    """
+    rows = _find_bad_instants(columns["ts"]) | _find_bad_providers(columns["provider"])
+    rows |= _find_bad_hashes(columns["prefix_hash"])
+    for name in COUNTS:
+        rows |= _find_bad_counts(columns[name])
+    rows |= _find_values(columns["model"], {""})
+    if may_hold_control_characters:
+        for name in LABELS:
+            rows |= _find_control_characters(columns[name])
+    return rows
+
+
+def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
+    if wrong.isdisjoint(column):
+        return set()
+    return {row for row, value in enumerate(column) if value in wrong}
+
+
+def _find_bad_counts(counts: list[int | None]) -> set[int]:
+    """Rows whose count is missing, or was added up from several to more than a count may be."""
+    try:
+        if max(counts, default=0) <= MAX_COUNT:  # type: ignore[type-var, operator]
+            return set()
+    except TypeError:
+        pass
+    return {row for row, count in enumerate(counts) if count is None or count > MAX_COUNT}
+
+
+def _find_bad_instants(instants: list[int | None]) -> set[int]:
+    known = [instant for instant in instants if instant is not None]
+    if len(known) == len(instants) and (
+        not known or (min(known) >= FIRST_MICROSECOND and max(known) < LAST_MICROSECOND)
+    ):
+        return set()
+    return {
+        row
+        for row, instant in enumerate(instants)
+        if instant is None or not FIRST_MICROSECOND <= instant < LAST_MICROSECOND
+    }
+
+
+def _find_bad_providers(providers: list[str]) -> set[int]:
+    bad = {provider for provider in set(providers) if not is_provider(provider)}
+    return _find_values(providers, bad)
+
+
+def _find_bad_hashes(hashes: list[str]) -> set[int]:
+    if are_prefix_hashes([text for text in hashes if text]):
+        return set()
+    return {row for row, text in enumerate(hashes) if text and not are_prefix_hashes([text])}
+
+
+def _find_control_characters(texts: list[str]) -> set[int]:
+    if not has_control_characters(texts):
+        return set()
+    return {row for row, text in enumerate(texts) if has_control_characters((text,))}
+
+
+def has_control_characters(texts: Iterable[str]) -> bool:
+    """Whether any of the texts breaks the rule for labels; one search for all of them."""
+    return LABEL_TEXT.match("".join(texts)) is None
+
+
+def is_provider(text: str) -> bool:
+    return PROVIDER_TEXT.match(text) is not None
+
+
+def are_prefix_hashes(texts: list[str]) -> bool:
+    """Whether every text is 64 hexadecimal digits, given that each is 64 characters long."""
+    try:
+        # Spaces between digits are skipped in silence, and then bytes are missing.
+        return len(bytes.fromhex("".join(texts))) == 32 * len(texts)
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""CSV with a header row of the record's field names."""

@@ -1,0 +1,1 @@
+"""OpenAI-style and Anthropic-style logs: JSON lines, or one JSON array."""

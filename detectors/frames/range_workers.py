@@ -1,0 +1,145 @@
+"""Read the ranges of one file in several processes at once.
+
+A pipe holds one ticket a range, and every process draws the next ticket until none is left, so that
+a slow start or a busy core costs nothing. Threads would not help: decoding holds the interpreter's
+lock. The workers are fresh processes, not forks, since a child forked after Polars was used hangs.
+A worker that dies, stalls or never starts only costs time: its ranges are read again here.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from io import BytesIO
+from typing import IO, Final, Self
+
+import msgspec
+import polars as pl
+
+from detectors.formats.json_logs.anthropic import ANTHROPIC
+from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.sources import Advance
+from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
+
+PATIENCE_SECONDS: Final = 30.0
+_TICKET: Final = struct.Struct("=I")
+_LENGTHS: Final = struct.Struct("=QQ")
+BOOT: Final = (
+    "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
+    "from detectors.frames.range_workers import worker_main; worker_main(**task)"
+)
+_DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC)}
+
+
+def read_ranges(ranges: Ranges, processes: int, advance: Advance | None) -> Iterator[RangeResult]:
+    """The results of all ranges, in their order; `advance` hears how far in the file it got."""
+    with RangeWorkers(ranges, processes - 1) as workers:
+        results = {}
+        for result in _draw_and_read(ranges, workers.tickets):
+            results[result.notes.index] = result
+            if advance:
+                advance(min(ranges.size, (result.notes.index + 1) * ranges.width))
+        results |= workers.results()
+    for index in range(ranges.count):
+        # Missing: a helper lost it, or nobody drew it since the log is refused before it.
+        yield results.pop(index) if index in results else ranges.read(index)
+
+
+def _draw_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
+    while ticket := os.read(tickets, _TICKET.size):
+        result = ranges.read(*_TICKET.unpack(ticket))
+        yield result
+        if result.notes.ends_reading:
+            while os.read(tickets, 1 << 16):
+                pass  # nobody needs to read any further
+
+
+class RangeWorkers:
+    """The other processes, what they are given and what they hand back."""
+
+    def __init__(self, ranges: Ranges, count: int) -> None:
+        self._ranges = ranges
+        self._count = count
+        self._started: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
+
+    def __enter__(self) -> Self:
+        self.tickets, source = os.pipe()
+        os.write(source, b"".join(map(_TICKET.pack, range(self._ranges.count))))
+        os.close(source)
+        for _ in range(self._count):
+            with suppress(OSError):
+                self._start()
+        return self
+
+    def _start(self) -> None:
+        task = {
+            "path": sys.path,
+            "descriptor": self._ranges.descriptor,
+            "start": self._ranges.start,
+            "size": self._ranges.size,
+            "dialect": self._ranges.dialect.name,
+            "range_bytes": self._ranges.range_bytes,
+            "tickets": self.tickets,
+        }
+        with ExitStack() as opened:
+            file = opened.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(  # noqa: S603 - this very interpreter, our own words
+                [sys.executable, "-c", BOOT, json.dumps(task)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(self._ranges.descriptor, self.tickets),
+            )
+            opened.pop_all()  # from here on, the file is closed in __exit__
+        self._started.append((process, file))
+
+    def results(self) -> dict[int, RangeResult]:
+        """What the helpers read, once all have ended or patience has."""
+        results = {}
+        for process, file in self._started:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_SECONDS)
+            file.seek(0)
+            for result in load(file):
+                results[result.notes.index] = result
+        return results
+
+    def __exit__(self, *exception: object) -> None:
+        os.close(self.tickets)
+        for process, file in self._started:
+            process.kill()
+            process.wait()
+            file.close()
+
+
+def worker_main(
+    descriptor: int, start: int, size: int, dialect: str, range_bytes: int, tickets: int
+) -> None:
+    """A helper's whole life: draw, read, and write the results to standard output."""
+    ranges = Ranges(descriptor, start, size, _DIALECTS[dialect], range_bytes)
+    for result in _draw_and_read(ranges, tickets):
+        dump(result, sys.stdout.buffer)
+
+
+def dump(result: RangeResult, file: IO[bytes]) -> None:
+    frame = BytesIO()
+    result.frame.write_ipc_stream(frame)
+    notes = msgspec.msgpack.encode(result.notes)
+    file.write(_LENGTHS.pack(len(notes), frame.tell()))
+    file.write(notes)
+    file.write(frame.getbuffer())
+    file.flush()
+
+
+def load(file: IO[bytes]) -> Iterator[RangeResult]:
+    """The results in a helper's output; one that it did not finish writing is left out."""
+    while len(lengths := file.read(_LENGTHS.size)) == _LENGTHS.size:
+        notes_length, frame_length = _LENGTHS.unpack(lengths)
+        notes, frame = file.read(notes_length), file.read(frame_length)
+        if len(frame) < frame_length:
+            return
+        yield RangeResult(msgspec.msgpack.decode(notes, type=RangeNotes), pl.read_ipc_stream(frame))

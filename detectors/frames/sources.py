@@ -1,0 +1,182 @@
+"""Read a log from any source: a path, an open file, records or a frame. The one way in.
+
+`place` is where an audit starts: everything that the rules see passes through it.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Final, cast
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.contract import InvalidRow, UsageRecord
+from detectors.engines import Calls, Engine, engine_of, is_known, scan_parquet
+from detectors.errors import UnreadableLogError
+from detectors.formats import read_chunks
+from detectors.formats.detection import detect_format
+from detectors.formats.items import read_items
+from detectors.formats.reader import ContractCheck
+from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, Advance, read_blocks
+from detectors.frames.range_workers import read_ranges
+from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
+from detectors.frames.tables import CHECKED, Native, check_table
+from detectors.frames.usage_log import CALLS, CheckedCalls, InvalidTally, UsageLog, from_chunks
+
+# Below this, starting another process takes longer than it saves.
+PARALLEL_BYTES: Final = 20 << 20
+MAX_PROCESSES: Final = 4
+
+_AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
+
+Progress = Callable[[int, int], None]
+Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
+
+
+def read(
+    source: Source, *, processes: int | None = None, progress: Progress | None = None
+) -> UsageLog:
+    """The log of a path, an open binary file, an iterable of records or dicts, or a frame.
+
+    Parameters
+    ----------
+    source : path, binary file, iterable of records or dicts, or frame
+        In one of the formats of an upload, Parquet files, or rows with the fields of
+        `UsageRecord`.
+    processes : int, optional
+        How many may read a large file of JSON lines that is given as a path: by default one a
+        core, at most four.
+    progress : callable of (int, int), optional
+        Hears the bytes done and the bytes in all.
+
+    Returns
+    -------
+    UsageLog
+        The valid calls as a Polars frame of shape (calls, 14), in the order of the source, and
+        the other rows by line and reason.
+
+    Raises
+    ------
+    ContractError
+        A field outside the contract is present.
+    UnreadableLogError
+        The source is in none of the formats, or breaks off.
+    """
+    if _is_parquet(source):
+        return _collect(scan_parquet(source, "polars"))
+    if isinstance(source, str | os.PathLike):
+        with Path(source).open("rb") as file:
+            return _read_path(file, processes or _default_processes(), progress)
+    if hasattr(source, "read"):
+        return from_chunks(read_chunks(cast(BinaryIO, source)))
+    table = _find_frame(source)
+    if table is None:
+        if not isinstance(source, Iterable):
+            raise TypeError("expected a path, an open binary file, an iterable or a frame")
+        return from_records(cast(Iterable[UsageRecord | dict[str, Any]], source))
+    return _collect(table)
+
+
+def place(source: "Source | UsageLog", named: str | None = None) -> tuple[CheckedCalls, Engine]:
+    """The checked calls of any source, and the engine that holds them.
+
+    A frame stays on its own engine; anything else is placed on Polars, or, if it is the path or
+    pattern of Parquet files, on the engine that is named.
+    """
+    if named is not None or _is_parquet(source):
+        table: Native | None = scan_parquet(source, named or "polars")
+    else:
+        table = _find_frame(source)
+    if table is None:
+        log = source if isinstance(source, UsageLog) else read(source)
+        calls: Calls = nw.from_native(log.frame.lazy().select(_AT_US, *CHECKED[1:]))
+        return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
+    calls = _near(table)
+    engine = engine_of(calls)
+    return check_table(calls, engine), engine
+
+
+def _find_frame(source: object) -> Native | None:
+    """The source as a Narwhals frame, if it is a frame of any engine."""
+    frame = nw.from_native(source, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
+
+
+def _is_parquet(source: object) -> bool:
+    """Whether the source is the path, or the pattern of paths, of Parquet files."""
+    return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
+
+
+def _near(table: Native) -> Calls:
+    """The table on an engine that audits run on; one that is in this process goes to Polars."""
+    if is_known(table) or isinstance(table, nw.LazyFrame):
+        return table.lazy()
+    near: Calls = nw.from_native(table.lazy().collect("polars").to_native().lazy())
+    return near
+
+
+def _collect(table: Native) -> UsageLog:
+    """The calls of a frame of any engine, brought into this process."""
+    calls = _near(table)
+    engine = engine_of(calls)
+    try:
+        checked = check_table(calls, engine)
+        frame: pl.DataFrame = checked.calls.collect("polars").to_native()
+    finally:
+        engine.close()
+    ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
+    return UsageLog(frame.select(ts, *CALLS.names()[1:]), checked.rows, checked.invalid)
+
+
+def _default_processes() -> int:
+    # The cores that this process may use, where the system tells them.
+    usable = getattr(os, "sched_getaffinity", None)
+    return min(len(usable(0)) if usable else os.cpu_count() or 1, MAX_PROCESSES)
+
+
+def _read_path(file: BinaryIO, processes: int, progress: Progress | None) -> UsageLog:
+    size = os.fstat(file.fileno()).st_size
+    advance = None if progress is None else _advance(progress, size)
+    if processes > 1 and size >= PARALLEL_BYTES and (ranges := _find_ranges(file, size)):
+        return _from_ranges(read_ranges(ranges, processes, advance))
+    return from_chunks(read_chunks(file, advance=advance))
+
+
+def _advance(progress: Progress, size: int) -> Advance:
+    return lambda done: progress(done, size)
+
+
+def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
+    """The file's ranges, if it is one that can be read from the middle; rewinds it."""
+    start = file.read(len(UTF8_BOM))
+    file.seek(0)
+    if start.startswith(GZIP_MAGIC):
+        return None
+    form, _ = detect_format(read_blocks(file))
+    file.seek(0)
+    if form.container != "lines" or form.dialect is None:
+        return None
+    text_start = len(UTF8_BOM) if start == UTF8_BOM else 0
+    return Ranges(file.fileno(), text_start, size, form.dialect, RANGE_BYTES)
+
+
+def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
+    """The log of records, or of dicts with a record's fields, checked like any other source."""
+    return from_chunks(read_items(records))
+
+
+def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
+    """The same of a file's ranges, whose lines count from 1 each."""
+    frames, tally, check, before = [CALLS.to_frame()], InvalidTally(), ContractCheck("line"), 0
+    for notes, frame in results:
+        check.add(notes.strangers, before)
+        tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
+        frames.append(frame)
+        before += notes.lines
+        if notes.error:
+            check.close()
+            raise UnreadableLogError(notes.error)
+    check.close()
+    calls, invalid = pl.concat(frames), tally.summary()
+    return UsageLog(calls, calls.height + invalid.count, invalid)

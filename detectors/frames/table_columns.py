@@ -1,0 +1,121 @@
+"""Check the columns of a caller's own dataframe as expressions, without fetching a value."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import narwhals.stable.v2 as nw
+
+from detectors.contract import MAX_COUNT, MAX_LABEL_LENGTH, MAX_LATENCY_MS, REQUIRED_FIELDS
+from detectors.engines import Calls, Engine
+from detectors.formats.columns import COUNTS, SERVICE_TIERS
+from detectors.formats.fields import FIRST_MICROSECOND, LAST_MICROSECOND
+
+# Without anchors at the end, which engines write differently.
+_CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
+_NO_PROVIDER: Final = r"^[._-]|[^a-z0-9._-]"
+_NO_HASH: Final = "[^0-9a-fA-F]"
+_PROVIDER_LENGTH: Final = 64
+_HASH_LENGTH: Final = 64
+_SECOND_US: Final = 1_000_000
+
+
+def with_times(table: Calls, engine: Engine) -> Calls:
+    """The table with `at_us`, microseconds since 1970 in UTC; null where `ts` is no time."""
+    kind = table.collect_schema()["ts"]
+    ts = nw.col("ts")
+    if isinstance(kind, nw.Datetime):
+        return engine.read_instants(table)
+    if kind.is_integer():
+        return table.with_columns(_whole_seconds(ts).alias("at_us"))
+    if kind.is_numeric():
+        seconds = table.with_columns(ts.cast(nw.Float64).alias("ts"))
+        return seconds.with_columns(_seconds(ts).alias("at_us"))
+    if isinstance(kind, nw.String) or engine.has_order:
+        return engine.read_times(table)
+    return table.with_columns(nw.lit(None, nw.Int64).alias("at_us"))
+
+
+def _whole_seconds(ts: nw.Expr) -> nw.Expr:
+    return nw.when(_is_within(ts, _SECOND_US)).then(ts).cast(nw.Int64) * _SECOND_US
+
+
+def _seconds(ts: nw.Expr) -> nw.Expr:
+    """Rounded half to even, as Python does it."""
+    exact = nw.when(_is_within(ts, _SECOND_US)).then(ts) * float(_SECOND_US)
+    down = exact.floor()
+    rest = exact - down
+    is_up = (rest > 0.5) | ((rest == 0.5) & ((down / 2).floor() * 2 != down))
+    return down.cast(nw.Int64) + is_up.cast(nw.Int64)
+
+
+def _is_within(time: nw.Expr, units: int) -> nw.Expr:
+    """From 2000 to 2100; a time of so many microseconds a unit."""
+    return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedColumn:
+    """A column's value in the schema of calls, and which rows have none or a wrong one."""
+
+    value: nw.Expr
+    is_bad: nw.Expr
+    is_missing: nw.Expr
+
+
+def read_column(name: str, kind: nw.dtypes.DType | None) -> CheckedColumn:
+    if kind is None:
+        return CheckedColumn(_absent(name), nw.lit(value=False), nw.lit(value=False))
+    column, is_absent = nw.col(name), nw.col(name).is_null()
+    if kind.is_float():
+        is_absent = is_absent | column.is_nan().fill_null(value=False)
+    if name == "ts":
+        value, is_fine = nw.col("at_us"), _is_within(nw.col("at_us"), 1)
+    elif name in COUNTS or name == "latency_ms":
+        value, is_fine = _number(name, kind)
+    else:
+        value, is_fine = _label(name, kind)
+    is_bad = ~is_fine.fill_null(value=False) & ~is_absent
+    is_missing = is_absent if name in REQUIRED_FIELDS else nw.lit(value=False)
+    return CheckedColumn(value, is_bad, is_missing)
+
+
+def _absent(name: str) -> nw.Expr:
+    if name == "latency_ms":
+        return nw.lit(None, nw.Float64)
+    return nw.lit(0, nw.Int64) if name in COUNTS else nw.lit("")
+
+
+def _number(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
+    """Whole floats are integers too: so pandas keeps integers beside missing values."""
+    if not kind.is_numeric():
+        return _absent(name), nw.lit(value=False)
+    value = nw.col(name) if kind.is_integer() else nw.col(name).cast(nw.Float64)
+    if name == "latency_ms":
+        value = value.cast(nw.Float64)
+        is_fine = (value >= 0) & (value <= MAX_LATENCY_MS)
+        return nw.when(is_fine).then(value), is_fine
+    is_fine = (value >= 0) & (value <= MAX_COUNT)
+    if not kind.is_integer():
+        is_fine = is_fine & (value.floor() == value)
+    return nw.when(is_fine).then(value).otherwise(nw.lit(0)).cast(nw.Int64), is_fine
+
+
+def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
+    is_text = isinstance(kind, nw.String | nw.Categorical | nw.Enum)
+    if name == "service_tier":
+        # Whatever else stands there, a vendor's word for its standard tier, is not priced apart.
+        tier = nw.col(name).cast(nw.String) if is_text else nw.lit("")
+        priced = nw.when(tier.is_in(SERVICE_TIERS)).then(tier).otherwise(nw.lit(""))
+        return priced, nw.lit(value=True)
+    if not is_text:
+        return nw.lit(""), nw.lit(value=False)
+    text = nw.col(name).cast(nw.String).fill_null("")
+    length = text.str.len_chars()
+    if name == "provider":
+        is_fine = (length > 0) & (length <= _PROVIDER_LENGTH) & ~text.str.contains(_NO_PROVIDER)
+        return text, is_fine
+    if name == "prefix_hash":
+        is_fine = (length == _HASH_LENGTH) & ~text.str.contains(_NO_HASH) | (length == 0)
+        return text.str.to_lowercase(), is_fine
+    is_fine = (length <= MAX_LABEL_LENGTH) & ~text.str.contains(_CONTROL)
+    return text, is_fine & (length > 0) if name == "model" else is_fine

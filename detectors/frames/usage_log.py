@@ -1,0 +1,146 @@
+"""A log in memory: its valid calls as a Polars frame, and its invalid rows by reason."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Final
+
+import msgspec
+import polars as pl
+
+from detectors.contract import InvalidRow, InvalidRows
+from detectors.engines import Calls
+from detectors.errors import UnreadableLogError
+from detectors.formats import Chunk
+from detectors.formats.columns import COLUMNS, COUNTS, Columns
+
+FIRST_INVALID: Final = 100
+_INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
+# One row a call; no nulls but in latency_ms. Absent labels are "" and absent counts 0.
+CALLS: Final = pl.Schema(
+    {
+        "ts": pl.Datetime("us", "UTC"),
+        "provider": pl.String(),
+        "model": pl.String(),
+        "endpoint": pl.String(),
+        "request_id": pl.String(),
+        "tag": pl.String(),
+        "prefix_hash": pl.String(),
+        "prompt_tokens": pl.Int64(),
+        "completion_tokens": pl.Int64(),
+        "cached_tokens": pl.Int64(),
+        "cache_write_tokens": pl.Int64(),
+        "declared_max_tokens": pl.Int64(),
+        "latency_ms": pl.Float64(),
+        "service_tier": pl.String(),  # "", or one of `SERVICE_TIERS`
+    }
+)
+
+
+@dataclass
+class InvalidTally:
+    """Counts invalid rows by reason as they come, and keeps the first hundred."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: list[InvalidRow] = field(default_factory=list)
+
+    def add(self, rows: Iterable[InvalidRow]) -> None:
+        for row in rows:
+            self.counts[row.reason] += 1
+            if len(self.first) < FIRST_INVALID:
+                self.first.append(row)
+
+    def summary(self) -> InvalidRows:
+        """The tally as the report shows it, the most frequent reason first."""
+        reasons = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return InvalidRows(
+            count=self.counts.total(), reasons=dict(reasons), first=tuple(self.first)
+        )
+
+
+@dataclass(frozen=True)
+class UsageLog:
+    """The valid calls of a log, in its order, and what became of the other rows."""
+
+    frame: pl.DataFrame
+    rows: int
+    invalid: InvalidRows
+
+    @property
+    def valid_pct(self) -> float:
+        """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
+        return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCalls:
+    """The valid calls of a log, and what became of the other rows."""
+
+    calls: Calls
+    rows: int
+    invalid: InvalidRows
+
+    @property
+    def valid_pct(self) -> float:
+        """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
+        return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
+
+
+def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
+    """The log that a reader's chunks make up."""
+    frames, tally, rows = [CALLS.to_frame()], InvalidTally(), 0
+    for chunk in chunks:
+        frames.append(from_columns(chunk.columns))
+        tally.add(chunk.invalid)
+        rows += chunk.rows
+    # Left in pieces: to lay them together would take their memory twice.
+    return UsageLog(pl.concat(frames), rows, tally.summary())
+
+
+def from_columns(columns: Columns) -> pl.DataFrame:
+    """The frame of checked columns."""
+    series = [pl.Series("ts", columns["ts"], pl.Int64).cast(CALLS["ts"])]
+    series += [_series(name, columns[name]) for name in COLUMNS if name != "ts"]
+    # A digest is the same in either case, and the rules compare hashes as text.
+    lowered = pl.col("prefix_hash").str.to_lowercase()
+    return pl.DataFrame(series).select(CALLS.names()).with_columns(lowered)
+
+
+def _series(name: str, values: list[Any]) -> pl.Series:
+    if name == "latency_ms" or name in COUNTS or any(values):
+        return pl.Series(name, values, CALLS[name])
+    # A label that no call carries: no need to walk the list again.
+    return pl.repeat("", len(values), dtype=pl.String, eager=True).alias(name)
+
+
+def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:
+    """Write the calls as Parquet, the invalid rows beside them; the same log, the same bytes."""
+    metadata = {_INVALID_ROWS: msgspec.json.encode(log.invalid).decode()}
+    log.frame.rechunk().write_parquet(
+        file, compression="zstd", row_group_size=250_000, metadata=metadata
+    )
+
+
+def read_log(file: Path | BinaryIO) -> UsageLog:
+    """The log that `write_log` wrote; raises `UnreadableLogError` for anything else."""
+    try:
+        with _opened(file) as opened:
+            metadata = pl.read_parquet_metadata(opened)
+            opened.seek(0)
+            frame = pl.read_parquet(opened)
+        invalid = msgspec.json.decode(metadata[_INVALID_ROWS], type=InvalidRows)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UnreadableLogError("the file is not a frame of calls in Parquet") from error
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise UnreadableLogError("the Parquet file does not tell of invalid rows") from error
+    if "service_tier" not in frame.columns:  # as frames were written at first
+        frame = frame.with_columns(pl.lit("").alias("service_tier"))
+    if frame.schema != CALLS:
+        raise UnreadableLogError("the Parquet file does not have the columns of a frame of calls")
+    return UsageLog(frame, frame.height + invalid.count, invalid)
+
+
+def _opened(file: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    return file.open("rb") if isinstance(file, Path) else nullcontext(file)

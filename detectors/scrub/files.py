@@ -1,0 +1,62 @@
+"""Scrub files and folders into one file, which appears whole or not at all."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from detectors.scrub.scrubber import Scrubber, Summary
+
+_SUFFIXES: Final = (".jsonl", ".json", ".ndjson", ".log", ".jsonl.gz", ".json.gz", ".ndjson.gz")
+
+
+def scrub(sources: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Summary:
+    """Write the calls of raw logs, files or folders of them, as one counts-only log.
+
+    Parameters
+    ----------
+    sources
+        Files of JSON lines or arrays, gzipped or not, or folders of such files.
+    out
+        The file to write; it appears only once everything is read.
+
+    Raises
+    ------
+    UnreadableLogError
+        A file breaks off, or is gzip and broken.
+    OSError
+        A file cannot be read or written.
+    """
+    scrubber = Scrubber()
+    with writing(Path(out)) as file:
+        for source in sources:
+            for path in find_files(Path(source)):
+                with path.open("rb") as log:
+                    file.writelines(scrubber.read(log))
+    return scrubber.summary
+
+
+def find_files(path: Path) -> list[Path]:
+    """The file itself, or a folder's logs at any depth, in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file for file in path.rglob("*") if file.name.lower().endswith(_SUFFIXES) and file.is_file()
+    )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file beside `path` that takes its place once all is written, and goes if anything fails."""
+    if path.is_dir() or (path.exists() and not path.is_file()):
+        with path.open("wb") as file:  # a pipe or a device takes what comes; a folder nothing
+            yield file
+        return
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
