@@ -16,10 +16,16 @@ ROOT: Final = Path(__file__).parents[2]
 
 # Files and folders that are checked.
 PROSE: Final = (
-    "docs/architecture.md",
-    "docs/glossary.md",
-    "docs/decisions/12-rooms.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "README.md",
+    "client",
+    "docs/api",
+    "docs/architecture.md",
+    "docs/decisions",
+    "docs/glossary.md",
+    "docs/operations.md",
+    "docs/scrub.md",
 )
 CODE: Final[tuple[str, ...]] = ()
 
