@@ -22,8 +22,8 @@ from service.core.blobs import BlobStore
 from service.core.counters import STARTS, timed
 from service.core.db import make_engine
 from service.core.logs import get_logger
-from service.jobs import AuditQueues
 from service.jobs.lease import HeldLease, LeaseLostError
+from service.jobs.queues import AuditQueues
 from service.jobs.stopping import HandOver
 from service.jobs.transactions import transact
 from service.mail.report_ready import post_report_ready

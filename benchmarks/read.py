@@ -31,7 +31,7 @@ from service.models import OAuthApplication, OAuthCode, OAuthToken, ReportRow
 from service.models.base import utc_now
 from service.operations.local.stack import Stack
 from service.reports.sample import get_sample_report
-from service.web.auth.callers import SCOPES
+from service.web.auth.scopes import SCOPES
 
 SETTINGS: Final = {
     "PATH": os.environ["PATH"],

@@ -9,10 +9,9 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.config import Config
-from service.core.db import init_session_factory, make_engine, make_session_factory
+from service.core.db import make_engine, make_session_factory
 from service.core.logs import configure_logging
 from service.core.shared_counters import count_together
-from service.errors import API_PREFIX, register_error_handlers
 from service.reports.html import register_filters
 from service.web.api import audits, early_access, ingest, oauth, uploads, webhooks
 from service.web.auth.admin_gate import hide_admin
@@ -20,11 +19,15 @@ from service.web.auth.credential_usage import init_uses
 from service.web.auth.csrf import refuse_forgeries
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions
-from service.web.http.extensions import api, init_extensions
+from service.web.http.current import init_current
+from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
+from service.web.http.limits import init_limits
+from service.web.http.paths import API_PREFIX
 from service.web.http.request_log import follow_requests
 from service.web.http.request_metrics import count_requests
 from service.web.oauth import init_oauth
+from service.web.openapi.api import api
 from service.web.openapi.report_schema import report_schemas
 from service.web.openapi.security import security_schemes
 from service.web.pages import admin
@@ -57,15 +60,15 @@ def create_app(config: Config | None = None) -> Flask:
     add_security_headers(app)
     init_web_sessions(app, config)
     refuse_forgeries(app)
-    init_session_factory(app, make_session_factory(make_engine(config)))
-    init_extensions(app, config)
+    init_current(app, config, make_session_factory(make_engine(config)))
+    init_limits(app, config)
     init_oauth(app)
     init_uses(app)
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)
     show_visitors(app)
-    _register_routes(app, config.base_url.rstrip("/"))
+    _register_routes(app, config.base_url)
     return app
 
 
@@ -81,7 +84,7 @@ def _flask_settings(config: Config) -> dict[str, object]:
                 "description": "Usage of language models in, a priced cost audit out.",
                 "x-release": version("tallystick-server"),
             },
-            "servers": [{"url": config.base_url.rstrip("/")}],
+            "servers": [{"url": config.base_url}],
         },
     }
 

@@ -127,6 +127,7 @@ class Config:
         return cls(**values)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
         problems = [
             *self._url_problems(),
             *self._number_problems(),

@@ -27,9 +27,8 @@ from service.models.access.credentials import (
 )
 from service.models.base import utc_now
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
+from service.web.auth.scopes import SCOPES
 from service.web.schemas.labels import read_label
-
-SCOPES = ("read:audits", "read:findings")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -14,7 +14,7 @@ from service.cli.options import CommandError, data_option, one_line_errors, reac
 from service.cli.output import print_fields, print_table
 from service.config import Config
 from service.core.blobs import BlobStore
-from service.jobs import AuditQueues
+from service.jobs.queues import AuditQueues
 from service.models.base import utc_now
 from service.models.operations.admin_actions import COMMAND
 from service.models.operations.admin_listings import (

@@ -16,7 +16,6 @@ from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
 from detectors.formats import read_chunks, records_of
 from detectors.terminal import print_report, report_console
 from service.cli.account import (
-    SCOPES,
     create_account,
     mint_ingest_key,
     mint_read_token,
@@ -30,6 +29,7 @@ from service.models import IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import DONE, FAILED
 from service.models.identity.accounts import find_account
 from service.operations.local.stack import Stack
+from service.web.auth.scopes import SCOPES
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample-usage.jsonl"
 EMAIL = "demo@tallystick.example"

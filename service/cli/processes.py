@@ -6,7 +6,7 @@ import click
 
 from service.cli.options import data_option, one_line_errors, reach
 from service.core.db import migrate as migrate_database
-from service.jobs import run_mail_worker, run_worker
+from service.jobs.process import run_mail_worker, run_worker
 from service.operations.exporter.server import run_metrics
 from service.operations.maintenance.sweeper import run_sweeper
 

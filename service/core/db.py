@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Final, Literal
 
-from flask import Flask, current_app, g
 from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.orm import Session, sessionmaker
@@ -45,24 +44,6 @@ def make_probe_engine(config: Config) -> Engine:
 def make_session_factory(engine: Engine) -> sessionmaker[Session]:
     """Sessions whose objects stay readable after the commit that ends their transaction."""
     return sessionmaker(engine, expire_on_commit=False)
-
-
-def init_session_factory(app: Flask, session_factory: sessionmaker[Session]) -> None:
-    app.extensions["session_factory"] = session_factory
-
-    @app.teardown_appcontext
-    def close_session(_error: BaseException | None) -> None:
-        session: Session | None = g.pop("session", None)
-        if session is not None:
-            session.close()
-
-
-def get_session() -> Session:
-    """The request's session, made at first use and closed when the request ends."""
-    if "session" not in g:
-        g.session = current_app.extensions["session_factory"]()
-    session: Session = g.session
-    return session
 
 
 def migrate(database_url: str, revision: str = "head") -> None:

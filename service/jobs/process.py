@@ -15,8 +15,6 @@ from importlib import import_module
 from typing import Any, Final
 
 from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from rq import Queue
 from rq.job import Job
 from rq.serializers import JSONSerializer
@@ -25,6 +23,7 @@ from sqlalchemy.orm import configure_mappers
 
 from service.config import Config
 from service.core.logs import configure_logging, get_logger
+from service.core.redis import connect
 from service.core.shared_counters import count_together
 from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, SEND_MAIL, AuditJob
 from service.jobs.stopping import listen_for_stop
@@ -162,9 +161,5 @@ def _work(config: Config, queue_names: Sequence[str]) -> bool:
 
 
 def _connect(config: Config) -> "Redis":
-    return Redis.from_url(
-        config.redis_url,
-        socket_connect_timeout=_CONNECT_SECONDS,
-        socket_timeout=None,  # RQ sets one that is longer than its longest wait
-        retry=Retry(NoBackoff(), 1),
-    )
+    # RQ sets a socket timeout that is longer than its longest wait.
+    return connect(config, socket_connect_timeout=_CONNECT_SECONDS, socket_timeout=None)

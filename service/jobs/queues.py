@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, cast
 
 from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from rq import Queue
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from service.config import Config
 from service.core.logs import get_logger
+from service.core.redis import connect
 from service.models.audits.audits import INGEST, UPLOAD
 
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so that the web loads no dataframe library
@@ -96,14 +95,7 @@ class AuditQueues:
 
         The one retry is for a pooled connection that a restart of Redis has cut.
         """
-        return cls(
-            Redis.from_url(
-                config.redis_url,
-                socket_timeout=config.redis_timeout_seconds,
-                socket_connect_timeout=config.redis_timeout_seconds,
-                retry=Retry(NoBackoff(), 1),
-            )
-        )
+        return cls(connect(config))
 
     def enqueue_audit(self, audit_id: str, source: str = INGEST, attempt: int = 1) -> bool:
         """Wake a worker for an audit whose row is committed.

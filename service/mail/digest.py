@@ -12,7 +12,7 @@ from service.mail.report_ready import report_url
 
 def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The subject, and what the templates print. Links are made now: nothing at rest opens them."""
-    site, days = config.base_url.rstrip("/"), _days(parameters["since"], parameters["day"])
+    site, days = config.base_url, _days(parameters["since"], parameters["day"])
     reports = counted(parameters["audits"], "report")
     spend = usd(Decimal(parameters["spend_usd"]))
     words = {

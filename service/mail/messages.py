@@ -71,7 +71,7 @@ def _sign_in(config: Config, parameters: Mapping[str, Any]) -> Words:
     words = {
         "url": magic_link_url(config, parameters["link_id"]),
         "minutes": config.magic_link_minutes,
-        "site": config.base_url.rstrip("/"),
+        "site": config.base_url,
     }
     return "Your sign-in link for Tallystick", words
 

@@ -50,7 +50,7 @@ def report_url(config: Config, audit_id: str) -> str:
 
 def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The subject, and what the templates print. The link is made now: nothing at rest opens it."""
-    site = config.base_url.rstrip("/")
+    site = config.base_url
     words = {
         **{name: parameters[name] for name in ("sentence", "findings", "more", "gets_many")},
         "url": report_url(config, parameters["audit_id"]),

@@ -17,11 +17,11 @@ from service.app import create_app
 from service.config import Config
 from service.core.db import make_session_factory
 from service.core.tokens import sign_report
-from service.errors import is_api_path
 from service.models import Account, Credit, IngestKey, Payment, ReadToken, ReportRow, Subscription
 from service.models.base import utc_now
 from service.reports.sample import get_sample_report
 from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.http.paths import is_api_path
 from tests.service.payments.vendors import SETTINGS
 from tests.service.support.oauth_flow import Application, add_application
 from tests.service.support.scenes import ADMIN_TOKEN, sign_in

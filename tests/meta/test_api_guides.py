@@ -55,7 +55,7 @@ def environment(servers_folder: Path) -> Iterator[dict[str, str]]:
         yield {
             **os.environ,
             **_account(stack),
-            "BASE_URL": stack.config.base_url.rstrip("/"),
+            "BASE_URL": stack.config.base_url,
             "REDIRECT_URI": REDIRECT_URI,
             "PORT": str(PORT),
             "PYTHONPATH": str(ROOT),

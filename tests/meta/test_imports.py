@@ -55,3 +55,15 @@ def test_importing_the_web_opens_no_connection_and_reads_no_setting() -> None:
     assert "obstore" not in loaded
     assert "reportlab" not in loaded  # only who prints a PDF pays for it
     assert "worker" not in loaded
+
+
+@pytest.mark.parametrize("module", ["service.config", "service.models", "service.core.db"])
+def test_settings_and_tables_load_no_web_framework(module: str) -> None:
+    program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+    assert not {"flask", "flask_limiter", "werkzeug"} & _loaded(program)
+
+
+def test_the_web_does_not_load_the_worker_process() -> None:
+    # `import rq` itself loads rq's Worker; see docs/decisions/13-web-and-rq.md.
+    assert "service.jobs.process" not in _loaded(SERVING)
+    assert "service.jobs.stopping" not in _loaded(SERVING)

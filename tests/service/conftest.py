@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.app import create_app
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
-from service.web.http.extensions import limiter
+from service.web.http.limits import limiter
 from tests.service.payments.vendors import SETTINGS as PROVIDERS
 from tests.service.support.compiled_templates import COMPILED_TEMPLATES
 from tests.service.support.described import read_document, watch

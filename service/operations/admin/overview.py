@@ -7,7 +7,7 @@ from typing import Any, Final
 from redis import RedisError
 from sqlalchemy.orm import Session
 
-from service.jobs import AuditQueues
+from service.jobs.queues import AuditQueues
 from service.models.base import utc_now
 from service.models.mail.outbox import FAILED
 from service.models.operations import admin_listings as listings

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.core.logs import get_logger
-from service.jobs import AuditQueues
+from service.jobs.queues import AuditQueues
 from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
 from service.models.base import utc_now
 from service.models.billing.payments import PROVIDERS

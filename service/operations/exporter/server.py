@@ -12,7 +12,7 @@ from service.config import Config
 from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
 from service.errors import ConfigError
-from service.jobs import AuditQueues
+from service.jobs.queues import AuditQueues
 from service.operations.exporter.database_metrics import ServiceFacts
 
 _log = get_logger(__name__)

@@ -14,7 +14,6 @@ from service.core.logs import get_logger
 from service.models.audits.audits import Audit
 from service.models.identity.deletion import close_account, delete_account, delete_audits
 from service.reports.kept_pdf import pdf_key
-from service.web.auth.callers import Caller
 
 # A person waits. Blobs that are left then are orphans, which the sweeper removes.
 _BLOB_SECONDS: Final = 5.0
@@ -22,21 +21,23 @@ _BLOB_SECONDS: Final = 5.0
 _log = get_logger(__name__)
 
 
-def erase_account(session: Session, blobs: BlobStore, caller: Caller) -> None:
+def erase_account(
+    session: Session, blobs: BlobStore, *, account_id: str, email: str, session_id: str
+) -> None:
     """Delete the account of this signed-in person and everything that it owns."""
-    close_account(session, caller.account_id, caller.email, caller.credential_id)
+    close_account(session, account_id, email, session_id)
     session.commit()
     ends_at = time.monotonic() + _BLOB_SECONDS
     count = 0
-    while audits := delete_audits(session, caller.account_id):
+    while audits := delete_audits(session, account_id):
         session.commit()
         count += len(audits)
         for audit in audits:
             if time.monotonic() < ends_at:
                 _delete_blobs(blobs, audit)
-    delete_account(session, caller.account_id, caller.email)
+    delete_account(session, account_id, email)
     session.commit()
-    _log.info("account_deleted", account_id=caller.account_id, audits=count)
+    _log.info("account_deleted", account_id=account_id, audits=count)
 
 
 def _delete_blobs(blobs: BlobStore, audit: Audit) -> None:

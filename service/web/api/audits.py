@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from flask import Response
 
-from service.core.db import get_session
 from service.errors import NotFoundError
 from service.models.audits.audits import (
     FAILED,
@@ -20,14 +19,12 @@ from service.models.audits.audits import (
 )
 from service.web.auth.callers import (
     EMAIL_HEADER_DOCUMENT,
-    READ_AUDITS,
-    READ_FINDINGS,
-    SCOPES,
     credential_id,
     current_caller,
     require_login,
     require_scope,
 )
+from service.web.auth.scopes import READ_AUDITS, READ_FINDINGS, SCOPES
 from service.web.http.conditional import (
     ETAG_HEADERS,
     IF_NONE_MATCH_DOCUMENT,
@@ -36,8 +33,9 @@ from service.web.http.conditional import (
     add_conditions,
     tell_limit,
 )
-from service.web.http.extensions import current_config, limiter
-from service.web.http.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
+from service.web.http.current import get_session
+from service.web.http.limits import limiter, per_minute
+from service.web.http.paths import AUDIT_ID_DOCUMENT, check_audit_id
 from service.web.openapi.blueprint import Blueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.schemas.audits import (
@@ -79,10 +77,6 @@ _READING: Final[dict[str, Any]] = {
 blueprint = Blueprint("audits", __name__, description="Audits and findings out.")
 
 
-def _read_limit() -> str:
-    return f"{current_config().read_limit_per_minute} per minute"
-
-
 @blueprint.after_request  # type: ignore[untyped-decorator]
 def _describe_answer(response: Response) -> Response:
     return tell_limit(add_conditions(response))
@@ -90,7 +84,7 @@ def _describe_answer(response: Response) -> Response:
 
 @blueprint.route("/audits", methods=["GET"])
 @require_scope(READ_AUDITS)
-@limiter.limit(_read_limit, key_func=credential_id)
+@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
 @blueprint.documented(operation="list_audits", scopes=[READ_AUDITS], errors=_ERRORS, **_READING)
 @blueprint.arguments(AuditListQuerySchema, location="query")
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
@@ -114,7 +108,7 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
 
 @blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_scope(READ_AUDITS)
-@limiter.limit(_read_limit, key_func=credential_id)
+@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
 @blueprint.documented(operation="get_audit", scopes=[READ_AUDITS], errors=_ONE_ERRORS, **_READING)
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
 @blueprint.response(200, AuditSummarySchema, headers=ETAG_HEADERS, description="As in the list.")
@@ -125,7 +119,7 @@ def show(audit_id: str) -> Audit:
 
 @blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_scope(READ_FINDINGS)
-@limiter.limit(_read_limit, key_func=credential_id)
+@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
 @blueprint.documented(
     operation="list_findings", scopes=[READ_FINDINGS], errors=_ONE_ERRORS, **_READING
 )
@@ -144,7 +138,7 @@ def findings(audit_id: str) -> dict[str, Any]:
 
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_scope(*SCOPES)
-@limiter.limit(_read_limit, key_func=credential_id)
+@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
 @blueprint.documented(operation="get_report", scopes=SCOPES, errors=_REPORT_ERRORS, **_READING)
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
 @blueprint.response(
@@ -163,7 +157,7 @@ def report(audit_id: str) -> Response:
 
 @blueprint.route("/audits/<audit_id>/status", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
 @require_login
-@limiter.limit(_read_limit, key_func=credential_id)
+@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
 @blueprint.documented(
     operation="get_status",
     security="session",

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from service.core.db import get_session
 from service.models.identity.early_access import add_early_access
 from service.web.auth.callers import limit_by_caller
 from service.web.http.bodies import bounded_body
-from service.web.http.extensions import current_config, limiter
+from service.web.http.current import get_session
+from service.web.http.limits import limiter, per_minute
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.sign_in import EarlyAccessSchema, MessageSchema
 
@@ -23,12 +23,8 @@ _ERRORS: Final = {
 blueprint = Blueprint("early_access", __name__, description="Asking for early access.")
 
 
-def _limit() -> str:
-    return f"{current_config().early_access_limit_per_minute} per minute"
-
-
 @blueprint.route("/early-access", methods=["POST"])
-@limiter.limit(_limit, key_func=limit_by_caller)
+@limiter.limit(per_minute("early_access_limit_per_minute"), key_func=limit_by_caller)
 @bounded_body
 @blueprint.documented(operation="ask_for_early_access", errors=_ERRORS)
 @blueprint.arguments(EarlyAccessSchema, location="json")

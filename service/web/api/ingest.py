@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from detectors.formats import encode_records
-from service.core.db import get_session
 from service.core.logs import get_logger
 from service.errors import UnavailableError
 from service.models.audits.audits import INGEST, RAW_FOLDER, Audit, KeyTakenError, add_audit
@@ -15,13 +14,8 @@ from service.web.auth.callers import (
     require_subscription,
 )
 from service.web.http.bodies import bounded_body
-from service.web.http.extensions import (
-    client_address,
-    current_blobs,
-    current_config,
-    current_queues,
-    limiter,
-)
+from service.web.http.current import current_blobs, current_queues, get_session
+from service.web.http.limits import client_address, limiter, per_minute
 from service.web.intake.blob_rollback import delete_blob_if_absent, delete_blob_on_error
 from service.web.intake.idempotency import HEADER_DOCUMENT, idempotency_key, replay, replayable
 from service.web.openapi.blueprint import Blueprint
@@ -67,18 +61,10 @@ blueprint = Blueprint("ingest", __name__, description="Usage in.")
 _log = get_logger(__name__)
 
 
-def _key_limit() -> str:
-    return f"{current_config().ingest_key_limit_per_minute} per minute"
-
-
-def _address_limit() -> str:
-    return f"{current_config().ingest_ip_limit_per_minute} per minute"
-
-
 @blueprint.route("/ingest", methods=["POST"])
 @require_key
-@limiter.limit(_key_limit, key_func=credential_id)
-@limiter.limit(_address_limit, key_func=client_address)
+@limiter.limit(per_minute("ingest_key_limit_per_minute"), key_func=credential_id)
+@limiter.limit(per_minute("ingest_ip_limit_per_minute"), key_func=client_address)
 @require_subscription
 @bounded_body
 @replayable(ROUTE)

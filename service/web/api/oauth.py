@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from flask import Response
 
-from service.core.db import get_session
-from service.web.auth.callers import SCOPES
-from service.web.http.extensions import client_address, current_config, limiter
+from service.web.auth.scopes import SCOPES
+from service.web.http.current import get_session
+from service.web.http.limits import client_address, limiter, per_minute
 from service.web.oauth import current_server
 from service.web.oauth.bodies import FORM_TYPE, form_body
 from service.web.oauth.clients import CODE_GRANT
@@ -45,12 +45,8 @@ _REVOCATION_FORM: Final = _form(**{"token": "The access token to end."})
 blueprint = Blueprint("oauth", __name__, description="OAuth 2.0 for applications that read.")
 
 
-def limit_oauth() -> str:
-    return f"{current_config().oauth_limit_per_minute} per minute"
-
-
 @blueprint.route("/oauth/token", methods=["POST"])
-@limiter.limit(limit_oauth, key_func=client_address)
+@limiter.limit(per_minute("oauth_limit_per_minute"), key_func=client_address)
 @form_body
 @blueprint.documented(
     operation="redeem_code",
@@ -68,7 +64,7 @@ def token() -> Response:
 
 
 @blueprint.route("/oauth/revoke", methods=["POST"])
-@limiter.limit(limit_oauth, key_func=client_address)
+@limiter.limit(per_minute("oauth_limit_per_minute"), key_func=client_address)
 @form_body
 @blueprint.documented(
     operation="revoke_access_token",

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from service.errors import API_PREFIX
 from service.web.auth.callers import EMAIL_HEADER_DOCUMENT, require_login
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
+from service.web.http.paths import API_PREFIX
 from service.web.intake import accept_upload, bounded_upload, limit_uploads
 from service.web.intake.idempotency import HEADER_DOCUMENT, idempotency_key
 from service.web.openapi.blueprint import Blueprint
@@ -62,7 +62,7 @@ blueprint = Blueprint("uploads", __name__, description="Files in.")
 def create() -> Any:
     """Audit an uploaded log."""
     accepted = accept_upload(idempotency_key())
-    base_url = current_config().base_url.rstrip("/")
+    base_url = current_config().base_url
     status_url = f"{base_url}{API_PREFIX}/audits/{accepted.audit_id}/status"
     body = {**accepted._asdict(), "status_url": status_url}
     return body, 200 if accepted.replayed else 201

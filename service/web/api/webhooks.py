@@ -4,14 +4,13 @@ from typing import Any, Final
 
 from flask import request
 
-from service.core.db import get_session
 from service.core.logs import get_logger
 from service.errors import NotFoundError
 from service.models.billing.payments import PADDLE, STRIPE
 from service.payments.ledger import record_event
 from service.payments.webhooks import MAX_EVENT_BYTES, open_event
 from service.web.http.bodies import read_body
-from service.web.http.extensions import find_payment_provider
+from service.web.http.current import find_payment_provider, get_session
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import EventReceivedSchema
 

@@ -14,7 +14,7 @@ from flask import Flask, g, request
 from werkzeug.exceptions import NotFound
 
 from service.errors import NotFoundError
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar, cast
 
-from flask import current_app, g, request
+from flask import g, request
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.core import tokens
 from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
@@ -23,14 +23,11 @@ from service.models.access.credentials import (
 from service.models.access.oauth import OAuthToken, find_access_token
 from service.web.auth.credential_usage import current_uses
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.extensions import client_address
+from service.web.http.current import current_session_factory
+from service.web.http.limits import client_address
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-READ_AUDITS: Final = "read:audits"
-READ_FINDINGS: Final = "read:findings"
-SCOPES: Final = (READ_AUDITS, READ_FINDINGS)
 
 _REALM: Final = 'Bearer realm="tallystick"'
 _SESSION_REALM: Final = 'Session realm="tallystick"'
@@ -119,7 +116,7 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         kind, secret_hash = _presented(tokens.Kind.INGEST_KEY)
-        with _session_factory()() as session:
+        with current_session_factory()() as session:
             known = _checked(kind, find_ingest_key(session, secret_hash), secret_hash)
             _note_use(session, IngestKey, known)
         g.caller = Caller(
@@ -160,7 +157,7 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             find, table = (
                 (find_read_token, ReadToken) if is_own else (find_access_token, OAuthToken)
             )
-            with _session_factory()() as session:
+            with current_session_factory()() as session:
                 known = _checked(kind, find(session, secret_hash), secret_hash)
                 _note_use(session, table, known)
             lacking = [scope for scope in scopes if scope not in known.scopes]
@@ -174,14 +171,6 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return checked
 
     return decorate
-
-
-def _session_factory() -> sessionmaker[Session]:
-    """Checking a credential is a unit of work of its own.
-
-    Its connection goes back before the request's body is read, so that a slow sender holds none.
-    """
-    return cast("sessionmaker[Session]", current_app.extensions["session_factory"])
 
 
 def _presented(*kinds: tokens.Kind) -> tuple[tokens.Kind, bytes]:

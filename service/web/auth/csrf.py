@@ -11,18 +11,19 @@ from flask import Flask, request
 from flask_wtf.csrf import CSRFProtect, validate_csrf
 from wtforms import ValidationError
 
-from service.errors import AUTH_PREFIX, OAUTH_CALLS, ForbiddenError, is_api_path
+from service.errors import ForbiddenError
 from service.web.auth.admin_gate import is_admin_path
 from service.web.auth.web_sessions import COOKIE_NAME
 from service.web.http.bodies import FORM_TYPES, read_body
-from service.web.http.extensions import current_config
-from service.web.intake.multipart import TOKEN_FIELD
+from service.web.http.current import current_config
+from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _MAX_FORM_BYTES: Final = 64 * 1024
 # Forms that hold a file: their views look at the token as it streams by, before the file.
 _FILE_FORMS: Final = frozenset({"/upload"})
 
+TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
 _csrf: Final = CSRFProtect()
 
 

@@ -7,16 +7,16 @@ import secrets
 from datetime import timedelta
 from typing import Final, cast
 
-from flask import Flask, current_app, g, request
+from flask import Flask, g, request
 from flask import session as cookie
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.core import tokens
 from service.models.base import utc_now
 from service.models.identity.sign_in import KnownSession, WebSession, find_session, note_seen
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config, current_session_factory
 
 COOKIE_NAME: Final = "tallystick_session"
 SECRET_FIELD: Final = "id"  # noqa: S105 - the name of the cookie's field
@@ -89,8 +89,7 @@ def _look_up() -> KnownSession | None:
     secret_hash = presented_hash()
     if secret_hash is None:
         return None
-    session_factory = cast("sessionmaker[Session]", current_app.extensions["session_factory"])
-    with session_factory() as session:
+    with current_session_factory()() as session:
         known = find_session(session, secret_hash, current_config().session_idle_days)
         # The index compared already, in its own time; this comparison takes the same time always.
         if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):

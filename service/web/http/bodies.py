@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 from detectors.contract import UsageRecord
 from detectors.formats import decode_batch
 from service.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
 
 P = ParamSpec("P")
 R = TypeVar("R")

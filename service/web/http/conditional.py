@@ -7,7 +7,7 @@ from typing import Any, Final
 from flask import Response, request
 from redis.exceptions import RedisError
 
-from service.web.http.extensions import limiter
+from service.web.http.limits import limiter
 
 IF_NONE_MATCH_DOCUMENT: Final = {
     "in": "header",

@@ -1,17 +1,17 @@
-"""The security headers that every response carries, errors and files included."""
+"""Security headers of every response, errors and files included; caching of private pages."""
 
 from typing import Final
 
 from flask import Flask, Response, g, request
 
-from service.errors import is_api_path
+from service.web.http.paths import AUTH_PREFIX, is_api_path
 
 _POLICY: Final = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data:",  # the small signs of the style base
+        "img-src 'self' data:",  # the icons of the stylesheet
         "connect-src 'self'",
         "form-action 'self'",
         "base-uri 'none'",
@@ -23,26 +23,32 @@ SECURITY_HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # A page's address may be a signed link, so no other site ever learns it.
+    # A page's address may be a signed link, so no other site may see it.
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_FORM_PAGES: Final = (
-    "/sign-in",
-    "/settings",
-    "/developer",
-    "/billing",
-    "/upload",
-    "/dashboard",
-    "/audits/",
-    "/oauth/",
-)
 _FORM_ACTION: Final = "form-action 'self'"
 
 
-def allow_form_target(source: str) -> None:
-    """Let the forms of this one answer lead on to another site."""
-    g.form_target = source
+def allow_form_target(response: Response, source: str) -> None:
+    """Let the forms of this response redirect to another site."""
+    policy = _POLICY.replace(_FORM_ACTION, f"{_FORM_ACTION} {source}")
+    response.headers["Content-Security-Policy"] = policy
+
+
+def keep_private(response: Response) -> Response:
+    """Keep a visitor's page out of caches; blueprints of such pages call it on every response."""
+    response.headers["Cache-Control"] = "no-store"
+    # Browsers without Sec-Fetch-Site name a form's page only where this allows it.
+    response.headers["Referrer-Policy"] = "same-origin"
+    return response
+
+
+def keep_unlisted(response: Response) -> Response:
+    """Keep a page out of caches and search engines: its address admits everyone who has it."""
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Robots-Tag"] = "noindex, nofollow"
+    return response
 
 
 def add_security_headers(app: Flask) -> None:
@@ -50,19 +56,12 @@ def add_security_headers(app: Flask) -> None:
 
 
 def _secure(response: Response) -> Response:
-    response.headers.update(SECURITY_HEADERS)
-    if "form_target" in g:
-        policy = _POLICY.replace(_FORM_ACTION, f"{_FORM_ACTION} {g.form_target}")
-        response.headers["Content-Security-Policy"] = policy
-    if is_api_path(request.path) or request.path.startswith("/auth/"):
-        # What can be asked for again by its ETag may be kept by who asked, and by nobody between.
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+    if is_api_path(request.path) or request.path.startswith(AUTH_PREFIX):
+        # The caller may keep a response with an ETag; caches between may not.
         is_tagged = "ETag" in response.headers
         response.headers["Cache-Control"] = "private, no-cache" if is_tagged else "no-store"
-    elif request.path.startswith(_FORM_PAGES) or g.get("is_admin"):
-        response.headers["Cache-Control"] = "no-store"
-        # Browsers without Sec-Fetch-Site say where a form stands only where this allows it.
-        response.headers["Referrer-Policy"] = "same-origin"
-    elif request.path.startswith("/r/"):
-        response.headers["Cache-Control"] = "no-store"
-        response.headers["X-Robots-Tag"] = "noindex, nofollow"
+    elif g.get("is_admin"):
+        keep_private(response)
     return response

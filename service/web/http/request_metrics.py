@@ -6,7 +6,7 @@ from typing import Final
 from flask import Flask, Response, g, request
 
 from service.core.counters import REQUEST_SECONDS, REQUESTS, WEBHOOKS
-from service.errors import API_PREFIX
+from service.web.http.paths import API_PREFIX
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _WEBHOOKS: Final = f"{API_PREFIX}/webhooks/"

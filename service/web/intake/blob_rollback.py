@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flask import current_app
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from service.core.logs import get_logger
 from service.models.audits.audits import Audit
-from service.web.http.extensions import current_blobs
+from service.web.http.current import current_blobs, current_session_factory
 
 _log = get_logger(__name__)
 
@@ -36,7 +35,7 @@ def delete_blob_if_absent(audit: Audit) -> Iterator[None]:
 
 def _is_surely_absent(audit_id: str) -> bool:
     try:
-        with current_app.extensions["session_factory"]() as session:
+        with current_session_factory()() as session:
             return session.get(Audit, audit_id) is None
     except SQLAlchemyError:
         return False

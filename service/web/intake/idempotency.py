@@ -7,10 +7,10 @@ from typing import Any, Final, ParamSpec
 
 from flask import Response, jsonify, request
 
-from service.core.db import get_session
 from service.errors import BadRequestError
 from service.models.audits.audits import find_replay
 from service.web.auth.callers import current_caller
+from service.web.http.current import get_session
 
 P = ParamSpec("P")
 

@@ -13,9 +13,9 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
 from service.errors import BadRequestError, InvalidRequestError, PayloadTooLargeError
+from service.web.auth.csrf import TOKEN_FIELD
 
 PART_NAME: Final = "file"
-TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
 _MAX_TOKEN_BYTES: Final = 1024
 # What may stand between two boundaries without being the file's: headers, a preamble, an epilogue.
 MAX_OVERHEAD_BYTES: Final = 512 * 1024

@@ -15,7 +15,7 @@ from service.errors import (
     UnsupportedMediaTypeError,
 )
 from service.web.http.bodies import read_blocks
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
 from service.web.http.storage import storage_needed
 from service.web.intake.multipart import MAX_OVERHEAD_BYTES, FileSink, TokenCheck, copy_file
 

@@ -6,7 +6,7 @@ One pass does both: a blob appears only once the last line has passed.
 from typing import Final
 
 from detectors.formats import encode_chunk, read_chunks
-from service.web.http.extensions import current_blobs, current_config
+from service.web.http.current import current_blobs, current_config
 from service.web.http.storage import storage_needed
 from service.web.intake.receiving import ReceivedFile
 

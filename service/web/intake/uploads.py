@@ -6,7 +6,6 @@ Whoever calls has checked the rate, the session and the announced size, in this 
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from service.core.db import get_session
 from service.errors import InvalidRequestError, PaymentRequiredError
 from service.models.audits.audits import (
     RAW_FOLDER,
@@ -21,7 +20,8 @@ from service.models.base import new_id
 from service.models.billing.credits import NoCreditError, claim_credit, count_free_credits
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller, limit_by_caller
-from service.web.http.extensions import current_config, current_queues, limiter
+from service.web.http.current import current_config, current_queues, get_session
+from service.web.http.limits import limiter, per_minute
 from service.web.intake.blob_rollback import delete_blob_if_absent, delete_blob_on_error
 from service.web.intake.receiving import ReceivedFile, received_file
 from service.web.intake.storing import store_log
@@ -36,12 +36,10 @@ class Accepted(NamedTuple):
     replayed: bool
 
 
-def _limit() -> str:
-    return f"{current_config().upload_limit_per_minute} per minute"
-
-
 # One limit however a file is sent.
-limit_uploads: Final = limiter.shared_limit(_limit, scope="uploads", key_func=limit_by_caller)
+limit_uploads: Final = limiter.shared_limit(
+    per_minute("upload_limit_per_minute"), scope="uploads", key_func=limit_by_caller
+)
 
 
 def accept_upload(

@@ -7,7 +7,7 @@ from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin
 
 from service.core import tokens
 from service.models.access.oauth import OAuthApplication, OAuthCode
-from service.web.oauth.scopes import find_scopes
+from service.web.auth.scopes import find_scopes
 
 CODE_GRANT = "authorization_code"
 

@@ -7,9 +7,9 @@ from authlib.oauth2.rfc6749 import AccessDeniedError, ClientMixin, InvalidReques
 from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant
 
 from service.core import tokens
-from service.core.db import get_session
 from service.models.access.oauth import OAuthCode, find_code, revoke_issued, use_code
 from service.models.base import utc_now
+from service.web.http.current import get_session
 from service.web.oauth.clients import Client, Code
 
 _ONCE: Final = (

@@ -6,8 +6,8 @@ from authlib.oauth2.rfc6749 import InvalidRequestError
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 
 from service.core import tokens
-from service.core.db import get_session
 from service.models.access.oauth import revoke_token
+from service.web.http.current import get_session
 
 
 class Revocation(RevocationEndpoint):

@@ -22,16 +22,15 @@ from flask import Flask, Request, Response, current_app
 from flask import request as flask_request
 
 from service.core import tokens
-from service.core.db import get_session
 from service.errors import BadRequestError
 from service.models.access.oauth import TOKEN_SECONDS, OAuthToken, find_application
-from service.web.http.extensions import current_config
+from service.web.auth.scopes import find_scopes
+from service.web.http.current import current_config, get_session
 from service.web.oauth.clients import Client
 from service.web.oauth.grant import CodeGrant
 from service.web.oauth.pkce import RequiredChallenge
 from service.web.oauth.redirects import add_parameters
 from service.web.oauth.revocation import Revocation
-from service.web.oauth.scopes import find_scopes
 
 _JSON_HEADERS: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _BASIC: Final = 'Basic realm="tallystick"'
@@ -82,7 +81,7 @@ class OAuthServer(AuthorizationServer):
 
     @property
     def issuer(self) -> str:
-        return current_config().base_url.rstrip("/")
+        return current_config().base_url
 
     def create_oauth2_request(self, request: Any) -> FlaskOAuth2Request:
         return OAuthRequest(flask_request)

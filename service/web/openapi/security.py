@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from service.web.auth.admin_gate import TOKEN_HEADER
+from service.web.auth.scopes import SCOPE_WORDS
 from service.web.auth.web_sessions import COOKIE_NAME
-from service.web.pages.developer.secrets import SCOPE_WORDS
 
 _BEARERS: Final = {
     "ingest_key": "An ingest key (`ik_…`). Write-only: it sends usage and reads nothing.",

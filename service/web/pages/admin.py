@@ -7,8 +7,7 @@ import msgspec
 from flask import Request, Response, g, make_response, render_template, request
 from marshmallow import Schema
 
-from service.core.db import get_session
-from service.errors import InvalidRequestError, wants_page
+from service.errors import InvalidRequestError
 from service.models.operations.admin_actions import Via
 from service.operations.admin.actions import (
     export_early_access,
@@ -22,8 +21,9 @@ from service.payments import ManualPayment
 from service.reports.csv_cells import write_early_access
 from service.web.auth.admin_gate import require_admin
 from service.web.http.bodies import FORM_TYPES, read_body
-from service.web.http.extensions import current_blobs, current_queues
-from service.web.http.path_parameters import AUDIT_ID_DOCUMENT, check_audit_id
+from service.web.http.current import current_blobs, current_queues, get_session
+from service.web.http.error_responses import wants_page
+from service.web.http.paths import AUDIT_ID_DOCUMENT, check_audit_id
 from service.web.http.storage import storage_needed
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint, BodyParser
 from service.web.schemas.admin import (

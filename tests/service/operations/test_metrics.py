@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.db import make_engine
-from service.jobs import AuditQueues
+from service.jobs.queues import AuditQueues
 from service.models import Account, Credit
 from service.operations.exporter.database_metrics import ServiceFacts
 

@@ -8,7 +8,7 @@ from flask import Flask
 
 from service.config import Config
 from service.payments import payment_links
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
 from tests.service.payments.vendors import SETTINGS
 
 ACCOUNT = "0f" * 16

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from service.web.auth.callers import SCOPES
+from service.web.auth.scopes import SCOPES
 from tests.service.support.scenes import batch
 
 READ_AUDITS, READ_FINDINGS = SCOPES

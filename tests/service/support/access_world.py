@@ -10,7 +10,7 @@ from werkzeug.test import TestResponse
 from service.core.tokens import sign_report
 from service.models import Audit, IngestKey, ReadToken, ReportRow, WebSession
 from service.reports.sample import get_sample_report
-from service.web.auth.callers import SCOPES
+from service.web.auth.scopes import SCOPES
 from tests.service.support.access_table import (
     ADMIN,
     AT_AUDITS,

@@ -16,7 +16,7 @@ from werkzeug.test import TestResponse
 from service.core import tokens
 from service.models import Account, OAuthApplication, OAuthCode, OAuthToken
 from service.models.base import utc_now
-from service.web.auth.callers import SCOPES
+from service.web.auth.scopes import SCOPES
 from tests.service.support.scenes import sign_in
 
 AUTHORIZE, TOKEN, REVOKE = "/oauth/authorize", "/oauth/token", "/oauth/revoke"

@@ -15,7 +15,7 @@ from service.core.tokens import Kind, derive
 from service.models import Account, IngestKey, ReadToken, Subscription, WebSession
 from service.models.identity.accounts import find_account
 from service.models.identity.sign_in import add_magic_link
-from service.web.auth.callers import SCOPES
+from service.web.auth.scopes import SCOPES
 from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD
 
 INGEST = "/api/v1/ingest"

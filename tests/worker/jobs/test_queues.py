@@ -11,8 +11,7 @@ import pytest
 from redis import Redis
 
 from service.config import Config
-from service.jobs import AuditQueues
-from service.jobs.queues import AuditJob, WakeUp
+from service.jobs.queues import AuditJob, AuditQueues, WakeUp
 
 SLOWEST_SECONDS = 1.0
 

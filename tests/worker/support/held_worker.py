@@ -13,7 +13,7 @@ from typing import Any
 
 import detectors
 from service.config import Config
-from service.jobs import run_worker
+from service.jobs.process import run_worker
 
 CONTROL = Path(os.environ["AUDIT_CONTROL"])
 

@@ -7,8 +7,8 @@ import requests
 
 from service.app import create_app
 from service.config import Config
-from service.errors import OAUTH_CALLS
 from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.http.paths import OAUTH_CALLS
 from tests.smtp_sink import Sink
 from tests.worker.support.mailing import (
     SESSIONS,

@@ -6,14 +6,14 @@ from typing import Any, Final
 from flask import Blueprint, render_template
 
 from service.config import Config
-from service.core.db import get_session
 from service.models.billing.credits import count_credits
 from service.models.billing.payments import Payment, list_payments
 from service.models.identity.accounts import KEY_LIMITS, get_account
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config, get_session
+from service.web.http.headers import keep_private
 
 PROVIDER_NAMES: Final[Mapping[str, str]] = {
     "stripe": "Stripe",
@@ -24,6 +24,7 @@ _SHOWN_PAYMENTS: Final = 100
 _WARES: Final = ("credit", "pro", "team")
 
 blueprint = Blueprint("billing", __name__)
+blueprint.after_request(keep_private)
 
 
 @blueprint.get("/billing")

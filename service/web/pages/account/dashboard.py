@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 from flask import Blueprint, render_template, request
 
 from detectors.charts import Chart, spend_and_savings
-from service.core.db import get_session
 from service.models.audits.audits import SOURCES, STATUSES
 from service.models.audits.dashboard import (
     DAYS_SHOWN,
@@ -22,11 +21,13 @@ from service.models.billing.credits import count_free_credits
 from service.models.identity.accounts import Account
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config, get_session
+from service.web.http.headers import keep_private
 
 _MAX_ID_LENGTH: Final = 64
 
 blueprint = Blueprint("dashboard", __name__)
+blueprint.after_request(keep_private)
 
 
 @blueprint.get("/dashboard")
@@ -46,7 +47,7 @@ def dashboard() -> str:
         findings=list_top_findings(session, account_id) if runs.rows else (),
         recent_audits=RECENT_AUDITS,
         days_shown=DAYS_SHOWN,
-        base_url=current_config().base_url.rstrip("/"),
+        base_url=current_config().base_url,
         now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 

@@ -5,8 +5,6 @@ from typing import Any, Final
 from flask import Response, jsonify, make_response, render_template, request
 
 from service.core import tokens
-from service.core.db import get_session
-from service.errors import wants_page
 from service.mail.messages import SIGN_IN
 from service.models.identity.sign_in import (
     ConsumedLink,
@@ -20,7 +18,9 @@ from service.payments import adopt_payments
 from service.web.auth import web_sessions as sessions
 from service.web.auth.callers import limit_by_caller
 from service.web.http.bodies import bounded_body
-from service.web.http.extensions import current_config, current_queues, limiter
+from service.web.http.current import current_config, current_queues, get_session
+from service.web.http.error_responses import wants_page
+from service.web.http.limits import limiter, per_minute
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint
 from service.web.schemas.local_paths import HOME, find_local_path
 from service.web.schemas.sign_in import MagicLinkSchema, MessageSchema, VerifyQuerySchema
@@ -46,12 +46,8 @@ _PURPOSES: Final = ("prefetch", "prerender", "preview")
 blueprint = Blueprint("session", __name__, description="Signing in and out.")
 
 
-def _magic_link_limit() -> str:
-    return f"{current_config().magic_link_limit_per_minute} per minute"
-
-
 @blueprint.route("/auth/magic-link", methods=["POST"])
-@limiter.limit(_magic_link_limit, key_func=limit_by_caller)
+@limiter.limit(per_minute("magic_link_limit_per_minute"), key_func=limit_by_caller)
 @bounded_body
 @blueprint.documented(
     operation="ask_for_sign_in_link",

@@ -6,7 +6,6 @@ from typing import Any, Final
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
 
-from service.core.db import get_session
 from service.errors import InvalidRequestError, NotFoundError
 from service.mail.addresses import find_address
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
@@ -16,7 +15,8 @@ from service.operations.maintenance.account_deletion import erase_account
 from service.web.auth import web_sessions
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
-from service.web.http.extensions import current_blobs, current_config
+from service.web.http.current import current_blobs, current_config, get_session
+from service.web.http.headers import keep_private
 
 # Each browser also names those before it in this list, so the first that fits counts.
 _BROWSERS: Final = (
@@ -39,6 +39,7 @@ _SYSTEMS: Final = (
 )
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
+blueprint.after_request(keep_private)
 
 
 @blueprint.get("")
@@ -77,7 +78,13 @@ def delete() -> Any:
     typed = find_address(request.form.get("email", "")) or ""
     if not secrets.compare_digest(typed.encode(), caller.email.encode()):
         return _show_deletion(problem="This is not the address of your account."), 422
-    erase_account(get_session(), current_blobs(), caller)
+    erase_account(
+        get_session(),
+        current_blobs(),
+        account_id=caller.account_id,
+        email=caller.email,
+        session_id=caller.credential_id,
+    )
     web_sessions.forget()
     return redirect(url_for("public.deleted"), 303)
 

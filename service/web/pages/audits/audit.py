@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from flask import Blueprint, Response, make_response, render_template, request
 
-from service.core.db import get_session
 from service.core.tokens import sign_report
 from service.errors import NotFoundError
 from service.models.audits.audits import (
@@ -20,14 +19,16 @@ from service.reports.documents import find_published
 from service.reports.html import print_finding, print_report
 from service.web.auth.callers import current_caller, require_login
 from service.web.auth.visitors import require_visitor
-from service.web.http.extensions import current_config
-from service.web.http.path_parameters import check_audit_id
+from service.web.http.current import current_config, get_session
+from service.web.http.headers import keep_private
+from service.web.http.paths import check_audit_id
 from service.web.pages.audits.report import report_links
 
 # The steps that a person is told of, by the status and whether validation has run.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
 
 blueprint = Blueprint("audit_pages", __name__, url_prefix="/audits")
+blueprint.after_request(keep_private)
 
 
 class Progress(NamedTuple):

@@ -4,7 +4,6 @@ from typing import Final
 
 from flask import Response, request, url_for
 
-from service.core.db import get_session
 from service.core.tokens import verify_report
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
@@ -12,7 +11,8 @@ from service.reports.documents import Document, find_published
 from service.reports.findings_csv import print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report, print_waiting
 from service.reports.kept_pdf import get_pdf
-from service.web.http.extensions import current_blobs, current_config
+from service.web.http.current import current_blobs, current_config, get_session
+from service.web.http.headers import keep_unlisted
 from service.web.openapi.blueprint import Blueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
@@ -32,6 +32,7 @@ _FINDING: Final = {
 }
 
 blueprint = Blueprint("reports", __name__, description="Signed report links.")
+blueprint.after_request(keep_unlisted)
 
 
 @blueprint.route("/r/<token>", methods=["GET"])
@@ -121,5 +122,5 @@ def report_links(token: str, *, owner: Audit | None = None) -> ReportLinks:
             is_owned=owner is not None,
         ),
         owned=owner,
-        share_url=f"{config.base_url.rstrip('/')}{url_for('reports.report', token=token)}",
+        share_url=f"{config.base_url}{url_for('reports.report', token=token)}",
     )

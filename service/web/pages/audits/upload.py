@@ -1,27 +1,31 @@
 """/upload: choosing a log and sending it, with JavaScript or without."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
-from flask import Blueprint, g, redirect, render_template, request, url_for
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug import Response
+from werkzeug.exceptions import HTTPException
 
 from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
-from service.core.db import get_session
+from detectors.errors import DetectorError
+from service.errors import ServiceError
 from service.models.base import new_id
 from service.models.billing.credits import count_free_credits
 from service.payments.links import payment_links
 from service.web.auth.csrf import check_token
 from service.web.auth.visitors import require_visitor
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config, get_session
+from service.web.http.error_responses import describe_error
+from service.web.http.headers import keep_private
 from service.web.intake import accept_upload, bounded_upload, limit_uploads
 from service.web.intake.idempotency import check_key
 
-# What the form can say by itself, above another try.
+# The form shows these problems itself, above another attempt.
 _SHOWN_IN_FORM: Final = frozenset({400, 402, 413, 415, 422})
 
 blueprint = Blueprint("upload", __name__)
+blueprint.after_request(keep_private)
 
 
 @blueprint.get("/upload")
@@ -35,9 +39,11 @@ def form() -> str:
 @bounded_upload
 def send() -> Response:
     """Take the file of a browser without JavaScript, through the gates of the API."""
-    g.print_error = _print_error
-    key = check_key(request.args.get("key"))
-    accepted = accept_upload(key, check_token=check_token)
+    try:
+        key = check_key(request.args.get("key"))
+        accepted = accept_upload(key, check_token=check_token)
+    except (ServiceError, DetectorError, HTTPException) as error:
+        return _show_again(error)
     return redirect(url_for("audit_pages.show", audit_id=accepted.audit_id), 303)
 
 
@@ -59,6 +65,10 @@ def _page(**told: Any) -> str:
     )
 
 
-def _print_error(status: int, message: str, _details: Mapping[str, Any]) -> str | None:
-    """The form again, with what was wrong; nothing where the form cannot help."""
-    return _page(problem=message, status=status) if status in _SHOWN_IN_FORM else None
+def _show_again(error: Exception) -> Response:
+    """Return the form with the problem above it; raise what the form cannot help with."""
+    described = describe_error(error)
+    if described is None or described.status not in _SHOWN_IN_FORM:
+        raise error
+    page = _page(problem=described.message, status=described.status)
+    return make_response(page, described.status, dict(described.headers))

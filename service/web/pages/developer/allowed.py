@@ -3,14 +3,16 @@
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug import Response
 
-from service.core.db import get_session
 from service.errors import NotFoundError
 from service.models.access.oauth import list_allowed, withdraw
 from service.web.auth.callers import current_caller
+from service.web.auth.scopes import SCOPE_WORDS
 from service.web.auth.visitors import require_visitor
-from service.web.pages.developer.secrets import SCOPE_WORDS
+from service.web.http.current import get_session
+from service.web.http.headers import keep_private
 
 blueprint = Blueprint("allowed", __name__, url_prefix="/settings/applications")
+blueprint.after_request(keep_private)
 
 
 @blueprint.get("")

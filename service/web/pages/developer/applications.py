@@ -5,7 +5,6 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
 
-from service.core.db import get_session
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.access.oauth import (
     MAX_APPLICATIONS,
@@ -18,11 +17,13 @@ from service.models.access.oauth import (
 )
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config, get_session
+from service.web.http.headers import keep_private
 from service.web.oauth.redirects import check_redirect_uris
 from service.web.schemas.labels import read_label
 
 blueprint = Blueprint("applications", __name__, url_prefix="/developer/applications")
+blueprint.after_request(keep_private)
 
 
 @blueprint.get("")
@@ -111,7 +112,7 @@ def _show(problem: str = "") -> str:
     return render_template(
         "pages/applications.html",
         applications=list_applications(session, account_id),
-        base_url=current_config().base_url.rstrip("/"),
+        base_url=current_config().base_url,
         problem=problem,
         typed=request.form,
     )
@@ -128,5 +129,5 @@ def _show_secret(application: OAuthApplication, secret: str) -> str:
         "pages/application_secret.html",
         application=application,
         secret=secret,
-        base_url=current_config().base_url.rstrip("/"),
+        base_url=current_config().base_url,
     )

@@ -2,22 +2,20 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec
 
 from authlib.oauth2 import OAuth2Error
-from flask import Response, g, make_response, render_template, request
+from flask import Response, make_response, render_template, request
 
-from service.core.db import get_session
-from service.web.api.oauth import limit_oauth
 from service.web.auth.callers import current_caller, limit_by_caller
+from service.web.auth.scopes import SCOPE_WORDS, find_scopes
 from service.web.auth.visitors import require_visitor
-from service.web.http.extensions import limiter
-from service.web.http.headers import allow_form_target
+from service.web.http.current import get_session
+from service.web.http.headers import allow_form_target, keep_private
+from service.web.http.limits import limiter, per_minute
 from service.web.oauth import Consent, current_server
 from service.web.oauth.redirects import form_target, shown_host
-from service.web.oauth.scopes import find_scopes
 from service.web.openapi.blueprint import Blueprint
-from service.web.pages.developer.secrets import SCOPE_WORDS
 
 P = ParamSpec("P")
 
@@ -72,28 +70,29 @@ _LOCATION: Final = {"Location": {"schema": {"type": "string", "format": "uri-ref
 _BACK: Final = "Back to the application with `code` or `error`, `state` and `iss`"
 
 blueprint = Blueprint("consent", __name__, description="Where a person decides.")
+blueprint.after_request(keep_private)
 
 
-def asked_for(view: Callable[P, Any]) -> Callable[P, Any]:
-    """Judge what the application asks for, before it is judged who is asked.
+def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
+    """Check the request of the application before its visitor, and pass the grant to the view.
 
-    An error is told to the application, if it is known where that is; else it is shown here.
+    An error goes to the application where its redirect URI is known; else this page shows it.
     """
 
     @wraps(view)
     def judged(*args: P.args, **kwargs: P.kwargs) -> Any:
         server = current_server()
         try:
-            g.consent_grant = server.find_consent_grant()
+            grant = server.find_consent_grant()
         except OAuth2Error as error:
             return server.handle_error_response(None, error)  # type: ignore[arg-type]
-        return view(*args, **kwargs)
+        return view(grant, *args, **kwargs)
 
     return judged
 
 
 @blueprint.route("/oauth/authorize", methods=["GET"])
-@limiter.limit(limit_oauth, key_func=limit_by_caller)
+@limiter.limit(per_minute("oauth_limit_per_minute"), key_func=limit_by_caller)
 @asked_for
 @require_visitor
 @blueprint.documented(
@@ -107,13 +106,13 @@ def asked_for(view: Callable[P, Any]) -> Callable[P, Any]:
     303, headers=_LOCATION, description=f"{_BACK}; or to sign-in.", success=True
 )
 @blueprint.response(200, _HTML, content_type="text/html", description="The consent screen.")
-def ask() -> Response:
+def ask(grant: Any) -> Response:
     """Ask the person whether the application may read."""
-    return _show()
+    return _show(grant)
 
 
 @blueprint.route("/oauth/authorize", methods=["POST"])
-@limiter.limit(limit_oauth, key_func=limit_by_caller)
+@limiter.limit(per_minute("oauth_limit_per_minute"), key_func=limit_by_caller)
 @asked_for
 @require_visitor
 @blueprint.documented(
@@ -125,34 +124,34 @@ def ask() -> Response:
     errors=_DECIDE_ERRORS,
 )
 @blueprint.response(303, None, headers=_LOCATION, description=f"{_BACK}.")
-def decide() -> Any:
+def decide(grant: Any) -> Any:
     """Take the decision to the application."""
     consent = None
     if request.form.get("decision") == "allow":
         chosen = request.form.getlist("scope")
-        scopes = [scope for scope in _asked_scopes() if scope in chosen]
+        scopes = [scope for scope in _asked_scopes(grant) if scope in chosen]
         if not scopes:
-            return _show("Choose what the application may read, or deny it.", 422)
+            return _show(grant, "Choose what the application may read, or deny it.", 422)
         consent = Consent(current_caller().account_id, scopes)
-    response = current_server().answer_consent(g.consent_grant, consent)
+    response = current_server().answer_consent(grant, consent)
     get_session().commit()
     return response
 
 
-def _asked_scopes() -> list[str]:
-    return find_scopes(g.consent_grant.request.payload.scope)
+def _asked_scopes(grant: Any) -> list[str]:
+    return find_scopes(grant.request.payload.scope)
 
 
-def _show(problem: str = "", status: int = 200) -> Response:
-    grant = g.consent_grant
-    # Browsers that apply `form-action` to redirects would stop the way back.
-    allow_form_target(form_target(grant.redirect_uri))
+def _show(grant: Any, problem: str = "", status: int = 200) -> Response:
     page = render_template(
         "pages/consent.html",
         application=grant.request.client.application,
         email=current_caller().email,
         host=shown_host(grant.redirect_uri),
-        asked={scope: SCOPE_WORDS[scope] for scope in _asked_scopes()},
+        asked={scope: SCOPE_WORDS[scope] for scope in _asked_scopes(grant)},
         problem=problem,
     )
-    return make_response(page, status)
+    response = make_response(page, status)
+    # Browsers that apply `form-action` to redirects would stop the way back.
+    allow_form_target(response, form_target(grant.redirect_uri))
+    return response

@@ -7,7 +7,6 @@ from typing import Any, Final
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
 
-from service.core.db import get_session
 from service.core.tokens import make_dsn
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.access.credentials import (
@@ -26,15 +25,13 @@ from service.models.access.credentials import (
 )
 from service.models.base import utc_now
 from service.models.identity.accounts import KEY_LIMITS, get_account
-from service.web.auth.callers import SCOPES, current_caller
+from service.web.auth.callers import current_caller
+from service.web.auth.scopes import SCOPE_WORDS, SCOPES
 from service.web.auth.visitors import require_visitor
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config, get_session
+from service.web.http.headers import keep_private
 from service.web.schemas.labels import read_label
 
-SCOPE_WORDS: Final[Mapping[str, str]] = {
-    "read:audits": "List audits with their totals",
-    "read:findings": "Read the findings of each audit",
-}
 # How long a replaced key works on, in hours.
 OVERLAPS: Final[Mapping[str, str]] = {
     "24": "after a day",
@@ -51,6 +48,7 @@ EXPIRIES: Final[Mapping[str, str]] = {
 }
 
 blueprint = Blueprint("developer", __name__, url_prefix="/developer")
+blueprint.after_request(keep_private)
 
 
 @blueprint.get("")
@@ -150,7 +148,7 @@ def _show(**problems: str) -> str:
 
 def _examples() -> dict[str, str]:
     """What the example commands are filled in with."""
-    base = current_config().base_url.rstrip("/")
+    base = current_config().base_url
     return {"base_url": base, "now": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 

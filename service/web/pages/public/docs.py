@@ -9,8 +9,9 @@ from flask import Blueprint, current_app, render_template
 from markupsafe import Markup, escape
 
 from service.models.base import utc_now
-from service.web.http.extensions import api, current_config
+from service.web.http.current import current_config
 from service.web.openapi.answer_shapes import Shape, list_shapes
+from service.web.openapi.api import api
 from service.web.openapi.reference import Chapter, Reference
 
 # Chapters about programs first; what browsers and the operator use comes after them.
@@ -30,7 +31,7 @@ def with_code(text: str) -> Markup:
 
 @blueprint.get("/docs")
 def reference() -> str:
-    base_url = current_config().base_url.rstrip("/")
+    base_url = current_config().base_url
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
     return render_template("pages/docs.html", **vars(_load()), base_url=base_url, now=now)
 

@@ -8,14 +8,13 @@ from typing import Any, Final, cast
 
 from flask import Flask, current_app
 from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import make_probe_engine
+from service.core.redis import connect
 from service.errors import RETRY_SECONDS
 from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
 from service.web.schemas.ingest import HealthSchema
@@ -50,12 +49,7 @@ class Health:
 def init_health(app: Flask, config: Config) -> None:
     blobs: BlobStore = app.extensions["blobs"]
     engine = make_probe_engine(config)
-    redis = Redis.from_url(
-        config.redis_url,
-        socket_timeout=config.redis_timeout_seconds,
-        socket_connect_timeout=config.redis_timeout_seconds,
-        retry=Retry(NoBackoff(), 1),
-    )
+    redis = connect(config)
     app.extensions["health"] = Health(
         {
             "database": lambda: _is_database_up(engine),

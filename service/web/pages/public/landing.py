@@ -1,12 +1,13 @@
 """What anybody may look at first: the landing page, the sign-in form."""
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, make_response, render_template, request
 
 from service.models.billing.payments import PROVIDERS
 from service.models.identity.accounts import KEY_LIMITS
 from service.reports.sample import get_sample_summary
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
+from service.web.http.headers import keep_private
 from service.web.pages.account.billing import shown_prices
 from service.web.schemas.local_paths import find_local_path
 
@@ -29,10 +30,11 @@ def landing() -> str:
 
 
 @blueprint.get("/sign-in")
-def sign_in() -> str:
+def sign_in() -> Response:
     onward, minutes = find_local_path(request.args.get("next")), current_config().magic_link_minutes
     known = find_web_session()
-    return render_template("pages/sign_in.html", onward=onward, known=known, minutes=minutes)
+    page = render_template("pages/sign_in.html", onward=onward, known=known, minutes=minutes)
+    return keep_private(make_response(page))
 
 
 @blueprint.get("/deleted")

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, render_template
 
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
 
 blueprint = Blueprint("legal", __name__, url_prefix="/legal")
 

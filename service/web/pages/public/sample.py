@@ -9,7 +9,7 @@ from service.reports.documents import Document
 from service.reports.findings_csv import print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report
 from service.reports.sample import get_sample_report
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
 
 _NAME: Final = "tallystick-sample-report"

@@ -9,8 +9,8 @@ import pytest
 from flask import Flask
 
 from detectors.contract import MAX_COUNT, RECORD_FIELDS, REQUIRED_FIELDS
-from service.errors import API_PREFIX
-from service.web.auth.callers import SCOPES
+from service.web.auth.scopes import SCOPES
+from service.web.http.paths import API_PREFIX
 from tests.service.support.described import PAGES, documented_path, operations, validate
 from tests.service.support.scenes import AUDITS, INGEST
 

@@ -1,0 +1,60 @@
+"""What a view reads of its application and request: settings, storage, queues, the session."""
+
+from typing import cast
+
+from flask import Flask, current_app, g
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.jobs.queues import AuditQueues
+from service.payments.webhooks import Provider, load_providers
+
+
+def init_current(app: Flask, config: Config, session_factory: sessionmaker[Session]) -> None:
+    app.extensions["config"] = config
+    app.extensions["blobs"] = BlobStore.from_url(config.storage_url)
+    app.extensions["queues"] = AuditQueues.from_config(config)
+    app.extensions["payment_providers"] = load_providers(config)
+    app.extensions["session_factory"] = session_factory
+    app.teardown_appcontext(_close_session)
+
+
+def current_config() -> Config:
+    return cast(Config, current_app.extensions["config"])
+
+
+def current_blobs() -> BlobStore:
+    return cast(BlobStore, current_app.extensions["blobs"])
+
+
+def current_queues() -> AuditQueues:
+    return cast(AuditQueues, current_app.extensions["queues"])
+
+
+def find_payment_provider(name: str) -> Provider | None:
+    """Return the payment provider if it is configured."""
+    providers = cast("dict[str, Provider]", current_app.extensions["payment_providers"])
+    return providers.get(name)
+
+
+def current_session_factory() -> sessionmaker[Session]:
+    """Return the factory, for a unit of work apart from the request's own session.
+
+    Its connection is free again before the request's body is read, so slow senders hold none.
+    """
+    return cast("sessionmaker[Session]", current_app.extensions["session_factory"])
+
+
+def get_session() -> Session:
+    """Return the request's session, made at first use and closed when the request ends."""
+    if "session" not in g:
+        g.session = current_session_factory()()
+    session: Session = g.session
+    return session
+
+
+def _close_session(_error: BaseException | None) -> None:
+    session: Session | None = g.pop("session", None)
+    if session is not None:
+        session.close()

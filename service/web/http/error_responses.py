@@ -1,0 +1,168 @@
+"""Turn every error into a response: a page for browsers, JSON for programs.
+
+Only this module maps errors to status codes.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from flask import Flask, Response, g, jsonify, make_response, render_template, request
+from flask.globals import request_ctx
+from flask_limiter import RateLimitExceeded
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from werkzeug.exceptions import HTTPException, InternalServerError
+
+from detectors.errors import (
+    ContractError,
+    DetectorError,
+    LogTooLargeError,
+    MalformedJSONError,
+    TooManyRecordsError,
+    UnreadableLogError,
+)
+from service.core.logs import get_logger
+from service.errors import (
+    MESSAGES,
+    ServiceError,
+    UnauthorizedError,
+    UnavailableError,
+    envelope,
+    message_for,
+    oauth_code_for,
+)
+from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path
+
+# Errors of the log readers reach the caller unchanged: they name fields, never values.
+_DETECTOR_STATUS: Final[Mapping[type[DetectorError], int]] = {
+    MalformedJSONError: 400,
+    TooManyRecordsError: 413,
+    LogTooLargeError: 413,
+    ContractError: 422,
+    UnreadableLogError: 422,
+}
+
+_log = get_logger(__name__)
+
+
+class Described(NamedTuple):
+    """What a response says about an error."""
+
+    status: int
+    message: str
+    headers: Mapping[str, str]
+    details: Mapping[str, Any]
+
+
+def register_error_handlers(app: Flask) -> None:
+    app.register_error_handler(ServiceError, _on_service_error)
+    app.register_error_handler(DetectorError, _on_detector_error)
+    app.register_error_handler(OperationalError, _on_database_error)
+    app.register_error_handler(InterfaceError, _on_database_error)
+    app.register_error_handler(DBAPIError, _on_database_error)
+    app.register_error_handler(PoolTimeoutError, _on_database_error)
+    app.register_error_handler(HTTPException, on_http_exception)
+    app.register_error_handler(Exception, _on_unexpected_error)
+
+
+def wants_page() -> bool:
+    """Check whether the response is a page: never under the API's prefix.
+
+    Sign-in and admin also serve programs, which do not ask for HTML as browsers do.
+    """
+    if request_ctx.url_adapter is None:
+        return False  # the Host header is unusable, so a page could not build its links
+    is_sign_in = request.path.startswith(AUTH_PREFIX) and request.method == "POST"
+    if is_sign_in or g.get("is_admin"):
+        return any(kind == "text/html" for kind, _quality in request.accept_mimetypes)
+    return not is_api_path(request.path)
+
+
+def describe_error(error: Exception) -> Described | None:
+    """Return what to say about an error of the caller; None for every other error."""
+    if isinstance(error, ServiceError):
+        return Described(error.status, error.message, error.headers, error.details)
+    if isinstance(error, HTTPException):
+        return _describe_http_exception(error)
+    for kind, status in _DETECTOR_STATUS.items():
+        if isinstance(error, kind):
+            return Described(status, str(error), {}, {})
+    return None
+
+
+def on_http_exception(error: HTTPException) -> Response:
+    """Answer what Flask, webargs and the limiter raise, without showing their own texts."""
+    return _respond(_describe_http_exception(error))
+
+
+def _respond(described: Described) -> Response:
+    """Return a page to browsers, OAuth's shape to its clients, the envelope to everyone else."""
+    status, message, headers, details = described
+    if request.path in OAUTH_CALLS:
+        response = jsonify(error=oauth_code_for(status), error_description=message)
+        headers = {"Cache-Control": "no-store", "Pragma": "no-cache", **headers}
+    elif not wants_page():
+        response = jsonify(envelope(status, message, g.request_id, details))
+    else:
+        title = HTTPStatus(status).phrase
+        page = render_template("pages/error.html", status=status, title=title, message=message)
+        response = make_response(page)
+    response.status_code = status
+    response.headers.update(headers)
+    return response
+
+
+def _on_service_error(error: ServiceError) -> Response:
+    return _respond(Described(error.status, error.message, error.headers, error.details))
+
+
+def _on_detector_error(error: DetectorError) -> Response:
+    described = describe_error(error)
+    return _on_unexpected_error(error) if described is None else _respond(described)
+
+
+def _on_database_error(error: Exception) -> Response:
+    """Answer 503 where a retry can succeed: no free connection, or a server that went away."""
+    if _is_account_gone(error):
+        return _on_service_error(UnauthorizedError("This account has been deleted."))
+    lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if not lost and not isinstance(error, (OperationalError, PoolTimeoutError)):
+        return _on_unexpected_error(error)
+    _log.warning("database_unavailable", error_type=type(error).__name__)
+    return _on_service_error(UnavailableError())
+
+
+def _is_account_gone(error: Exception) -> bool:
+    """Check for a row added to an account that was deleted after its request was admitted."""
+    diagnosis = getattr(getattr(error, "orig", None), "diag", None)
+    constraint = getattr(diagnosis, "constraint_name", None) or ""
+    return isinstance(error, IntegrityError) and constraint.endswith("_account_id_accounts")
+
+
+def _describe_http_exception(error: HTTPException) -> Described:
+    status = error.code or 500
+    headers = {}
+    if isinstance(error, RateLimitExceeded):
+        headers["Retry-After"] = str(g.get("retry_after_seconds", 60))
+    allowed = getattr(error, "valid_methods", None)
+    if allowed:
+        headers["Allow"] = ", ".join(sorted(allowed))
+    fields = _invalid_fields(getattr(error, "data", None))
+    return Described(status, "; ".join(fields) or message_for(status), headers, {})
+
+
+def _invalid_fields(data: Any) -> list[str]:
+    """Return the documented parameters that a schema rejected, each with what was expected."""
+    messages = data.get("messages", {}) if isinstance(data, dict) else {}
+    return [
+        f"{name} {' '.join(texts)}"
+        for fields in messages.values()
+        for name, texts in sorted(fields.items())
+    ]
+
+
+def _on_unexpected_error(error: Exception) -> Response:
+    cause = error.original_exception if isinstance(error, InternalServerError) else error
+    _log.error("unexpected_error", exc_info=cause or error)
+    return _respond(Described(500, MESSAGES[500], {}, {}))

@@ -1,0 +1,28 @@
+"""The kinds of paths that responses differ by, and the audit ID that paths carry."""
+
+import re
+from typing import Final
+
+from service.errors import InvalidRequestError
+
+API_PREFIX: Final = "/api/v1"
+AUTH_PREFIX: Final = "/auth/"
+OAUTH_CALLS: Final = frozenset({"/oauth/token", "/oauth/revoke"})
+AUDIT_ID_DOCUMENT: Final = {
+    "in": "path",
+    "name": "audit_id",
+    "description": "The ID that ingest, an upload or the list of audits returned.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
+_POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
+
+
+def is_api_path(path: str) -> bool:
+    return path == API_PREFIX or path.startswith(f"{API_PREFIX}/")
+
+
+def check_audit_id(audit_id: str) -> str:
+    """Return the ID; raise `InvalidRequestError` for control characters or an impossible length."""
+    if _POSSIBLE_ID.fullmatch(audit_id) is None:
+        raise InvalidRequestError("Invalid audit ID.")
+    return audit_id
