@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"service": ROOT, "tallystick": ROOT / "client"}
+PACKAGES = {"service": ROOT, "detectors": ROOT, "tallystick": ROOT / "client"}
 
 
 def _modules(package: str) -> dict[str, Path]:
