@@ -1,5 +1,6 @@
 """Reading audits: the list, the status of one, the findings of one."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from flask import Response
@@ -68,12 +69,6 @@ _REPORT_ERRORS: Final = {
     404: "No audit of the caller's has this id, or it has no report yet.",
 }
 _NO_AUDIT: Final = "No audit of yours has this id."
-_READING: Final[dict[str, Any]] = {
-    "security": ("read_token", "access_token"),
-    "parameters": [IF_NONE_MATCH_DOCUMENT],
-    "headers": LIMIT_HEADERS,
-}
-
 blueprint = Blueprint("audits", __name__, description="Audits and findings out.")
 
 
@@ -82,15 +77,49 @@ def _describe_answer(response: Response) -> Response:
     return tell_limit(add_conditions(response))
 
 
+def read_endpoint(
+    scopes: str | Sequence[str],
+    schema: Any,
+    *,
+    operation: str,
+    description: str,
+    errors: Mapping[int, str] = _ERRORS,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Admit tokens with these scopes within the read limit, and document the answer."""
+    needed = (scopes,) if isinstance(scopes, str) else tuple(scopes)
+    decorators = (
+        require_scope(*needed),
+        limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id),
+        blueprint.documented(
+            operation=operation,
+            security=("read_token", "access_token"),
+            scopes=needed,
+            parameters=[IF_NONE_MATCH_DOCUMENT],
+            errors=errors,
+            headers=LIMIT_HEADERS,
+        ),
+    )
+    answers = (
+        blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True),
+        blueprint.response(200, schema, headers=ETAG_HEADERS, description=description),
+    )
+
+    def decorate(view: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed((*decorators, *answers)):
+            view = decorator(view)
+        return view
+
+    return decorate
+
+
 @blueprint.route("/audits", methods=["GET"])
-@require_scope(READ_AUDITS)
-@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
-@blueprint.documented(operation="list_audits", scopes=[READ_AUDITS], errors=_ERRORS, **_READING)
-@blueprint.arguments(AuditListQuerySchema, location="query")
-@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
-@blueprint.response(
-    200, AuditListSchema, headers=ETAG_HEADERS, description="Newest first; counts and dollars only."
+@read_endpoint(
+    READ_AUDITS,
+    AuditListSchema,
+    operation="list_audits",
+    description="Newest first; counts and dollars only.",
 )
+@blueprint.arguments(AuditListQuerySchema, location="query")
 def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List the account's audits."""
     limit = query["limit"]
@@ -107,25 +136,25 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
 
 
 @blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
-@require_scope(READ_AUDITS)
-@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
-@blueprint.documented(operation="get_audit", scopes=[READ_AUDITS], errors=_ONE_ERRORS, **_READING)
-@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
-@blueprint.response(200, AuditSummarySchema, headers=ETAG_HEADERS, description="As in the list.")
+@read_endpoint(
+    READ_AUDITS,
+    AuditSummarySchema,
+    operation="get_audit",
+    description="As in the list.",
+    errors=_ONE_ERRORS,
+)
 def show(audit_id: str) -> Audit:
     """Sum up one audit."""
     return _get_audit(audit_id)
 
 
 @blueprint.route("/audits/<audit_id>/findings", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
-@require_scope(READ_FINDINGS)
-@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
-@blueprint.documented(
-    operation="list_findings", scopes=[READ_FINDINGS], errors=_ONE_ERRORS, **_READING
-)
-@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
-@blueprint.response(
-    200, FindingListSchema, headers=ETAG_HEADERS, description="Ranked by monthly impact."
+@read_endpoint(
+    READ_FINDINGS,
+    FindingListSchema,
+    operation="list_findings",
+    description="Ranked by monthly impact.",
+    errors=_ONE_ERRORS,
 )
 def findings(audit_id: str) -> dict[str, Any]:
     """List the findings of one audit."""
@@ -137,12 +166,12 @@ def findings(audit_id: str) -> dict[str, Any]:
 
 
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
-@require_scope(*SCOPES)
-@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
-@blueprint.documented(operation="get_report", scopes=SCOPES, errors=_REPORT_ERRORS, **_READING)
-@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
-@blueprint.response(
-    200, REPORT_REFERENCE, headers=ETAG_HEADERS, description="What every form of the report prints."
+@read_endpoint(
+    SCOPES,
+    REPORT_REFERENCE,
+    operation="get_report",
+    description="What every form of the report prints.",
+    errors=_REPORT_ERRORS,
 )
 def report(audit_id: str) -> Response:
     """Read the whole report document of one audit."""
