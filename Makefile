@@ -8,6 +8,8 @@ LOCKS := dev service
 # mypy that knows the oldest Python that the client is for.
 LIBRARIES := openai-1.109 openai-2.8 openai-2.54 anthropic-0.60 anthropic-0.125 anthropic-1.0 \
 	mypy-1.19
+# Hundreds of processes start in a run of the tests: without bytecode each compiles us anew.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 
 # Python 3.11 or later; the first that fits, unless PYTHON names one.
@@ -26,17 +28,22 @@ DEJAVU := 2.37.3
 VENDORED := service/web/static/vendor
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help demo test check format bench stress lock vendor sample clean
+.PHONY: help demo test test-fast check format bench stress lock vendor sample clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(SERVICE) ## Audit the sample log through the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
 
 # Three processes on two processors: one of them mostly waits for what it started and killed.
-test: check ## Check, then run the whole suite; what cannot run here is named at the end
-	$(BIN)/python -m pytest -m "not stress" -n 3 --dist worksteal
+# Tests that share a server share a process, the long groups first (tests/groups.py).
+test: check ## Check, then run the whole suite; lists what could not run and the 30 slowest
+	$(BIN)/python -m pytest -m "not stress" -n 3 --dist loadgroup --no-loadscope-reorder --durations=30
+
+# No live servers, Spark, browser or programs of their own; the budget is in docs/testing.md.
+test-fast: $(DEV) ## Run the quick tests of every room, for the inner loop
+	$(BIN)/python -m pytest -m "not stress and not slow" -n 2 --dist loadgroup -q
 
 check: $(DEV) ## Lint, types and the borders between packages
 	$(BIN)/ruff check .

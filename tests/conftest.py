@@ -14,20 +14,15 @@ from pathlib import Path
 import pytest
 
 from service.operations.local.embedded import EmbeddedServers
+from tests.groups import arrange
 from tests.worker.support.promises import Note
 
 _promises: list[tuple[str, int, int]] = []
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with Spark, which then starts in one process alone, and with tests that mostly wait."""
-    items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    if "spark" in item.name:
-        return 0
-    return 1 if item.nodeid.startswith("tests/worker/") else 2
+    arrange(items)
 
 
 def pytest_collection_finish() -> None:
