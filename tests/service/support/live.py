@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -102,15 +103,30 @@ def stop_live_service(service: LiveService) -> None:
 
 
 def make_database(database_url: str) -> str:
-    """A fresh, migrated database beside the shared one; returns its address."""
-    name = f"live_{uuid4().hex}"
+    """Copy a migrated database beside the shared one; return the copy's address."""
+    template, name = _migrated_template(database_url), f"live_{uuid4().hex}"
+    _create_database(database_url, f"{name} TEMPLATE {template}")
+    return _beside(database_url, name)
+
+
+@cache
+def _migrated_template(database_url: str) -> str:
+    """Migrate a database that nobody is connected to, so that PostgreSQL can copy it."""
+    name = f"template_{uuid4().hex}"
+    _create_database(database_url, name)
+    migrate(_beside(database_url, name))
+    return name
+
+
+def _create_database(database_url: str, what: str) -> None:
     engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {what}"))
     engine.dispose()
-    own_url = make_url(database_url).set(database=name).render_as_string(hide_password=False)
-    migrate(own_url)
-    return own_url
+
+
+def _beside(database_url: str, name: str) -> str:
+    return make_url(database_url).set(database=name).render_as_string(hide_password=False)
 
 
 def _free_port() -> int:
