@@ -6,7 +6,7 @@ Everything is asked of genai-prices' own data and matching, so that what an audi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,13 +14,14 @@ import genai_prices
 from genai_prices.data_snapshot import DataSnapshot, find_provider_by_id, get_snapshot
 from genai_prices.types import ModelInfo
 
+from detectors.contract import LAST_INSTANT
 from detectors.errors import PriceTermsError
 from detectors.prices import vendors
 from detectors.prices.agreements import read_discounts, read_overrides
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.private import private_model
 from detectors.prices.rates import Rates, find_rates
-from detectors.prices.terms import Discount, Override, Terms
+from detectors.prices.terms import CACHE_RATES, Discount, Override, Terms
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,7 +91,8 @@ class PriceBook:
         By provider and model, the rates agreed on, in US dollars per million tokens:
         ``input_mtok``, ``cache_read_mtok``, ``cache_write_mtok``, ``output_mtok``, and per thousand
         requests ``requests_kcount``; ``from`` and ``until`` as above, or a list of such. They
-        replace the discount. They are stated for a short prompt at the standard tier: where the
+        replace the discount; cache rates that are not given move in proportion to input. They are
+        stated for a short prompt at the standard tier: where the
         list price is another for a long prompt or for `batch`, the agreed one is in proportion. A
         model that the book does not know needs at least input and output, and is then priced.
 
@@ -133,7 +135,18 @@ class PriceBook:
     @property
     def negotiated(self) -> tuple[str, ...]:
         """The rates that are not the list's, in words; the report names them."""
-        return tuple(map(str, (*self._discounts, *self._overrides)))
+        overrides = (f"{override}{self._implied(override)}" for override in self._overrides)
+        return (*map(str, self._discounts), *overrides)
+
+    def _implied(self, override: Override) -> str:
+        """Describe the cache rates that an override of the input rate moves with it."""
+        listing = self._find_listed(override.provider, override.model)
+        latest = LAST_INSTANT - timedelta(days=1)
+        listed = None if listing is None else listing.find_rates(latest, 0)
+        if listed is None or "input" not in override.usd:
+            return ""
+        implied = CACHE_RATES & listed.own().keys() - override.usd.keys()
+        return "; cache rates scaled in proportion to input" if implied else ""
 
     def _check_terms(self) -> None:
         for discount in self._discounts:

@@ -21,6 +21,7 @@ RATES: Final = {
     "output_mtok": ("output", TOKENS_PER_MTOK),
     "requests_kcount": ("request", REQUESTS_PER_KCOUNT),
 }
+CACHE_RATES: Final = frozenset({"cache_read", "cache_write"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +114,21 @@ class Terms:
         """The agreed rates where the list has these.
 
         `base` is the list for a short prompt at the standard tier, which is what an override is
-        stated for: a longer prompt or another tier moves it in the proportion of the list. What is
-        not overridden is discounted.
+        stated for: a longer prompt or another tier moves it in the proportion of the list. Cache
+        rates that are not overridden move in proportion to the input rate. Any other rate is
+        discounted.
         """
-        override = next((one.usd for one in self.overrides if one.period.holds(at)), {})
-        share = next((float(one.share) for one in self.discounts if one.period.holds(at)), 0.0)
+        overrides = (override.usd for override in self.overrides if override.period.holds(at))
+        override = next(overrides, {})
+        shares = (float(term.share) for term in self.discounts if term.period.holds(at))
+        share = next(shares, 0.0)
         own, short = listed.own(), base.own()
         agreed = {name: rate * (1 - share) for name, rate in own.items()}
         for name, rate in override.items():
             agreed[name] = rate * own[name] / short[name] if short.get(name) else rate
+        if "input" in override and own["input"]:
+            # Nobody negotiates input and leaves its cache reads at the list price.
+            moved = agreed["input"] / own["input"]
+            implied = CACHE_RATES & own.keys() - override.keys()
+            agreed |= {name: own[name] * moved for name in implied}
         return Rates.of(agreed)

@@ -82,6 +82,24 @@ def test_an_override_replaces_the_list_and_the_discount() -> None:
     assert _costs(book, {}) == pytest.approx([0.25 * 2 + 0.1 * 15 * 0.9], rel=1e-12)
 
 
+def test_cache_rates_move_with_an_overridden_input_rate() -> None:
+    # The list has $2.50 for input and $0.25 for cache reads; $2 for input is four fifths of that.
+    partial = {"input_mtok": 2, "output_mtok": 15}
+    book = PriceBook(overrides={("openai", "gpt-5.4"): partial}, discounts={"openai": 0.5})
+    cost = _costs(book, {"cached_tokens": 200_000})
+    assert cost == pytest.approx([0.05 * 2 + 0.2 * 0.2 + 0.1 * 15], rel=1e-12)
+    assert book.negotiated[-1].endswith("; cache rates scaled in proportion to input")
+
+    whole = PriceBook(overrides={("openai", "gpt-5.4"): partial | {"cache_read_mtok": 0.25}})
+    assert _costs(whole, {"cached_tokens": 200_000}) == pytest.approx([1.65], rel=1e-12)
+    assert "proportion" not in whole.negotiated[0]
+
+
+def test_a_model_without_cache_rates_promises_none() -> None:
+    book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"input_mtok": 8}})
+    assert book.negotiated == ("openai gpt-4-turbo: input_mtok $8",)
+
+
 def test_an_override_holds_for_every_name_of_its_model_and_no_other() -> None:
     book = PriceBook(overrides={("openai", "gpt-5.4"): {"input_mtok": 2, "output_mtok": 10}})
     snapshot, smaller = _costs(book, {"model": "gpt-5.4-2026-03-05"}, {"model": "gpt-5.4-mini"})
@@ -164,7 +182,8 @@ def test_what_was_negotiated_is_told_in_words() -> None:
     assert book.negotiated == (
         "openai: 12.5% off",
         "anthropic: 20% off from 2026-11-01 until 2026-11-03",
-        "openai gpt-5.5: input_mtok $4.50 from 2026-01-01",
+        "openai gpt-5.5: input_mtok $4.50 from 2026-01-01; "
+        "cache rates scaled in proportion to input",
     )
     assert PriceBook().negotiated == ()
 
