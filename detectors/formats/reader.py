@@ -8,6 +8,7 @@ from itertools import chain
 from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
+from detectors.formats.archives import Advance
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.table import read_csv
 from detectors.formats.detection import EXPECTED, Format, detect_format
@@ -15,7 +16,7 @@ from detectors.formats.json_logs.arrays import split_array
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.lines import Parsed, parse_items, parse_text
 from detectors.formats.problems import MAX_OFFENDERS, Offender, contract_error, unknown
-from detectors.formats.sources import BLOCK_BYTES, Advance, read_blocks, split_lines
+from detectors.formats.sources import BLOCK_BYTES, read_blocks, split_lines
 
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
 # What an upload may hold, packed or unpacked; the library itself reads any size.

@@ -1,19 +1,25 @@
 """Where bytes come from: files and streams in blocks, unpacked where they are gzip, bounded."""
 
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from io import SEEK_END
 from itertools import chain
-from typing import BinaryIO, Final
+from tempfile import TemporaryFile
+from typing import BinaryIO, Final, cast
 
 from detectors.errors import LogTooLargeError, UnreadableLogError
+from detectors.formats.archives import (
+    GZIP,
+    SIGNATURE_BYTES,
+    Advance,
+    gunzip,
+    is_packed,
+    refuse_archive,
+    unzip,
+)
 
-GZIP_MAGIC: Final = b"\x1f\x8b"
 BLOCK_BYTES: Final = 1 << 20
 UTF8_BOM: Final = b"\xef\xbb\xbf"
 MAX_LINE_BYTES: Final = 8 << 20
-_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
-
-Advance = Callable[[int], None]
 
 
 def read_blocks(
@@ -34,13 +40,37 @@ def read_blocks(
     UnreadableLogError
         The file is gzip and broken or cut off.
     """
-    packed = _read_raw(file, block_bytes, max_bytes, advance)
-    start = _read_start(packed, len(GZIP_MAGIC))
-    blocks: Iterator[bytes] = chain([start], packed)
-    if start.startswith(GZIP_MAGIC):
-        blocks = _bounded(_unpack(blocks, block_bytes), max_bytes)
+    raw = _read_raw(file, block_bytes, max_bytes, advance)
+    start = _read_start(raw, SIGNATURE_BYTES)
+    refuse_archive(start, is_unpacked=False)
+    blocks: Iterator[bytes] = chain([start], raw)
+    if is_packed(start):
+        unpacked = gunzip(blocks, block_bytes) if start.startswith(GZIP) else None
+        unpacked = unpacked or _unzip(file, blocks, block_bytes, max_bytes, advance)
+        blocks = _bounded(unpacked, max_bytes)
+        start = _read_start(blocks, SIGNATURE_BYTES)
+        refuse_archive(start, is_unpacked=True)
+        blocks = chain([start], blocks)
     text = _read_start(blocks, len(UTF8_BOM))
     return chain([text.removeprefix(UTF8_BOM)], blocks)
+
+
+def _unzip(
+    file: BinaryIO,
+    blocks: Iterator[bytes],
+    block_bytes: int,
+    max_bytes: int | None,
+    advance: Advance | None,
+) -> Iterator[bytes]:
+    """Unpack an archive in place, or from a copy without a name where the file is a stream."""
+    if getattr(file, "seekable", bool)():
+        if max_bytes is not None and file.seek(0, SEEK_END) > max_bytes:
+            raise LogTooLargeError(max_bytes)
+        yield from unzip(file, block_bytes, advance)
+        return
+    with TemporaryFile() as copy:
+        copy.writelines(blocks)
+        yield from unzip(cast(BinaryIO, copy), block_bytes)
 
 
 def _read_raw(
@@ -64,28 +94,6 @@ def _read_start(blocks: Iterator[bytes], size: int) -> bytes:
     while len(start) < size and (block := next(blocks, b"")):
         start += block
     return start
-
-
-def _unpack(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
-    """The unpacked bytes of one or more gzip members, never more than a block at a time."""
-    unpacker = zlib.decompressobj(_GZIP_WINDOW)
-    for block in blocks:
-        pending = block
-        while pending:
-            if unpacker.eof:
-                pending = pending.lstrip(b"\0")  # padding between members
-                if not pending:
-                    break
-                unpacker = zlib.decompressobj(_GZIP_WINDOW)
-            try:
-                piece = unpacker.decompress(pending, block_bytes)
-            except zlib.error:
-                raise UnreadableLogError("the gzip file is broken") from None
-            if piece:
-                yield piece
-            pending = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
-    if not unpacker.eof:
-        raise UnreadableLogError("the gzip file breaks off before its end")
 
 
 def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:

@@ -15,10 +15,11 @@ from detectors.contract import InvalidRow, UsageRecord
 from detectors.engines import Calls, Engine, engine_of, is_known, scan_parquet
 from detectors.errors import UnreadableLogError
 from detectors.formats import read_chunks
+from detectors.formats.archives import SIGNATURE_BYTES, Advance, is_packed
 from detectors.formats.detection import detect_format
 from detectors.formats.items import read_items
 from detectors.formats.reader import ContractCheck
-from detectors.formats.sources import GZIP_MAGIC, UTF8_BOM, Advance, read_blocks
+from detectors.formats.sources import UTF8_BOM, read_blocks
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import CHECKED, Native, check_table
@@ -149,15 +150,15 @@ def _advance(progress: Progress, size: int) -> Advance:
 
 def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
     """The file's ranges, if it is one that can be read from the middle; rewinds it."""
-    start = file.read(len(UTF8_BOM))
+    start = file.read(SIGNATURE_BYTES)
     file.seek(0)
-    if start.startswith(GZIP_MAGIC):
+    if is_packed(start):
         return None
     form, _ = detect_format(read_blocks(file))
     file.seek(0)
     if form.container != "lines" or form.dialect is None:
         return None
-    text_start = len(UTF8_BOM) if start == UTF8_BOM else 0
+    text_start = len(UTF8_BOM) if start.startswith(UTF8_BOM) else 0
     return Ranges(file.fileno(), text_start, size, form.dialect, RANGE_BYTES)
 
 

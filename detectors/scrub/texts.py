@@ -5,8 +5,9 @@ from itertools import chain
 from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
+from detectors.formats.archives import Advance
 from detectors.formats.json_logs.arrays import split_array
-from detectors.formats.sources import Advance, read_blocks
+from detectors.formats.sources import read_blocks
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model takes in
 

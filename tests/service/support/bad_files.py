@@ -4,7 +4,9 @@ import gzip
 import json
 import random
 import zlib
+from io import BytesIO
 from typing import Final
+from zipfile import ZipFile
 
 from tests.service.support.uploads import log_file, openai_line
 
@@ -25,6 +27,14 @@ def _anthropic(**fields: object) -> dict[str, object]:
 
 def _csv(header: str, *rows: str) -> bytes:
     return "\n".join([header, *rows, ""]).encode()
+
+
+def _zip(*logs: bytes) -> bytes:
+    file = BytesIO()
+    with ZipFile(file, "w") as archive:
+        for number, log in enumerate(logs):
+            archive.writestr(f"{CANARY}-{number}.jsonl", log)
+    return file.getvalue()
 
 
 HEADER: Final = "ts,provider,model,prompt_tokens,completion_tokens"
@@ -68,6 +78,11 @@ BAD_FILES: Final[dict[str, bytes]] = {
     "binary": random.Random(7).randbytes(200_000) + CANARY.encode(),
     "an image": b"\x89PNG\r\n\x1a\n" + bytes(5_000) + CANARY.encode(),
     "a ZIP archive": b"PK\x03\x04" + bytes(26) + CANARY.encode(),
+    "a stored ZIP of several logs": _zip(log_file(), log_file()),
+    "an empty ZIP archive": _zip(),
+    "an older Excel workbook": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\n" + log_file(),
+    "a Parquet file": b"PAR1\n" + log_file(),
+    "a 7z archive": b"7z\xbc\xaf\x27\x1c\n" + log_file(),
     "a line without an end": b'{"model":"' + CANARY.encode() + b"x" * (9 * MIB),
     "gzip that breaks off": gzip.compress(_lines(openai_line(tag=CANARY)) * 100)[:-20],
     "gzip that is broken": gzip.compress(log_file(2_000), 1)[:200] + CANARY.encode() * 20,

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from io import BytesIO
+from zipfile import ZipFile
 
 import pytest
 import requests
@@ -78,6 +80,36 @@ def test_every_format_is_taken_packed_or_not(live: LiveService, log, pack) -> No
     expected = log.with_name(f"{log.stem}.expected.jsonl").read_text().splitlines()
     stored = (live.blobs / _audit(live, response.json()["audit_id"]).blob_key).read_text()
     assert sorted(stored.splitlines()) == sorted(expected)
+
+
+def _zip_of(*logs: bytes) -> bytes:
+    """Logs in a ZIP archive, stored and not compressed."""
+    file = BytesIO()
+    with ZipFile(file, "w") as archive:
+        for number, log in enumerate(logs):
+            archive.writestr(f"customer-x7Qp-{number}.jsonl", log)
+    return file.getvalue()
+
+
+def test_a_zip_of_one_log_is_taken(live: LiveService, person: Person) -> None:
+    response = upload(live.url, person, _zip_of(log_file(3)))
+    assert response.status_code == 201, response.text
+    assert _audit(live, response.json()["audit_id"]).records == 3
+
+
+def test_an_archive_is_refused_by_name_and_uses_no_credit(
+    live: LiveService, person: Person
+) -> None:
+    before = live.blob_names()
+    for file, name in (
+        (_zip_of(log_file(), log_file()), "ZIP archive with several files"),
+        (_zip_of(), "empty ZIP archive"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\n" + log_file(), "Excel workbook"),
+    ):
+        message = error_in(upload(live.url, person, file), 422, "validation_error")
+        assert name in message
+        assert "x7Qp" not in message
+    assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
 
 
 def test_a_mostly_invalid_log_is_taken_too(live: LiveService, person: Person) -> None:

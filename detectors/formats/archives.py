@@ -1,0 +1,158 @@
+"""Unpack gzip files and ZIP archives of one log, in bounded memory; name every other archive.
+
+A file is recognized by its first bytes, never by its name, and no name inside an archive is kept.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from io import SEEK_SET
+from typing import IO, BinaryIO, Final, cast
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from detectors.errors import UnreadableLogError
+
+GZIP: Final = b"\x1f\x8b"
+ZIP: Final = b"PK\x03\x04"
+SIGNATURE_BYTES: Final = 512
+Advance = Callable[[int], None]
+
+_TAR_MAGIC: Final = slice(257, 262)
+_BZIP2_MAGIC: Final = (b"1AY", b"\x17\x72\x45")
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+_READ_BYTES: Final = 1 << 20
+_ENCRYPTED: Final = 1  # the bit of a ZIP entry's flags
+_UNPACK: Final = "Unpack it and use the log inside, as it is or as .gz."
+_REFUSED: Final = {
+    b"PK\x05\x06": "This is an empty ZIP archive.",
+    b"PK\x07\x08": f"This is a part of a split ZIP archive. {_UNPACK}",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": (
+        "This is an Excel workbook or another Microsoft Office file. Export it as CSV."
+    ),
+    b"7z\xbc\xaf\x27\x1c": f"This is a 7z archive. {_UNPACK}",
+    b"Rar!\x1a\x07": f"This is a RAR archive. {_UNPACK}",
+    b"\xfd7zXZ\x00": f"This is an xz file. {_UNPACK}",
+    b"BZh": f"This is a bzip2 file. {_UNPACK}",
+    b"\x28\xb5\x2f\xfd": f"This is a Zstandard file. {_UNPACK}",
+    b"PAR1": "This is a Parquet file. Export it as CSV or JSON Lines.",
+    b"%PDF-": "This is a PDF. Export the usage as CSV or JSON Lines.",
+}
+_TAR: Final = f"This is a tar archive. {_UNPACK}"
+_EXCEL: Final = "This is an Excel workbook. Export it as CSV."
+_OFFICE: Final = "This is an Office document. Export the usage as CSV."
+_SEVERAL: Final = "This is a ZIP archive with several files. Use one log at a time."
+_NO_FILE: Final = "This is a ZIP archive without a file in it."
+_LOCKED: Final = f"This is an encrypted ZIP archive. {_UNPACK}"
+_METHOD: Final = f"This ZIP archive uses an unusual compression method. {_UNPACK}"
+_NESTED: Final = f"This is an archive inside another archive. {_UNPACK}"
+_BROKEN: Final = "This ZIP archive is damaged or incomplete. Create it again."
+
+
+def is_packed(start: bytes) -> bool:
+    """Check whether a file that begins so has to be unpacked before it can be read."""
+    return start.startswith((GZIP, ZIP))
+
+
+def refuse_archive(start: bytes, *, is_unpacked: bool) -> None:
+    """Raise `UnreadableLogError` naming the archive or document that begins so."""
+    for signature, message in _REFUSED.items():
+        if start.startswith(signature) and (signature != b"BZh" or start[4:7] in _BZIP2_MAGIC):
+            raise UnreadableLogError(message)
+    if start[_TAR_MAGIC] == b"ustar":
+        raise UnreadableLogError(_TAR)
+    if is_unpacked and is_packed(start):
+        raise UnreadableLogError(_NESTED)
+
+
+def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
+    """Yield the bytes of one or more gzip members, never more than a block at a time."""
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    for block in blocks:
+        pending = block
+        while pending:
+            if unpacker.eof:
+                pending = pending.lstrip(b"\0")  # padding between members
+                if not pending:
+                    break
+                unpacker = zlib.decompressobj(_GZIP_WINDOW)
+            try:
+                piece = unpacker.decompress(pending, block_bytes)
+            except zlib.error:
+                raise UnreadableLogError("the gzip file is broken") from None
+            if piece:
+                yield piece
+            pending = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+    if not unpacker.eof:
+        raise UnreadableLogError("the gzip file breaks off before its end")
+
+
+def unzip(file: BinaryIO, block_bytes: int, advance: Advance | None = None) -> Iterator[bytes]:
+    """Yield the bytes of the one log in a ZIP archive, checked against its CRC at the end.
+
+    The file must be seekable, since the directory of an archive is at its end. `advance` receives
+    how many bytes of the archive were read so far.
+    """
+    try:
+        archive = ZipFile(cast(IO[bytes], _ShortReads(file, advance)))
+        with archive, archive.open(_find_log(archive)) as log:
+            while block := log.read(block_bytes):
+                yield block
+    except _ZIP_ERRORS:
+        # The library's own messages would repeat names from the archive.
+        raise UnreadableLogError(_BROKEN) from None
+
+
+_ZIP_ERRORS: Final = (
+    BadZipFile,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    ValueError,
+    zlib.error,
+)
+
+
+def _find_log(archive: ZipFile) -> ZipInfo:
+    entries = [entry for entry in archive.infolist() if not _is_clutter(entry)]
+    names = [entry.filename for entry in entries]
+    if any(name.startswith("xl/") for name in names):
+        raise UnreadableLogError(_EXCEL)
+    if "[Content_Types].xml" in names or "content.xml" in names:
+        raise UnreadableLogError(_OFFICE)
+    if len(entries) != 1:
+        raise UnreadableLogError(_SEVERAL if entries else _NO_FILE)
+    if entries[0].flag_bits & _ENCRYPTED:
+        raise UnreadableLogError(_LOCKED)
+    if entries[0].compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise UnreadableLogError(_METHOD)
+    return entries[0]
+
+
+def _is_clutter(entry: ZipInfo) -> bool:
+    """Folders, and what macOS adds beside each file."""
+    return entry.is_dir() or entry.filename.startswith("__MACOSX/")
+
+
+class _ShortReads:
+    """A file that refuses large reads, which only a ZIP directory of very many files needs."""
+
+    def __init__(self, file: BinaryIO, advance: Advance | None) -> None:
+        self._file = file
+        self._advance = advance
+        self._furthest = 0
+        self.tell = file.tell
+        self.seekable = file.seekable
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        if offset < 0 and whence == SEEK_SET:
+            raise BadZipFile
+        return self._file.seek(offset, whence)
+
+    def read(self, size: int = -1) -> bytes:
+        if size > _READ_BYTES:
+            raise UnreadableLogError(_SEVERAL)
+        piece = self._file.read(size if size >= 0 else _READ_BYTES)
+        position = self._file.tell()
+        if self._advance and position > self._furthest:
+            self._furthest = position
+            self._advance(position)
+        return piece
