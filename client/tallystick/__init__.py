@@ -1,6 +1,6 @@
-"""Counts every OpenAI and Anthropic call of this process and sends the counts to be audited.
+"""Count every OpenAI and Anthropic call of this process and send the counts to be audited.
 
-`init()` is all that most programs need. What is here is all that programs may rely on.
+Most programs only need `init()`. The names here are the public API.
 """
 
 from tallystick.client import close, flush, init, record, stats

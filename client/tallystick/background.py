@@ -1,9 +1,8 @@
-"""Responses that are made in the background: counted once, however often they are asked for.
+"""Background responses: counted once, however often they are polled.
 
-The one that asks for a background response gets no usage; whoever polls for it gets the same usage
-again and again once it is done. Any other response was counted when it was made, and asking for it
-later must not count it a second time. They are told apart by the id in the URL, since of a response
-only its usage and its model are read.
+The request that creates a background response gets no usage; each poll gets the same usage once
+the response is done. Any other response was counted when it was created, and fetching it later must
+not count it again. The ID in the URL identifies them, because only usage and model are read.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ class Background:
         self._unanswered = 0
 
     def expect(self) -> None:
-        """One was asked for in this process, and its usage is still to come."""
+        """Note that this process created a background response whose usage is pending."""
         self._unanswered += 1
 
     def is_new(self, response_id: str, *, has_usage: bool) -> bool:
-        """Whether what was got by its id is to be counted now."""
+        """Check if the fetched response should be counted now."""
         if response_id in self._counted:
             return False
         if not has_usage:

@@ -1,4 +1,4 @@
-"""One call of a vendor's library: what was known at its start, what is seen of its end."""
+"""One call of a model provider's library, from its request to its usage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _models: dict[str, str] = {}
 
 
 class Call:
-    """Holds labels and numbers; of the request and the response nothing else."""
+    """Labels and numbers of one call; no other part of its request or response."""
 
     __slots__ = (
         "_answered_model",
@@ -35,7 +35,7 @@ class Call:
         "_provider",
         "_response_id",
         "_start",
-        "_told",
+        "_anthropic_counts",
         "endpoint",
         "has_ended",
         "request_id",
@@ -52,13 +52,13 @@ class Call:
     _provider: str
     _response_id: str | None
     _start: tuple[Any, ...]
-    _told: list[int | None] | None
+    _anthropic_counts: list[int | None] | None
     endpoint: str | None
     has_ended: bool
     request_id: object
 
     def see(self, item: Any) -> None:
-        """Look at an event of a stream, or at a whole answer, for the member that has the usage."""
+        """Find the usage in a stream event or a whole response."""
         members = members_of(item)
         usage = members.get("usage")
         if usage is None:
@@ -69,20 +69,20 @@ class Call:
             self.take(usage, members.get("model"))
 
     def take(self, usage: Any, model: object) -> None:
-        """The counts of a usage, and the model that was named beside it."""
+        """Store the counts of a usage and the model next to it."""
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
         if self._library == "openai":
-            # The last that tells anything counts.
+            # The last usage wins.
             self._counts = openai_counts(usage, self.endpoint) or self._counts
         else:
-            self._told = overlay(self._told, usage)
+            self._anthropic_counts = overlay(self._anthropic_counts, usage)
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
             self._capture.open_streams[id(self)] = self
 
     def arrived(self, headers: Any, is_stream: bool) -> None:
-        """The answer is here, though nobody has read it yet; the time of a stream is its end's."""
+        """Note the response's headers and latency; a stream's latency is measured at its end."""
         self.request_id = _request_id(headers, _REQUEST_ID_HEADERS[self._library])
         self._is_stream = is_stream
         self._latency_ms = None if is_stream else (perf_counter() - self._clock) * 1e3
@@ -100,7 +100,11 @@ class Call:
         latency_ms = self._latency_ms
         if latency_ms is None:
             latency_ms = (perf_counter() - self._clock) * 1e3
-        counts = self._counts if self._told is None else anthropic_counts(self._told)
+        counts = (
+            self._counts
+            if self._anthropic_counts is None
+            else anthropic_counts(self._anthropic_counts)
+        )
         if counts is None or self._response_id is not None:
             counts = self._counted_now(counts)
         model = self._answered_model or self._asked_model
@@ -113,7 +117,7 @@ class Call:
         current.delivery.put((self._start, model, counts, latency_ms, request_id))
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
-        """None where nothing was told, or where this was counted before."""
+        """Return the counts, or None if there are none or they were counted before."""
         background, response_id = self._capture.background, self._response_id
         if response_id is not None:
             is_new = background.is_new(response_id, has_usage=counts is not None)
@@ -125,8 +129,9 @@ class Call:
         return None
 
     def _model_at_aws(self) -> str | None:
-        """Only the request to Bedrock names the region, which prices depend on. A profile of one's
-        own there has a name that nobody has a price for.
+        """Return the requested model, which names the region that prices depend on.
+
+        A custom inference profile has no price, so the response's model is used instead.
         """
         asked, answered = self._asked_model, self._answered_model
         return asked if asked is not None and _OWN_PROFILE not in asked else answered or asked
@@ -135,14 +140,14 @@ class Call:
 def _prefix_hash(body: Any) -> str | None:
     if not isinstance(body, dict):
         return None
-    # Not imported where it is off: the messages are not even looked at then.
+    # Imported only if it is on, so the messages are never read otherwise.
     from tallystick.reading.prompts import hash_prompt
 
     return hash_prompt(body)
 
 
 def _clean_model(name: str) -> str | None:
-    """As the vendor names it; each answer brings a copy of its own, of which one is kept."""
+    """Return the cleaned model name, with one shared copy per name."""
     cleaned = clean_label(name)
     if cleaned == name:
         if len(_models) >= _REMEMBERED:
@@ -152,7 +157,7 @@ def _clean_model(name: str) -> str | None:
 
 
 def _request_id(headers: Any, name: bytes) -> object:
-    """From the list that `get` goes through, too, but takes ten times as long to."""
+    """Read the header from the raw list, ten times as fast as `get`."""
     try:
         for _, key, value in headers._list:
             if key == name:
@@ -163,7 +168,7 @@ def _request_id(headers: Any, name: bytes) -> object:
 
 
 def begin(library: str, client: Any, options: Any) -> Call | None:
-    """The call that is about to be made; None where it is none to count."""
+    """Return the call that is about to be made, or None if it is not counted."""
     current = capture.active
     if current is None:
         return None
@@ -178,9 +183,9 @@ def begin(library: str, client: Any, options: Any) -> Call | None:
 
 
 def _call(current: Capture, library: str, client: Any, route: Route, body: Any) -> Call:
-    """Takes from the request's own members what a record has of them.
+    """Create a call from the members of its request.
 
-    No `__init__`: that of a class costs as much again as all that it does.
+    Without an `__init__`, which would double the cost.
     """
     settings = current.settings
     members = members_of(body)
@@ -192,7 +197,9 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
     call.endpoint, call._response_id = endpoint, _ = route
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True
-    call._answered_model = call._counts = call._told = call._latency_ms = call.request_id = None
+    call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = (
+        call.request_id
+    ) = None
     call._is_stream = call.has_ended = False
     call._start = (  # in the order of a `Start`
         time(),

@@ -1,4 +1,4 @@
-"""What hooks share while capturing is on: settings, counters, and where records go.
+"""State shared by the hooks while capture is on: settings, counters, delivery.
 
 `active` is None until `init()` finds a destination; every hook then lets calls through untouched.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What `init()` was told. `label` is the tag of calls that have no other."""
+    """The arguments of `init()`. `label` is the tag of calls without one."""
 
     label: str | None
     prefix_hash: bool
@@ -33,7 +33,7 @@ class Settings:
 
 
 class Capture:
-    """Of one process: what was begun in the one that it was forked off from is counted there."""
+    """The state of one process; calls that began before a fork are counted in the parent."""
 
     __slots__ = ("background", "delivery", "faults", "open_streams", "settings", "without_usage")
 
@@ -41,7 +41,7 @@ class Capture:
         self.settings = settings
         self.delivery = delivery
         self.background = Background()
-        # Streams that have told something and not ended. Keyed by identity: adding and removing are
+        # Streams with a usage that have not ended. Keyed by identity: adding and removing are
         # atomic.
         self.open_streams: dict[int, OpenStream] = {}
         self.without_usage = 0
@@ -60,9 +60,9 @@ active: Capture | None = None
 
 
 def note_fault() -> None:
-    """Something of ours went wrong, and its caller goes on as if we were not there."""
+    """Count an error of ours; the caller continues as if we were not there."""
     try:
         if active is not None:
             active.faults += 1
-    except Exception:  # noqa: S110 - there is nobody left to tell
+    except Exception:  # noqa: S110 - nothing else can be done
         pass

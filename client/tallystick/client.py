@@ -1,4 +1,4 @@
-"""Turning capture on and off, and what a program may ask of it while it is on."""
+"""Turn capture on and off, record calls, flush and read counters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLUSH_INTERVAL_SECONDS = 3_600.0
 MAX_QUEUE = 5_000
 _LONGEST_INTERVAL_SECONDS = 604_800.0
 _LONGEST_QUEUE = 1_000_000
-# Below the quarter of a second that an exit may be kept up: a busy machine wakes nobody in time.
+# Below the quarter of a second that we may delay an exit, because busy machines wake threads late.
 EXIT_SECONDS = 0.15
 CLOSE_SECONDS = 2.0
 
@@ -42,9 +42,9 @@ def init(
     max_queue: int = MAX_QUEUE,
     debug: bool = False,
 ) -> None:
-    """Count every OpenAI and Anthropic call from here on, and send the counts to `SERVICE_DSN`.
+    """Count every OpenAI and Anthropic call from now on, and send the counts to `SERVICE_DSN`.
 
-    Where the variable is not set, nothing happens at all. A second call changes nothing.
+    If the variable is not set, nothing happens. A second call changes nothing.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip() or capture.active is not None:
@@ -62,26 +62,26 @@ def init(
         max_queue=int(_within(1, max_queue, _LONGEST_QUEUE, MAX_QUEUE)),
         debug=bool(debug),
     )
-    if _starting.acquire(False):  # else another thread is at it
+    if _starting.acquire(False):  # otherwise another thread is initializing
         try:
             _start(settings, destination)
-        except Exception:  # half of it may stand: without `active`, none of it does anything
+        except Exception:  # without `active`, a partial setup does nothing
             capture.active = None
         finally:
             _starting.release()
 
 
 def flush(timeout: float | None = CLOSE_SECONDS) -> bool:
-    """Send what waits now, and wait at most `timeout` seconds; whether nothing waits any more.
+    """Send the queue now, wait at most `timeout` seconds, and return True if the queue is empty.
 
-    With None it takes as long as it takes.
+    None waits without a limit.
     """
     current = capture.active
     return current is None or current.delivery.flush(timeout)
 
 
 def close(timeout: float | None = CLOSE_SECONDS) -> None:
-    """Send what waits, and capture nothing more until `init()` is called again."""
+    """Send the queue and stop capturing until `init()` is called again."""
     current = capture.active
     if current is not None:
         atexit.unregister(_at_exit)
@@ -91,7 +91,7 @@ def close(timeout: float | None = CLOSE_SECONDS) -> None:
 
 
 def stats() -> dict[str, Any]:
-    """Counters of this process; empty while nothing is captured.
+    """Return the counters of this process; empty while capture is off.
 
     `captured` records became `sent`, `queued` or `dropped`. Calls `without_usage` made no record.
     """
@@ -115,7 +115,7 @@ def record(
     declared_max_tokens: int | None = None,
     prefix_hash: str | None = None,
 ) -> bool:
-    """Count a call that no hook sees; whether it is one that the service would take."""
+    """Count a call that no hook sees, and return False if the service would reject it."""
     current = capture.active
     if current is None:
         return False
@@ -134,7 +134,7 @@ def record(
             return False
         current.delivery.start()
         current.delivery.put(noted)
-    except Exception:  # a value of a wrong type; whoever counts calls must not be stopped by it
+    except Exception:  # a value of the wrong type must not stop the program
         capture.note_fault()
         return False
     return True
@@ -185,7 +185,7 @@ def _renew() -> None:
 
 
 def _at_exit() -> None:
-    """Once, of however many ends a process is told: each would wait for a server that is dead."""
+    """Send the queue once, even if several exit hooks call this: each would wait for the server."""
     try:
         current = capture.active
         if current is not None and not current.delivery.is_closing:
@@ -204,13 +204,13 @@ def _end_open_streams(current: Capture) -> None:
 
 
 def _within(least: float, value: float, most: float, default: float) -> float:
-    """The value where it is a number in bounds; a wrong setting is no reason to stop a program."""
+    """Return the value if it is a number in bounds, or else the default."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return value if is_number and least <= value <= most else default
 
 
 def _warn_of_dsn() -> None:
-    """Once, and without what the variable holds: there may be a key in it."""
+    """Warn once, without the variable's value, which may contain a key."""
     global _has_warned
     if not _has_warned:
         _has_warned = True
@@ -224,4 +224,4 @@ def _report(message: str) -> None:
 
 
 def _keep_quiet(message: str) -> None:
-    """What goes wrong is nobody's business unless they ask for it."""
+    """Drop the message: warnings are only logged in debug mode."""

@@ -16,7 +16,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def decorate(label: Label, function: _Function) -> _Function:
-    """The function, whose body has the tag wherever it runs; what kind it is stays visible."""
+    """Wrap the function so that its body has the tag, and keep its kind."""
     if inspect.iscoroutinefunction(function):
         wrapper: Any = _tagged_coroutine(label, function)
     elif inspect.isasyncgenfunction(function):

@@ -1,4 +1,4 @@
-"""The short texts of a record: which tag a call gets, and what is let into a label at all."""
+"""Short texts of a record: the current tag, and cleaning of labels."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def clean_tag(label: object) -> str | None:
 
 
 def clean_label(label: object, longest: int = MAX_LABEL) -> str | None:
-    """The text without what the service would refuse in it; None where nothing is left.
+    """Remove characters that the service would reject; return None if nothing is left.
 
-    One refused record would take its whole batch with it.
+    One rejected record would lose its whole batch.
     """
     if not isinstance(label, str):
         return None

@@ -183,7 +183,7 @@ def test_usage_in_every_chunk_counts_once_and_the_last() -> None:
 
 
 @pytest.mark.usefixtures("captured")
-def test_an_empty_usage_at_the_end_does_not_take_back_what_was_told() -> None:
+def test_an_empty_usage_at_the_end_does_not_remove_earlier_counts() -> None:
     events = [*vendors.chat_events(with_usage=True), ("", {"usage": {}}), ("", {"usage": 5})]
     client = offline.openai_client.__wrapped__(lambda request: offline.stream(events))
     list(client.chat.completions.create(**STREAMED))
@@ -192,7 +192,7 @@ def test_an_empty_usage_at_the_end_does_not_take_back_what_was_told() -> None:
 
 
 @pytest.mark.usefixtures("captured")
-def test_a_stream_that_fails_in_the_middle_fails_alike_and_counts_what_was_told() -> None:
+def test_a_stream_that_fails_in_the_middle_fails_alike_and_counts_what_it_received() -> None:
     events = vendors.messages_events()[:5]
     events.append(("error", {"type": "error", "error": {"type": "overloaded_error"}}))
     client = offline.anthropic_client.__wrapped__(lambda request: offline.stream(events))

@@ -48,7 +48,7 @@ def test_what_makes_processes_may_be_imported_later(collector: Collector) -> Non
     assert tags_of(collector) == {"worker": 1}
 
 
-def test_turned_on_again_the_makers_of_processes_are_not_told_again(
+def test_turned_on_again_process_libraries_are_not_hooked_again(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     forks = []

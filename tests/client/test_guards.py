@@ -54,7 +54,7 @@ async def _ask_all_async() -> None:
     "broken",
     [
         "tallystick.hooks.requests.begin",
-        "tallystick.hooks.requests.settle",
+        "tallystick.hooks.requests.end_or_attach",
         "tallystick.hooks.answers.follow",
         "tallystick.calls.Call.see",
         "tallystick.calls.Call.end",
@@ -134,7 +134,7 @@ def test_a_call_of_another_process_is_not_counted_here() -> None:
     assert queued() == []
 
 
-def test_forking_libraries_are_told_once_and_may_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forking_libraries_are_hooked_once_and_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
     told: list[Any] = []
     finalized: list[Any] = []
@@ -148,7 +148,7 @@ def test_forking_libraries_are_told_once_and_may_refuse(monkeypatch: pytest.Monk
     signals = SimpleNamespace(worker_process_shutdown=shutdown)
     monkeypatch.setitem(sys.modules, "celery.signals", signals)
     forks = Forks(lambda: None, lambda: ended.append("ended"))
-    forks._ask()
+    forks._hook_libraries()
     assert len(told) == 2
     told[0](forks)
     finalized[0]()

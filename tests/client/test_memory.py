@@ -22,7 +22,7 @@ def test_memory_is_flat(share: float, note: Note) -> None:
     from openai._models import FinalRequestOptions
 
     from tallystick.calls import begin
-    from tallystick.hooks.answers import settle
+    from tallystick.hooks.answers import end_or_attach
 
     client = offline.openai_client()
     answer = client.chat.completions.create(**CHAT)
@@ -30,7 +30,7 @@ def test_memory_is_flat(share: float, note: Note) -> None:
 
     def call(times: int) -> None:
         for _ in range(times):
-            settle(begin("openai", client, asked), answer)
+            end_or_attach(begin("openai", client, asked), answer)
 
     call(20_000)
     list(client.chat.completions.create(**STREAMED))

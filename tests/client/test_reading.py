@@ -64,7 +64,7 @@ def test_what_an_older_library_does_not_know_yet_counts() -> None:
 
 
 @pytest.mark.usefixtures("captured")
-def test_a_message_whose_output_is_not_told_makes_no_record() -> None:
+def test_a_message_without_output_tokens_makes_no_record() -> None:
     asked = SimpleNamespace(method="post", url="/v1/messages", json_data={"model": "m"})
     call = begin("anthropic", object(), asked)
     assert call is not None

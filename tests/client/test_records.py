@@ -163,7 +163,7 @@ def test_what_is_remembered_of_urls_is_bounded() -> None:
         (None, "openai"),
     ],
 )
-def test_the_seller_is_told_by_the_host(host: object, label: str) -> None:
+def test_the_host_names_the_provider(host: object, label: str) -> None:
     client = SimpleNamespace(_base_url=SimpleNamespace(host=host))
     assert providers.provider_of(client, "openai") == label
 
@@ -177,7 +177,7 @@ def test_a_client_that_is_pointed_elsewhere_has_another_seller() -> None:
     assert providers.provider_of(client.copy(base_url="https://api.x.ai/v1"), "openai") == "x-ai"
 
 
-def test_the_seller_is_told_by_the_class() -> None:
+def test_the_class_names_the_provider() -> None:
     for name, label in (("AzureOpenAI", "azure"), ("AsyncAnthropicBedrock", "aws")):
         client = type("Mine", (type(name, (), {}),), {})()
         assert providers.provider_of(client, "openai") == label

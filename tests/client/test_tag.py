@@ -153,7 +153,7 @@ def test_a_stream_has_the_tag_of_its_request() -> None:
     assert record["tag"] == "asked"
 
 
-def test_a_tag_wins_over_what_init_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_overrides_the_arguments_of_init(monkeypatch: pytest.MonkeyPatch) -> None:
     with offline.capturing(monkeypatch, "http://ik_x@127.0.0.1:9", tag="default"):
         offline.openai_client().chat.completions.create(**CHAT)
         with tallystick.tag("own"):

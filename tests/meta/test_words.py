@@ -27,7 +27,7 @@ PROSE: Final = (
     "docs/operations.md",
     "docs/scrub.md",
 )
-CODE: Final[tuple[str, ...]] = ()
+CODE: Final = ("client/tallystick",)
 
 # Each retired pattern, and what to write instead.
 RETIRED: Final[dict[str, str]] = {

@@ -1,7 +1,7 @@
-"""Where the vendors' libraries are hooked: three methods each, wrapped on their classes.
+"""Hooks into the model providers' libraries: three methods each, wrapped on their classes.
 
-Every wrapper lets the call through whatever happens in it, and each is set by itself: where a
-library has moved one of the three, the others still work.
+A wrapper never stops a call. Each is installed separately, so if a library moves one method, the
+others still work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def install() -> None:
 
 
 def load_sending() -> None:
-    """Import what sending needs: too much for `init()`, but little beside a vendor's library."""
+    """Import what sending needs: too much for `init()`, but little next to a provider's library."""
     from tallystick.sending import transport  # noqa: F401
 
 
@@ -53,7 +53,7 @@ def _hook_module(module: ModuleType) -> None:
     for class_name, method, wrap in _POINTS[name]:
         try:
             _hook(vars(module)[class_name], method, library, wrap)
-        except Exception:  # noqa: S112 - moved or renamed: its calls go uncounted, not unmade
+        except Exception:  # noqa: S112 - moved or renamed: its calls are not counted
             continue
 
 

@@ -1,4 +1,4 @@
-"""What a request gave back: an answer, a stream, or a raw response that may be parsed later."""
+"""Results of a request: a response, a stream, or a raw response that may be parsed later."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _REMEMBERED = 256
 _streams: dict[type, bool] = {}
 
 
-def settle(call: Call | None, answer: Any) -> None:
-    """End the call, or leave it where its end will be seen. The kinds are told by their members."""
+def end_or_attach(call: Call | None, answer: Any) -> None:
+    """End the call, or attach it to the stream or raw response that will end it."""
     if call is None:
         return
     kind = type(answer)
@@ -34,7 +34,7 @@ def settle(call: Call | None, answer: Any) -> None:
             call.arrived(answer.http_response.headers, False)
             members[_WAITING] = call
             for parsed in list(members["_parsed_by_type"].values()):
-                settle(call, parsed)  # by a middleware; it will not be parsed again
+                end_or_attach(call, parsed)  # by a middleware; it will not be parsed again
             return
         call.request_id = call.request_id or members.get("_request_id")
     call.see(answer)
@@ -42,7 +42,7 @@ def settle(call: Call | None, answer: Any) -> None:
 
 
 def _is_stream(kind: type) -> bool:
-    """Remembered, since models look long for what they do not have."""
+    """Check for a stream, with a cache, because attribute lookups on models are slow."""
     if len(_streams) >= _REMEMBERED:
         _streams.clear()
     is_stream = _streams[kind] = hasattr(kind, "__stream__")
@@ -54,7 +54,7 @@ def wrap_parse(library: str, original: Callable[..., Any]) -> Callable[..., Any]
     def _parse(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = original(self, *args, **kwargs)
         try:
-            settle(self.__dict__.get(_WAITING), answer)
+            end_or_attach(self.__dict__.get(_WAITING), answer)
         except Exception:
             note_fault()
         return answer

@@ -1,4 +1,4 @@
-"""Acting on a module right after it is imported, whoever imports it, without importing it."""
+"""Run an action right after a module is imported, without importing it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def when_imported(actions: Mapping[str, _Action]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing by itself: asks those behind it, and has their loader tell when it is done."""
+    """Delegate to the other finders and wrap the loader they find."""
 
     def __init__(self, actions: Mapping[str, _Action]) -> None:
         self.actions = dict(actions)
@@ -36,7 +36,7 @@ class _Finder(MetaPathFinder):
             action = self.actions.get(fullname)
             return None if action is None else self._find(action, fullname, path, target)
         except Exception:
-            return None  # whoever is next is asked as if we were not there
+            return None  # the next finder is asked as if we were not there
 
     def _find(self, action: _Action, *wanted: Any) -> ModuleSpec | None:
         for finder in sys.meta_path:
@@ -44,13 +44,13 @@ class _Finder(MetaPathFinder):
             spec: ModuleSpec | None = find(*wanted) if find else None
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _TellingLoader(spec.loader, action)
+                    spec.loader = _NotifyingLoader(spec.loader, action)
                 return spec
         return None
 
 
-class _TellingLoader(Loader):
-    """The loader that was found, and nothing of it is left in the module afterwards."""
+class _NotifyingLoader(Loader):
+    """Load with the original loader, then run the action; leaves no trace in the module."""
 
     def __init__(self, loader: Any, action: _Action) -> None:
         self._loader = loader

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 from tallystick.calls import begin
 from tallystick.capture import note_fault
-from tallystick.hooks.answers import settle
+from tallystick.hooks.answers import end_or_attach
 
 
 def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,7 +23,7 @@ def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., An
             note_fault()
         answer = original(self, *args, **kwargs)
         try:
-            settle(call, answer)
+            end_or_attach(call, answer)
         except Exception:
             note_fault()
         return answer
@@ -41,7 +41,7 @@ def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[.
             note_fault()
         answer = await original(self, *args, **kwargs)
         try:
-            settle(call, answer)
+            end_or_attach(call, answer)
         except Exception:
             note_fault()
         return answer

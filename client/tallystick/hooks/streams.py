@@ -1,4 +1,4 @@
-"""Streams, watched from within: the iterator that a stream draws from, never the stream itself."""
+"""Watch a stream's underlying iterator, never the stream itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def follow(call: Call, stream: Any) -> None:
     if call.has_ended:
         return
     call.arrived(stream.response.headers, True)
-    stream._tallystick_call = call  # for whoever closes it
+    stream._tallystick_call = call  # for `close`
     items = stream._iterator
     is_completion, kind = call.endpoint in _COMPLETIONS, type(items)
     if kind is AsyncGeneratorType or (kind is not GeneratorType and hasattr(items, "__aiter__")):
@@ -32,7 +32,7 @@ def follow(call: Call, stream: Any) -> None:
 
 
 def _chunks(items: Any, call: Call) -> Iterator[Any]:
-    """Of completions: all of one class, and each may have a usage."""
+    """Watch completion chunks: all of one class, each may have a usage."""
     try:
         for item in items:
             try:
@@ -40,7 +40,7 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
                     usage = item.usage
                     if usage is not None:
                         call.take(usage, item.model)
-                except AttributeError:  # not of the vendors' own class
+                except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
                 note_fault()
@@ -50,7 +50,7 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
 
 
 def _events(items: Any, call: Call) -> Iterator[Any]:
-    """Of many classes, few of which have a usage, or hold what has one."""
+    """Watch events of many classes, few of which have a usage."""
     try:
         for item in items:
             try:
@@ -68,7 +68,7 @@ def _events(items: Any, call: Call) -> Iterator[Any]:
 
 
 async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
-    """One that is dropped is closed by the event loop, as the library's generators inside are."""
+    """Watch completion chunks; the event loop closes a dropped stream."""
     try:
         async for item in items:
             try:
@@ -76,7 +76,7 @@ async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
                     usage = item.usage
                     if usage is not None:
                         call.take(usage, item.model)
-                except AttributeError:  # not of the vendors' own class
+                except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
                 note_fault()
@@ -110,7 +110,7 @@ def _end(call: Call) -> None:
 
 
 def wrap_close(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A stream that is closed is over, however long it is kept."""
+    """Wrap `close` to end the stream's call."""
 
     @functools.wraps(original)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:

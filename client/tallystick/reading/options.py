@@ -1,4 +1,4 @@
-"""What the options of a request tell: which endpoint, which model, which limit on the answer."""
+"""Read the endpoint, the response ID and the answer limit from a request's options."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _response_id(steps: list[str]) -> str | None:
 
 
 def _endpoint(steps: list[str]) -> str | None:
-    """The words at the end of a path; never a part of it that may be an id or a name."""
+    """Return the words at the end of a path, never a part that may be an ID or a name."""
     last = steps[-1]
     if "/".join(steps[-2:]) in _LONG_ENDPOINTS:
         return "/".join(steps[-2:])

@@ -1,4 +1,4 @@
-"""The hash that tells equal prompts apart from others without their text.
+"""Hash prompts, so that equal prompts can be found without their text.
 
 The canonical text of a prompt: the text parts of its `system` or `instructions`, then of each
 message or input item (`messages`, `input`, `prompt`), in order, joined by a line feed. A part's
@@ -20,7 +20,7 @@ _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 
 
 def hash_prompt(body: Mapping[str, Any]) -> str | None:
-    """SHA-256, in hex, of the beginning of the prompt; None where a request has no text to hash."""
+    """Return the SHA-256 of the prompt's beginning in hex, or None if there is no text."""
     parts: list[str] = []
     length = -1
     for text in _texts(body):

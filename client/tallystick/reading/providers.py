@@ -1,10 +1,10 @@
-"""Who is paid for a call: the label that prices are looked up by."""
+"""Find the provider whose prices apply to a call."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# Words in the names of the vendors' client classes; what these are sold by has prices of its own.
+# Words in client class names, and the provider that sells those calls at its own prices.
 _CLASS_WORDS = (
     ("Azure", "azure"),
     ("Foundry", "azure"),
@@ -13,7 +13,7 @@ _CLASS_WORDS = (
     ("Vertex", "google"),
     ("GoogleCloud", "google"),
 )
-# Hosts that the vendors' libraries are pointed at, by how they end.
+# Endings of hosts that the libraries connect to.
 _HOST_ENDINGS = (
     ("openai.azure.com", "azure"),
     ("services.ai.azure.com", "azure"),
@@ -41,19 +41,19 @@ _HOST_ENDINGS = (
 
 
 def provider_of(client: Any, library: str) -> str:
-    """The seller that the client's class or host tells of, else the library's own vendor."""
+    """Return the provider of the client's class or host, or else the library's own."""
     url: Any = None
     try:
         url = client._base_url
-        told_by, label = client._tallystick_seller
-        if told_by is url:
+        cached_url, label = client._tallystick_seller
+        if cached_url is url:
             return label or library
     except AttributeError:
         pass
     host = getattr(url, "host", None)
     label = _seller(type(client).__mro__, host if isinstance(host, str) else "")
     try:
-        # On the client itself, beside the URL that told it: programs may set another one.
+        # Cached on the client with its URL, because programs may set another URL.
         client._tallystick_seller = url, label
     except AttributeError:
         pass

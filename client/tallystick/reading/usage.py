@@ -1,6 +1,6 @@
-"""The counts of a call, from the `usage` of whatever object the vendor's library made of it.
+"""Read a call's counts from the `usage` of the library's response object.
 
-Nothing else of a response is looked at here, and nothing that a property or a method would compute.
+Nothing else of a response is read, and no property or method is called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Counts = tuple[int, int, Optional[int], Optional[int]]
 
 
 def members_of(container: Any) -> dict[str, Any]:
-    """Of a model or of a mapping; of anything else none.
+    """Return the members of a model or a mapping; empty for anything else.
 
     Older libraries keep what they do not know yet in a model's extra members.
     """
@@ -44,7 +44,7 @@ def members_of(container: Any) -> dict[str, Any]:
 
 
 def count_of(value: Any) -> int | None:
-    """The value where it is a count that the service takes."""
+    """Return the value if it is a count that the service accepts, or else None."""
     if type(value) is not int:
         if type(value) is not float or not value.is_integer():
             return None
@@ -53,7 +53,7 @@ def count_of(value: Any) -> int | None:
 
 
 def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
-    """Of Chat Completions and Embeddings, or of Responses, which name the same counts otherwise."""
+    """Return the counts of Chat Completions, Embeddings or Responses."""
     try:  # as new libraries have it
         prompt, completion, details = _of_completion(usage.__dict__)
         cached, write = (None, None) if details is None else _of_prompt(details.__dict__)
@@ -82,21 +82,21 @@ def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
     return prompt, completion, count_of(cached), count_of(write)
 
 
-def overlay(told: list[int | None] | None, usage: Any) -> list[int | None]:
-    """Anthropic's own counts. What a stream says later replaces what it said before, one by one."""
+def overlay(counts: list[int | None] | None, usage: Any) -> list[int | None]:
+    """Update Anthropic's counts: later values of a stream replace earlier ones."""
     members = members_of(usage)
-    if told is None:
-        told = [None, None, None, None]
-    for place, name in enumerate(ANTHROPIC_COUNTS):
+    if counts is None:
+        counts = [None, None, None, None]
+    for index, name in enumerate(ANTHROPIC_COUNTS):
         count = count_of(members.get(name))
         if count is not None:
-            told[place] = count
-    return told
+            counts[index] = count
+    return counts
 
 
-def anthropic_counts(told: list[int | None]) -> Counts | None:
-    """The vendor's input leaves the cached parts out."""
-    fresh, completion, read, write = told
+def anthropic_counts(counts: list[int | None]) -> Counts | None:
+    """Convert Anthropic's counts, whose input excludes cached tokens."""
+    fresh, completion, read, write = counts
     if fresh is None or completion is None:
         return None
     return fresh + (read or 0) + (write or 0), completion, read, write

@@ -1,4 +1,4 @@
-"""Records on their way: a bounded queue that anyone may add to, and the thread that empties it.
+"""A bounded queue of records, and the thread that sends them.
 
 Adding takes no lock and starts nothing, for it may happen within garbage collection, where the lock
 could be held by the very code that was interrupted. What does not fit is dropped, oldest first.
@@ -21,7 +21,7 @@ _SECONDS_A_DAY = 86_400.0
 
 class Delivery:
     """`load` imports what sending needs, in the thread of a caller: were a process forked off while
-    a thread of ours imports, whoever imports the same there would wait for ever.
+    a thread of ours imports, the same import in the child would wait forever.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Delivery:
             self._rouse()
 
     def start(self) -> None:
-        """See to it that the thread runs; never called within garbage collection."""
+        """Start the thread if needed; never called within garbage collection."""
         if self._thread is None and self._starting.acquire(False):
             try:
                 if self._thread is None:
@@ -80,7 +80,7 @@ class Delivery:
                 self._starting.release()
 
     def flush(self, timeout: float | None) -> bool:
-        """Send what waits, at most for so long; whether nothing waits any more."""
+        """Send the queue within the timeout, and return True if it is empty."""
         if not self._queue and not self._in_flight:
             return True
         self.start()
@@ -94,7 +94,7 @@ class Delivery:
         return bool(done.acquire(timeout=max(0.0, min(longest, _SECONDS_A_DAY))))
 
     def close(self, timeout: float | None) -> bool:
-        """Flush, and let the thread end."""
+        """Flush and end the thread."""
         self.is_closing = True
         is_done = self.flush(timeout)
         self._rouse()
@@ -137,7 +137,7 @@ class Delivery:
         try:
             self._serve(self._make_sender())
         except Exception as error:  # a thread that ends by an exception would print it
-            self._report(f"nothing is sent any more: {type(error).__name__}")
+            self._report(f"sending stopped: {type(error).__name__}")
         finally:
             self._is_over = True
 
@@ -159,14 +159,14 @@ class Delivery:
                 return
 
     def _send(self, sender: Any, least: int) -> None:
-        """What waits by now, in batches, as long as there is enough for one.
+        """Send the current queue in batches while there are enough records for one.
 
         What is added meanwhile waits for the next time: a busy program would keep this up for ever,
         with smaller and smaller batches.
         """
         waiting = len(self._queue)
         while waiting >= least:
-            # Told before it is taken out: whoever looks in between must not think all was sent.
+            # Set before the records leave the queue, so that `stats` never counts them as lost.
             self._in_flight = size = min(MAX_BATCH, waiting)
             waiting -= size
             batch = [self._queue.popleft() for _ in range(size)]

@@ -14,7 +14,7 @@ from typing import Any, Callable
 class Forks:
     """Calls `renew` in every process forked off, and `finish` at the end of a worker process.
 
-    Worker processes end without running what `atexit` has; their libraries tell of it otherwise.
+    Worker processes end without running what `atexit` has; their libraries have hooks of their own.
     Both kinds of program are common: that which is turned on before it forks, and that whose
     workers are, each for itself.
     """
@@ -22,22 +22,22 @@ class Forks:
     def __init__(self, renew: Callable[[], None], finish: Callable[[], None]) -> None:
         self._finish = finish
         self._steps = {
-            "multiprocessing.util": self._tell_multiprocessing,
-            "celery.signals": self._tell_celery,
+            "multiprocessing.util": self._hook_multiprocessing,
+            "celery.signals": self._hook_celery,
         }
-        self._ask()
+        self._hook_libraries()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._ask, after_in_child=renew)
+            os.register_at_fork(before=self._hook_libraries, after_in_child=renew)
 
-    def _ask(self) -> None:
-        """Libraries that make processes are asked once, when they are there: none is imported."""
+    def _hook_libraries(self) -> None:
+        """Register with process libraries that are already imported, once each."""
         for name in [name for name in self._steps if name in sys.modules]:
             try:
                 self._steps.pop(name)(sys.modules[name])
             except Exception:  # noqa: S110 - then its workers' last records are lost
                 pass
 
-    def _tell_multiprocessing(self, util: Any) -> None:
+    def _hook_multiprocessing(self, util: Any) -> None:
         """What is to be done at the end is forgotten in a child, unless it is said there again."""
         util.register_after_fork(
             self, lambda forks: util.Finalize(None, forks._finish, exitpriority=0)
@@ -45,8 +45,8 @@ class Forks:
         if sys.modules["multiprocessing.process"].parent_process() is not None:
             util.Finalize(None, self._finish, exitpriority=0)
 
-    def _tell_celery(self, signals: Any) -> None:
+    def _hook_celery(self, signals: Any) -> None:
         signals.worker_process_shutdown.connect(self._at_worker_end, weak=False)
 
-    def _at_worker_end(self, **told: Any) -> None:
+    def _at_worker_end(self, **arguments: Any) -> None:
         self._finish()

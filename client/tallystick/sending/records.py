@@ -1,7 +1,7 @@
-"""A usage record: noted where a call is made, and written down, as JSON, by whoever sends it.
+"""A usage record: noted when a call is made, and serialized as JSON by the sending thread.
 
 Only counts, times and labels are named here, so nothing else can get into a record. Every value
-that is written is one that the service accepts: one refused record would take its batch with it.
+that is written is one that the service accepts: one rejected record would lose its batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
 class Start(NamedTuple):
-    """What is known of a call as it begins."""
+    """The part of a record that is known before the call."""
 
     started_at: float
     provider: str
@@ -32,9 +32,9 @@ class Start(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is told of one call.
+    """One call's record.
 
-    It waits as bare tuples, which are made sooner and cost less: here are their members' names.
+    The queue holds bare tuples, which are cheaper to create; this names their members.
     """
 
     start: Start
@@ -49,7 +49,7 @@ Noted = tuple[Any, ...]
 
 
 def write_record(noted: Noted) -> str | None:
-    """One JSON object; None where the service would refuse it."""
+    """Return the record as JSON, or None if the service would reject it."""
     record = Record._make(noted)
     start = Start._make(record.start)
     moment, model = _moment(start.started_at), clean_label(record.model)

@@ -1,4 +1,4 @@
-"""One batch over the network: packed, posted once, and what the answer means for the next ones."""
+"""Compress and post one batch, and interpret the response."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RECORDS_AT_ONCE = 200
 
 
 class Answer(NamedTuple):
-    """How many records were taken, for how long to send nothing, and what became of the others."""
+    """How many records were accepted, how long to pause, and why others were dropped."""
 
     taken: int
     pause_seconds: float
@@ -58,7 +58,7 @@ class Sender:
         self._opener = build_opener(_NoRedirects, ProxyHandler(_proxies()), *trust)
 
     def send(self, records: list[Noted]) -> Answer:
-        """Post once; what goes wrong is told, never raised."""
+        """Post once and return the outcome; never raises."""
         try:
             return self._post(_lines(records))
         except HTTPError as error:
@@ -69,7 +69,7 @@ class Sender:
 
     def _post(self, lines: list[str]) -> Answer:
         if not lines:
-            return Answer(0, 0.0, "nothing that the service would take")
+            return Answer(0, 0.0, "no valid record")
         body, digest = _pack(lines)
         request = Request(  # noqa: S310 - the address is one of http or https, checked at the start
             self._destination.url,
@@ -133,7 +133,7 @@ def _pack(lines: list[str]) -> tuple[bytes, str]:
 
 def _judge(status: int, retry_after: str | None, posted: int = 0) -> Answer:
     if 200 <= status < 300:
-        return Answer(posted, 0.0, "nothing that the service would take")
+        return Answer(posted, 0.0, "no valid record")
     pause = 0.0
     if status in (401, 402):
         pause = REFUSED_PAUSE_SECONDS
