@@ -192,7 +192,7 @@ def test_an_action_that_fails_and_a_finder_that_fails_harm_no_import(
     del sys.modules["watched_too"]
     monkeypatch.setattr(_finder(), "_find", fail)
     assert importlib.import_module("watched_too").x == 1
-    loader = importing._TellingLoader(SimpleNamespace(exec_module=lambda module: None), fail)
+    loader = importing._NotifyingLoader(SimpleNamespace(exec_module=lambda module: None), fail)
     loader.exec_module(SimpleNamespace(__spec__=7))  # type: ignore[arg-type]
     assert tallystick.stats()["faults"] >= 3
 
@@ -204,7 +204,7 @@ def test_a_loader_of_the_old_kind_is_left_alone(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "meta_path", [finder, SimpleNamespace(), old])
     found: Any = finder.find_spec("old", None)
     assert found is spec
-    assert not isinstance(found.loader, importing._TellingLoader)
+    assert not isinstance(found.loader, importing._NotifyingLoader)
 
 
 def test_a_module_without_what_is_hooked_stays_as_it_is() -> None:

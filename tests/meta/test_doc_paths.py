@@ -1,0 +1,19 @@
+"""The docs name files and folders that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ("CONTRIBUTING.md", "docs/architecture.md")
+TOP = "service|detectors|client|templates|migrations|tests|docs|benchmarks|examples"
+PATHS = re.compile(rf"`((?:{TOP})/[\w./-]*)`")
+
+
+@pytest.mark.parametrize("doc", DOCS)
+def test_every_path_in_the_doc_exists(doc: str) -> None:
+    paths = PATHS.findall((ROOT / doc).read_text())
+    assert len(paths) > 10
+    missing = [path for path in paths if not (ROOT / path).exists()]
+    assert not missing, f"{doc} names {missing}"
