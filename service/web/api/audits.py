@@ -58,7 +58,7 @@ _ERRORS: Final = {
 _STATUS_ERRORS: Final = {
     401: "Nobody is signed in, or somebody else than x-user-email names.",
     404: "No audit of the caller's has this id.",
-    422: "This cannot be the id of an audit.",
+    422: "Invalid audit ID.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }

@@ -3,10 +3,7 @@
 from typing import Any, Final
 
 from detectors.formats import encode_records
-from service.core.logs import get_logger
-from service.errors import UnavailableError
-from service.models.audits.audits import INGEST, RAW_FOLDER, Audit, KeyTakenError, add_audit
-from service.models.base import new_id
+from service.models.audits.audits import INGEST, KeyTakenError, add_audit
 from service.web.auth.callers import (
     credential_id,
     current_caller,
@@ -16,8 +13,10 @@ from service.web.auth.callers import (
 from service.web.http.bodies import bounded_body
 from service.web.http.current import current_blobs, current_queues, get_session
 from service.web.http.limits import client_address, limiter, per_minute
+from service.web.http.storage import storage_needed
 from service.web.intake.blob_rollback import delete_blob_if_absent, delete_blob_on_error
 from service.web.intake.idempotency import HEADER_DOCUMENT, idempotency_key, replay, replayable
+from service.web.intake.storing import new_audit
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import AcceptedSchema, BatchSchema, ReplayedSchema
 
@@ -58,7 +57,6 @@ _EXAMPLE: Final = {
 }
 
 blueprint = Blueprint("ingest", __name__, description="Usage in.")
-_log = get_logger(__name__)
 
 
 @blueprint.route("/ingest", methods=["POST"])
@@ -77,8 +75,10 @@ _log = get_logger(__name__)
 def ingest(batch: dict[str, Any]) -> Any:
     """Audit a batch of usage records."""
     records, key, session = batch["records"], idempotency_key(), get_session()
-    audit = _new_audit(current_caller().account_id, len(records))
-    _store(audit.blob_key, encode_records(records))
+    audit = new_audit(current_caller().account_id, INGEST)
+    audit.records = len(records)
+    with storage_needed():
+        current_blobs().put(audit.blob_key, encode_records(records))
     try:
         with delete_blob_on_error(audit.blob_key):
             add_audit(session, audit, ROUTE, key)
@@ -88,19 +88,3 @@ def ingest(batch: dict[str, Any]) -> Any:
         session.commit()
     current_queues().enqueue_audit(audit.id)
     return {"audit_id": audit.id, "records": len(records), "replayed": False}
-
-
-def _new_audit(account_id: str, records: int) -> Audit:
-    audit_id = new_id()
-    blob_key = f"{RAW_FOLDER}/{audit_id}.jsonl"
-    return Audit(
-        id=audit_id, account_id=account_id, source=INGEST, blob_key=blob_key, records=records
-    )
-
-
-def _store(blob_key: str, data: bytes) -> None:
-    try:
-        current_blobs().put(blob_key, data)
-    except OSError as error:
-        _log.error("blob_not_stored", exc_info=error)
-        raise UnavailableError from error

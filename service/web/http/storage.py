@@ -1,4 +1,4 @@
-"""Requests that need the storage: where it is away or full, another try may find it better."""
+"""Turn failures of the storage into 503, so that the caller tries again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ _log = get_logger(__name__)
 
 @contextmanager
 def storage_needed() -> Iterator[None]:
-    """503 where the disk is full or the storage away."""
+    """Raise `UnavailableError` where the disk is full or the storage is unreachable."""
     try:
         yield
     except OSError as error:
         _log.error("storage_failed", error_type=type(error).__name__, errno=error.errno)
-        message = "The storage is full or away for the moment; try again shortly."
+        message = "Storage is temporarily unavailable. Try again shortly."
         raise UnavailableError(message) from error

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from service.errors import InvalidRequestError, PaymentRequiredError
 from service.models.audits.audits import (
-    RAW_FOLDER,
     UPLOAD,
     Audit,
     KeyTakenError,
@@ -16,7 +15,6 @@ from service.models.audits.audits import (
     add_audit,
     find_replay,
 )
-from service.models.base import new_id
 from service.models.billing.credits import NoCreditError, claim_credit, count_free_credits
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller, limit_by_caller
@@ -24,7 +22,7 @@ from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.limits import limiter, per_minute
 from service.web.intake.blob_rollback import delete_blob_if_absent, delete_blob_on_error
 from service.web.intake.receiving import ReceivedFile, received_file
-from service.web.intake.storing import store_log
+from service.web.intake.storing import new_audit, store_log
 
 ROUTE: Final = "audits"  # the namespace of uploads' idempotency keys
 
@@ -79,16 +77,9 @@ def _admit(account_id: str, key: str | None) -> Replay | None:
 
 
 def _store(upload: ReceivedFile, account_id: str) -> Audit:
-    audit_id = new_id()
-    blob_key = f"{RAW_FOLDER}/{audit_id}.jsonl"
-    return Audit(
-        id=audit_id,
-        account_id=account_id,
-        source=UPLOAD,
-        blob_key=blob_key,
-        size_bytes=upload.size,
-        records=store_log(upload, blob_key),
-    )
+    audit = new_audit(account_id, UPLOAD)
+    audit.size_bytes, audit.records = upload.size, store_log(upload, audit.blob_key)
+    return audit
 
 
 def _claim(audit: Audit, key: str | None, upload: ReceivedFile) -> None:

@@ -324,4 +324,4 @@ def test_what_comes_too_late_for_its_account_is_refused_without_a_trace(
 
     app.add_url_rule("/api/v1/late", view_func=late)
     answer = app.test_client().get("/api/v1/late")
-    assert error_of(answer, 401, "unauthorized") == "This account was deleted meanwhile."
+    assert error_of(answer, 401, "unauthorized") == "This account has been deleted."
