@@ -98,6 +98,7 @@ class Config:
     operator_contact: str = ""
     sub_processors: str = ""
     log_level: str = "INFO"
+    instance_id: str = ""
 
     @classmethod
     def load(cls) -> Self:

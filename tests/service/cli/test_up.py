@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 import requests
 
+from service.operations.local.listening import LoopbackSockets, PortTakenError
 from tests.embedded.processes import is_gone, wait_until
 
 
@@ -115,6 +118,28 @@ def test_a_port_in_use_is_refused_in_one_line(up: Up, servers_folder: Path) -> N
     assert other.stderr == f"Error: port {port} is in use; choose another with --port\n"
 
 
+def test_two_at_once_each_serve_on_a_port_of_their_own(servers_folder: Path) -> None:
+    names = ("first", "second")
+    with ThreadPoolExecutor() as pool:
+        both = list(pool.map(lambda name: Up(servers_folder / name), names))
+    try:
+        assert all(each.base_url for each in both)
+        assert both[0].base_url != both[1].base_url
+        for each in both:
+            asked = requests.post(
+                f"{each.base_url}/auth/magic-link", json={"email": "ada@example.org"}, timeout=10
+            )
+            assert asked.status_code == 200
+            assert wait_until(partial(has_mail, each.folder))
+    finally:
+        for each in both:
+            each.stop(signal.SIGTERM)
+
+
+def has_mail(folder: Path) -> bool:
+    return any((folder / "outbox").glob("*.eml"))
+
+
 def test_it_listens_on_this_machine_only(up: Up) -> None:
     port = int(up.base_url.rpartition(":")[2])
     listening = [
@@ -204,6 +229,14 @@ def is_ready(up: Up) -> bool:
         return requests.get(f"{up.base_url}/readyz", timeout=5).status_code == 200
     except requests.ConnectionError:
         return False
+
+
+def test_a_crashed_web_process_keeps_its_port(up: Up) -> None:
+    port = int(up.base_url.rpartition(":")[2])
+    up.find("--config=python:service.web.server.gunicorn_config")[0].kill()
+    with pytest.raises(PortTakenError):
+        LoopbackSockets.open(port, port)
+    assert wait_until(lambda: is_ready(up))
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])

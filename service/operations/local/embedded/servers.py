@@ -33,6 +33,8 @@ class EmbeddedServers:
         Runs the servers; the owner may add programs, which are stopped before them.
     notices : tuple of str
         Lines to show to the person who started this.
+    kept_open : tuple of int
+        File descriptors that the supervising process keeps open; set them before `start`.
     """
 
     supervisor: Supervisor
@@ -44,6 +46,7 @@ class EmbeddedServers:
         self.notices: tuple[str, ...] = ()
         self._with_postgres = with_postgres
         self._with_redis = with_redis
+        self.kept_open: tuple[int, ...] = ()
         self._placement: Placement | None = None
         self._lock: FolderLock | None = None
 
@@ -133,7 +136,8 @@ class EmbeddedServers:
         (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
         lock = FolderLock(self.data_dir)
         lock.acquire()
-        self.supervisor = Supervisor(self.log_file("supervisor"), kept_open=(lock.fileno(),))
+        kept_open = (lock.fileno(), *self.kept_open)
+        self.supervisor = Supervisor(self.log_file("supervisor"), kept_open)
         self._lock = lock
 
     def _start_servers(self) -> None:

@@ -124,6 +124,7 @@ def _spawn(program: Program) -> subprocess.Popen[bytes]:
             user=program.user,
             group=program.group,
             extra_groups=None if program.user is None else [],
+            pass_fds=program.descriptors,
             preexec_fn=_die_with_parent(program.stop_signal),
         )
 

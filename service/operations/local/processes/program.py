@@ -14,6 +14,7 @@ class Program(Struct, frozen=True, kw_only=True):
     `pid_files` are left behind by a killed predecessor, and the number in them may belong to a
     stranger by now: before every start, it is replaced by the supervisor's own. `orphans` is the
     name of processes that may outlive a killed predecessor and keep its successor from starting.
+    `descriptors` are open files of the supervising process that the program inherits.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Program(Struct, frozen=True, kw_only=True):
     stop_signal: int = SIGTERM
     stop_seconds: float = 10.0
     pid_files: tuple[str, ...] = ()
+    descriptors: tuple[int, ...] = ()
     orphans: str | None = None
     stage: int = 0
 

@@ -16,6 +16,7 @@ from service.core.blobs import BlobStore
 from service.core.db import make_probe_engine
 from service.core.redis import connect
 from service.errors import RETRY_SECONDS
+from service.web.http.extensions import current_config
 from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
 from service.web.schemas.ingest import HealthSchema
 
@@ -80,11 +81,10 @@ def readyz() -> Any:
     states = _health().states()
     is_ready = all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
     document = {"status": OK if is_ready else "degraded", "components": states}
-    return (
-        document,
-        200 if is_ready else 503,
-        {} if is_ready else {"Retry-After": str(RETRY_SECONDS)},
-    )
+    headers = {} if is_ready else {"Retry-After": str(RETRY_SECONDS)}
+    if instance_id := current_config().instance_id:
+        headers["X-Instance"] = instance_id
+    return document, 200 if is_ready else 503, headers
 
 
 def _health() -> Health:
