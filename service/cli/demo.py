@@ -1,4 +1,4 @@
-"""tallystick demo: the sample log through the real API and queue, and back as a report."""
+"""tallystick demo: send the sample log through the real API and queue, and print its report."""
 
 import http.client
 import itertools
@@ -12,9 +12,10 @@ import msgspec
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
+from detectors.cli.terminal import print_report, report_console
 from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
 from detectors.formats import read_chunks, records_of
-from detectors.terminal import print_report, report_console
+from detectors.notebook.page import print_page
 from service.cli.account import (
     create_account,
     mint_ingest_key,
@@ -35,7 +36,7 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "sample-usage.jsonl"
 EMAIL = "demo@tallystick.example"
 LABEL = "demo"
 AUDIT_SECONDS = 120.0
-SHOWN_FINDINGS = 20
+SHOWN_FINDINGS = 5
 _POLL_SECONDS = 0.25  # well within the limit of reads a minute
 
 
@@ -45,32 +46,36 @@ _POLL_SECONDS = 0.25  # well within the limit of reads a minute
 @data_option
 @one_line_errors
 def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
-    """Run the service and audit the sample log through it."""
+    """Run the service and audit the sample log with it."""
     records, is_shown = read_sample(), False
     with running_stack(port, data_dir) as stack:
-        show(stack, records)
+        show(stack, records, is_serving=not once)
         is_shown = True
         if not once:
             click.echo(f"Serving at {stack.config.base_url} until Ctrl-C.")
             stack.wait()
-            raise CommandError("the supervising process is gone, and everything with it")
+            raise CommandError("the supervising process ended, and everything it ran with it")
     if not is_shown:
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def show(stack: Stack, records: Sequence[UsageRecord]) -> None:
-    """Send the records, wait for their audits and print what was found."""
+def show(stack: Stack, records: Sequence[UsageRecord], *, is_serving: bool) -> None:
+    """Send the records, wait for their audits, then print and save the reports."""
     with session_of(stack.config) as session:
         key, token = _mint_credentials(session)
     click.echo(f"Sending {len(records):,} calls of {SAMPLE.name} to {stack.config.base_url}")
     audit_ids = [_ingest(stack.port, key, batch) for batch in _batches(records)]
     _wait_for(stack.port, token, audit_ids)
     for audit_id in audit_ids:
-        _print(stack.config, audit_id)
+        report = _load(stack.config, audit_id)
+        print_report(report, report_console(), SHOWN_FINDINGS)
+        click.echo(f"\nReport: {_save(stack.data_dir, audit_id, report)}")
+        if is_serving:
+            click.echo(f"Online: {_link(stack.config, audit_id)}")
 
 
 def read_sample() -> list[UsageRecord]:
-    """The records of the sample log, which lies beside the packages in a checkout."""
+    """Return the records of the sample log, which only a checkout has."""
     try:
         with SAMPLE.open("rb") as file:
             return [record for chunk in read_chunks(file) for record in records_of(chunk.columns)]
@@ -79,7 +84,7 @@ def read_sample() -> list[UsageRecord]:
 
 
 def _mint_credentials(session: Session) -> tuple[str, str]:
-    """A key and a token of the demo's account, which replace those of the last demo."""
+    """Replace the key and the token of the last demo."""
     account = find_account(session, EMAIL) or create_account(session, EMAIL, "pro")
     session.flush()
     for table in (IngestKey, ReadToken):
@@ -91,7 +96,7 @@ def _mint_credentials(session: Session) -> tuple[str, str]:
 
 
 def _batches(records: Sequence[UsageRecord]) -> list[Sequence[UsageRecord]]:
-    """As few and as equal batches as the API takes; a log that fits in one stays whole."""
+    """Split the records into as few, equal batches as the API accepts."""
     count = -(-len(records) // MAX_BATCH_RECORDS)
     edges = [len(records) * number // count for number in range(count + 1)]
     return [records[start:end] for start, end in itertools.pairwise(edges)]
@@ -109,24 +114,33 @@ def _wait_for(port: int, token: str, audit_ids: Sequence[str]) -> None:
         states = {audit["id"]: audit["status"] for audit in listed}
         waiting = {states.get(audit_id) for audit_id in audit_ids} - {DONE}
         if FAILED in waiting:
-            raise CommandError("the audit failed; see the worker's log in the data folder")
+            raise CommandError("the audit failed; see log/worker-*.log in the data folder")
         if not waiting:
             return
         time.sleep(_POLL_SECONDS)
     raise CommandError(f"the audit is not done after {AUDIT_SECONDS:.0f} seconds")
 
 
-def _print(config: Config, audit_id: str) -> None:
+def _load(config: Config, audit_id: str) -> Report:
     with session_of(config) as session:
-        report = Report.from_json(session.get_one(ReportRow, audit_id).document)
-    console = report_console()
-    print_report(report, console, SHOWN_FINDINGS)
-    link = f"{config.base_url.rstrip('/')}/r/{sign_report(config.secret_key, audit_id)}"
-    click.echo(f"\nReport: {link}")
+        return Report.from_json(session.get_one(ReportRow, audit_id).document)
+
+
+def _save(data_dir: Path, audit_id: str, report: Report) -> Path:
+    """Save the report as a page that outlives the service; return its path."""
+    folder = data_dir / "reports"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"{audit_id}.html"
+    file.write_text(print_page(report), encoding="utf-8")
+    return file
+
+
+def _link(config: Config, audit_id: str) -> str:
+    return f"{config.base_url.rstrip('/')}/r/{sign_report(config.secret_key, audit_id)}"
 
 
 def _call(port: int, secret: str, method: str, path: str, body: bytes | None = None) -> Any:
-    """One request to the API with a key or token; raises `CommandError` unless it is a 2xx."""
+    """Send one request with a key or token; raise `CommandError` unless the response is 2xx."""
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
@@ -134,7 +148,7 @@ def _call(port: int, secret: str, method: str, path: str, body: bytes | None = N
         response = connection.getresponse()
         answer = msgspec.json.decode(response.read())
     except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
-        raise CommandError(f"{method} {path} got no answer") from error
+        raise CommandError(f"{method} {path} got no response") from error
     finally:
         connection.close()
     if response.status >= http.client.MULTIPLE_CHOICES:

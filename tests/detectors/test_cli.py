@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import detectors
-from detectors import Report, cli, console
+from detectors import Report, cli
+from detectors.cli import console
 from detectors.errors import ContractError
 from tests.detectors.reports import make_finding, make_report
 
@@ -60,7 +61,7 @@ def test_it_prints_the_report(log: Path, found: Arrange) -> None:
     found(make_report(make_finding(1), make_finding(2)))
     result = _run("audit", log, "--top", 1)
     assert result.exit_code == 0
-    assert result.stdout.startswith("$10,000.00 a month")
+    assert result.stdout.startswith("$10,000.00/month")
     assert "1 more finding" in result.stdout
     assert result.stderr == ""
 
@@ -251,5 +252,66 @@ def test_it_audits_a_real_packed_file_from_a_shell(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress("\n".join([HEADER, *[GOOD] * 99, BAD]).encode()))
     command = [sys.executable, "-m", "detectors", "audit", str(file)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "99 calls · 99% of the rows valid" in run.stdout
+    assert "99 calls · 99% of rows valid" in run.stdout
     assert run.stderr == ""
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Path:
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join([HEADER, *[GOOD] * 99]))
+    return file
+
+
+def test_it_writes_the_report_as_a_page_and_the_findings_as_a_table(
+    calls: Path, tmp_path: Path
+) -> None:
+    page, table = tmp_path / "report.html", tmp_path / "findings.csv"
+    assert _run("audit", calls, "--html", page, "--csv", table).exit_code == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert table.read_text().startswith("id,detector,kind,route,")
+    _assert_one_line(_run("audit", calls, "--html", tmp_path / "no" / "out"), "cannot write")
+
+
+def test_it_audits_at_negotiated_rates(calls: Path, tmp_path: Path) -> None:
+    rates = tmp_path / "rates.toml"
+    rates.write_text(
+        '[discounts]\nopenai = 0.5\n[overrides.own."my.model"]\ninput_mtok = 4\noutput_mtok = 24\n'
+    )
+    listed = json.loads(_run("audit", calls, "--json", "-").stdout)
+    agreed = json.loads(_run("audit", calls, "--prices", rates, "--json", "-").stdout)
+    half = listed["audit"]["total_spend_usd"] / 2
+    assert agreed["audit"]["total_spend_usd"] == pytest.approx(half)
+    assert len(agreed["prices"]["negotiated"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("discounts = 1\n", "discounts must be a table"),
+        ("[overrides]\nopenai = 1\n", "overrides.openai must be a table"),
+        ("[discount]\nopenai = 0.5\n", "unknown 'discount'"),
+        ("[discounts]\nopenia = 0.5\n", "openai"),
+        ("nonsense", "is not TOML"),
+    ],
+)
+def test_it_refuses_rates_it_cannot_use(
+    calls: Path, tmp_path: Path, text: str, expected: str
+) -> None:
+    rates = tmp_path / "rates.toml"
+    rates.write_text(text)
+    _assert_one_line(_run("audit", calls, "--prices", rates), expected)
+    _assert_one_line(_run("audit", calls, "--prices", tmp_path / "none"), "cannot read")
+
+
+def test_it_points_from_a_file_with_text_to_scrub(tmp_path: Path) -> None:
+    file = tmp_path / "raw.csv"
+    file.write_text(f"{HEADER},messages\n{GOOD},canary\n")
+    _assert_one_line(_run("audit", file), f"tallystick scrub {file} --out usage.jsonl")
+
+
+def test_it_shows_spend_by_route_and_by_day(calls: Path) -> None:
+    printed = _run("audit", calls).stdout
+    assert "Spend by route" in printed
+    assert "Spend by day\n  2026-10-06" in printed
+    assert "█" in printed or "#" in printed

@@ -9,7 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from detectors import cli
+from detectors.cli import group as cli
+from detectors.cli.audit import audit
 
 Extend = Callable[..., cli.ExtensibleGroup]
 
@@ -29,7 +30,7 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> Extend:
         ]
         monkeypatch.setattr(cli, "entry_points", lambda *, group: points)
         group = cli.ExtensibleGroup("tallystick")
-        group.add_command(cli.audit)
+        group.add_command(audit)
         return group
 
     return build

@@ -7,9 +7,11 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from detectors import Report, terminal
-from detectors.contract import InvalidRows, UnpricedModel
+from detectors import Report
+from detectors.cli import terminal
+from detectors.contract import InvalidRows, SpendByDay, SpendByRoute, UnpricedModel
 from detectors.wording.labels import inert
+from detectors.wording.names import DETECTOR_NAMES
 from tests.detectors.reports import make_finding, make_report
 
 HOSTILE = "[red]bold[/red] :boom: \x1b[31mred\r\n\u202egnirts\u2028\u200b"
@@ -26,13 +28,20 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
         2, kind="uncached_prefix", severity="low", monthly_cost_impact_usd=Decimal(7)
     )
     lines = _printed(make_report(make_finding(1), second)).splitlines()
-    assert lines[0] == "$10,000.00 a month, of which $3,140.00 (31.4%) can be avoided"
-    assert "14 days (2026-10-01 to 2026-10-14) · 4,210 calls · 100% of the rows valid" in lines[1]
-    assert "genai-prices 1.2.3" in lines[1]
+    assert lines[0] == "$10,000.00/month, of which $3,140.00 (31.4%) is avoidable"
+    assert "14 days (2026-10-01 to 2026-10-14) · 4,210 calls · 100% of rows valid" in lines[1]
+    assert "genai-prices 1.2.3" in " ".join(lines[1:3])
     rows = [line for line in lines if "support-bot" in line]
-    for cell in ("1", "d1_model_overkill", "gpt-5.4", "high", "estimated", "$1,234.50"):
+    for cell in (
+        "1",
+        DETECTOR_NAMES["d1_model_overkill"],
+        "gpt-5.4",
+        "high",
+        "estimated",
+        "$1,234.50",
+    ):
         assert cell in rows[0]
-    assert "uncached_prefix" in rows[1]
+    assert any("uncached_prefix" in line for line in lines)
     assert "$7.00" in rows[1]
     assert "1. Try gpt-5.4-mini on this route." in [line.rstrip() for line in lines]
 
@@ -45,7 +54,7 @@ def test_it_stays_within_the_terminal(width: int) -> None:
 
 def test_it_breaks_no_name_of_usual_length_on_a_narrow_terminal() -> None:
     names = {
-        "detector": "d5_max_tokens_misfit",
+        "detector": "d9_max_tokens_misfit",  # without a display name
         "kind": "unhashed_prefix",
         "route": "invoice-extraction",
         "model": "claude-opus-4-1",
@@ -56,20 +65,20 @@ def test_it_breaks_no_name_of_usual_length_on_a_narrow_terminal() -> None:
         assert any(name in line for line in lines)
     assert any("estimated" in line for line in lines)
     short = _printed(make_report(finding), width=60)
-    assert "d5_max_tokens_misfit" in short
+    assert "d9_max_tokens_misfit" in short
     assert "$1,234.50" in short
 
 
 def test_it_prints_only_the_top_findings_and_says_so() -> None:
     report = make_report(*(make_finding(rank) for rank in range(1, 5)))
-    assert "3 more findings: raise --top" in _printed(report, top=1)
-    assert "1 more finding:" in _printed(report, top=3)
+    assert "3 more findings. Use --top" in _printed(report, top=1)
+    assert "1 more finding." in _printed(report, top=3)
     assert "more finding" not in _printed(report, top=4)
 
 
 def test_it_says_where_nothing_was_found() -> None:
     text = _printed(make_report(records=0, first_call=None, last_call=None))
-    assert "Nothing to save was found." in text
+    assert "No avoidable spend was found." in text
     assert "14 days · 0 calls" in text
 
 
@@ -81,14 +90,15 @@ def test_it_warns_of_everything_that_qualifies_the_figures() -> None:
     )
     invalid = InvalidRows(count=12, reasons={}, first=())
     text = " ".join(_printed(replace(report, unpriced=models, invalid_rows=invalid)).split())
-    assert "Warning: 12 rows could not be used; under 95% valid the figures may mislead." in text
-    assert "Most often" not in text
+    assert "Warning: 12 rows could not be read. With less than 95% of rows valid, these" in text
+    assert "Most common reason" not in text
     invalid = InvalidRows(count=12, reasons={"bad model": 2, "bad ts": 10}, first=())
-    assert "mislead. Most often: bad ts." in _printed(replace(report, invalid_rows=invalid))
+    text = " ".join(_printed(replace(report, invalid_rows=invalid)).split())
+    assert "mislead. Most common reason: bad ts." in text
     assert "not a bill" in text
-    assert "model-1 (lab, 1 call)" in text
+    assert "model-1 (lab, 1" in text
     assert "2 more." in text
-    assert "2 findings under $0.01 a month left out." in text
+    assert "2 findings under $0.01/month not shown." in text
 
 
 def test_it_does_not_warn_from_the_limit_on() -> None:
@@ -118,3 +128,26 @@ def test_it_prints_hostile_labels_inert(width: int) -> None:
 
 def test_it_escapes_what_could_move_hide_or_reorder_others() -> None:
     assert inert("\x1b\u202e\ud800\t é") == r"\x1b\u202e\ud800\t é"
+
+
+def test_no_line_of_prose_is_longer_than_a_hundred_columns() -> None:
+    report = make_report(make_finding(1, fix="Try another model. " * 20), equiv_spend=True)
+    lines = _printed(report, width=300).splitlines()
+    assert max(len(line.rstrip()) for line in lines if "model" in line) <= 100
+
+
+def test_spend_is_shown_as_bars_with_what_is_left_out_counted() -> None:
+    routes = tuple(
+        SpendByRoute(route=f"route-{rank}", calls=1, spend_usd=Decimal(10 - rank))
+        for rank in range(10)
+    )
+    days = tuple(
+        SpendByDay(day=f"2026-10-{day:02}", calls=1, spend_usd=Decimal(day)) for day in range(1, 17)
+    )
+    report = replace(make_report(), spend_by_route=routes, spend_by_day=days)
+    lines = [line.rstrip() for line in _printed(report).splitlines()]
+    assert "  route-0  $10.00  " + "█" * 40 in lines
+    assert "  route-5   $5.00  " + "█" * 20 in lines
+    assert "  and 2 more routes" in lines
+    assert "  2026-10-16  $16.00  " + "█" * 40 in lines
+    assert "  after 2 earlier days" in lines

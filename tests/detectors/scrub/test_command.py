@@ -10,10 +10,9 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner, Result
 
-from detectors import console
-from detectors.cli import library
+from detectors.cli import console, library
+from detectors.cli.scrub import _scrub_all
 from detectors.scrub import scrub
-from detectors.scrub.command import _scrub_all
 from detectors.scrub.scrubber import Scrubber
 from tests.detectors.scrub.raw_logs import CHAT_PAIR, CLAUDE_CODE, MESSAGE_PAIR, RAW
 

@@ -1,5 +1,8 @@
 """tallystick demo: what it sends, and what it says when it cannot. The README's test runs it."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +36,21 @@ def test_without_a_checkout_it_says_what_is_missing(
     result = CliRunner().invoke(group, ["demo", "--once", "--data", str(tmp_path / "var")])
     assert result.exit_code == 2
     assert result.stderr == "Error: the sample log is missing; run the demo in a checkout\n"
+
+
+def test_it_prints_five_findings_and_saves_a_report_that_outlives_it(
+    servers_folder: Path,
+) -> None:
+    folder = servers_folder / "demo"
+    run = subprocess.run(
+        [sys.executable, "-m", "service", "demo", "--once", "--data", str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    [saved] = re.findall(r"^Report: (.+)$", run.stdout, re.MULTILINE)
+    assert Path(saved).is_relative_to(folder)
+    assert Path(saved).read_text().startswith("<!doctype html>")
+    assert "http://" not in run.stdout.partition("Report: ")[2]
+    assert "15 more findings" in run.stdout
+    assert max(map(len, run.stdout.splitlines())) <= 100

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 import click
 from rich.filesize import decimal
 
-from detectors.console import BadInputError, long_progress, shown, standard_output
+from detectors.cli.console import BadInputError, long_progress, shown, standard_output
 from detectors.errors import DetectorError
 from detectors.scrub.duplicates import WINDOW
 from detectors.scrub.files import find_files, writing

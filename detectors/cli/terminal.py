@@ -1,4 +1,4 @@
-"""A report printed for a reader at a terminal. Labels of the log come out as inert text."""
+"""Print a report at a terminal, with the labels of the log as inert text."""
 
 import os
 import sys
@@ -11,12 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from detectors.cli.bars import spend_bars
 from detectors.contract import Finding, Report
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.labels import inert
+from detectors.wording.names import DETECTOR_NAMES
 
-PLAIN_WIDTH = 160  # where the output is no terminal that could tell
-STACKED_BELOW = 100  # columns: where the names in two columns each would be broken up
+PLAIN_WIDTH = 100  # of a file or a pipe, which has no width of its own
+PROSE_WIDTH = 100  # longer lines are hard to read, however wide the terminal
+STACKED_BELOW = 110  # columns: too narrow for route and model beside each other
 SHORTENED_BELOW = 80
 SHOWN_MODELS = 5
 
@@ -24,7 +27,7 @@ _SEVERITY_STYLES = {"high": "bold red", "medium": "yellow"}
 
 
 def report_console() -> Console:
-    """Standard output: as wide as the terminal, or wide enough for a file or a pipe."""
+    """Return standard output as wide as its terminal, or at a fixed width for a file or a pipe."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a label may not fit the encoding
     is_sized = sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -34,31 +37,33 @@ def report_console() -> Console:
 
 
 def print_report(report: Report, console: Console, top: int) -> None:
-    for line in _headline(report):
-        console.print(line)
+    """Print the headline, spend by route and by day, and the most expensive findings."""
+    width = min(console.width, PROSE_WIDTH)
+    for line in (*_headline(report), *spend_bars(report, width, console.encoding)):
+        console.print(line, width=width)
     findings = report.findings[:top]
     if not findings:
-        console.print(Text("\nNothing to save was found."))
+        console.print(Text("\nNo avoidable spend was found."))
         return
     console.print(_table(findings, console.width))
-    console.print(_fixes(findings))
+    console.print(_fixes(findings), width=width)
     console.print()
     for line in _footnotes(report, top):
-        console.print(line)
+        console.print(line, width=width)
 
 
 def _headline(report: Report) -> Iterator[Text]:
     audit = report.audit
     yield Text.assemble(
-        (f"{usd(audit.projected_spend_usd)} a month", "bold"),
+        (f"{usd(audit.projected_spend_usd)}/month", "bold"),
         ", of which ",
         (f"{usd(audit.projected_savings_usd)} ({percent(audit.savings_pct)})", "bold green"),
-        " can be avoided",
+        " is avoidable",
     )
     yield Text(
         f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')} "
         f"{_period(report)}· {counted(audit.records, 'call')} · "
-        f"{percent(audit.valid_pct)} of the rows valid · "
+        f"{percent(audit.valid_pct)} of rows valid · "
         f"prices of {report.prices.source} {report.prices.version}"
         f"{', with negotiated rates' if report.prices.negotiated else ''}"
     )
@@ -74,14 +79,15 @@ def _warnings(report: Report) -> Iterator[Text]:
     audit, minimum = report.audit, report.thresholds.warn_valid_pct
     if report.invalid_rows.count and audit.valid_pct < minimum:
         yield Text(
-            f"Warning: {counted(report.invalid_rows.count, 'row')} could not be used; under "
-            f"{minimum:g}% valid the figures may mislead.{_because(report)}",
+            f"Warning: {counted(report.invalid_rows.count, 'row')} could not be read. "
+            f"With less than {minimum:g}% of rows valid, these figures may mislead."
+            f"{_because(report)}",
             style="bold yellow",
         )
     if audit.equiv_spend:
         yield Text(
-            "Some calls carry the label of a flat-rate plan or of an unknown provider: their "
-            "dollars are what the vendor's API would charge, not a bill.",
+            "Some calls belong to a flat-rate plan or an unknown provider: their dollars are the "
+            "list-price cost at the model provider's API, not a bill.",
             style="yellow",
         )
     if report.unpriced:
@@ -91,25 +97,27 @@ def _warnings(report: Report) -> Iterator[Text]:
         ]
         more = len(report.unpriced) - len(named)
         named += [f"{more} more"] if more else []
-        yield Text(f"Without a known price, and in no figure: {', '.join(named)}.", style="yellow")
+        yield Text(
+            f"Not priced, and excluded from dollar figures: {', '.join(named)}.", style="yellow"
+        )
 
 
 def _because(report: Report) -> str:
     reason = report.invalid_rows.main_reason
-    return f" Most often: {reason}." if reason else ""
+    return f" Most common reason: {reason}." if reason else ""
 
 
 def _table(findings: tuple[Finding, ...], width: int) -> Table:
     is_stacked, is_short = width < STACKED_BELOW, width < SHORTENED_BELOW
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("Detector", overflow="fold", no_wrap=is_stacked)
+    table.add_column("Finding", overflow="fold")
     for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
         table.add_column(heading, overflow="fold", max_width=30)
     table.add_column("Severity", no_wrap=True)
     if not is_short:
         table.add_column("Confidence", no_wrap=True)
-    table.add_column("Monthly", justify="right", no_wrap=True)
+    table.add_column("Savings/month", justify="right", no_wrap=True)
     for rank, finding in enumerate(findings, start=1):
         names = _stacked_names(finding) if is_stacked else _names(finding)
         table.add_row(Text(str(rank)), *names, *_figures(finding, is_short=is_short))
@@ -117,13 +125,17 @@ def _table(findings: tuple[Finding, ...], width: int) -> Table:
 
 
 def _names(finding: Finding) -> list[Text]:
-    detector = " ".join(filter(None, (finding.detector, finding.kind)))
-    return [Text(inert(name)) for name in (detector, finding.route, finding.model)]
+    detector = "\n".join(filter(None, (_display_name(finding), finding.kind)))
+    return [Text(detector), Text(inert(finding.route)), Text(inert(finding.model))]
+
+
+def _display_name(finding: Finding) -> str:
+    return DETECTOR_NAMES.get(finding.detector, finding.detector)
 
 
 def _stacked_names(finding: Finding) -> list[Text]:
-    """The same in two columns, one name a line."""
-    columns = (finding.detector, finding.kind), (finding.route, finding.model)
+    """Return the same names in two columns, one name per line."""
+    columns = (_display_name(finding), finding.kind), (finding.route, finding.model)
     return [Text("\n".join(inert(name) for name in names if name)) for names in columns]
 
 
@@ -134,7 +146,7 @@ def _figures(finding: Finding, *, is_short: bool) -> list[Text]:
 
 
 def _fixes(findings: tuple[Finding, ...]) -> Table:
-    """Under the table, by rank: each is a sentence or two, too long for a column."""
+    """Return the fixes by rank, below the table: they are too long for a column."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -146,10 +158,10 @@ def _fixes(findings: tuple[Finding, ...]) -> Table:
 def _footnotes(report: Report, top: int) -> Iterator[Text]:
     if len(report.findings) > top:
         hidden = len(report.findings) - top
-        yield Text(f"{counted(hidden, 'more finding')}: raise --top to see more.")
+        yield Text(f"{counted(hidden, 'more finding')}. Use --top to see more.")
     if report.audit.below_floor:
         yield Text(
             f"{counted(report.audit.below_floor, 'finding')} under "
-            f"{usd(Decimal(str(report.thresholds.floor_usd)))} a month left out."
+            f"{usd(Decimal(str(report.thresholds.floor_usd)))}/month not shown."
         )
-    yield Text("Findings overlap: the avoidable share counts every dollar once.", style="dim")
+    yield Text("A call can trigger several findings; totals count each dollar once.", style="dim")

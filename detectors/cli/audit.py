@@ -1,0 +1,96 @@
+"""`tallystick audit FILE`."""
+
+import sys
+from errno import EISDIR
+from os import strerror
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import detectors
+from detectors.cli.console import BadInputError, long_progress, shown, standard_output
+from detectors.cli.price_file import read_prices
+from detectors.cli.terminal import print_report, report_console
+from detectors.errors import ContractError, DetectorError
+from detectors.notebook.page import print_page
+from detectors.wording.findings_csv import print_findings
+
+if TYPE_CHECKING:
+    from detectors import Report
+
+STANDARD_INPUT = Path("-")
+SCRUB_HINT = "To keep only the counts, run: tallystick scrub {file} --out usage.jsonl"
+
+_path = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("file", type=_path)
+@click.option("--json", metavar="OUT", help="Write the report as JSON; '-' prints only that.")
+@click.option("--html", metavar="OUT", type=_path, help="Write the report as one HTML page.")
+@click.option("--csv", metavar="OUT", type=_path, help="Write the findings as CSV.")
+@click.option(
+    "--prices",
+    metavar="RATES",
+    type=_path,
+    help="Your negotiated rates, a TOML file: discounts and overrides (see below).",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="How many findings to print.",
+)
+def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
+    """Audit a usage log and print its avoidable spend, most expensive first.
+
+    FILE is OpenAI-style JSONL, Anthropic-style JSONL or CSV, plain or gzipped; '-' is standard
+    input.
+
+    RATES states discounts as shares and overrides in US dollars per million tokens:
+
+    \b
+      [discounts]
+      openai = 0.12
+      [overrides.openai."gpt-5.5"]
+      input_mtok = 4
+      output_mtok = 24
+    """
+    report = _audit(file, prices)
+    if outputs["json"] not in (None, "-"):
+        _write(Path(outputs["json"]), report.to_json() + b"\n")
+    if outputs["html"]:
+        _write(outputs["html"], print_page(report).encode())
+    if outputs["csv"]:
+        _write(outputs["csv"], print_findings(report).encode())
+    with standard_output():
+        if outputs["json"] == "-":
+            click.echo(report.to_json())
+        else:
+            print_report(report, report_console(), top)
+
+
+def _audit(file: Path, prices: Path | None) -> "Report":
+    terms: dict[str, Any] = {"prices": read_prices(prices)} if prices else {}
+    try:
+        if file == STANDARD_INPUT:
+            return detectors.audit(detectors.read(sys.stdin.buffer), **terms)
+        if file.is_dir():
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        with long_progress("Auditing", file.stat().st_size) as progress:
+            return detectors.audit(detectors.read(file, progress=progress), **terms)
+    except ContractError as error:
+        raise BadInputError(f"{error}. {SCRUB_HINT.format(file=shown(file))}") from error
+    except DetectorError as error:
+        raise BadInputError(str(error)) from error
+    except OSError as error:
+        raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error

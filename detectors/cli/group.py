@@ -1,0 +1,74 @@
+"""The command group `tallystick`: `audit`, `scrub`, and the commands of other packages.
+
+A package adds commands through the entry-point group `tallystick.commands`: each entry point is a
+callable `register(group)`. They load only for a command that is not defined here, so an audit of a
+file needs none of their libraries.
+"""
+
+from importlib.metadata import entry_points
+
+import click
+
+from detectors.cli.audit import audit
+from detectors.cli.scrub import scrub
+
+ENTRY_POINT_GROUP = "tallystick.commands"
+
+
+class ExtensibleGroup(click.Group):
+    """A group that loads further commands from entry points when they are first needed."""
+
+    is_loaded = False
+    left_out: tuple[str, ...] = ()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self.load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
+            self.load()
+            command = super().get_command(ctx, cmd_name)
+        if command is None and self.left_out:
+            raise click.UsageError(f"No such command. {self._missing()}", ctx)
+        return command
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.left_out:
+            formatter.write_paragraph()
+            formatter.write_text(self._missing())
+
+    def load(self) -> None:
+        """Register the commands of every entry point whose libraries are installed.
+
+        Any other failure is a defect of that package and is not hidden.
+        """
+        if self.is_loaded:
+            return
+        self.is_loaded = True
+        for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+            try:
+                entry_point.load()(self)
+            except ModuleNotFoundError:
+                self.left_out += (entry_point.name,)
+
+    def _missing(self) -> str:
+        names = ", ".join(self.left_out)
+        return f"Not available because a library is missing: the commands of {names}."
+
+
+@click.group(cls=ExtensibleGroup)
+def main() -> None:
+    """Find avoidable spend in your LLM bill, from usage counts alone."""
+
+
+@click.group()
+def library() -> None:
+    """Find avoidable spend in your LLM bill, from usage counts alone."""
+
+
+for group in (main, library):
+    group.add_command(audit)
+    group.add_command(scrub)

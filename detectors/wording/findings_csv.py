@@ -1,0 +1,54 @@
+"""The findings of a report as CSV, whose cells no spreadsheet program runs as formulas."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from detectors.contract import Finding, Report
+
+# What starts a formula, and what hides such a start: white space and marks without a width, which
+# a program may skip before it looks.
+_FORMULA: Final = re.compile(
+    r"[\s\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]"
+)
+_COLUMNS: Final = (
+    "id",
+    "detector",
+    "kind",
+    "route",
+    "provider",
+    "model",
+    "calls",
+    "severity",
+    "confidence",
+    "monthly_cost_impact_usd",
+    "observed_cost_impact_usd",
+    "suggested_model",
+    "fix",
+    "formula",
+)
+
+
+def print_findings(report: Report) -> str:
+    """Return every finding of the report, by rank."""
+    return write_csv(_COLUMNS, map(_cells, report.findings))
+
+
+def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return the table with its header; a cell that could be a formula starts with a quote."""
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(header)
+    writer.writerows([_inert(cell) for cell in row] for row in rows)
+    return table.getvalue()
+
+
+def _cells(finding: Finding) -> list[str]:
+    values = (getattr(finding, name) for name in _COLUMNS)
+    return ["" if value is None else str(value) for value in values]
+
+
+def _inert(cell: str) -> str:
+    return f"'{cell}" if _FORMULA.match(cell) else cell
