@@ -111,13 +111,13 @@ def _table(findings: tuple[Finding, ...], width: int) -> Table:
     is_stacked, is_short = width < STACKED_BELOW, width < SHORTENED_BELOW
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("Finding", overflow="fold")
+    table.add_column("Finding", overflow="fold", min_width=20)
     for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
         table.add_column(heading, overflow="fold", max_width=30)
     table.add_column("Severity", no_wrap=True)
     if not is_short:
         table.add_column("Confidence", no_wrap=True)
-    table.add_column("Savings/month", justify="right", no_wrap=True)
+    table.add_column("Per month", justify="right", no_wrap=True)
     for rank, finding in enumerate(findings, start=1):
         names = _stacked_names(finding) if is_stacked else _names(finding)
         table.add_row(Text(str(rank)), *names, *_figures(finding, is_short=is_short))
