@@ -111,7 +111,7 @@ def _table(findings: tuple[Finding, ...], width: int) -> Table:
     is_stacked, is_short = width < STACKED_BELOW, width < SHORTENED_BELOW
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("Finding", overflow="fold", min_width=20)
+    table.add_column("Finding", overflow="fold", min_width=None if is_short else 20)
     for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
         table.add_column(heading, overflow="fold", max_width=30)
     table.add_column("Severity", no_wrap=True)

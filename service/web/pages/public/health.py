@@ -16,7 +16,7 @@ from service.core.blobs import BlobStore
 from service.core.db import make_probe_engine
 from service.core.redis import connect
 from service.errors import RETRY_SECONDS
-from service.web.http.extensions import current_config
+from service.web.http.current import current_config
 from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
 from service.web.schemas.ingest import HealthSchema
 
