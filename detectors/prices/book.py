@@ -111,8 +111,10 @@ class PriceBook:
     ...     discounts={"openai": 0.12},
     ...     overrides={("openai", "gpt-5.5"): {"input_mtok": 4, "output_mtok": 24}},
     ... )
-    >>> book.negotiated
-    ('openai: 12% off', 'openai gpt-5.5: input_mtok $4, output_mtok $24')
+    >>> book.negotiated[0]
+    'openai: 12% off'
+    >>> book.negotiated[1]
+    'openai gpt-5.5: input_mtok $4, output_mtok $24; cache rates scaled in proportion to input'
     """
 
     source = "genai-prices"
