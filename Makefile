@@ -39,11 +39,11 @@ demo: $(SERVICE) ## Audit the sample log through the real service; ONCE=1 stops 
 # Three processes on two processors: one of them mostly waits for what it started and killed.
 # Tests that share a server share a process, the long groups first (tests/groups.py).
 test: check ## Check, then run the whole suite; lists what could not run and the 30 slowest
-	$(BIN)/python -m pytest -m "not stress" -n 3 --dist loadgroup --no-loadscope-reorder --durations=30
+	$(BIN)/python -m pytest -m "not stress" -n 3 --no-loadscope-reorder --durations=30
 
 # No live servers, Spark, browser or programs of their own; the budget is in docs/testing.md.
 test-fast: $(DEV) ## Run the quick tests of every room, for the inner loop
-	$(BIN)/python -m pytest -m "not stress and not slow" -n 2 --dist loadgroup -q
+	$(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
 
 check: $(DEV) ## Lint, types and the borders between packages
 	$(BIN)/ruff check .

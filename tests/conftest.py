@@ -10,19 +10,25 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from service.operations.local.embedded import EmbeddedServers
-from tests.groups import arrange
+from tests.groups import arrange, scheduler
 from tests.worker.support.promises import Note
 
 _promises: list[tuple[str, int, int]] = []
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     arrange(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let tests that share a server share a process, whatever --dist says."""
+    return scheduler(config, log)
 
 
 def pytest_collection_finish() -> None:

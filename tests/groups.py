@@ -1,21 +1,18 @@
 """Which tests share a server, and so a test process; and which are too slow for the inner loop."""
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-# Session-wide servers that are expensive to start, the longest group first.
-_SHARED: Final = (
-    "target",
-    "running_mailing_system",
-    "running_system",
-    "live",
-    "administered",
-)
 # Fixtures that start processes: gunicorn, workers, a second PostgreSQL, Chromium.
 _STARTS_PROCESSES: Final = frozenset(
     {
-        *_SHARED,
+        "target",
+        "live",
+        "administered",
+        "running_system",
+        "running_mailing_system",
         "browser",
         "default_system",
         "private_servers",
@@ -39,49 +36,63 @@ _SLOW_PATHS: Final = (
     "tests/meta/test_readme.py",
     "tests/meta/test_wheel.py",
 )
-# These begin first: what takes longest must not be what everything else waits for at the end.
-_FIRST: Final = (
-    "browser",
-    "target",
-    "spark",
-    "running_system reliability",
-    "running_system",
-    "tests/service/cli/test_up.py",
-    "tests/meta/test_readme.py",
-    "running_mailing_system",
-    "tests/meta/test_api_guides.py",
-)
+# Tests of several files that share a server; a test of any other file is grouped with its file.
+# What takes longest is first: it must not be what everything else waits for at the end.
+_GROUPS: Final = {
+    "browser": ("tests/browser/",),
+    "fuzzed service": (
+        "tests/service/web/openapi/test_fuzzing.py",
+        "tests/service/web/http/test_hostile_requests.py",
+    ),
+    "unreliable system": ("tests/worker/reliability/",),
+    "system": ("tests/worker/jobs/", "tests/worker/audits/", "tests/worker/operations/"),
+    "mailing system": ("tests/worker/mail/", "tests/worker/web/"),
+    "live service": (
+        "tests/service/web/oauth/test_oauth_live.py",
+        "tests/service/web/auth/test_sign_in_limits.py",
+        "tests/service/web/auth/test_admin_gate.py",
+        "tests/service/web/http/test_sockets.py",
+        "tests/service/web/intake/test_ingest_live.py",
+        "tests/service/web/intake/test_uploads_at_once.py",
+        "tests/service/operations/test_admin.py",
+    ),
+    "up": ("tests/service/cli/test_up.py",),
+    "readme": ("tests/meta/test_readme.py",),
+    "guides": ("tests/meta/test_api_guides.py",),
+}
+_SPARK: Final = "spark"
+
+
+def scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand each group of tests to one process, the groups in the order in which they came.
+
+    The `loadgroup` of xdist 3.8 groups nothing: it marks node ids in a way that pytest 9.2 ignores.
+    """
+    by_server = LoadScopeScheduling(config, log)
+    by_server._split_scope = _group
+    return by_server
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Put tests that share a server into one group, the long groups first, and mark the slow."""
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Put the long groups first, and mark the slow tests."""
+    for item in items:
         if _is_slow(item):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: _turn(groups[item], item))
+    order = [_SPARK, *_GROUPS]
+    turns = {name: number for number, name in enumerate(order)}
+    items.sort(key=lambda item: turns.get(_group(item.nodeid), len(order)))
 
 
-def _group(item: pytest.Item) -> str:
-    """Return the server that a test shares with tests of other files, or else its file."""
-    path = item.nodeid.partition("::")[0]
-    if "spark" in item.name:
-        return "spark"
-    if path.startswith("tests/browser/"):
-        return "browser"
-    for fixture in _SHARED:
-        if fixture in getattr(item, "fixturenames", ()):
-            # Two groups of these, for two processes: the tests mostly wait.
-            return fixture + " reliability" * path.startswith("tests/worker/reliability/")
+def _group(nodeid: str) -> str:
+    path, _, name = nodeid.partition("::")
+    if _SPARK in name:
+        return _SPARK
+    for group, paths in _GROUPS.items():
+        if path.startswith(paths):
+            return group
     return path
 
 
 def _is_slow(item: pytest.Item) -> bool:
     starts_processes = _STARTS_PROCESSES & set(getattr(item, "fixturenames", ()))
-    return bool(starts_processes) or "spark" in item.name or item.nodeid.startswith(_SLOW_PATHS)
-
-
-def _turn(group: str, item: pytest.Item) -> tuple[int, int]:
-    waits = not item.nodeid.startswith("tests/worker/")
-    return (_FIRST.index(group) if group in _FIRST else len(_FIRST), waits)
+    return bool(starts_processes) or _SPARK in item.name or item.nodeid.startswith(_SLOW_PATHS)
