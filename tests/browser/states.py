@@ -14,23 +14,23 @@ def _press(page: Page, name: str) -> None:
 
 def ask_for_link(page: Page) -> None:
     page.get_by_label("Email address").fill("somebody@example.org")
-    _press(page, "Mail me a link")
+    _press(page, "Email me a sign-in link")
 
 
 def mint_key(page: Page) -> None:
-    page.get_by_label("Label of the new key").fill("summaries")
-    _press(page, "Mint an ingest key")
+    page.get_by_label("Key label").fill("summaries")
+    _press(page, "Create ingest key")
 
 
 def mint_token(page: Page) -> None:
-    page.get_by_label("Label of the new token").fill("notebook")
-    _press(page, "Mint a read token")
+    page.get_by_label("Token label").fill("notebook")
+    _press(page, "Create read token")
 
 
 def mint_token_for_nothing(page: Page) -> None:
     for box in page.get_by_role("checkbox").all():
         box.uncheck()
-    _press(page, "Mint a read token")
+    _press(page, "Create read token")
 
 
 def register_application(page: Page) -> None:
@@ -42,12 +42,12 @@ def register_application(page: Page) -> None:
 def allow_nothing(page: Page) -> None:
     for box in page.get_by_role("checkbox").all():
         box.uncheck()
-    _press(page, "Allow")
+    _press(page, "Authorize")
 
 
 def mistype_address(page: Page) -> None:
-    page.get_by_label("Type the address").fill("other@example.org")
-    _press(page, "Delete the account and all its data")
+    page.get_by_label("Enter your email address").fill("other@example.org")
+    _press(page, "Delete account and all data")
 
 
 def send_old_form(page: Page) -> None:
@@ -55,7 +55,7 @@ def send_old_form(page: Page) -> None:
         "() => document.querySelectorAll('[name=csrf_token]').forEach((one) => {"
         " one.value = 'old' })"
     )
-    _press(page, "Mint a read token")
+    _press(page, "Create read token")
 
 
 def sign_out(page: Page) -> None:

@@ -130,15 +130,15 @@ def test_a_stranger_signs_in_allows_and_is_read_until_they_withdraw(
         walk, page = Walk(window, site, tmp_path, name="oauth"), window.page
         page.goto(client.ask())
         page.get_by_label("Email address").fill(walk.email)
-        walk.press("Mail me a link")
-        expect(page.get_by_text("A sign-in link is on its way")).to_be_visible()
+        walk.press("Email me a sign-in link")
+        expect(page.get_by_text("We sent you a sign-in link")).to_be_visible()
         page.goto(walk.mailed_link())
         page.wait_for_url(f"**{AUTHORIZE}?**")
         expect(page.get_by_role("heading", level=1)).to_contain_text("Allow Spend Watcher to read")
         expect(page.get_by_text(walk.email).first).to_be_visible()
         expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
         walk.shoot("consent")
-        walk.press("Allow")
+        walk.press("Authorize")
         page.wait_for_url(f"{redirect_uri}?**")
         assert answer_of(page.url)["iss"] == url
         assert client.take(page.url)["scope"] == SCOPE
@@ -166,7 +166,7 @@ def test_less_than_was_asked_for_is_allowed(
     client = Authlib(site.system.base_url, _register(site, redirect_uri))
     with _asked(browser, site, client.ask()) as page:
         page.get_by_label("Read the findings of each audit").uncheck()
-        page.get_by_role("button", name="Allow").click()
+        page.get_by_role("button", name="Authorize").click()
         page.wait_for_url(f"{redirect_uri}?**")
         token = client.take(page.url)
     assert token["scope"] == "read:audits"
@@ -183,7 +183,7 @@ def test_who_denies_is_taken_back_with_nothing(
 ) -> None:
     client = Authlib(site.system.base_url, _register(site, redirect_uri))
     with _asked(browser, site, client.ask()) as page:
-        page.get_by_role("button", name="Deny").click()
+        page.get_by_role("button", name="Cancel").click()
         page.wait_for_url(f"{redirect_uri}?**")
         answer = answer_of(page.url)
     assert (answer["error"], answer["state"]) == ("access_denied", client.state)
@@ -193,7 +193,7 @@ def test_who_denies_is_taken_back_with_nothing(
 @pytest.mark.parametrize(
     "redirect_uri", [BACK, "http://localhost:9/back", "http://[::1]:9/back", "https://[::1]:9/b?"]
 )
-@pytest.mark.parametrize("decision", ["Allow", "Deny"])
+@pytest.mark.parametrize("decision", ["Authorize", "Cancel"])
 def test_the_browser_follows_the_answer_to_every_kind_of_address(
     browser: Browser, site: Site, redirect_uri: str, decision: str
 ) -> None:
@@ -223,7 +223,7 @@ def test_the_example_application_shows_what_it_may_read(browser: Browser, site: 
         try:
             assert process.stdout.readline() == f"Open http://127.0.0.1:{port}/\n"
             window.page.goto(f"http://127.0.0.1:{port}/")
-            window.page.get_by_role("button", name="Allow").click()
+            window.page.get_by_role("button", name="Authorize").click()
             shown = window.page.get_by_text("Allowed: read:audits read:findings")
             expect(shown).to_contain_text("10 audits")
         finally:
@@ -242,5 +242,5 @@ def test_an_address_that_is_not_registered_is_never_gone_to(
         assert answer is not None
         assert answer.status == requests.codes.bad_request
         expect(window.page.get_by_text("not registered for the application")).to_be_visible()
-        expect(window.page.get_by_role("button", name="Allow")).to_have_count(0)
+        expect(window.page.get_by_role("button", name="Authorize")).to_have_count(0)
         assert window.strangers == []

@@ -32,18 +32,18 @@ def test_a_new_user_finds_the_way_without_scripts(
         _send(walk, (ROOT / "examples" / "sample-usage.jsonl").read_bytes())
         page.wait_for_url("**/audits/*")
         expect(page.get_by_role("heading", level=1)).to_contain_text("a month", timeout=20_000)
-        page.get_by_text("The numbers").first.click()
+        page.get_by_text("Show data").first.click()
         expect(page.locator("details table").first).to_be_visible()
         page.locator("details.evidence summary").first.click()
         page.locator("details.evidence a").first.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("^Finding"))
         page.goto("/dashboard")
-        expect(page.locator("#runs ~ table tbody tr")).to_have_count(1)
+        expect(page.locator("#audits ~ table tbody tr")).to_have_count(1)
         page.get_by_label("Status").select_option("failed")
-        page.get_by_role("button", name="Show").click()
-        expect(page.get_by_text("No run fits")).to_be_visible()
+        page.get_by_role("button", name="Apply filters").click()
+        expect(page.get_by_text("No audits match these filters")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("You are signed out.")
+        expect(page.get_by_role("heading", level=1)).to_have_text("You're signed out")
 
 
 def _send(walk: Walk, content: bytes) -> None:

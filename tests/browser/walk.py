@@ -61,8 +61,8 @@ class Walk:
         self.page.get_by_role("button", name="Sign in to upload").click()
         page.get_by_label("Email address").fill(self.email)
         self.shoot("sign-in")
-        self.press("Mail me a link")
-        expect(page.get_by_text("A sign-in link is on its way")).to_be_visible()
+        self.press("Email me a sign-in link")
+        expect(page.get_by_text("We sent you a sign-in link")).to_be_visible()
         self.shoot("link-sent")
         page.goto(self.mailed_link())
         page.wait_for_url("**/upload")
@@ -137,7 +137,7 @@ class Walk:
         self.page.wait_for_url("**/audits/*", timeout=30_000)
         self.slow_down(-1)
         assert len({one for one in seen if one.endswith("MB")}) >= 3, seen
-        expect(self.page.get_by_role("heading", level=1)).to_have_text("Your audit is under way")
+        expect(self.page.get_by_role("heading", level=1)).to_have_text("Your audit is in progress")
         step = self.page.locator("[aria-current=step]")
         expect(step).to_have_text(re.compile("Validating|Auditing"))
         self.shoot("under-way")
@@ -181,10 +181,10 @@ class Walk:
             assert post(self.site.system, stripe_events.PATH, headers, data=body).status_code == 200
 
     def mint_a_key(self) -> str:
-        """Returns the command that the page tells to copy."""
+        """Create a key and return the command that the page offers to copy."""
         self.page.goto("/developer")
-        self.page.get_by_label("Label of the new key").fill("billing service")
-        self.press("Mint an ingest key")
+        self.page.get_by_label("Key label").fill("billing service")
+        self.press("Create ingest key")
         expect(self.page.get_by_role("heading", level=1)).to_have_text("Your new ingest key")
         self.shoot("new-key")
         return self.page.locator(".copyable code").last.inner_text()

@@ -1,4 +1,4 @@
-"""/admin: what runs, who pays, and the acts of administrators. Invisible without the token."""
+"""/admin: queues, audits, payments and admin actions. Hidden without the admin token."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,41 +37,41 @@ from service.web.schemas.manual_payments import MarkPaidSchema
 
 _MAX_BODY_BYTES: Final = 64 * 1024
 _ERRORS: Final = {
-    404: "There is nothing here, as anywhere without the token.",
-    422: "What was asked for cannot be; the message names what was expected.",
-    503: "The service is busy or restarting, or its storage is away.",
+    404: "Not found, or the admin token is missing.",
+    422: "The request is invalid; the message says what was expected.",
+    503: "The service is busy or restarting, or storage is unavailable.",
 }
 _FORM_ERRORS: Final = {
     **_ERRORS,
-    403: "A form without its token, or of another site.",
+    403: "The CSRF token is missing or invalid.",
     413: "The body is too large.",
 }
 
 
-class ActParser(BodyParser):
-    """Adds the location `act`: a JSON object, or the form of our own page."""
+class ActionParser(BodyParser):
+    """Add the location `action`: a JSON object, or the form of the admin page."""
 
-    def load_act(self, request: Request, _schema: Any) -> Any:
-        if request.mimetype in FORM_TYPES:  # read already, for its token
+    def load_action(self, request: Request, _schema: Any) -> Any:
+        if request.mimetype in FORM_TYPES:  # already read to check its CSRF token
             return {name: value for name, value in request.form.items() if value}
         try:
             return msgspec.json.decode(read_body(_MAX_BODY_BYTES), type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError) as error:
             names = ", ".join(MarkPaidSchema().fields)
-            raise InvalidRequestError(f"A JSON object is expected with {names}.") from error
+            raise InvalidRequestError(f"Send a JSON object with these fields: {names}.") from error
 
-    __location_map__ = {**BodyParser.__location_map__, "act": "load_act"}
+    __location_map__ = {**BodyParser.__location_map__, "action": "load_action"}
 
 
 class AdminBlueprint(Blueprint):
-    ARGUMENTS_PARSER = ActParser()
+    ARGUMENTS_PARSER = ActionParser()
     DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
         **Blueprint.DEFAULT_LOCATION_CONTENT_TYPE_MAPPING,
-        "act": "application/json",
+        "action": "application/json",
     }
 
 
-blueprint = AdminBlueprint("admin", __name__, url_prefix="/admin", description="Administration.")
+blueprint = AdminBlueprint("admin", __name__, url_prefix="/admin", description="Admin.")
 
 
 @blueprint.after_request  # type: ignore[untyped-decorator]
@@ -87,9 +87,9 @@ def _keep_private(response: Response) -> Response:
 )
 @blueprint.arguments(PagesSchema, location="query")
 @blueprint.page_too()
-@blueprint.response(200, OverviewSchema, description="A page, or JSON where that is asked for.")
+@blueprint.response(200, OverviewSchema, description="A page, or JSON if requested.")
 def home(pages: dict[str, int]) -> Any:
-    """Show what runs, what waits, who pays, and what administrators did."""
+    """Show queues, audits, accounts, payments and admin actions."""
     overview = load_overview(get_session(), current_queues(), pages)
     if request.accept_mimetypes.best_match(("text/html", "application/json")) == "application/json":
         return overview
@@ -105,15 +105,15 @@ def home(pages: dict[str, int]) -> Any:
     media_type=JSON_OR_PAGE,
 )
 @blueprint.page_too()
-@blueprint.response(200, PurgedSchema, description="The raw upload is gone.")
+@blueprint.response(200, PurgedSchema, description="The raw upload was deleted.")
 def purge(audit_id: str) -> Any:
-    """Remove an audit's raw upload and keep what was derived from it."""
+    """Delete an audit's raw upload and keep its report."""
     audit, is_new = mark_purged(get_session(), check_audit_id(audit_id), _via())
     get_session().commit()
     with storage_needed():
         current_blobs().delete(audit.blob_key)
     done = {"audit_id": audit.id, "raw_purged_at": audit.raw_purged_at, "is_repeat": not is_new}
-    return _done(PurgedSchema(), done, "The raw upload is gone.")
+    return _done(PurgedSchema(), done, "The raw upload was deleted.")
 
 
 @blueprint.route("/audits/<audit_id>/rerun", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
@@ -122,16 +122,16 @@ def purge(audit_id: str) -> Any:
     operation="rerun_audit", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
 )
 @blueprint.page_too()
-@blueprint.response(200, RerunSchema, description="The audit is queued again.")
+@blueprint.response(200, RerunSchema, description="The audit was queued again.")
 def rerun(audit_id: str) -> Any:
-    """Run an audit again, from its raw upload or, if that is purged, from its record frame."""
+    """Rerun an audit from its raw upload or, if that was deleted, from its stored records."""
     session = get_session()
     with storage_needed():
         audit = queue_rerun(session, current_blobs(), check_audit_id(audit_id), _via())
     session.commit()
     current_queues().enqueue_audit(audit.id, audit.source, audit.starts + 1)
     done = {"audit_id": audit.id, "status": audit.status}
-    return _done(RerunSchema(), done, "The audit is queued again.")
+    return _done(RerunSchema(), done, "The audit was queued again.")
 
 
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
@@ -146,7 +146,7 @@ def rerun(audit_id: str) -> Any:
     description="The report as PDF.",
 )
 def report(audit_id: str) -> Response:
-    """Download an audit's report as PDF, without minting a link."""
+    """Download an audit's report as PDF without creating a link."""
     with storage_needed():
         content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id))
     headers = {"Content-Disposition": 'attachment; filename="tallystick-report.pdf"'}
@@ -158,19 +158,21 @@ def report(audit_id: str) -> Response:
 @blueprint.documented(
     operation="mark_paid", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
 )
-@blueprint.arguments(MarkPaidSchema, location="act")
+@blueprint.arguments(MarkPaidSchema, location="action")
 @blueprint.page_too()
-@blueprint.response(200, MarkedPaidSchema, description="Granted; a repeat is told as one.")
-def mark_paid(told: ManualPayment) -> Any:
-    """Grant what was paid for elsewhere, or give it away."""
-    payment, is_new = record_payment(get_session(), told, _via())
+@blueprint.response(
+    200, MarkedPaidSchema, description="Granted; `is_repeat` marks a repeated request."
+)
+def mark_paid(manual: ManualPayment) -> Any:
+    """Grant a credit or plan that was paid for elsewhere or is free."""
+    payment, is_new = record_payment(get_session(), manual, _via())
     get_session().commit()
     done = {
         "payment_id": payment.id,
         "account_id": payment.account_id,
         "is_repeat": not is_new,
     }
-    words = "The payment is granted." if is_new else "This payment was granted before."
+    words = "Payment recorded." if is_new else "This payment was already recorded."
     return _done(MarkedPaidSchema(), done, words)
 
 
@@ -179,9 +181,11 @@ def mark_paid(told: ManualPayment) -> Any:
 @blueprint.documented(
     operation="list_early_access", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
 )
-@blueprint.response(200, {"type": "string"}, content_type="text/csv", description="Who asked.")
+@blueprint.response(
+    200, {"type": "string"}, content_type="text/csv", description="The early access signups."
+)
 def early_access() -> Response:
-    """Export the addresses that asked for early access."""
+    """Export the early access signups."""
     rows = export_early_access(get_session(), _via())
     get_session().commit()
     table = write_early_access(rows)
@@ -194,7 +198,7 @@ def _via() -> Via:
 
 
 def _done(schema: Schema, fields: Mapping[str, Any], words: str) -> Any:
-    """The same facts for a program and, from the page's own forms, for a person."""
+    """Return the result as JSON, or as a page for the forms of the admin page."""
     if not wants_page():
         return fields
     shown = {name: value for name, value in schema.dump(fields).items() if value is not None}

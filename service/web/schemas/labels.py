@@ -1,4 +1,4 @@
-"""What people call their keys and tokens."""
+"""Labels of keys and tokens."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,9 +9,9 @@ MAX_LENGTH: Final = 60
 
 
 def read_label(form: Mapping[str, str], field: str = "label") -> str:
-    """The label of a form on one line; raises `InvalidRequestError` for one that is too long."""
-    text = "".join(one if one.isprintable() else " " for one in form.get(field, ""))
+    """Return a form's label on one line; raise `InvalidRequestError` if it is too long."""
+    text = "".join(char if char.isprintable() else " " for char in form.get(field, ""))
     label = " ".join(text.split())
     if len(label) > MAX_LENGTH:
-        raise InvalidRequestError(f"A {field} has at most {MAX_LENGTH} characters.")
+        raise InvalidRequestError(f"Use at most {MAX_LENGTH} characters for the {field}.")
     return label

@@ -1,16 +1,16 @@
-// What every page gains from JavaScript, and can do without: local times, copying, evidence.
+// Optional extras on every page: local times and copy buttons.
 "use strict";
 
-function tellLocalTimes(place) {
-  for (const moment of place.querySelectorAll("time[datetime]")) {
+function showLocalTimes(root) {
+  for (const moment of root.querySelectorAll("time[datetime]")) {
     const date = new Date(moment.dateTime);
     if (Number.isNaN(date.getTime())) continue;
     const local = date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
-    moment.title = `${local} your time`;
+    moment.title = `${local} (your time zone)`;
   }
 }
 
-tellLocalTimes(document);
+showLocalTimes(document);
 
 for (const block of document.querySelectorAll(".copyable")) {
   const button = block.querySelector("button");
@@ -18,8 +18,8 @@ for (const block of document.querySelectorAll(".copyable")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(block.querySelector("code").textContent);
-    const words = button.textContent;
+    const label = button.textContent;
     button.textContent = "Copied";
-    setTimeout(() => { button.textContent = words; }, 2000);
+    setTimeout(() => { button.textContent = label; }, 2000);
   });
 }

@@ -1,4 +1,4 @@
-// Sending a file with its progress, and a look at its beginning before anything is sent.
+// Upload a file with progress, and check its first lines before sending.
 "use strict";
 
 const form = document.querySelector("#upload");
@@ -6,7 +6,7 @@ const input = document.querySelector("#file");
 const preview = document.querySelector("#preview");
 const sending = document.querySelector("#sending");
 const bar = document.querySelector("#sent");
-const said = document.querySelector("#upload-status");
+const statusLine = document.querySelector("#upload-status");
 const problem = document.querySelector("#upload-problem");
 const sendButton = document.querySelector("#send");
 const cancelButton = document.querySelector("#cancel");
@@ -21,10 +21,10 @@ const TEXT_KEYS = new Set([
 const OPENAI_COUNTS = ["prompt_tokens", "completion_tokens", "total_tokens", "input_tokens_details"];
 const ANTHROPIC_COUNTS = ["cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"];
 
-let key = null; // one a chosen file: whatever is sent twice under it takes one credit
-let request = null; // what is on its way; nothing else is sent meanwhile
+let key = null; // one per chosen file, so that a repeated upload uses one credit
+let request = null; // the upload in progress, if any
 
-// --- What the beginning of a file tells
+// --- Check the first lines of a file
 
 async function readHead(file) {
   const packed = new Uint8Array(await file.slice(0, 2).arrayBuffer());
@@ -50,29 +50,30 @@ async function unpackHead(file) {
 }
 
 function describe({ text, isWhole }) {
+  if (isWhole && !text.trim()) return warn("This file is empty.");
   const head = text.trimStart();
   const columns = head.split("\n", 1)[0].split(",").map((cell) => cell.trim().replace(/^"|"$/g, "").toLowerCase());
   const known = new Set(form.dataset.fields.split(" "));
   if (columns.filter((name) => known.has(name)).length >= 2) return describeColumns(columns, known);
-  if (head.startsWith("[")) return describeText("one JSON array", textKeys(head));
+  if (head.startsWith("[")) return describeText("a JSON array", textKeys(head));
   const lines = head.split("\n");
   if (!isWhole) lines.pop();
   return describeLines(lines.filter((line) => line.trim()).slice(0, LINES));
 }
 
 function describeColumns(columns, known) {
-  const strange = columns.filter((name) => !known.has(name));
-  if (strange.length) {
-    return warn(`This is CSV, but these columns are not taken, so it would be refused: ${list(strange)}.`);
+  const unknown = columns.filter((name) => !known.has(name));
+  if (unknown.length) {
+    return warn(`This CSV has columns we don't accept: ${list(unknown)}. Remove them before you upload.`);
   }
   const missing = form.dataset.required.split(" ").filter((name) => !columns.includes(name));
-  if (missing.length) return warn(`This is CSV, but its header lacks ${list(missing)}, so it would be refused.`);
-  return note("CSV with the right column names.");
+  if (missing.length) return warn(`This CSV is missing required columns: ${list(missing)}.`);
+  return note("CSV with valid columns.");
 }
 
 function describeLines(lines) {
   const documents = [];
-  for (const [place, line] of lines.entries()) {
+  for (const [index, line] of lines.entries()) {
     let document;
     try {
       document = JSON.parse(line);
@@ -81,21 +82,21 @@ function describeLines(lines) {
     }
     if (!document || typeof document !== "object" || Array.isArray(document)) continue;
     const found = findText(document);
-    if (found) return warn(textWarning(`Line ${place + 1}`, [found]));
+    if (found) return warn(textWarning(`Line ${index + 1}`, [found]));
     documents.push(document);
   }
   if (!documents.length) {
-    return warn("This looks like none of the formats below, so it would be refused.");
+    return warn("We don't recognize this format. See the supported formats below.");
   }
-  return note(`${vendorOf(documents)}-style JSON Lines; no text in the first ${lines.length} lines.`);
+  return note(`${providerOf(documents)}-style JSON Lines. No text found in the first ${counted(lines.length, "line")}.`);
 }
 
 function describeText(what, found) {
-  return found.length ? warn(textWarning(`The file`, found)) : note(`It begins as ${what}, without text.`);
+  return found.length ? warn(textWarning("This file", found)) : note(`This is ${what}. No text found at the beginning.`);
 }
 
 function textWarning(where, names) {
-  return `${where} has the field ${list(names)}. Text is never accepted, so the file would be refused. Take it out first.`;
+  return `${where} contains text in ${list(names)}. We reject any file that contains text. Remove it, or run tallystick scrub first.`;
 }
 
 function textKeys(head) {
@@ -113,7 +114,7 @@ function findText(value, depth = 0) {
   return null;
 }
 
-function vendorOf(documents) {
+function providerOf(documents) {
   for (const document of documents) {
     const body = document.response ?? document;
     const counts = Object.keys(body.usage ?? {});
@@ -126,7 +127,11 @@ function vendorOf(documents) {
 
 function list(names) {
   const shown = names.slice(0, 8).map((name) => `“${name.slice(0, 40)}”`);
-  return shown.join(", ") + (names.length > 8 ? " and others" : "");
+  return shown.join(", ") + (names.length > 8 ? " and more" : "");
+}
+
+function counted(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function note(words) {
@@ -137,34 +142,36 @@ function warn(words) {
   return { kind: "warning", words };
 }
 
-async function look(file) {
-  let told;
+async function check(file) {
+  let result;
   try {
     const head = await readHead(file);
-    told = head ? describe(head) : note("A packed file: it is looked at once it is sent.");
+    result = head ? describe(head) : note("Compressed file. We check it after the upload.");
   } catch {
-    told = warn("This file cannot be read or unpacked here.");
+    result = warn("We couldn't read or decompress this file.");
   }
-  if (file !== input.files[0]) return; // another one was chosen meanwhile
+  if (file !== input.files[0]) return; // the selection has changed
   if (file.size > Number(form.dataset.maxBytes)) {
-    told = warn(`This file is larger than ${megabytes(Number(form.dataset.maxBytes))}, so it would be refused. Pack it with gzip, or split it.`);
+    result = warn(`This file exceeds the limit of ${fileSize(Number(form.dataset.maxBytes))}. Split it into smaller files.`);
   }
-  preview.className = told.kind;
-  preview.textContent = `${file.name}, ${megabytes(file.size)}. ${told.words}`;
+  preview.className = result.kind;
+  preview.textContent = `${file.name}, ${fileSize(file.size)}. ${result.words}`;
 }
 
-function megabytes(bytes) {
-  return bytes < 1048576 ? `${Math.max(1, Math.round(bytes / 1024)).toLocaleString("en")} KB` : `${(bytes / 1048576).toLocaleString("en", { maximumFractionDigits: 1 })} MB`;
+function fileSize(bytes) {
+  if (bytes < 1024) return counted(bytes, "byte");
+  if (bytes < 1048576) return `${Math.round(bytes / 1024).toLocaleString("en")} KB`;
+  return `${(bytes / 1048576).toLocaleString("en", { maximumFractionDigits: 1 })} MB`;
 }
 
-// --- Choosing
+// --- Choose a file
 
 function chosen() {
   const file = input.files[0];
   key = file ? crypto.randomUUID() : null;
   hideProblem();
-  said.textContent = "";
-  if (file) look(file);
+  statusLine.textContent = "";
+  if (file) check(file);
   else preview.replaceChildren();
 }
 
@@ -174,14 +181,14 @@ function drop(event) {
   const files = event.dataTransfer.files;
   if (request) return;
   if (files.length !== 1) {
-    showProblem(["Drop one file at a time."]);
+    showProblem(["Drop only one file at a time."]);
     return;
   }
   input.files = files;
   chosen();
 }
 
-// --- Sending
+// --- Send it
 
 function send(event) {
   event.preventDefault();
@@ -196,51 +203,51 @@ function send(event) {
   request.setRequestHeader("Idempotency-Key", key);
   request.upload.addEventListener("progress", showProgress);
   request.addEventListener("load", () => answered(request));
-  request.addEventListener("error", () => ended(["The connection broke off.", "Send it again: what arrived twice takes one credit."]));
-  request.addEventListener("abort", () => ended([], "Cancelled."));
+  request.addEventListener("error", () => ended(["The connection was lost.", "Try again. You won't be charged twice."]));
+  request.addEventListener("abort", () => ended([], "Canceled."));
   request.send(body);
   setSending(true);
-  say(`Sending ${file.name}.`);
+  say(`Uploading ${file.name}.`);
 }
 
 function showProgress(event) {
   if (!event.lengthComputable || !request) return;
   const part = Math.floor((event.loaded / event.total) * 100);
   bar.value = part;
-  bar.textContent = `${part} %`;
-  document.querySelector("#sent-words").textContent = `${part} % of ${megabytes(event.total)}`;
-  if (part >= 100) say("Sent. Every line is being checked.");
-  else if (part >= 75) say("Three quarters sent.");
-  else if (part >= 50) say("Half sent.");
-  else if (part >= 25) say("A quarter sent.");
+  bar.textContent = `${part}%`;
+  document.querySelector("#sent-words").textContent = `${part}% of ${fileSize(event.total)}`;
+  if (part >= 100) say("Uploaded. Checking every line.");
+  else if (part >= 75) say("75% uploaded.");
+  else if (part >= 50) say("50% uploaded.");
+  else if (part >= 25) say("25% uploaded.");
 }
 
 function answered({ status, response }) {
   const audit = response?.audit_id;
   if (status < 300 && audit) {
-    say("Accepted. Its audit opens now.");
+    say("Accepted. Opening your audit.");
     location.assign(`/audits/${encodeURIComponent(audit)}`);
     return;
   }
   const error = response?.error ?? {};
-  const lines = [error.message ?? `The server answered with status ${status}.`, ...advise(status)];
+  const lines = [error.message ?? `The server responded with status ${status}.`, ...advise(status)];
   if (status === 402) offer(error.payment_links ?? []);
-  ended(lines, "Not accepted.");
+  ended(lines, "Upload rejected.");
   if (status === 401) problem.append(link("/sign-in?next=/upload", "Sign in again"));
 }
 
 function advise(status) {
-  if (status === 413 || status === 422) return ["Nothing was stored, and no credit was used."];
-  if (status === 402) return ["Buy one below, then send the file again."];
+  if (status === 413 || status === 422) return ["Nothing was stored and no credit was used."];
+  if (status === 402) return ["Buy a credit below, then upload again."];
   if (status === 429) return [`Try again in ${request.getResponseHeader("Retry-After") ?? "60"} seconds.`];
-  if (status >= 500) return ["Send it again in a moment: what arrived twice takes one credit."];
+  if (status >= 500) return ["Try again in a moment. You won't be charged twice."];
   return [];
 }
 
-function ended(lines, words = "Not sent.") {
+function ended(lines, words = "Upload failed.") {
   request = null;
   setSending(false);
-  said.textContent = words;
+  statusLine.textContent = words;
   if (lines.length) showProblem(lines);
 }
 
@@ -253,10 +260,10 @@ function setSending(isSending) {
 }
 
 function say(words) {
-  if (said.textContent !== words) said.textContent = words;
+  if (statusLine.textContent !== words) statusLine.textContent = words;
 }
 
-// --- Telling
+// --- Show messages
 
 function showProblem(lines) {
   problem.replaceChildren(...lines.map(paragraph));
@@ -282,7 +289,7 @@ function link(address, words) {
   return element;
 }
 
-// The way to pay, as the refusal told it.
+// Show the payment links of the error response.
 function offer(links) {
   const safe = links.filter(({ url }) => String(url).startsWith("https://"));
   const buttons = safe.map(({ provider, url }) => {
@@ -299,12 +306,12 @@ function offer(links) {
 input.addEventListener("change", chosen);
 form.addEventListener("submit", send);
 cancelButton.addEventListener("click", () => request?.abort());
-// Elsewhere on the page a dropped file would replace it.
+// A file dropped elsewhere would replace the page.
 for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault());
 dropzone.addEventListener("dragover", () => dropzone.classList.add("over"));
 dropzone.addEventListener("dragleave", () => dropzone.classList.remove("over"));
 dropzone.addEventListener("drop", drop);
-// Back from the audit's page, a browser may show this one as it was left.
+// The browser may restore this page from its cache after going back.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });

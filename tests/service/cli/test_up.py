@@ -101,7 +101,7 @@ def test_mail_lies_in_the_outbox_and_signs_in(up: Up) -> None:
     assert link.startswith(f"{up.base_url}/auth/verify?token=")
     answer = requests.get(link, timeout=10)
     assert answer.status_code == 200
-    assert "You are signed in." in answer.text
+    assert "You're signed in" in answer.text
 
 
 def test_a_second_up_on_the_folder_is_refused_in_one_line(up: Up) -> None:

@@ -164,7 +164,7 @@ def test_everything_goes_and_the_browser_is_signed_out(
     assert all(_count(db_session).values())
     answer = _delete(ada)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/deleted")
-    assert "Your account is deleted" in ada.get("/deleted")
+    assert "Your account has been deleted" in ada.get("/deleted")
     db_session.expire_all()
     assert _count(db_session) == dict.fromkeys(_count(db_session), 0)
     assert [path for path in blobs.rglob("*") if path.is_file()] == []
@@ -260,7 +260,7 @@ def test_another_address_deletes_nothing(
     before = _count(db_session)
     answer = ada.post(PAGE, PAGE, email=typed)
     assert answer.status_code == 422
-    assert "not the address of your account" in answer.get_data(as_text=True)
+    assert "your account&#39;s email address" in answer.get_data(as_text=True)
     assert _count(db_session) == before
     ada.get("/settings")
 
@@ -269,11 +269,11 @@ def test_the_page_says_what_stays_and_warns_of_a_running_subscription(
     ada: Browser, furnish: Callable[..., str]
 ) -> None:
     before = words_of(ada.get(PAGE))
-    assert "What stays" in before
+    assert "Kept Payments, as accounting law requires" in before
     assert "Cancel your subscription first" not in before
     furnish(ada)
     assert "Cancel your subscription first" in words_of(ada.get(PAGE))
-    assert "Pro at Stripe" in words_of(ada.get(PAGE))
+    assert "Pro with Stripe" in words_of(ada.get(PAGE))
 
 
 def test_blobs_that_would_keep_a_person_waiting_are_left_to_the_sweeper(

@@ -372,7 +372,7 @@ def test_the_pages_own_forms_act_and_answer_with_a_page(
     url = f"{administered.url}/admin/audits/{audit.id}/purge"
     page = browser.post(url, data=fields, headers=BROWSER, timeout=20)
     assert page.status_code == 200
-    assert "The raw upload is gone." in page.text
+    assert "The raw upload was deleted." in page.text
     fields |= {"email": "form@example.com", "provider": "comp", "reference": uuid4().hex}
     fields |= {"amount": "0", "currency": "USD", "kind": "credit", "plan": ""}
     url = f"{administered.url}/admin/payments/mark-paid"

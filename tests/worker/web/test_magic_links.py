@@ -61,7 +61,7 @@ def test_a_browser_signs_in_with_the_form(system: System, sink: Sink) -> None:
     form = {"csrf_token": token, "email": email, "next": "/upload"}
     answer = post(system, "/auth/magic-link", {**cookies_of(page), **own_site}, data=form)
     assert answer.status_code == 200
-    assert "A sign-in link is on its way" in answer.text
+    assert "We sent you a sign-in link" in answer.text
     assert email not in answer.text
     assert "url=/upload" in get(system, wait_for_link(sink, email)).text
 

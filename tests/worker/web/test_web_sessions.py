@@ -138,7 +138,7 @@ def test_sessions_are_listed_and_revoked(system: System, sink: Sink) -> None:
     page = get(system, SESSIONS, **one)
     ids = re.findall(r'action="/settings/sessions/([0-9a-f]+)/revoke"', page.text)
     assert len(ids) == 3
-    assert page.text.count("(this one)") == 1
+    assert page.text.count("(current session)") == 1
     token = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
     one = _cookies_after(page, one)
     stranger = sign_in(system, sink)

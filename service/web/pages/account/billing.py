@@ -1,4 +1,4 @@
-"""/billing: what an account has paid for, what is left of it, and where to pay for more."""
+"""/billing: an account's plan, credits and payments, and links to buy more."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ PROVIDER_NAMES: Final[Mapping[str, str]] = {
     "comp": "Gift",
 }
 _SHOWN_PAYMENTS: Final = 100
-_WARES: Final = ("credit", "pro", "team")
+_PRODUCTS: Final = ("credit", "pro", "team")
 
 blueprint = Blueprint("billing", __name__)
 blueprint.after_request(keep_private)
@@ -38,7 +38,8 @@ def billing() -> str:
         key_limits=KEY_LIMITS,
         credits=count_credits(session, account_id),
         payments=[
-            (one, state_of(one)) for one in list_payments(session, account_id, _SHOWN_PAYMENTS)
+            (payment, state_of(payment))
+            for payment in list_payments(session, account_id, _SHOWN_PAYMENTS)
         ],
         links=_links(config, account_id),
         prices=shown_prices(config),
@@ -49,13 +50,13 @@ def billing() -> str:
 def state_of(payment: Payment) -> str:
     if payment.refunded_at is not None:
         return "refunded"
-    return "paid" if payment.paid_at is not None else "waiting"
+    return "paid" if payment.paid_at is not None else "pending"
 
 
 def shown_prices(config: Config) -> dict[str, str]:
-    """What pages say that each thing costs; empty where the settings do not say."""
-    return {ware: getattr(config, f"{ware}_price_shown") for ware in _WARES}
+    """Return the price to show for each product; empty if the settings have none."""
+    return {product: getattr(config, f"{product}_price_shown") for product in _PRODUCTS}
 
 
 def _links(config: Config, account_id: str) -> dict[str, Any]:
-    return {ware: payment_links(config, account_id, ware=ware) for ware in _WARES}
+    return {product: payment_links(config, account_id, ware=product) for product in _PRODUCTS}

@@ -1,4 +1,4 @@
-"""/dashboard: the runs ledger, spend and savings over time, the largest findings, what is left."""
+"""/dashboard: the list of audits, spend over time, the top findings and the credits left."""
 
 from typing import Final
 from urllib.parse import urlencode
@@ -34,17 +34,17 @@ blueprint.after_request(keep_private)
 @require_visitor
 def dashboard() -> str:
     session, account_id, wanted = get_session(), current_caller().account_id, _wanted()
-    account, runs = session.get_one(Account, account_id), page_of_runs(session, account_id, wanted)
+    account, page = session.get_one(Account, account_id), page_of_runs(session, account_id, wanted)
     return render_template(
         "pages/dashboard.html",
         account=account,
         credits=count_free_credits(session, account_id),
-        runs=runs.rows,
+        audits=page.rows,
         wanted=wanted,
-        pages=_neighbours(runs, wanted),
-        is_new=not runs.rows and wanted == Wanted(),
-        chart=_find_chart(account_id) if runs.rows else None,
-        findings=list_top_findings(session, account_id) if runs.rows else (),
+        pages=_page_links(page, wanted),
+        is_new=not page.rows and wanted == Wanted(),
+        chart=_find_chart(account_id) if page.rows else None,
+        findings=list_top_findings(session, account_id) if page.rows else (),
         recent_audits=RECENT_AUDITS,
         days_shown=DAYS_SHOWN,
         base_url=current_config().base_url,
@@ -53,17 +53,17 @@ def dashboard() -> str:
 
 
 def _wanted() -> Wanted:
-    """What the query asks for; what it cannot ask for is left out."""
-    asked = request.args
+    """Return the filters of the query string; ignore unknown values."""
+    query = request.args
     return Wanted(
-        status=_one_of(asked.get("status"), STATUSES),
-        source=_one_of(asked.get("source"), SOURCES),
-        before=_id(asked.get("before")),
-        after=_id(asked.get("after")),
+        status=_known_value(query.get("status"), STATUSES),
+        source=_known_value(query.get("source"), SOURCES),
+        before=_id(query.get("before")),
+        after=_id(query.get("after")),
     )
 
 
-def _one_of(text: str | None, known: tuple[str, ...]) -> str:
+def _known_value(text: str | None, known: tuple[str, ...]) -> str:
     return text if text in known else ""
 
 
@@ -72,21 +72,21 @@ def _id(text: str | None) -> str:
     return str(text) if is_id else ""
 
 
-def _neighbours(runs: Runs, wanted: Wanted) -> dict[str, str]:
-    """The addresses of the newer and the older page, where there are such."""
-    kept = {"status": wanted.status, "source": wanted.source}
-    kept = {name: value for name, value in kept.items() if value}
-    pages = {}
-    if runs.newer and runs.rows:
-        pages["newer"] = f"?{urlencode({**kept, 'after': runs.rows[0].id})}#runs"
-    if runs.older and runs.rows:
-        pages["older"] = f"?{urlencode({**kept, 'before': runs.rows[-1].id})}#runs"
-    return pages
+def _page_links(page: Runs, wanted: Wanted) -> dict[str, str]:
+    """Return the links to the newer and older pages that exist."""
+    filters = {"status": wanted.status, "source": wanted.source}
+    filters = {name: value for name, value in filters.items() if value}
+    links = {}
+    if page.newer and page.rows:
+        links["newer"] = f"?{urlencode({**filters, 'after': page.rows[0].id})}#audits"
+    if page.older and page.rows:
+        links["older"] = f"?{urlencode({**filters, 'before': page.rows[-1].id})}#audits"
+    return links
 
 
 def _find_chart(account_id: str) -> Chart | None:
-    """Spend and savings by day, where any audit was finished lately."""
+    """Return the chart of spend by day, if any audit finished recently."""
     days = list_days(get_session(), account_id, utc_now())
     if not days:
         return None
-    return spend_and_savings({one.day: (one.spend_usd, one.avoidable_usd) for one in days})
+    return spend_and_savings({day.day: (day.spend_usd, day.avoidable_usd) for day in days})

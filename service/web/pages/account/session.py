@@ -1,4 +1,4 @@
-"""Signing in by a mailed link, and signing out. /auth/* serves programs as well as browsers."""
+"""Sign in with an emailed link, and sign out. /auth/* serves programs and browsers."""
 
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from service.web.schemas.sign_in import MagicLinkSchema, MessageSchema, VerifyQu
 
 _POST_ERRORS: Final = {
     400: "The body is malformed.",
-    403: "Another site's page made the browser send this, or a form is out of date.",
+    403: "The request came from another site, or the form has expired.",
     413: "The body is too large.",
     415: "The body is neither JSON nor a form.",
     503: "The service is busy or restarting.",
@@ -39,7 +39,7 @@ _FORM_DOCUMENT: Final = {
     }
 }
 _HTML: Final = {"type": "string"}
-# What browsers and mail programs say when nobody has clicked yet.
+# Browsers and email clients send these headers when they prefetch a link.
 _PURPOSE_HEADERS: Final = ("Sec-Purpose", "Purpose", "X-Purpose", "X-Moz")
 _PURPOSES: Final = ("prefetch", "prerender", "preview")
 
@@ -51,29 +51,29 @@ blueprint = Blueprint("session", __name__, description="Signing in and out.")
 @bounded_body
 @blueprint.documented(
     operation="ask_for_sign_in_link",
-    errors={**_POST_ERRORS, 422: "This is no email address.", 429: "The rate limit is exceeded."},
+    errors={**_POST_ERRORS, 422: "Invalid email address.", 429: "The rate limit is exceeded."},
     media_type=JSON_OR_PAGE,
     requestBody=_FORM_DOCUMENT,
 )
 @blueprint.arguments(MagicLinkSchema, location="json_or_form")
 @blueprint.page_too()
-@blueprint.response(200, MessageSchema, description="The same for every address.")
-def magic_link(asked: dict[str, Any]) -> Response:
-    """Ask for a sign-in link by email."""
-    config, session, email = current_config(), get_session(), asked["email"]
-    onward = find_local_path(asked["next"])
+@blueprint.response(200, MessageSchema, description="The same response for every address.")
+def magic_link(body: dict[str, Any]) -> Response:
+    """Request a sign-in link by email."""
+    config, session, email = current_config(), get_session(), body["email"]
+    onward = find_local_path(body["next"])
     link = add_magic_link(
         session, email, config.secret_key, minutes=config.magic_link_minutes, next_path=onward
     )
-    about = {"link_id": link.id}
+    parameters = {"link_id": link.id}
     mail_id = post_mail(
-        session, kind=SIGN_IN, recipient=email, parameters=about, expires_at=link.expires_at
+        session, kind=SIGN_IN, recipient=email, parameters=parameters, expires_at=link.expires_at
     )
     session.commit()
     current_queues().enqueue_mail(mail_id)
     minutes = config.magic_link_minutes
-    told = f"A sign-in link is on its way. It works once, within {minutes} minutes."
-    return _answer("Look into your mail", told)
+    message = f"We sent you a sign-in link. It expires in {minutes} minutes and can be used once."
+    return _answer("Check your email", message)
 
 
 @blueprint.route("/auth/verify", methods=["GET"])
@@ -81,17 +81,20 @@ def magic_link(asked: dict[str, Any]) -> Response:
     operation="sign_in",
     media_type="text/html",
     errors={
-        422: "The link was used, has expired, was ended by a later one, or never was one.",
+        422: "The link is invalid, used, expired or replaced by a newer one.",
         503: "The service is busy or restarting.",
     },
 )
 @blueprint.arguments(VerifyQuerySchema, location="query")
 @blueprint.response(
-    200, _HTML, content_type="text/html", description="Signed in; the page leads on."
+    200,
+    _HTML,
+    content_type="text/html",
+    description="Signed in. The page redirects to its destination.",
 )
 def verify(query: dict[str, str]) -> Response:
-    """Sign in with a mailed link. HEAD and prefetching consume nothing."""
-    if _nobody_clicked():
+    """Sign in with an emailed link. HEAD requests and prefetching don't use the link."""
+    if _is_prefetch():
         return _page("sign_in_continue")
     secret_hash = tokens.find_hash(tokens.Kind.MAGIC_LINK, query["token"])
     link = consume_magic_link(get_session(), secret_hash) if secret_hash else None
@@ -105,7 +108,7 @@ def verify(query: dict[str, str]) -> Response:
 @bounded_body
 @blueprint.documented(operation="sign_out", errors=_LOGOUT_ERRORS, media_type=JSON_OR_PAGE)
 @blueprint.page_too()
-@blueprint.response(200, MessageSchema, description="Signed out, or never signed in.")
+@blueprint.response(200, MessageSchema, description="Signed out, or already signed out.")
 def logout() -> Response:
     """Sign this browser out."""
     secret_hash = sessions.presented_hash()
@@ -113,22 +116,22 @@ def logout() -> Response:
         end_presented_session(get_session(), secret_hash)
         get_session().commit()
     sessions.forget()
-    return _answer("You are signed out.", "You are signed out.")
+    return _answer("You're signed out", "You're signed out.")
 
 
-def _nobody_clicked() -> bool:
-    said = " ".join(request.headers.get(name, "") for name in _PURPOSE_HEADERS).lower()
-    return request.method == "HEAD" or any(purpose in said for purpose in _PURPOSES)
+def _is_prefetch() -> bool:
+    purposes = " ".join(request.headers.get(name, "") for name in _PURPOSE_HEADERS).lower()
+    return request.method == "HEAD" or any(purpose in purposes for purpose in _PURPOSES)
 
 
 def _start_session(link: ConsumedLink) -> None:
-    """A fresh session for this browser; the one that it came with, if any, is over."""
+    """Start a new session for this browser and end its previous session."""
     session = get_session()
     account = open_account(session, link.email)
     adopt_payments(session, account)
-    former = sessions.presented_hash()
-    if former is not None:
-        end_presented_session(session, former)
+    previous = sessions.presented_hash()
+    if previous is not None:
+        end_presented_session(session, previous)
     secret = sessions.add_web_session(session, account.id)
     session.commit()
     sessions.remember(secret)

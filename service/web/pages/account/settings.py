@@ -1,4 +1,4 @@
-"""/settings: mails about reports, the browsers that are signed in, and deleting the account."""
+"""/settings: email notifications, active sessions and account deletion."""
 
 import secrets
 from typing import Any, Final
@@ -18,7 +18,7 @@ from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_private
 
-# Each browser also names those before it in this list, so the first that fits counts.
+# User agents of later browsers also contain earlier names, so the first match wins.
 _BROWSERS: Final = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -55,10 +55,10 @@ def home() -> str:
 @blueprint.post("/report-mails")
 @require_visitor
 def choose_mails() -> Response:
-    """Choose how to hear of reports."""
+    """Save how often the account gets emails about reports."""
     choice = request.form.get("report_mails", "")
     if choice not in REPORT_MAILS:
-        raise InvalidRequestError("Choose one of the three.")
+        raise InvalidRequestError("Choose one of the three options.")
     choose_report_mails(get_session(), current_caller().account_id, choice)
     get_session().commit()
     return redirect(url_for("settings.home", saved=""), 303)
@@ -73,11 +73,11 @@ def ask_to_delete() -> str:
 @blueprint.post("/delete")
 @require_visitor
 def delete() -> Any:
-    """Delete the account, if its own address was typed."""
+    """Delete the account if the typed email address matches."""
     caller = current_caller()
     typed = find_address(request.form.get("email", "")) or ""
     if not secrets.compare_digest(typed.encode(), caller.email.encode()):
-        return _show_deletion(problem="This is not the address of your account."), 422
+        return _show_deletion(problem="This isn't your account's email address."), 422
     erase_account(
         get_session(),
         current_blobs(),
@@ -94,16 +94,16 @@ def delete() -> Any:
 def sessions() -> str:
     caller, idle_days = current_caller(), current_config().session_idle_days
     found = list_sessions(get_session(), caller.account_id, idle_days)
-    rows = [(one, describe_browser(one.user_agent)) for one in found]
+    rows = [(session, describe_browser(session.user_agent)) for session in found]
     return render_template("pages/sessions.html", rows=rows, caller=caller)
 
 
 @blueprint.post("/sessions/<session_id>/revoke")
 @require_visitor
 def revoke(session_id: str) -> Response:
-    """Sign one browser out; it may be this one."""
+    """Sign out one session, possibly the current session."""
     if not end_session(get_session(), current_caller().account_id, session_id):
-        raise NotFoundError("No browser of yours has this session.")
+        raise NotFoundError("This session doesn't exist or has already ended.")
     get_session().commit()
     return _back()
 
@@ -111,6 +111,7 @@ def revoke(session_id: str) -> Response:
 @blueprint.post("/sessions/revoke-others")
 @require_visitor
 def revoke_others() -> Response:
+    """Sign out all sessions but the current session."""
     caller = current_caller()
     end_other_sessions(get_session(), caller.account_id, caller.credential_id)
     get_session().commit()
@@ -119,17 +120,17 @@ def revoke_others() -> Response:
 
 def _show_deletion(problem: str = "") -> str:
     account = get_account(get_session(), current_caller().account_id)
-    running = [one for one in account.subscriptions if one.is_active and one.provider != COMP]
+    running = [row for row in account.subscriptions if row.is_active and row.provider != COMP]
     return render_template(
         "pages/delete_account.html", account=account, running=running, problem=problem
     )
 
 
 def describe_browser(user_agent: str) -> str:
-    """A browser and a system by their names, as far as they are known."""
+    """Return the names of the browser and operating system of a user agent."""
     browser, system = _name(_BROWSERS, user_agent), _name(_SYSTEMS, user_agent)
     if browser is None:
-        return system or user_agent[:40] or "An unknown browser"
+        return system or user_agent[:40] or "Unknown browser"
     return f"{browser} on {system}" if system else browser
 
 

@@ -1,4 +1,4 @@
-"""/audits/<audit_id>: how far an audit of the visitor's is, and its report once it is done."""
+"""/audits/<audit_id>: the progress of an audit, and its report once it is done."""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from service.web.http.headers import keep_private
 from service.web.http.paths import check_audit_id
 from service.web.pages.audits.report import report_links
 
-# The steps that a person is told of, by the status and whether validation has run.
+# The steps shown to the visitor.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
 
 blueprint = Blueprint("audit_pages", __name__, url_prefix="/audits")
@@ -32,7 +32,7 @@ blueprint.after_request(keep_private)
 
 
 class Progress(NamedTuple):
-    """How far an audit is, and how many are ahead of it in the queue."""
+    """The step an audit is at, and the number of audits ahead in the queue."""
 
     step: int
     ahead: int = 0
@@ -44,7 +44,7 @@ def show(audit_id: str) -> Response:
     audit = _get_audit(audit_id)
     report = find_published(get_session(), audit.id) if audit.status == DONE else None
     if report is None:
-        return make_response(render_template("pages/audit.html", **_told(audit)))
+        return make_response(render_template("pages/audit.html", **_context(audit)))
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return make_response(print_finding(report, finding_id))
@@ -55,22 +55,22 @@ def show(audit_id: str) -> Response:
 @blueprint.get("/<audit_id>/progress")
 @require_login
 def progress(audit_id: str) -> Response:
-    """The part of the page that changes."""
+    """Render the part of the page that htmx refreshes."""
     audit = _get_audit(audit_id)
-    response = make_response(render_template("pages/audit_progress.html", **_told(audit)))
+    response = make_response(render_template("pages/audit_progress.html", **_context(audit)))
     if audit.status in (DONE, FAILED):
-        response.headers["HX-Refresh"] = "true"  # the page is another one from now on
+        response.headers["HX-Refresh"] = "true"  # the page now shows a report or a failure
     return response
 
 
 def _get_audit(audit_id: str) -> Audit:
     audit = find_audit(get_session(), current_caller().account_id, check_audit_id(audit_id))
     if audit is None:
-        raise NotFoundError("No audit of yours has this id.")
+        raise NotFoundError("Audit not found.")
     return audit
 
 
-def _told(audit: Audit) -> dict[str, Any]:
+def _context(audit: Audit) -> dict[str, Any]:
     return {
         "audit": audit,
         "progress": _find_progress(audit),

@@ -1,4 +1,4 @@
-"""The other forms of a report, as files."""
+"""Reports as files: PDF, JSON and CSV."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ REPORT: Final = "tallystick-report"
 
 
 def answer_pdf(content: bytes, name: str = REPORT) -> Response:
-    """Shown where the browser can, since it is read first and kept afterwards."""
+    """Return a PDF that the browser shows inline if it can."""
     return _answer(content, "application/pdf", f'inline; filename="{name}.pdf"')
 
 
@@ -17,7 +17,7 @@ def answer_json(content: bytes, name: str = REPORT) -> Response:
 
 
 def answer_csv(content: str, name: str = REPORT) -> Response:
-    # With the mark by which spreadsheet programs know UTF-8: without, Excel garbles "Ωμέγα".
+    # Excel needs a byte order mark to recognize UTF-8.
     marked = content.encode("utf-8-sig")
     return _answer(marked, "text/csv; charset=utf-8", f'attachment; filename="{name}.csv"')
 

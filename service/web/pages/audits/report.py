@@ -1,4 +1,4 @@
-"""/r/<token>: the report behind a signed link. Whoever holds the link may read the report."""
+"""/r/<token>: the report behind a signed link. Anyone with the link can read the report."""
 
 from typing import Final
 
@@ -18,16 +18,16 @@ from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
 
 _ERRORS: Final = {
-    404: "The link is altered or expired.",
+    404: "The link is invalid or expired.",
     503: "The service is busy or restarting.",
 }
-_FORM_ERRORS: Final = {**_ERRORS, 404: "The link is altered or expired, or the report not ready."}
+_FORM_ERRORS: Final = {**_ERRORS, 404: "The link is invalid or expired, or the report isn't ready."}
 
 _FINDING: Final = {
     "in": "query",
     "name": "finding",
     "required": False,
-    "description": "The id of one finding: that part of the page by itself.",
+    "description": "The ID of a finding, to show that finding only.",
     "schema": {"type": "string"},
 }
 
@@ -43,7 +43,7 @@ blueprint.after_request(keep_unlisted)
     200, {"type": "string"}, content_type="text/html", description="The report as a page."
 )
 def report(token: str) -> Response:
-    """Show the report that a signed link leads to."""
+    """Show the report of a signed link."""
     audit, document = _find(token)
     if document is None:
         return Response(print_waiting(audit), mimetype="text/html")
@@ -93,7 +93,7 @@ def findings_csv(token: str) -> Response:
 
 
 def _find(token: str) -> tuple[Audit, Document | None]:
-    """The audit of a signed token, and its report once there is one."""
+    """Return the audit of a signed token, and its report once it is done."""
     config, session = current_config(), get_session()
     audit_id = verify_report(config.secret_keys, token, config.report_link_days)
     audit = session.get(Audit, audit_id)

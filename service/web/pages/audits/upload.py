@@ -1,4 +1,4 @@
-"""/upload: choosing a log and sending it, with JavaScript or without."""
+"""/upload: the upload form, with or without JavaScript."""
 
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ def form() -> str:
 @require_visitor
 @bounded_upload
 def send() -> Response:
-    """Take the file of a browser without JavaScript, through the gates of the API."""
+    """Accept a file from a browser without JavaScript, with the checks of the API."""
     try:
         key = check_key(request.args.get("key"))
         accepted = accept_upload(key, check_token=check_token)
@@ -47,21 +47,21 @@ def send() -> Response:
     return redirect(url_for("audit_pages.show", audit_id=accepted.audit_id), 303)
 
 
-def _page(**told: Any) -> str:
+def _page(**context: Any) -> str:
     known, config = find_web_session(), current_config()
-    told |= {
+    context |= {
         "max_bytes": config.max_upload_bytes,
         "fields": RECORD_FIELDS,
         "required": REQUIRED_FIELDS,
     }
     if known is None:
-        return render_template("pages/upload_signed_out.html", **told)
+        return render_template("pages/upload_signed_out.html", **context)
     return render_template(
         "pages/upload.html",
         credits=count_free_credits(get_session(), known.account_id),
         links=payment_links(config, known.account_id),
         key=new_id(),
-        **told,
+        **context,
     )
 
 

@@ -1,4 +1,4 @@
-"""/settings/applications: what a person allowed applications to read, and withdrawing it."""
+"""/settings/applications: applications that may read the visitor's audits."""
 
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug import Response
@@ -25,8 +25,8 @@ def home() -> str:
 @blueprint.post("/<application_id>/withdraw")
 @require_visitor
 def withdraw_application(application_id: str) -> Response:
-    """End all that this application was allowed, at once."""
+    """Revoke all access of one application immediately."""
     if not withdraw(get_session(), current_caller().account_id, application_id):
-        raise NotFoundError("You allow no application with this id; it may be withdrawn already.")
+        raise NotFoundError("Application not found. Its access may already be revoked.")
     get_session().commit()
     return redirect(url_for("allowed.home"), 303)

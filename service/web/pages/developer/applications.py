@@ -1,4 +1,4 @@
-"""/developer/applications: the OAuth applications that an account offers to others."""
+"""/developer/applications: the OAuth applications of an account."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def home() -> str:
 @blueprint.post("")
 @require_visitor
 def register() -> Any:
-    """The one answer that holds the secret."""
+    """Register an application and show its secret, once."""
     session = get_session()
     try:
         name, redirect_uris = _read_form()
@@ -45,7 +45,7 @@ def register() -> Any:
     except InvalidRequestError as error:
         return _show(error.message), 422
     except ApplicationLimitError:
-        problem = f"An account has at most {MAX_APPLICATIONS} applications. Revoke one first."
+        problem = f"You can have up to {MAX_APPLICATIONS} applications. Delete one first."
         return _show(problem), 422
     session.commit()
     return _show_secret(row, secret)
@@ -60,7 +60,7 @@ def show(application_id: str) -> str:
 @blueprint.post("/<application_id>")
 @require_visitor
 def change(application_id: str) -> Any:
-    """Change the name and where the application wants people sent back to."""
+    """Change an application's name and redirect URIs."""
     application = _get(application_id)
     try:
         application.name, application.redirect_uris = _read_form()
@@ -74,7 +74,7 @@ def change(application_id: str) -> Any:
 @blueprint.post("/<application_id>/rotate-secret")
 @require_visitor
 def rotate_secret(application_id: str) -> Any:
-    """Replace the secret at once; tokens go on."""
+    """Replace the client secret immediately; tokens stay valid."""
     application = _get(application_id)
     secret = application.rotate_secret()
     get_session().commit()
@@ -84,9 +84,9 @@ def rotate_secret(application_id: str) -> Any:
 @blueprint.post("/<application_id>/revoke")
 @require_visitor
 def revoke(application_id: str) -> Response:
-    """End the application, its secret and every token that it was given."""
+    """Delete the application, its secret and all its tokens."""
     if not revoke_application(get_session(), current_caller().account_id, application_id):
-        raise NotFoundError("No application of yours has this id; it may be revoked already.")
+        raise NotFoundError("Application not found. It may already be deleted.")
     get_session().commit()
     return redirect(url_for("applications.home"), 303)
 
@@ -95,20 +95,20 @@ def _get(application_id: str) -> OAuthApplication:
     session, account_id = get_session(), current_caller().account_id
     application = find_own_application(session, account_id, application_id)
     if application is None:
-        raise NotFoundError("No application of yours has this id; it may be revoked already.")
+        raise NotFoundError("Application not found. It may already be deleted.")
     return application
 
 
 def _read_form() -> tuple[str, list[str]]:
     name = read_label(request.form, "name")
     if not name:
-        raise InvalidRequestError("Give the application the name that people know it by.")
+        raise InvalidRequestError("Enter a name for the application.")
     return name, check_redirect_uris(request.form.get("redirect_uris", ""))
 
 
 def _show(problem: str = "") -> str:
     session, account_id = get_session(), current_caller().account_id
-    session.rollback()  # what a refused form has locked
+    session.rollback()  # release locks of a rejected form
     return render_template(
         "pages/applications.html",
         applications=list_applications(session, account_id),

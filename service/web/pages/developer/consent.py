@@ -1,4 +1,4 @@
-"""/oauth/authorize: a person decides what an application may read."""
+"""/oauth/authorize: the consent screen of an OAuth application."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -20,23 +20,23 @@ from service.web.openapi.blueprint import Blueprint
 P = ParamSpec("P")
 
 _ERRORS: Final = {
-    400: "The client or its redirect URI is not known: a page says so, and nothing redirects.",
+    400: "Unknown client or redirect URI. Shows an error page and doesn't redirect.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
 _DECIDE_ERRORS: Final = {
     **_ERRORS,
-    403: "A form without its token, or of another site.",
+    403: "The CSRF token is missing or invalid.",
     413: "The body is too large.",
-    422: "Allowed, but nothing chosen: the form again.",
+    422: "Approved without any scope. Shows the form again.",
 }
 _WORDS: Final = {
     "response_type": "`code`",
     "client_id": "`oac_…`",
-    "redirect_uri": "One that is registered, byte for byte.",
+    "redirect_uri": "A registered redirect URI, matched exactly.",
     "scope": "`read:audits`, `read:findings` or both, separated by spaces or pluses.",
-    "state": "Comes back as it is.",
-    "code_challenge": "The base64url of the SHA-256 of a fresh verifier (RFC 7636).",
+    "state": "Returned unchanged.",
+    "code_challenge": "The base64url-encoded SHA-256 hash of the code verifier (RFC 7636).",
     "code_challenge_method": "`S256`",
 }
 _PARAMETERS: Final = [
@@ -67,9 +67,9 @@ _FORM: Final = {
 }
 _HTML: Final = {"type": "string"}
 _LOCATION: Final = {"Location": {"schema": {"type": "string", "format": "uri-reference"}}}
-_BACK: Final = "Back to the application with `code` or `error`, `state` and `iss`"
+_BACK: Final = "Redirects to the application with `code` or `error`, `state` and `iss`"
 
-blueprint = Blueprint("consent", __name__, description="Where a person decides.")
+blueprint = Blueprint("consent", __name__, description="The consent screen.")
 blueprint.after_request(keep_private)
 
 
@@ -80,7 +80,7 @@ def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
     """
 
     @wraps(view)
-    def judged(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Any:
         server = current_server()
         try:
             grant = server.find_consent_grant()
@@ -88,7 +88,7 @@ def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
             return server.handle_error_response(None, error)  # type: ignore[arg-type]
         return view(grant, *args, **kwargs)
 
-    return judged
+    return checked
 
 
 @blueprint.route("/oauth/authorize", methods=["GET"])
@@ -103,7 +103,7 @@ def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
     errors=_ERRORS,
 )
 @blueprint.alt_response(
-    303, headers=_LOCATION, description=f"{_BACK}; or to sign-in.", success=True
+    303, headers=_LOCATION, description=f"{_BACK}, or to sign-in.", success=True
 )
 @blueprint.response(200, _HTML, content_type="text/html", description="The consent screen.")
 def ask(grant: Any) -> Response:
@@ -131,7 +131,7 @@ def decide(grant: Any) -> Any:
         chosen = request.form.getlist("scope")
         scopes = [scope for scope in _asked_scopes(grant) if scope in chosen]
         if not scopes:
-            return _show(grant, "Choose what the application may read, or deny it.", 422)
+            return _show(grant, "Select at least one permission, or cancel.", 422)
         consent = Consent(current_caller().account_id, scopes)
     response = current_server().answer_consent(grant, consent)
     get_session().commit()

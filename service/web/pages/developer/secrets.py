@@ -1,4 +1,4 @@
-"""/developer: the secrets that an account's programs use. Each is shown once, when it is minted."""
+"""/developer: ingest keys and read tokens. Each secret is shown once, when it is created."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -34,17 +34,17 @@ from service.web.schemas.labels import read_label
 
 # How long a replaced key works on, in hours.
 OVERLAPS: Final[Mapping[str, str]] = {
-    "24": "after a day",
-    "168": "after a week",
-    "1": "after an hour",
-    "0": "at once",
+    "24": "Old key expires in a day",
+    "168": "Old key expires in a week",
+    "1": "Old key expires in an hour",
+    "0": "Old key expires now",
 }
-# After how many days a read token ends.
+# After how many days a read token expires.
 EXPIRIES: Final[Mapping[str, str]] = {
-    "": "never",
-    "30": "in 30 days",
-    "90": "in 90 days",
-    "365": "in a year",
+    "": "Never",
+    "30": "In 30 days",
+    "90": "In 90 days",
+    "365": "In a year",
 }
 
 blueprint = Blueprint("developer", __name__, url_prefix="/developer")
@@ -60,7 +60,7 @@ def home() -> str:
 @blueprint.post("/ingest-keys")
 @require_visitor
 def mint_ingest_key() -> Any:
-    """The one answer that holds the key: nothing redirects to it, and nobody sees it again."""
+    """Create an ingest key and show it, once."""
     session = get_session()
     try:
         label = read_label(request.form)
@@ -75,17 +75,17 @@ def mint_ingest_key() -> Any:
 @blueprint.post("/ingest-keys/<key_id>/revoke")
 @require_visitor
 def revoke_ingest_key(key_id: str) -> Response:
-    """End a key at once."""
+    """Revoke a key immediately."""
     return _revoke(IngestKey, key_id)
 
 
 @blueprint.post("/ingest-keys/<key_id>/rotate")
 @require_visitor
 def replace_ingest_key(key_id: str) -> Any:
-    """Mint a key in the place of one that works on for a while."""
+    """Rotate a key: create a new key and expire the old key after the chosen time."""
     session, hours = get_session(), request.form.get("overlap_hours", "")
     if hours not in OVERLAPS:
-        raise InvalidRequestError("Choose how long the former key works on.")
+        raise InvalidRequestError("Choose when the old key expires.")
     try:
         overlap = timedelta(hours=int(hours))
         key, secret = rotate_ingest_key(session, current_caller().account_id, key_id, overlap)
@@ -98,7 +98,7 @@ def replace_ingest_key(key_id: str) -> Any:
 @blueprint.post("/read-tokens")
 @require_visitor
 def mint_read_token() -> Any:
-    """The one answer that holds the token."""
+    """Create a read token and show it, once."""
     session = get_session()
     try:
         label, scopes, expires_at = read_label(request.form), _read_scopes(), _read_expiry()
@@ -107,7 +107,7 @@ def mint_read_token() -> Any:
     except InvalidRequestError as error:
         return _show(token_problem=error.message), 422
     except TokenLimitError:
-        problem = f"An account has at most {MAX_READ_TOKENS} read tokens. Revoke one first."
+        problem = f"You can have up to {MAX_READ_TOKENS} read tokens. Revoke one first."
         return _show(token_problem=problem), 422
     session.commit()
     return render_template("pages/minted_token.html", token=token, secret=secret, **_examples())
@@ -116,7 +116,7 @@ def mint_read_token() -> Any:
 @blueprint.post("/read-tokens/<token_id>/revoke")
 @require_visitor
 def revoke_read_token(token_id: str) -> Response:
-    """End a token at once."""
+    """Revoke a token immediately."""
     return _revoke(ReadToken, token_id)
 
 
@@ -127,7 +127,7 @@ def _show_key(key: IngestKey, secret: str) -> str:
 
 def _show(**problems: str) -> str:
     session, account_id = get_session(), current_caller().account_id
-    session.rollback()  # what a refused form has locked
+    session.rollback()  # release locks of a rejected form
     owner = get_account(session, account_id)
     return render_template(
         "pages/developer.html",
@@ -155,14 +155,14 @@ def _examples() -> dict[str, str]:
 def _read_scopes() -> list[str]:
     chosen: list[str] = [scope for scope in SCOPES if scope in request.form.getlist("scope")]
     if not chosen:
-        raise InvalidRequestError("Choose at least one thing that the token may read.")
+        raise InvalidRequestError("Select at least one scope.")
     return chosen
 
 
 def _read_expiry() -> datetime | None:
     days = request.form.get("expires_in_days", "")
     if days not in EXPIRIES:
-        raise InvalidRequestError("Choose one of the times when the token may end.")
+        raise InvalidRequestError("Choose one of the expiration options.")
     return utc_now() + timedelta(days=int(days)) if days else None
 
 
@@ -173,6 +173,6 @@ def _sentence(error: Exception) -> str:
 
 def _revoke(table: type[IngestKey] | type[ReadToken], row_id: str) -> Response:
     if not revoke(get_session(), table, current_caller().account_id, row_id):
-        raise NotFoundError("Nothing of yours has this id; it may be revoked already.")
+        raise NotFoundError("Not found. It may already be revoked.")
     get_session().commit()
     return redirect(url_for("developer.home"), 303)

@@ -1,4 +1,4 @@
-"""/docs: the API's reference, printed from the document at /openapi.json."""
+"""/docs: the API reference, rendered from the document at /openapi.json."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from service.web.openapi.answer_shapes import Shape, list_shapes
 from service.web.openapi.api import api
 from service.web.openapi.reference import Chapter, Reference
 
-# Chapters about programs first; what browsers and the operator use comes after them.
+# Chapters for programs come first, those for browsers and the operator after them.
 _FIRST: Final = ("ingest", "uploads", "audits")
-_KEPT: Final = "api_reference"
+_EXTENSION: Final = "api_reference"
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 
@@ -25,8 +25,8 @@ blueprint = Blueprint("docs", __name__)
 
 @blueprint.app_template_filter()
 def with_code(text: str) -> Markup:
-    """The document's own words, with what stands between backticks set as code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just now
+    """Escape a text of the document and mark text between backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped in the same expression
 
 
 @blueprint.get("/docs")
@@ -37,20 +37,24 @@ def reference() -> str:
 
 
 @dataclass(frozen=True)
-class _Printed:
-    """What the page prints of the document."""
+class _Page:
+    """Hold the parts of the document that the page shows."""
 
     chapters: Sequence[Chapter]
     credentials: Mapping[str, str]
     shapes: Mapping[str, Sequence[Shape]]
 
 
-def _load() -> _Printed:
-    """Read once: the routes of a running process do not change."""
-    if _KEPT not in current_app.extensions:
-        read = Reference(api.spec.to_dict())
-        order = {name: place for place, name in enumerate(_FIRST)}
-        chapters = sorted(read.chapters(), key=lambda one: order.get(one.name, len(order)))
-        current_app.extensions[_KEPT] = _Printed(chapters, read.credentials, list_shapes(chapters))
-    kept: _Printed = current_app.extensions[_KEPT]
-    return kept
+def _load() -> _Page:
+    """Read the document once; the routes of a running process don't change."""
+    if _EXTENSION not in current_app.extensions:
+        document = Reference(api.spec.to_dict())
+        order = {name: index for index, name in enumerate(_FIRST)}
+        chapters = sorted(
+            document.chapters(), key=lambda chapter: order.get(chapter.name, len(order))
+        )
+        current_app.extensions[_EXTENSION] = _Page(
+            chapters, document.credentials, list_shapes(chapters)
+        )
+    page: _Page = current_app.extensions[_EXTENSION]
+    return page

@@ -1,4 +1,4 @@
-"""Is the process alive, and should it get traffic? Both answers tell each component's state."""
+"""Liveness and readiness, each with the state of every component."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
 from service.web.schemas.ingest import HealthSchema
 
 OK, DOWN = "ok", "down"
-# Ingest goes on without Redis: what is queued waits in PostgreSQL for the sweeper.
+# Ingest works without Redis: queued audits wait in PostgreSQL for the sweeper.
 _NEEDED_FOR_TRAFFIC: Final = ("database", "storage")
 _FRESH_SECONDS: Final = 1.0
 
@@ -30,20 +30,20 @@ blueprint = Blueprint("health", __name__, description="Liveness and readiness.")
 
 @dataclass
 class Health:
-    """The components' states, asked at most once a second however many ask."""
+    """Cache the components' states for one second."""
 
     probes: dict[str, Callable[[], bool]]
     _states: dict[str, str] = field(default_factory=dict)
-    _asked_at: float = -_FRESH_SECONDS
+    _checked_at: float = -_FRESH_SECONDS
     _lock: Lock = field(default_factory=Lock)
 
     def states(self) -> dict[str, str]:
         with self._lock:
-            if time.monotonic() - self._asked_at >= _FRESH_SECONDS:
+            if time.monotonic() - self._checked_at >= _FRESH_SECONDS:
                 self._states = {
                     name: OK if probe() else DOWN for name, probe in self.probes.items()
                 }
-                self._asked_at = time.monotonic()
+                self._checked_at = time.monotonic()
             return self._states
 
 
@@ -62,9 +62,9 @@ def init_health(app: Flask, config: Config) -> None:
 
 @blueprint.route("/healthz", methods=["GET"])
 @blueprint.documented(operation="get_health", media_type="text/html", errors={})
-@blueprint.response(200, HealthSchema, description="The process answers.")
+@blueprint.response(200, HealthSchema, description="The process is running.")
 def healthz() -> dict[str, Any]:
-    """Tell whether the process is alive, and each component's state."""
+    """Check whether the process is alive, with the state of each component."""
     states = _health().states()
     status = OK if all(state == OK for state in states.values()) else "degraded"
     return {"status": status, "components": states}
@@ -73,11 +73,11 @@ def healthz() -> dict[str, Any]:
 @blueprint.route("/readyz", methods=["GET"])
 @blueprint.documented(operation="get_readiness", media_type="text/html", errors={})
 @blueprint.alt_response(
-    503, schema=HealthSchema, headers=RETRY_AFTER, description="Send no traffic here."
+    503, schema=HealthSchema, headers=RETRY_AFTER, description="Don't send traffic."
 )
-@blueprint.response(200, HealthSchema, description="Send traffic here.")
+@blueprint.response(200, HealthSchema, description="Ready for traffic.")
 def readyz() -> Any:
-    """Tell whether this process should get traffic."""
+    """Check whether this process should receive traffic."""
     states = _health().states()
     is_ready = all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
     document = {"status": OK if is_ready else "degraded", "components": states}

@@ -1,4 +1,4 @@
-"""What anybody may look at first: the landing page, the sign-in form."""
+"""The landing page, the sign-in form and the page after account deletion."""
 
 from flask import Blueprint, Response, make_response, render_template, request
 
@@ -17,7 +17,7 @@ blueprint = Blueprint("public", __name__)
 @blueprint.get("/")
 def landing() -> str:
     config = current_config()
-    is_sold = any(getattr(config, f"{one}_webhook_secret") for one in PROVIDERS)
+    is_sold = any(getattr(config, f"{provider}_webhook_secret") for provider in PROVIDERS)
     sample_sentence, sample_chart = get_sample_summary()
     return render_template(
         "pages/landing.html",
@@ -39,5 +39,5 @@ def sign_in() -> Response:
 
 @blueprint.get("/deleted")
 def deleted() -> str:
-    """Where a deleted account's owner is led to."""
+    """Confirm that the account was deleted."""
     return render_template("pages/deleted.html")

@@ -1,4 +1,4 @@
-"""/legal: what happens to data and what holds between the parties, filled in from the settings."""
+"""/legal: privacy, data processing and terms, filled in from the settings."""
 
 from flask import Blueprint, render_template
 
@@ -24,5 +24,5 @@ def terms() -> str:
 
 def _show(name: str) -> str:
     config = current_config()
-    processors = [one.strip() for one in config.sub_processors.split(";") if one.strip()]
+    processors = [name.strip() for name in config.sub_processors.split(";") if name.strip()]
     return render_template(f"legal/{name}.html", config=config, processors=processors)

@@ -1,4 +1,4 @@
-"""/sample: the report of made-up usage, in every form that a customer's own has."""
+"""/sample: the report of fictional usage, in every format of a real report."""
 
 from functools import cache
 from typing import Final
@@ -19,7 +19,7 @@ blueprint = Blueprint("sample", __name__, url_prefix="/sample")
 
 @blueprint.get("")
 def sample() -> str:
-    """The report as a customer's own would look."""
+    """Show the sample report or one of its findings."""
     document = Document("sample", get_sample_report)
     finding_id = request.args.get("finding")
     if finding_id is not None:
@@ -40,7 +40,7 @@ def sample() -> str:
 
 @blueprint.get("/pdf")
 def pdf() -> Response:
-    return answer_pdf(_print_once(), _NAME)
+    return answer_pdf(_render_pdf(), _NAME)
 
 
 @blueprint.get("/json")
@@ -54,8 +54,8 @@ def findings_csv() -> Response:
 
 
 @cache
-def _print_once() -> bytes:
-    """It is the same for everybody, and no account has it: each process keeps its own."""
-    from service.reports.pdf import print_pdf  # who never prints does without the libraries
+def _render_pdf() -> bytes:
+    """Render the PDF once per process; it belongs to no account."""
+    from service.reports.pdf import print_pdf  # loads the PDF libraries only when needed
 
     return print_pdf(get_sample_report())

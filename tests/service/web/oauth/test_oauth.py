@@ -134,7 +134,7 @@ def test_scopes_are_separated_by_spaces_or_pluses(
 def test_who_allows_nothing_is_asked_again(browser: FlaskClient, application: Application) -> None:
     response = consent(browser, application, scopes=())
     assert response.status_code == 422
-    assert "Choose what" in response.get_data(as_text=True)
+    assert "Select at least one" in response.get_data(as_text=True)
     assert "app.example.org" in response.headers["Content-Security-Policy"]
 
 

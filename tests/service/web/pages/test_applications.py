@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 from flask import Flask
-from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import OAuthApplication, OAuthCode
@@ -73,7 +72,7 @@ def test_an_application_is_registered_and_its_secret_shown_once(
 @pytest.mark.parametrize(
     ("name", "uris", "said"),
     [
-        ("", "https://app.example.org/", "Give the application the name"),
+        ("", "https://app.example.org/", "Enter a name for the application"),
         ("x" * 61, "https://app.example.org/", "at most 60"),
         ("x", "", "at least one"),
         ("x", "\n".join(f"https://app.example.org/{n}" for n in range(11)), "at most 10"),
@@ -134,7 +133,7 @@ def test_an_account_has_so_many_applications_and_no_more(
     for _ in range(MAX_APPLICATIONS):
         add_application(sessions, tenant.account_id)
     status, page = developer.send(PAGE, name="x", redirect_uris="https://app.example.org/")
-    assert (status, "at most 20" in page) == (422, True)
+    assert (status, "up to 20" in page) == (422, True)
 
 
 def test_other_accounts_applications_are_neither_listed_nor_counted(
@@ -169,7 +168,7 @@ def test_a_replaced_secret_is_worth_nothing_and_tokens_go_on(
     status, page = developer.send(f"{path}/rotate-secret", path)
     [secret] = set(re.findall(r"oas_[0-9A-Za-z]{38}", page))
     assert (status, secret != application.secret) == (200, True)
-    assert "Secret replaced" in developer.load(path)
+    assert "Secret rotated" in developer.load(path)
     form = application.redeems(get_code(developer.client, application))
     assert developer.client.post(TOKEN, data=form).status_code == 401
     form["client_secret"] = secret
@@ -256,12 +255,13 @@ def test_what_has_run_out_is_no_longer_among_what_is_allowed(
         assert ("read:findings" in page, "read:audits" in page) == (False, True)
         clock.shift(TOKEN_SECONDS - 1)
         page = Browser(app, sessions, tenant.account_id).load(ALLOWED)
-        assert ("Spend Watcher" in page, "When an application" in page) == (False, True)
+        assert ("Spend Watcher" in page, "No authorized applications" in page) == (False, True)
 
 
 def test_a_hostile_name_is_shown_as_text(
-    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
+    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
 ) -> None:
+    client = app.test_client()
     browser_of(sessions, client, tenant.account_id)
     application: Application = add_application(
         sessions, tenant.account_id, name="<script>alert(1)</script>"

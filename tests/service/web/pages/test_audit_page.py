@@ -36,11 +36,11 @@ def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"status": "queued"}, "It is the next in the queue."),
-        ({"status": "processing"}, "The records are being read and validated."),
+        ({"status": "queued"}, "Your audit is next in the queue."),
+        ({"status": "processing"}, "Reading and validating records."),
         (
             {"status": "processing", "valid_pct": 99.5},
-            "99.5% of the rows could be read. The six detectors are looking at them.",
+            "99.5% of rows are valid. Running the six detectors.",
         ),
         ({"status": "failed", "error": "Under half could be read."}, "Under half could be read."),
     ],
@@ -88,7 +88,7 @@ def test_a_finished_audit_makes_the_page_load_anew_once(
 
 @pytest.mark.parametrize(
     ("source", "told"),
-    [("upload", "The credit that it took is back"), ("ingest", "cost no credit")],
+    [("upload", "We returned the credit to your account"), ("ingest", "use credits")],
 )
 def test_a_failed_audit_tells_of_its_credit(
     client: FlaskClient, person: Person, sessions: Sessions, source: str, told: str

@@ -51,7 +51,7 @@ def test_where_nothing_is_sold_online_plain_words_say_so(
     app: Flask, sessions: "sessionmaker[Session]"
 ) -> None:
     words = words_of(Browser(app, sessions, "ada@example.org").get("/billing"))
-    assert words.count("Not sold online here. Ask whoever runs this service.") == 3
+    assert words.count("Not sold here. The operator of this installation can add it") == 3
 
 
 def test_payments_show_their_states(browser: Browser, db_session: Session) -> None:
@@ -64,20 +64,20 @@ def test_payments_show_their_states(browser: Browser, db_session: Session) -> No
         db_session.add(credit)
     db_session.commit()
     words = words_of(browser.get("/billing"))
-    assert "One audit $49.00 paid Stripe" in words
-    assert "Pro subscription not told waiting" in words
-    assert "One audit $7.00 refunded Stripe" in words
-    assert "Free credits 1" in words
+    assert "One audit $49.00 Paid Stripe" in words
+    assert "Pro subscription Pending Pending" in words
+    assert "One audit $7.00 Refunded Stripe" in words
+    assert "Credits left 1" in words
     assert "Used credits 0" in words
-    assert "Taken back 1" in words
+    assert "Revoked 1" in words
 
 
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        ("active", "your plan"),
-        ("past_due", "everything works meanwhile"),
-        ("canceled", "Ingest pauses"),
+        ("active", "Current plan"),
+        ("past_due", "Your plan stays active"),
+        ("canceled", "Ingest is paused"),
     ],
 )
 def test_a_subscription_says_how_it_is(

@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
+from detectors.wording.names import DETECTOR_NAMES
 from service.models import Account, Subscription
 from service.models.audits.dashboard import PAGE_SIZE
 from service.models.base import utc_now
@@ -29,12 +30,12 @@ def show(client: FlaskClient, person: Person, query: str = "") -> TestResponse:
 
 def runs_of(response: TestResponse) -> list[str]:
     """The ids of the runs that the ledger shows, in its order."""
-    table = response.get_data(as_text=True).partition("Your runs, newest first")[2]
+    table = response.get_data(as_text=True).partition("Your audits, newest first")[2]
     return re.findall(r'<tr><td><a href="/audits/([0-9a-f]+)"', table)
 
 
 def neighbour(response: TestResponse, relation: str) -> str | None:
-    link = re.search(rf'<a href="([^"]+)#runs" rel="{relation}"', response.get_data(as_text=True))
+    link = re.search(rf'<a href="([^"]+)#audits" rel="{relation}"', response.get_data(as_text=True))
     return link[1].replace("&amp;", "&") if link else None
 
 
@@ -43,13 +44,13 @@ def neighbour(response: TestResponse, relation: str) -> str | None:
 
 def test_a_newcomer_is_told_the_next_step(client: FlaskClient, person: Person) -> None:
     page = words(show(client, person))
-    for told in (
-        "No runs yet",
+    for expected in (
+        "No audits yet",
         "curl -sS http://localhost:8000/api/v1/ingest",
         "import tallystick tallystick.init()",
         "SERVICE_DSN",
     ):
-        assert told in page
+        assert expected in page
 
 
 def test_the_command_that_a_newcomer_copies_is_taken_as_it_stands(
@@ -132,8 +133,8 @@ def test_where_no_run_fits_it_says_so(
 ) -> None:
     add_run(sessions, person.account_id)
     page = words(show(client, person, "?status=failed"))
-    assert "No run fits." in page
-    assert "No runs yet" not in page
+    assert "No audits match these filters." in page
+    assert "No audits yet" not in page
 
 
 def test_pages_keep_the_filter(client: FlaskClient, person: Person, sessions: Sessions) -> None:
@@ -187,11 +188,11 @@ def test_the_largest_findings_of_recent_audits_are_told_once_each(
         add_finding(sessions, audit_id, 2, usd // 10, detector="d2_missed_caching")
         add_finding(sessions, audit_id, 3, 0, detector="d5_max_tokens_misfit")
     page = words(show(client, person))
-    assert "Short answers from a flagship model $300.00 a month" in page
+    assert f"{DETECTOR_NAMES['d1_model_overkill']} $300.00 /month" in page
     assert "in 3 audits" in page
-    assert page.count("Short answers from a flagship model") == 1
-    assert "Missed prompt caching $30.00 a month" in page
-    assert "Ill-fitting answer limit" not in page
+    assert page.count(DETECTOR_NAMES["d1_model_overkill"]) == 1
+    assert f"{DETECTOR_NAMES['d2_missed_caching']} $30.00 /month" in page
+    assert DETECTOR_NAMES["d5_max_tokens_misfit"] not in page
 
 
 def test_a_finding_leads_to_its_evidence(

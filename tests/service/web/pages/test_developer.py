@@ -75,11 +75,11 @@ def test_the_plan_limits_the_keys_and_the_page_says_what_is_left(
 ) -> None:
     browser = make_browser()
     for used in range(5):
-        assert f"{used} of the 5 keys of your Pro plan" in words_of(browser.get(HOME))
+        assert f"{used} of the 5 keys in your Pro plan" in words_of(browser.get(HOME))
         assert browser.post(HOME, KEYS, label=f"key {used}").status_code == 200
     full = browser.get(HOME)
     assert f'action="{KEYS}"' not in full
-    assert "All keys of the plan are in use" in full
+    assert "used all keys in your plan" in full
     refused = browser.act(HOME, KEYS)
     assert refused.status_code == 422
     assert "all are in use" in words_of(refused.get_data(as_text=True))
@@ -90,7 +90,7 @@ def test_without_a_plan_the_page_says_what_to_do_and_mints_nothing(
 ) -> None:
     browser = make_browser(plan=None)
     page = browser.get(HOME)
-    assert "Ingest keys come with the Pro and Team plans" in page
+    assert "Ingest keys require a Pro or Team plan" in page
     assert 'href="/billing"' in page
     assert browser.act(HOME, KEYS).status_code == 422
     assert db_session.scalars(select(IngestKey)).all() == []
@@ -128,7 +128,7 @@ def test_a_token_without_a_known_scope_is_not_minted(
     browser = make_browser(plan=None)
     answer = browser.post(HOME, TOKENS, label="mine", scope=scopes)
     assert answer.status_code == 422
-    assert "Choose at least one thing" in answer.get_data(as_text=True)
+    assert "Select at least one scope" in answer.get_data(as_text=True)
     assert 'value="mine"' in answer.get_data(as_text=True)
     assert db_session.scalars(select(ReadToken)).all() == []
 
@@ -169,7 +169,7 @@ def test_markup_in_a_label_is_inert(make_browser: MakeBrowser) -> None:
 def test_the_last_use_is_shown(make_browser: MakeBrowser, db_session: Session) -> None:
     browser = make_browser()
     browser.post(HOME, KEYS, label="one")
-    assert "never" in browser.get(HOME)
+    assert "Never" in browser.get(HOME)
     row = db_session.scalars(select(IngestKey)).one()
     row.last_used_at = utc_now() - timedelta(days=2)
     db_session.commit()
@@ -190,7 +190,7 @@ def test_what_another_account_has_is_as_missing_as_nothing(
         for kind, row_id in ((KEYS, key.id), (KEYS, "0" * 32), (TOKENS, token.id))
     ]
     assert [page.status_code for page in pages] == [404, 404, 404]
-    texts = {re.sub(r"request <code>\w+", "", page.get_data(as_text=True)) for page in pages}
+    texts = {re.sub(r"request ID <code>\w+", "", page.get_data(as_text=True)) for page in pages}
     texts = {re.sub(r'name="csrf_token" value="[^"]+"', "", text) for text in texts}
     assert len(texts) == 1
     assert "adas key" in ada.get(HOME)

@@ -42,7 +42,7 @@ def _anchor(card: str) -> str:
 
 def _pointed_at(card: str) -> list[str]:
     """The anchors of the operations where fields of this one's answers are told."""
-    return re.findall(r'those of <a href="#([^"]+)">', card)
+    return re.findall(r'same as <a href="#([^"]+)">', card)
 
 
 def test_every_operation_parameter_and_status_is_on_the_page(
@@ -80,12 +80,12 @@ def test_a_long_shape_is_told_once_and_pointed_at_from_elsewhere(page: str) -> N
     pointing = _card(page, "GET", "/r/{token}/json")
     [anchor] = _pointed_at(pointing)
     assert anchor == _anchor(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
-    assert "Fields of the 200 answer: those of GET" in words_of(pointing)
+    assert "Fields of the 200 response: same as GET" in words_of(pointing)
 
 
 def test_answers_of_one_shape_are_told_together_with_each_example(page: str) -> None:
     card = _card(page, "POST", "/oauth/token")
-    assert words_of(card).count("Fields of the 400, 401, 413, 429, 500 and 503 answers") == 2
+    assert words_of(card).count("Fields of the 400, 401, 413, 429, 500 and 503 responses") == 2
     for error in ("invalid_request", "invalid_client", "server_error", "temporarily_unavailable"):
         assert f"&#34;error&#34;: &#34;{error}&#34;" in card
 
@@ -95,13 +95,13 @@ def test_bounds_are_told_in_words(page: str) -> None:
     assert "records required array, 1 to 5,000 elements" in words
     assert "records[].prompt_tokens required integer, 0 to 1,000,000,000,000" in words
     assert "records[].tag string, at most 200 characters, may be null" in words
-    assert "Credential: ingest key" in words
+    assert "Authentication: ingest key" in words
 
 
 def test_the_scopes_that_a_route_needs_are_told(page: str) -> None:
     words = words_of(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
     needed = "with the scopes read:audits and read:findings"
-    assert f"Credential: read token or access token, {needed}" in words
+    assert f"Authentication: read token or access token, {needed}" in words
 
 
 def test_errors_tell_their_code_and_headers(page: str) -> None:

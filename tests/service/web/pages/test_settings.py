@@ -32,7 +32,7 @@ MAC = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML
         ("Mozilla/5.0 (Linux; Android 15) Chrome/140.0 Mobile Safari/537.36", "Chrome on Android"),
         ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Safari/604.1", "Safari on iPhone"),
         ("curl/8.0", "curl/8.0"),
-        ("", "An unknown browser"),
+        ("", "Unknown browser"),
     ],
 )  # fmt: skip
 def test_a_browser_is_named_by_what_it_says(user_agent: str, name: str) -> None:

@@ -75,7 +75,7 @@ def test_without_a_credit_the_page_says_where_to_buy_one(
 ) -> None:
     client, poor = make_app(**SHOP).test_client(use_cookies=False), add_person(sessions)
     page = client.get("/upload", headers=poor.headers)
-    assert "You have no credit left." in words(page)
+    assert "You have no credits left." in words(page)
     link = f"https://pay.example.com/credit?client_reference_id={poor.account_id}"
     assert f'href="{link}"' in page.get_data(as_text=True)
 
@@ -157,7 +157,7 @@ def test_a_refused_file_is_answered_with_the_form_and_what_was_wrong(
     page = words(response)
     assert "line 1: unknown field messages" in page
     assert "content is never accepted" in page
-    assert "Nothing was stored, and no credit was used." in page
+    assert "Nothing was stored and no credit was used." in page
     assert "secret words" not in response.get_data(as_text=True)
     assert 'id="upload"' in response.get_data(as_text=True)
     assert free_credits(sessions, person) == 2
