@@ -33,7 +33,7 @@ def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str) -> bytes:
         raise NotFoundError(_NOWHERE)
     if row is None:
         raise NotFoundError("This audit has no report.")
-    return get_pdf(blobs, audit, row.document)
+    return get_pdf(blobs, audit, row.document, row.created_at)
 
 
 def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]:
