@@ -19,12 +19,12 @@ from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats import read_stored
 from service.config import Config
 from service.core.blobs import BlobStore
-from service.core.counters import STARTS, timed
+from service.core.counters import ATTEMPTS, timed
 from service.core.db import make_engine
 from service.core.logs import get_logger
 from service.jobs.lease import HeldLease, LeaseLostError
 from service.jobs.queues import AuditQueues
-from service.jobs.stopping import HandOver
+from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
 from service.mail.report_ready import post_report_ready
 from service.models.audits.audits import FindingRow, ReportRow
@@ -34,9 +34,9 @@ from service.models.audits.leases import (
     fail_audit,
     finish_audit,
     gave_up_message,
-    give_back,
     is_finished,
     note_valid_pct,
+    retry_audit,
 )
 
 if TYPE_CHECKING:
@@ -56,22 +56,22 @@ def prepare() -> None:
 
 
 def run_audit(audit_id: str) -> None:
-    """Claim the audit and bring it to its end, unless it is another's or over.
+    """Claim the audit and process it, unless another worker holds it or it has ended.
 
-    Raises whatever went wrong unexpectedly, after giving the audit back.
+    Raise any unexpected error, after queueing the audit for a retry.
     """
     config = Config.load()
     engine = make_engine(config)
     try:
         # Should a crash of the database undo the claim, then its token is gone, and the fence
-        # keeps this start from publishing. That costs less than the disk's time for every audit.
+        # keeps this attempt from publishing. That costs less than the disk's time for every audit.
         claim = transact(
             engine,
             lambda connection: claim_audit(
                 connection,
                 audit_id,
                 lease_seconds=config.lease_seconds,
-                max_starts=config.max_starts,
+                max_attempts=config.max_starts,
             ),
             is_durable=False,
         )
@@ -85,31 +85,31 @@ def run_audit(audit_id: str) -> None:
 
 def _run(config: Config, engine: Engine, claim: Claim) -> None:
     blobs = BlobStore.from_url(config.storage_url)
-    log = _log.bind(audit_id=claim.audit_id, start=claim.start)
+    log = _log.bind(audit_id=claim.audit_id, attempt=claim.attempt)
     try:
         with (
             HeldLease(engine, claim, config.lease_seconds) as lease,
-            HandOver(config, engine, claim),
+            RequeueOnStop(config, engine, claim),
         ):
             report = _audit(engine, blobs, claim, lease)
             with timed("publish"):
                 mail_id = transact(engine, lambda connection: _publish(connection, claim, report))
     except LeaseLostError:
-        STARTS.labels("lease_lost").inc()
+        ATTEMPTS.labels("lease_lost").inc()
         log.warning("lease_lost")
         blobs.delete(claim.frame_key)
     except DetectorError as error:
-        STARTS.labels("refused").inc()
+        ATTEMPTS.labels("refused").inc()
         log.info("audit_refused", error_type=type(error).__name__)
         message = str(error)
         transact(engine, lambda connection: fail_audit(connection, claim, message))
     except Exception:
-        STARTS.labels("broken").inc()
-        if _give_back(engine, claim, config.max_starts):
+        ATTEMPTS.labels("broken").inc()
+        if _retry_or_fail(engine, claim, config.max_starts):
             _delete_frames(blobs, [claim.frame_key])
         raise
     else:
-        STARTS.labels("done").inc()
+        ATTEMPTS.labels("done").inc()
         log.info("audit_done", records=report.audit.records)
         if mail_id is not None:
             AuditQueues.from_config(config).enqueue_mail(mail_id)
@@ -117,7 +117,7 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
 
 
 def _audit(engine: Engine, blobs: BlobStore, claim: Claim, lease: HeldLease) -> Report:
-    """The report, once the calls that it is about are stored as a frame."""
+    """Return the report after storing its calls as a frame."""
     # Polars starts threads when it is imported, which the forking parent must not have.
     from detectors.frames import write_log
 
@@ -135,7 +135,7 @@ def _audit(engine: Engine, blobs: BlobStore, claim: Claim, lease: HeldLease) -> 
 
 
 def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
-    """The stored records or, where those were purged, the frame that an earlier run left."""
+    """Read the stored records or, if those are purged, the frame of an earlier attempt."""
     from detectors.frames import from_chunks, read_log
 
     if not claim.is_raw_purged:
@@ -148,9 +148,9 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
 
 
 def _publish(connection: Connection, claim: Claim, report: Report) -> str | None:
-    """Write everything that the audit found, or raise `LeaseLostError` and write nothing.
+    """Publish the report and its findings, or raise `LeaseLostError` and write nothing.
 
-    Returns the mail that tells of it, if there is one to enqueue.
+    Return the ID of the notification mail, if there is one to enqueue.
     """
     if finish_audit(connection, claim, _totals(claim, report)):
         _replace_report(connection, claim.audit_id, report)
@@ -191,22 +191,22 @@ def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:
     return own | {name: getattr(finding, name) for name in columns if name not in own}
 
 
-def _give_back(engine: Engine, claim: Claim, max_starts: int) -> bool:
-    """Let another start follow, or end the audit after the last one.
+def _retry_or_fail(engine: Engine, claim: Claim, max_attempts: int) -> bool:
+    """Queue another attempt, or fail the audit after the last one.
 
-    False where the audit is no longer this claim's, or perhaps even published.
+    Return False if the claim no longer holds the audit, which may even be published.
     """
 
     def end(connection: Connection) -> bool:
-        if claim.start_of_run < max_starts:
-            return give_back(connection, claim)
-        return fail_audit(connection, claim, gave_up_message(max_starts))
+        if claim.counted_attempt < max_attempts:
+            return retry_audit(connection, claim)
+        return fail_audit(connection, claim, gave_up_message(max_attempts))
 
     try:
         return transact(engine, end)
     except SQLAlchemyError as error:
         # The lease runs out instead.
-        _log.warning("audit_not_given_back", error_type=type(error).__name__)
+        _log.warning("audit_not_retried", error_type=type(error).__name__)
         return False
 
 

@@ -75,7 +75,7 @@ def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
     with session_of(config) as session:
         audit = queue_rerun(session, BlobStore.from_url(config.storage_url), audit_id, COMMAND)
         session.commit()
-    AuditQueues.from_config(config).enqueue_audit(audit.id, audit.source, audit.starts + 1)
+    AuditQueues.from_config(config).enqueue_audit(audit.id, audit.source, audit.attempts + 1)
     print_fields({"audit_id": audit.id, "status": audit.status}, as_json)
 
 

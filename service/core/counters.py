@@ -1,4 +1,4 @@
-"""What the processes count by themselves: requests, webhooks, and the stages of audits.
+"""Counters of each process: requests, webhooks, and the stages of audits.
 
 Labels are patterns and words of ours, never anything that a caller sent.
 """
@@ -42,9 +42,9 @@ STAGE_SECONDS: Final = Histogram(
     buckets=_STAGE_BUCKETS,
     registry=REGISTRY,
 )
-STARTS: Final = Counter(
+ATTEMPTS: Final = Counter(
     "tallystick_audit_starts",
-    "Starts of audits by how they ended; one that was killed has no end.",
+    "Attempts at audits by outcome; a killed attempt has none.",
     ("end",),
     registry=REGISTRY,
 )
@@ -52,7 +52,7 @@ STARTS: Final = Counter(
 
 @contextmanager
 def timed(stage: str) -> Iterator[None]:
-    """Add the time of the block to a stage's, unless the block fails."""
+    """Record how long the block took for a stage, unless it fails."""
     began = time.perf_counter()
     yield
     STAGE_SECONDS.labels(stage).observe(time.perf_counter() - began)

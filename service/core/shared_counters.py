@@ -2,8 +2,8 @@
 
 prometheus-client can write a process's counts to files named by an identifier of the process.
 Numbers of processes would make new files at every audit, since each has a process of its own. So
-the identifier is a place that a process holds by a lock, and the next one takes over with the
-counts that stand there. A job inherits its worker's place along with the lock.
+the identifier is a slot that a process holds by a lock, and the next one takes over with the
+counts that stand there. A job inherits its worker's slot along with the lock.
 """
 
 import fcntl
@@ -23,10 +23,10 @@ _KINDS: Final = ("counter", "histogram")
 _FILE_BYTES: Final = 1 << 20
 
 _log = get_logger(__name__)
-_place: "Place | None" = None
+_slot: "CounterSlot | None" = None
 
 
-class Place:
+class CounterSlot:
     """A number that no other process of the folder has while this one or a child of it lives."""
 
     def __init__(self, folder: Path) -> None:
@@ -49,20 +49,20 @@ def count_together(config: Config) -> None:
 
     No file is opened before the first count, so that a process may still fork.
     """
-    global _place
-    if _place is not None or not config.metrics_folder:
+    global _slot
+    if _slot is not None or not config.metrics_folder:
         return
     try:
-        place = Place(Path(config.metrics_folder))
+        slot = CounterSlot(Path(config.metrics_folder))
     except OSError as error:
         _log.warning("counts_not_shared", error_type=type(error).__name__)
         return
     # The library reads the folder from here and nowhere else.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = config.metrics_folder
     values.ValueClass = values.MultiProcessValue(  # type: ignore[no-untyped-call]
-        lambda: place.number
+        lambda: slot.number
     )
-    _place = place
+    _slot = slot
 
 
 def _prepare(path: Path) -> None:

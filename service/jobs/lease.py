@@ -15,7 +15,7 @@ _log = get_logger(__name__)
 
 
 class LeaseLostError(Exception):
-    """Someone else may run the audit now; what this start did must not be written."""
+    """Another worker may hold the audit now, so this attempt must not publish."""
 
 
 class HeldLease:
@@ -38,7 +38,7 @@ class HeldLease:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise `LeaseLostError` as soon as it is known that the audit is another's."""
+        """Raise `LeaseLostError` if the lease is known to be lost."""
         if self._lost.is_set():
             raise LeaseLostError
 

@@ -109,7 +109,7 @@ class AuditWorker(Worker):
 def run_worker(config: Config) -> None:
     """Audit whatever is queued, one at a time, until SIGTERM or SIGINT.
 
-    A running audit has `stop_seconds` to end, and is handed over then; a second signal kills it,
+    A running audit has `stop_seconds` to end, and is then requeued; a second signal kills it,
     and its lease runs out. The job's own process reads its settings from the environment, as this
     one's caller did.
     """

@@ -19,7 +19,7 @@ RUN_AUDIT: Final = "worker.run_audit"  # by name, so that the web loads no dataf
 SEND_MAIL: Final = "service.mail.job.send_mail"
 QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads"}
 MAIL_QUEUE: Final = "mail"  # has a worker of its own, so that sign-in never waits for audits
-# An audit takes seconds; one that takes this long hangs. (RQ ends it and the row counts a start.)
+# An audit takes seconds; one that takes this long hangs. (RQ ends it, and it counts as an attempt.)
 AUDIT_TIMEOUT_SECONDS: Final = 900
 # A mail's lease is longer than this and than what follows it, so that no two send the same.
 MAIL_TIMEOUT_SECONDS: Final = 40
@@ -57,7 +57,7 @@ class AuditJob(Job):
 
 @dataclass(frozen=True)
 class WakeUp:
-    """Which audit to start, on whose queue, and which start it would be."""
+    """Which audit to process, on which queue, and as which attempt."""
 
     audit_id: str
     source: str = INGEST
@@ -70,7 +70,7 @@ class WakeUp:
 
 @dataclass(frozen=True)
 class MailWakeUp:
-    """Which mail to send, and which attempt it would be."""
+    """Which mail to send, and as which attempt."""
 
     mail_id: str
     attempt: int = 1

@@ -1,4 +1,4 @@
-"""What a job's process does when its worker is to stop: end in time, or hand its audit over."""
+"""How a job's process stops with its worker: finish in time, or requeue its audit."""
 
 import os
 import signal
@@ -10,11 +10,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.config import Config
-from service.core.counters import STARTS
+from service.core.counters import ATTEMPTS
 from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues
 from service.jobs.transactions import transact
-from service.models.audits.leases import Claim, hand_back
+from service.models.audits.leases import Claim, requeue_audit
 
 _log = get_logger(__name__)
 
@@ -58,11 +58,10 @@ def listen_for_stop(*, is_asked_already: bool) -> None:
         _notice.give()
 
 
-class HandOver:
-    """While it is entered, a stop leaves the audit its grace and then gives it to another worker.
+class RequeueOnStop:
+    """On SIGTERM, wait for the grace period and then requeue the audit for another worker.
 
-    The process ends there and then, wherever its main thread is: the fence keeps that from
-    publishing, and nothing else of it is worth waiting for.
+    The process then exits at once, wherever its main thread is: the fence keeps it from publishing.
     """
 
     EXIT_STATUS: Final = os.EX_TEMPFAIL
@@ -76,7 +75,7 @@ class HandOver:
     def __enter__(self) -> Self:
         if _notice is not None:
             watch = partial(self._watch, _notice)
-            threading.Thread(target=watch, name="hand-over", daemon=True).start()
+            threading.Thread(target=watch, name="requeue", daemon=True).start()
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -87,14 +86,14 @@ class HandOver:
         if self._ended.wait(self._config.stop_seconds):
             return
         try:
-            source = transact(self._engine, partial(hand_back, claim=self._claim))
+            source = transact(self._engine, partial(requeue_audit, claim=self._claim))
         except SQLAlchemyError as error:
             # The lease runs out instead.
-            _log.warning("audit_not_handed_over", error_type=type(error).__name__)
+            _log.warning("audit_not_requeued", error_type=type(error).__name__)
             return
         if source is not None:
             queues = AuditQueues.from_config(self._config)
-            queues.enqueue_audit(self._claim.audit_id, source, self._claim.start + 1)
-            STARTS.labels("handed_over").inc()
-            _log.info("audit_handed_over", audit_id=self._claim.audit_id, start=self._claim.start)
+            queues.enqueue_audit(self._claim.audit_id, source, self._claim.attempt + 1)
+            ATTEMPTS.labels("handed_over").inc()
+            _log.info("audit_requeued", audit_id=self._claim.audit_id, attempt=self._claim.attempt)
             os._exit(self.EXIT_STATUS)

@@ -47,12 +47,12 @@ def to_amount(minor: int | str, currency: str) -> Decimal:
     return amount.scaleb(-digits)
 
 
-def to_time(told: int | datetime) -> datetime:
+def to_time(reported: int | datetime) -> datetime:
     """A provider's time with its zone; raises `InvalidRequestError` where it can be none."""
     try:
-        if isinstance(told, datetime):
-            return told if told.tzinfo else told.replace(tzinfo=UTC)
-        return datetime.fromtimestamp(told, UTC)
+        if isinstance(reported, datetime):
+            return reported if reported.tzinfo else reported.replace(tzinfo=UTC)
+        return datetime.fromtimestamp(reported, UTC)
     except (ValueError, OverflowError, OSError):
         raise InvalidRequestError("The event has no time that can be.") from None
 

@@ -9,37 +9,37 @@ from service.models.billing.payments import (
     CREDIT,
     Payment,
     get_or_add_customer,
-    lock_ledger,
+    lock_payments,
 )
 from service.models.billing.waiting import list_waiting_payments, list_waiting_subscriptions
 from service.models.identity.accounts import Account, find_account
-from service.payments.facts import Payer
+from service.payments.events import Payer
 
 
 def adopt_payments(session: Session, account: Account) -> None:
     """Give the account what waited for its first sign-in. Harmless to repeat; the caller commits.
 
-    The account's row must not be locked FOR UPDATE: an event that holds the ledger waits for it.
+    Do not lock the account row FOR UPDATE: an event that holds the payments lock waits for it.
     """
     session.flush()
-    lock_ledger(session)
+    lock_payments(session)
     adopt_waiting(session, account)
 
 
 def adopt_waiting(session: Session, account: Account) -> None:
-    """The same, for a caller that holds the ledger's lock."""
+    """The same, for a caller that holds the payments lock."""
     for payment in list_waiting_payments(session, account):
         payment.account_id = account.id
-        settle(session, payment)
+        update_credit(session, payment)
     session.flush()  # a subscription is also found by the payment that bought it
     for subscription in list_waiting_subscriptions(session, account):
         subscription.account_id = account.id
     session.flush()
 
 
-def settle(session: Session, payment: Payment) -> None:
+def update_credit(session: Session, payment: Payment) -> None:
     """Grant the credit that a payment buys, or take back what was refunded."""
-    session.flush()  # a refund is noted before its credit is asked for; see `give_back_credit`
+    session.flush()  # a refund is noted before its credit is asked for; see `return_credit`
     if payment.kind != CREDIT or payment.account_id is None or payment.paid_at is None:
         return
     if payment.refunded_at is None:

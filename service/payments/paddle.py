@@ -1,4 +1,4 @@
-"""Paddle's events: verified by its own library, and read into facts.
+"""Paddle's events: verified by its own library, and read into changes.
 
 Of the library only the signature check is used. Its whole verifier would let an environment
 variable switch the clock check off, and it reads entities by printing what it cannot read.
@@ -16,13 +16,13 @@ from paddle_billing.Notifications import PaddleSignature, Secret
 
 from service.models.billing.payments import PADDLE
 from service.payments.documents import convert, find_text, to_amount, to_time
-from service.payments.facts import (
-    CustomerTold,
-    Fact,
+from service.payments.events import (
+    Change,
+    CustomerReported,
     Payer,
     PaymentRefunded,
-    PaymentTold,
-    SubscriptionTold,
+    PaymentReported,
+    SubscriptionReported,
     VerifiedEvent,
 )
 from service.payments.prices import Prices
@@ -112,59 +112,59 @@ class Paddle:
             type=event.event_type,
             occurred_at=to_time(event.occurred_at),
             payload=document,
-            facts=self._facts(event.event_type, event.data),
+            changes=self._changes(event.event_type, event.data),
         )
 
-    def _facts(self, kind: str, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+    def _changes(self, kind: str, reported: Mapping[str, Any]) -> tuple[Change, ...]:
         match kind.split("."):
             case ["transaction", "paid" | "completed"]:
-                return self._of_transaction(convert(told, _Transaction))
+                return self._of_transaction(convert(reported, _Transaction))
             case ["adjustment", "created" | "updated"]:
-                return _of_adjustment(convert(told, _Adjustment))
+                return _of_adjustment(convert(reported, _Adjustment))
             case ["customer", "created" | "updated" | "imported"]:
-                return (read_customer(told),)
+                return (read_customer(reported),)
             case ["subscription", change] if _CHANGES.fullmatch(change):
-                return (self._of_subscription(change, convert(told, _Subscription)),)
+                return (self._of_subscription(change, convert(reported, _Subscription)),)
         return ()
 
-    def _of_transaction(self, told: _Transaction) -> tuple[Fact, ...]:
-        payer = _payer(told.customer_id, told.custom_data)
-        purchase = self._prices.find_purchase(list_price_ids(told.items))
+    def _of_transaction(self, reported: _Transaction) -> tuple[Change, ...]:
+        payer = _payer(reported.customer_id, reported.custom_data)
+        purchase = self._prices.find_purchase(list_price_ids(reported.items))
         if purchase is None:
-            return (CustomerTold(payer=payer),)
+            return (CustomerReported(payer=payer),)
         kind, plan = purchase
-        totals = told.details.totals
+        totals = reported.details.totals
         return (
-            PaymentTold(
-                reference=told.id,
+            PaymentReported(
+                reference=reported.id,
                 payer=payer,
                 kind=kind,
                 plan=plan,
-                amount=_amount(totals.grand_total or totals.total, told.currency_code),
-                currency=told.currency_code,
-                is_paid=told.status in ("paid", "completed"),
+                amount=_amount(totals.grand_total or totals.total, reported.currency_code),
+                currency=reported.currency_code,
+                is_paid=reported.status in ("paid", "completed"),
             ),
         )
 
-    def _of_subscription(self, change: str, told: _Subscription) -> SubscriptionTold:
-        return SubscriptionTold(
-            reference=told.id,
-            payer=_payer(told.customer_id, told.custom_data),
-            plan=self._prices.find_plan(list_price_ids(told.items)),
-            status=told.status,
-            rank=rank_of(_KIND_RANKS.get(change, 1), told.status),
+    def _of_subscription(self, change: str, reported: _Subscription) -> SubscriptionReported:
+        return SubscriptionReported(
+            reference=reported.id,
+            payer=_payer(reported.customer_id, reported.custom_data),
+            plan=self._prices.find_plan(list_price_ids(reported.items)),
+            status=reported.status,
+            rank=rank_of(_KIND_RANKS.get(change, 1), reported.status),
         )
 
 
-def _of_adjustment(told: _Adjustment) -> tuple[Fact, ...]:
+def _of_adjustment(reported: _Adjustment) -> tuple[Change, ...]:
     """An approved refund of the whole transaction; a part that went back changes nothing."""
-    is_whole = told.type == "full" or (
-        told.type is None and {item.type for item in told.items} == {"full"}
+    is_whole = reported.type == "full" or (
+        reported.type is None and {item.type for item in reported.items} == {"full"}
     )
-    if told.action != "refund" or told.status != "approved" or not is_whole:
+    if reported.action != "refund" or reported.status != "approved" or not is_whole:
         return ()
-    payer = Payer(customer_reference=told.customer_id)
-    return (PaymentRefunded(reference=told.transaction_id, payer=payer),)
+    payer = Payer(customer_reference=reported.customer_id)
+    return (PaymentRefunded(reference=reported.transaction_id, payer=payer),)
 
 
 def _payer(customer_id: str | None, custom_data: object) -> Payer:

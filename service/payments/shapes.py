@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from service.payments.documents import convert
-from service.payments.facts import CustomerTold, Payer, clean_email
+from service.payments.events import CustomerReported, Payer, clean_email
 
 
 class _Price(msgspec.Struct):
@@ -26,7 +26,7 @@ def list_price_ids(items: Sequence[PricedItem]) -> list[str]:
     return [item.price.id for item in items]
 
 
-def read_customer(told: Mapping[str, Any]) -> CustomerTold:
-    customer = convert(told, _Customer)
+def read_customer(reported: Mapping[str, Any]) -> CustomerReported:
+    customer = convert(reported, _Customer)
     email = clean_email(customer.email)
-    return CustomerTold(payer=Payer(customer_reference=customer.id, email=email))
+    return CustomerReported(payer=Payer(customer_reference=customer.id, email=email))

@@ -1,4 +1,4 @@
-"""Stripe's events: verified by its own library, and read into facts.
+"""Stripe's events: verified by its own library, and read into changes.
 
 Only the library's signature check is used. It calls nothing over the network.
 """
@@ -12,13 +12,13 @@ from stripe import WebhookSignature
 
 from service.models.billing.payments import CREDIT, STRIPE, SUBSCRIPTION
 from service.payments.documents import convert, find_text, to_amount, to_time
-from service.payments.facts import (
-    CustomerTold,
-    Fact,
+from service.payments.events import (
+    Change,
+    CustomerReported,
     Payer,
     PaymentRefunded,
-    PaymentTold,
-    SubscriptionTold,
+    PaymentReported,
+    SubscriptionReported,
     VerifiedEvent,
     clean_email,
 )
@@ -105,33 +105,33 @@ class Stripe:
             type=event.type,
             occurred_at=to_time(event.created),
             payload=document,
-            facts=self._facts(event.type, event.data.object),
+            changes=self._changes(event.type, event.data.object),
         )
 
-    def _facts(self, kind: str, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+    def _changes(self, kind: str, reported: Mapping[str, Any]) -> tuple[Change, ...]:
         match kind.split("."):
             case ["checkout", "session", "completed" | "async_payment_succeeded"]:
-                return self._of_checkout(convert(told, _CheckoutSession))
+                return self._of_checkout(convert(reported, _CheckoutSession))
             case ["charge", "refunded"]:
-                return _of_charge(convert(told, _Charge))
+                return _of_charge(convert(reported, _Charge))
             case ["customer", "created" | "updated"]:
-                return (read_customer(told),)
+                return (read_customer(reported),)
             case ["customer", "subscription", change] if change in _KIND_RANKS:
-                return (self._of_subscription(change, convert(told, _Subscription)),)
+                return (self._of_subscription(change, convert(reported, _Subscription)),)
         return ()
 
-    def _of_checkout(self, checkout: _CheckoutSession) -> tuple[Fact, ...]:
+    def _of_checkout(self, checkout: _CheckoutSession) -> tuple[Change, ...]:
         payer = _payer_of(checkout)
         if checkout.mode == "subscription" and checkout.subscription:
             reference, kind = checkout.subscription, SUBSCRIPTION
         elif checkout.mode == "payment" and self._is_for_credit(checkout):
             reference, kind = checkout.payment_intent or checkout.id, CREDIT
         else:
-            return (CustomerTold(payer=payer),)
+            return (CustomerReported(payer=payer),)
         currency = (checkout.currency or "").upper() or None
         amount = checkout.amount_total
         return (
-            PaymentTold(
+            PaymentReported(
                 reference=reference,
                 payer=payer,
                 kind=kind,
@@ -146,12 +146,12 @@ class Stripe:
         price = find_text(checkout.metadata, "price")
         return price is None or price in self._prices.credit
 
-    def _of_subscription(self, change: str, told: _Subscription) -> SubscriptionTold:
-        status = "canceled" if change == "deleted" else told.status
-        return SubscriptionTold(
-            reference=told.id,
-            payer=Payer(customer_reference=told.customer),
-            plan=self._prices.find_plan(list_price_ids(told.items.data)),
+    def _of_subscription(self, change: str, reported: _Subscription) -> SubscriptionReported:
+        status = "canceled" if change == "deleted" else reported.status
+        return SubscriptionReported(
+            reference=reported.id,
+            payer=Payer(customer_reference=reported.customer),
+            plan=self._prices.find_plan(list_price_ids(reported.items.data)),
             status=status,
             rank=rank_of(_KIND_RANKS[change], status),
         )
@@ -166,7 +166,7 @@ def _payer_of(checkout: _CheckoutSession) -> Payer:
     )
 
 
-def _of_charge(charge: _Charge) -> tuple[Fact, ...]:
+def _of_charge(charge: _Charge) -> tuple[Change, ...]:
     """Refunded is a charge of which nothing is left; a part that went back changes nothing."""
     if not charge.refunded or charge.payment_intent is None:
         return ()

@@ -8,7 +8,7 @@ from service.core.logs import get_logger
 from service.errors import BadRequestError, InvalidRequestError
 from service.models.billing.payments import PADDLE, STRIPE
 from service.payments.documents import decode_document, find_text
-from service.payments.facts import VerifiedEvent
+from service.payments.events import VerifiedEvent
 from service.payments.prices import Prices
 
 MAX_EVENT_BYTES: Final = 1024 * 1024  # several times the largest that either provider sends

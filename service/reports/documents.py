@@ -1,6 +1,7 @@
 """Report documents as pages read them: late, and of their evidence only what is looked at."""
 
 from collections.abc import Callable, Hashable
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ class Document(NamedTuple):
 
     key: Hashable
     load: Callable[[], bytes]
+    published_at: datetime | None = None
 
 
 def find_published(session: Session, audit_id: str) -> Document | None:
@@ -31,7 +33,7 @@ def find_published(session: Session, audit_id: str) -> Document | None:
             raise NotFoundError
         return row.document
 
-    return None if published_at is None else Document((audit_id, published_at), load)
+    return None if published_at is None else Document((audit_id, published_at), load, published_at)
 
 
 class ListedFinding(Finding, frozen=True, kw_only=True):

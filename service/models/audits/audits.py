@@ -67,10 +67,13 @@ class Audit(Base):
     size_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of an upload, as it came
     raw_purged_at: Mapped[datetime | None]  # from when on the blob is no longer there
 
-    # The job protocol: `starts` counts claims, the token fences off an orphaned job.
-    starts: Mapped[int] = mapped_column(default=0)
-    # Starts that count no longer: those before a rerun, and those given back by a worker's stop.
-    starts_before_rerun: Mapped[int] = mapped_column(default=0, server_default="0")
+    # The job protocol: `attempts` counts claims, the token fences off an orphaned job. The columns
+    # keep their first names, so that the previous release runs beside this one.
+    attempts: Mapped[int] = mapped_column("starts", default=0)
+    # Attempts that no longer count: those before a rerun, and those requeued by a worker's stop.
+    uncounted_attempts: Mapped[int] = mapped_column(
+        "starts_before_rerun", default=0, server_default="0"
+    )
     enqueued_at: Mapped[datetime | None]
     lease_token: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]
@@ -140,20 +143,20 @@ class IdempotencyKey(Base):
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
-class Place(NamedTuple):
-    """Where in the list an audit stands. What is older comes after it, whatever is added."""
+class Cursor(NamedTuple):
+    """The audit after which a list continues. Later additions do not shift the next page."""
 
     created_at: datetime
     id: str
 
 
 class Selection(NamedTuple):
-    """Which of an account's audits: of a status, not older than a time, after a place."""
+    """Which audits of an account to list: by status, since a time, after a cursor."""
 
     limit: int
     status: str | None = None
     since: datetime | None = None
-    after: Place | None = None
+    after: Cursor | None = None
 
 
 def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequence[Audit]:
@@ -256,6 +259,6 @@ def add_audit(
 
 def count_ahead(session: Session, audit: Audit) -> int:
     """How many queued audits of the same queue come before this one."""
-    place = tuple_(Audit.created_at, Audit.id) < (audit.created_at, audit.id)
+    is_earlier = tuple_(Audit.created_at, Audit.id) < (audit.created_at, audit.id)
     queued = (Audit.status == QUEUED, Audit.source == audit.source)
-    return session.scalar(select(func.count()).where(*queued, place)) or 0
+    return session.scalar(select(func.count()).where(*queued, is_earlier)) or 0

@@ -1,7 +1,7 @@
-"""The job protocol in SQL: who may run an audit, for how long, and who may write its end.
+"""The job protocol in SQL: who may process an audit, for how long, and who may publish it.
 
-A start is one claim. It takes a lease, which its holder renews, and a token, without which nothing
-about the audit can be written. All times are the database's. Callers commit.
+An attempt is one claim. It takes a lease, which its holder renews, and a token that every later
+write must carry. All times are the database's. Callers commit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, Connection, Row, Update, and_, func, or_, select, update
 
 from service.models.audits.audits import DONE, FAILED, PROCESSING, QUEUED, Audit
-from service.models.billing.credits import give_back_credit
+from service.models.billing.credits import return_credit
 
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
 _UNFINISHED: Final = Audit.status.in_((QUEUED, PROCESSING))
@@ -22,45 +22,44 @@ _EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to run one audit: its `start` counts from 1, its `token` proves the right.
+    """The right to process one audit: `attempt` counts from 1, `token` proves the right.
 
-    `start_of_run` counts from 1 again at each rerun and leaves out what was handed back; it alone
-    is bounded.
+    `counted_attempt` restarts at 1 with each rerun and skips requeued attempts; only it is limited.
     """
 
     audit_id: str
     token: str
-    start: int
-    start_of_run: int
+    attempt: int
+    counted_attempt: int
     blob_key: str
     published_frame_key: str | None = None
     is_raw_purged: bool = False
 
     @property
     def frame_key(self) -> str:
-        return self.frame_key_of(self.start)
+        return self.frame_key_of(self.attempt)
 
     @property
     def earlier_frame_keys(self) -> list[str]:
-        """Where starts that were killed may have left frames."""
-        return [self.frame_key_of(start) for start in range(1, self.start)]
+        """Return where killed attempts may have left frames."""
+        return [self.frame_key_of(attempt) for attempt in range(1, self.attempt)]
 
-    def frame_key_of(self, start: int) -> str:
-        return f"frames/{self.audit_id}-{start}.parquet"
+    def frame_key_of(self, attempt: int) -> str:
+        return f"frames/{self.audit_id}-{attempt}.parquet"
 
 
-def gave_up_message(max_starts: int) -> str:
-    """What the account reads of an audit that no start could finish."""
+def gave_up_message(max_attempts: int) -> str:
+    """Return the error message of an audit that no attempt could finish."""
     return (
-        f"The audit ended unexpectedly in each of its {max_starts} attempts and was given up. "
-        "Your records are stored; quote the audit's id when you report this."
+        f"The audit ended unexpectedly in each of its {max_attempts} attempts and was given up. "
+        "Your records are stored; include the audit ID when you report this."
     )
 
 
 def claim_audit(
-    connection: Connection, audit_id: str, *, lease_seconds: float, max_starts: int
+    connection: Connection, audit_id: str, *, lease_seconds: float, max_attempts: int
 ) -> Claim | None:
-    """Take the audit if it is queued, or if whoever ran it let the lease run out.
+    """Claim the audit if it is queued or its lease has expired.
 
     One UPDATE whose conditions PostgreSQL checks again after waiting for another's: of any number
     of claimants one succeeds.
@@ -68,18 +67,18 @@ def claim_audit(
     token = uuid4().hex
     statement = (
         update(Audit)
-        .where(Audit.id == audit_id, _starts_of_run() < max_starts)
+        .where(Audit.id == audit_id, _counted_attempts() < max_attempts)
         .where(or_(Audit.status == QUEUED, _EXPIRED))
         .values(
             status=PROCESSING,
-            starts=Audit.starts + 1,
+            attempts=Audit.attempts + 1,
             lease_token=token,
             lease_expires_at=_in(lease_seconds),
             started_at=func.now(),
         )
         .returning(
-            Audit.starts,
-            _starts_of_run(),
+            Audit.attempts,
+            _counted_attempts(),
             Audit.blob_key,
             Audit.frame_key,
             Audit.raw_purged_at.is_not(None),
@@ -90,7 +89,7 @@ def claim_audit(
 
 
 def renew_lease(connection: Connection, claim: Claim, lease_seconds: float) -> bool:
-    """Hold the audit for longer; false where it is no longer this claim's."""
+    """Extend the lease; return False if the claim no longer holds the audit."""
     return _update(connection, _held(claim).values(lease_expires_at=_in(lease_seconds)))
 
 
@@ -99,60 +98,60 @@ def note_valid_pct(connection: Connection, claim: Claim, valid_pct: float) -> bo
 
 
 def finish_audit(connection: Connection, claim: Claim, totals: Mapping[str, Any]) -> bool:
-    """Mark the audit done; false, and nothing written, where it is no longer this claim's."""
+    """Mark the audit done; write nothing and return False if the claim no longer holds it."""
     done = {"status": DONE, "error": None, "finished_at": func.now(), **_NO_LEASE}
     return _update(connection, _held(claim).values({**totals, **done}))
 
 
 def is_finished(connection: Connection, audit_id: str, frame_key: str) -> bool:
-    """Whether the audit is done with this very frame: an end whose answer was lost."""
+    """Check whether this frame was already published, in case a commit's answer was lost."""
     query = select(Audit.id).where(Audit.id == audit_id, Audit.status == DONE)
     return connection.scalar(query.where(Audit.frame_key == frame_key)) is not None
 
 
 def fail_audit(connection: Connection, claim: Claim, error: str) -> bool:
-    """End the audit with a reason and give its credit back; false where it is another's by now."""
+    """Fail the audit with a reason and return its credit; False if the claim lost the audit."""
     has_failed = _update(connection, _held(claim).values(_failed(error)))
     if has_failed:
-        give_back_credit(connection, claim.audit_id)
+        return_credit(connection, claim.audit_id)
     return has_failed
 
 
-def give_back(connection: Connection, claim: Claim) -> bool:
-    """Queue the audit again; the start that was used stays counted."""
+def retry_audit(connection: Connection, claim: Claim) -> bool:
+    """Queue the audit for another attempt; this one stays counted."""
     return _update(connection, _held(claim).values(status=QUEUED, **_NO_LEASE))
 
 
-def hand_back(connection: Connection, claim: Claim) -> str | None:
-    """Queue the audit again for another worker, as if this start had never been.
+def requeue_audit(connection: Connection, claim: Claim) -> str | None:
+    """Queue the audit for another worker without counting this attempt.
 
-    Returns the audit's source; None where it is no longer this claim's.
+    Return the audit's source, or None if the claim no longer holds it.
     """
-    uncounted = Audit.starts_before_rerun + 1  # `starts` itself names frames, so it never falls
-    queued = {"status": QUEUED, "starts_before_rerun": uncounted, "valid_pct": None, **_NO_LEASE}
+    uncounted = Audit.uncounted_attempts + 1  # `attempts` itself names frames, so it never falls
+    queued = {"status": QUEUED, "uncounted_attempts": uncounted, "valid_pct": None, **_NO_LEASE}
     return connection.scalar(_held(claim).values(queued).returning(Audit.source))
 
 
-def fail_exhausted(connection: Connection, max_starts: int) -> Sequence[str]:
-    """End the audits that nobody runs and nobody may start again; returns their ids.
+def fail_exhausted(connection: Connection, max_attempts: int) -> Sequence[str]:
+    """Fail the audits that have no attempts left; return their IDs.
 
-    Their credits come back.
+    Their credits are returned.
     """
     nobody_runs = or_(Audit.status == QUEUED, _EXPIRED)
     statement = (
         update(Audit)
-        .where(_UNFINISHED, nobody_runs, _starts_of_run() >= max_starts)
-        .values(_failed(gave_up_message(max_starts)))
+        .where(_UNFINISHED, nobody_runs, _counted_attempts() >= max_attempts)
+        .values(_failed(gave_up_message(max_attempts)))
         .returning(Audit.id)
     )
     failed = connection.scalars(statement).all()
     for audit_id in failed:
-        give_back_credit(connection, audit_id)
+        return_credit(connection, audit_id)
     return failed
 
 
 def requeue_expired(connection: Connection) -> Sequence[str]:
-    """Queue the audits whose leases ran out; returns their ids."""
+    """Queue the audits whose leases have expired; return their IDs."""
     statement = (
         update(Audit)
         .where(_UNFINISHED, _EXPIRED)
@@ -165,13 +164,13 @@ def requeue_expired(connection: Connection) -> Sequence[str]:
 def list_queued(
     connection: Connection, *, older_than_seconds: float, after: tuple[datetime, str] | None
 ) -> Sequence[Row[str, str, int, datetime]]:
-    """A page of the queued audits whose last wake-up is not quite fresh, oldest first."""
+    """Return a page of queued audits with no recent wake-up, oldest first."""
     woken_at = func.coalesce(Audit.enqueued_at, Audit.created_at)
-    place = (Audit.created_at, Audit.id)
+    order = (Audit.created_at, Audit.id)
     statement = (
-        select(Audit.id, Audit.source, Audit.starts, Audit.created_at)
+        select(Audit.id, Audit.source, Audit.attempts.label("attempts"), Audit.created_at)
         .where(_UNFINISHED, Audit.status == QUEUED, woken_at < _in(-older_than_seconds))
-        .order_by(*place)
+        .order_by(*order)
         .limit(_PAGE)
     )
     if after is not None:
@@ -187,9 +186,9 @@ def note_enqueued(connection: Connection, audit_ids: Sequence[str]) -> None:
 _PAGE: Final = 1_000
 
 
-def _starts_of_run() -> ColumnElement[int]:
-    """The starts that count: a rerun may be started as often as the first run."""
-    return Audit.starts - Audit.starts_before_rerun
+def _counted_attempts() -> ColumnElement[int]:
+    """Return the attempts that count toward the limit, which starts over with each rerun."""
+    return Audit.attempts - Audit.uncounted_attempts
 
 
 def _held(claim: Claim) -> Update:
@@ -213,7 +212,7 @@ def _in(seconds: float) -> ColumnElement[datetime]:
     return func.now() + timedelta(seconds=seconds)
 
 
-def _after(place: tuple[datetime, str]) -> ColumnElement[bool]:
-    created_at, audit_id = place
+def _after(cursor: tuple[datetime, str]) -> ColumnElement[bool]:
+    created_at, audit_id = cursor
     same_time = and_(Audit.created_at == created_at, Audit.id > audit_id)
     return or_(Audit.created_at > created_at, same_time)

@@ -1,10 +1,9 @@
-"""Audit credits: one a payment; claimed in an audit's own transaction, given back if that fails.
+"""Audit credits: one per payment, claimed in an audit's transaction, returned if the audit fails.
 
-A refund takes back what no audit has.
+A refund revokes a credit that no audit uses.
 
-Whoever changes a credit locks its row first and looks only then: of any number of claims on one
-credit one succeeds, and a claim that is rolled back leaves it to the one that waited. Callers
-commit.
+Every change locks the credit's row before reading it: of several concurrent claims on one credit
+exactly one succeeds, and a rolled-back claim leaves the credit to the next. Callers commit.
 """
 
 from typing import Final, NamedTuple
@@ -65,11 +64,11 @@ def claim_credit(session: Session, account_id: str, audit_id: str) -> None:
     session.execute(update(Credit).where(Credit.id == credit_id).values(claimed))
 
 
-def give_back_credit(connection: Connection, audit_id: str) -> bool:
-    """Free the credit of an audit that fails, in the transaction that fails it.
+def return_credit(connection: Connection, audit_id: str) -> bool:
+    """Return the credit of an audit that fails, in the transaction that fails it.
 
-    False where there is none, or none any more, so that it comes back once. One whose payment was
-    refunded meanwhile comes back unusable.
+    Return False if the audit has no credit, so that it is returned only once. If its payment was
+    refunded meanwhile, the returned credit is revoked.
     """
     named = select(Credit.id).where(Credit.audit_id == audit_id).with_for_update()
     credit_id = connection.scalar(named)

@@ -25,7 +25,7 @@ STRIPE, PADDLE = PROVIDERS = ("stripe", "paddle")  # those that send events
 CREDIT, SUBSCRIPTION = PAYMENT_KINDS = ("credit", "subscription")
 
 # Any number will do, as long as it is always the same one.
-_LEDGER_LOCK: Final = 6_021_447_118_305
+_PAYMENTS_LOCK: Final = 6_021_447_118_305
 
 
 class Customer(Base):
@@ -117,13 +117,13 @@ class Credit(Base):
     revoked_at: Mapped[datetime | None]  # taken back by a refund
 
 
-def lock_ledger(session: Session) -> None:
+def lock_payments(session: Session) -> None:
     """Let one transaction at a time look at payments and their owners, and change them.
 
     Two events that belong together would otherwise miss each other when they come at once, and so
     would a payment and its payer's first sign-in. Events are few and their transactions short.
     """
-    session.execute(select(func.pg_advisory_xact_lock(_LEDGER_LOCK)))
+    session.execute(select(func.pg_advisory_xact_lock(_PAYMENTS_LOCK)))
 
 
 def add_event(session: Session, event: PaymentEvent) -> bool:
@@ -151,7 +151,7 @@ def list_payments(session: Session, account_id: str, limit: int) -> Sequence[Pay
 
 
 def get_or_add_payment(session: Session, provider: str, reference: str) -> Payment:
-    """The payment's row, made where there is none. Only under the ledger's lock."""
+    """The payment's row, made where there is none. Only under the payments lock."""
     payment = find_payment(session, provider, reference)
     if payment is None:
         payment = Payment(provider=provider, reference=reference)
@@ -161,7 +161,7 @@ def get_or_add_payment(session: Session, provider: str, reference: str) -> Payme
 
 
 def get_or_add_customer(session: Session, provider: str, reference: str) -> Customer:
-    """The customer's row, made where there is none. Only under the ledger's lock."""
+    """The customer's row, made where there is none. Only under the payments lock."""
     customer = session.get(Customer, (provider, reference))
     if customer is None:
         customer = Customer(provider=provider, reference=reference)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import OAuthApplication, OAuthCode
 from service.models.audits.audits import Audit
-from service.models.billing.payments import Customer, Payment, lock_ledger
+from service.models.billing.payments import Customer, Payment, lock_payments
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.sign_in import MagicLink, WebSession
@@ -26,7 +26,7 @@ def close_account(session: Session, account_id: str, email: str, kept_session_id
 
     The session that asks stays, so that a deletion that breaks off can be asked for again.
     """
-    lock_ledger(session)
+    lock_payments(session)
     _close_payments(session, account_id, email)
     for table in (IngestKey, ReadToken, OAuthApplication, OAuthCode, Subscription):
         session.execute(delete(table).where(table.account_id == account_id))
@@ -50,7 +50,7 @@ def delete_audits(session: Session, account_id: str) -> Sequence[Audit]:
 
 def delete_account(session: Session, account_id: str, email: str) -> None:
     """The end: the account itself, its credits and sessions, and every trace of its address."""
-    lock_ledger(session)
+    lock_payments(session)
     _close_payments(session, account_id, email)
     session.execute(delete(Mail).where(or_(Mail.account_id == account_id, Mail.recipient == email)))
     session.execute(delete(MagicLink).where(MagicLink.email == email))

@@ -37,7 +37,14 @@ class AccountLine:
 
 def page_of_audits(session: Session, number: int) -> Page:
     columns = (
-        *(Audit.id, Audit.status, Audit.source, Audit.starts, Audit.created_at, Audit.finished_at),
+        *(
+            Audit.id,
+            Audit.status,
+            Audit.source,
+            Audit.attempts,
+            Audit.created_at,
+            Audit.finished_at,
+        ),
         *(Audit.records, Audit.size_bytes, Audit.raw_purged_at, Audit.error, Account.email),
     )
     query = select(*columns).join(Account, Account.id == Audit.account_id)

@@ -33,7 +33,7 @@ def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str) -> bytes:
         raise NotFoundError(_NOWHERE)
     if row is None:
         raise NotFoundError("This audit has no report.")
-    return get_pdf(blobs, audit, row.document)
+    return get_pdf(blobs, audit, row.document, row.created_at)
 
 
 def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]:
@@ -62,7 +62,7 @@ def queue_rerun(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> 
             "and it has no record frame."
         )
     note_admin_action(session, via, RERUN, audit.id, {"source": source_key.partition("/")[0]})
-    audit.status, audit.starts_before_rerun = QUEUED, audit.starts
+    audit.status, audit.uncounted_attempts = QUEUED, audit.attempts
     audit.enqueued_at = audit.started_at = audit.finished_at = None
     audit.error = audit.valid_pct = None
     return audit

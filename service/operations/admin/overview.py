@@ -11,7 +11,7 @@ from service.jobs.queues import AuditQueues
 from service.models.base import utc_now
 from service.models.mail.outbox import FAILED
 from service.models.operations import admin_listings as listings
-from service.models.operations import totals as facts
+from service.models.operations import totals
 from service.models.operations.admin_listings import Page, age_seconds, with_age
 
 _LISTS: Final[Mapping[str, tuple[str, Callable[[Session, int], Page]]]] = {
@@ -35,17 +35,17 @@ def load_overview(
     overview: dict[str, Any] = {name: list(page.rows) for name, (_, page) in found.items()}
     overview["audits"] = with_age(found["audits"][1], now).rows
     return overview | {
-        "queue": _waiting(facts.list_waiting_audits(connection), now),
+        "queue": _waiting(totals.list_waiting_audits(connection), now),
         "wake_ups": _find_wake_ups(queues),
-        "mails": _waiting(facts.list_waiting_mails(connection), now),
-        "failed_mails": facts.count_mails(connection).get(FAILED, 0),
+        "mails": _waiting(totals.list_waiting_mails(connection), now),
+        "failed_mails": totals.count_mails(connection).get(FAILED, 0),
         "next_pages": {
             parameter: page.number + 1 for parameter, page in found.values() if page.has_next
         },
     }
 
 
-def _waiting(rows: Sequence[facts.Waiting], now: datetime) -> list[dict[str, Any]]:
+def _waiting(rows: Sequence[totals.Waiting], now: datetime) -> list[dict[str, Any]]:
     return [
         {**row._asdict(), "oldest_age_seconds": age_seconds(row.oldest_at, now)} for row in rows
     ]

@@ -23,14 +23,14 @@ from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
 from service.models.base import utc_now
 from service.models.billing.payments import PROVIDERS
 from service.models.mail.outbox import MAIL_STATUSES
-from service.models.operations import totals as facts
+from service.models.operations import totals
 
 _FRESH_SECONDS: Final = 30.0
 
 _log = get_logger(__name__)
 
 
-class ServiceFacts(Collector):
+class ServerMetrics(Collector):
     """One scrape at a time; a server that is away is told by `tallystick_up` alone."""
 
     def __init__(self, engine: Engine, queues: AuditQueues) -> None:
@@ -76,18 +76,18 @@ class ServiceFacts(Collector):
 
 
 def _read_queue(connection: Connection) -> list[Metric]:
-    known = {(row.kind, row.status): row for row in facts.list_waiting_audits(connection)}
+    known = {(row.kind, row.status): row for row in totals.list_waiting_audits(connection)}
     places = product(SOURCES, (QUEUED, PROCESSING))
     return _waiting("tallystick_audits", "source", {place: known.get(place) for place in places})
 
 
 def _read_mails(connection: Connection) -> list[Metric]:
-    known = {(row.kind, row.status): row for row in facts.list_waiting_mails(connection)}
+    known = {(row.kind, row.status): row for row in totals.list_waiting_mails(connection)}
     return _waiting("tallystick_mails", "kind", known)
 
 
 def _waiting(
-    name: str, label: str, rows: Mapping[tuple[str, str], facts.Waiting | None]
+    name: str, label: str, rows: Mapping[tuple[str, str], totals.Waiting | None]
 ) -> list[Metric]:
     now = utc_now()
     labels = [label, "status"]
@@ -100,10 +100,10 @@ def _waiting(
 
 
 def _read_totals(connection: Connection) -> list[Metric]:
-    credits = facts.count_credits(connection)._asdict()
-    audits = dict.fromkeys(STATUSES, 0) | facts.count_audits(connection)
-    mails = dict.fromkeys(MAIL_STATUSES, 0) | facts.count_mails(connection)
-    events = dict.fromkeys(PROVIDERS, 0) | facts.count_events(connection)
+    credits = totals.count_credits(connection)._asdict()
+    audits = dict.fromkeys(STATUSES, 0) | totals.count_audits(connection)
+    mails = dict.fromkeys(MAIL_STATUSES, 0) | totals.count_mails(connection)
+    events = dict.fromkeys(PROVIDERS, 0) | totals.count_events(connection)
     return [
         _gauge("tallystick_audits", "Audits by status.", "status", audits),
         _gauge("tallystick_mails", "Mails by status, until they are cleared.", "status", mails),

@@ -13,7 +13,7 @@ from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
 from service.errors import ConfigError
 from service.jobs.queues import AuditQueues
-from service.operations.exporter.database_metrics import ServiceFacts
+from service.operations.exporter.database_metrics import ServerMetrics
 
 _log = get_logger(__name__)
 
@@ -42,7 +42,7 @@ def make_registry(config: Config) -> CollectorRegistry:
     registry = CollectorRegistry()
     # One connection is enough: scrapes take turns.
     engine = make_engine(replace(config, database_pool_size=1))
-    registry.register(ServiceFacts(engine, AuditQueues.from_config(config)))
+    registry.register(ServerMetrics(engine, AuditQueues.from_config(config)))
     if config.metrics_folder:
         Path(config.metrics_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         MultiProcessCollector(registry, config.metrics_folder)  # type: ignore[no-untyped-call]

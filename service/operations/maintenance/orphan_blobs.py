@@ -68,5 +68,5 @@ class OrphanBlobs:
 
 
 def _audit_id_of(key: str) -> str:
-    """Blobs are named `raw/<audit id>.<ending>`, or with `-<start>` behind the id."""
+    """Blobs are named `raw/<audit id>.<ending>`, or with `-<attempt>` after the ID."""
     return key.partition("/")[2].partition(".")[0].partition("-")[0]

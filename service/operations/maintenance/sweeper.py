@@ -56,9 +56,9 @@ class Sweeper:
 
     def sweep(self, connection: Connection) -> None:
         """One round: what ran out is queued or ended, what is queued is sent again, orphans go."""
-        max_starts = self._config.max_starts
+        max_attempts = self._config.max_starts
         with connection.begin():
-            failed = fail_exhausted(connection, max_starts)
+            failed = fail_exhausted(connection, max_attempts)
             expired = requeue_expired(connection)
         try:
             sent = self._send_lost(connection)
@@ -88,7 +88,7 @@ class Sweeper:
         waiting = self._queues.waiting_job_ids()
         sent, taken = 0, set[str]()
         for page in _queued_pages(connection):
-            wake_ups = [WakeUp(row.id, row.source, row.starts + 1) for row in page]
+            wake_ups = [WakeUp(row.id, row.source, row.attempts + 1) for row in page]
             existing = self._queues.existing_job_ids([one.job_id for one in wake_ups])
             # A job that exists but waits nowhere has just been taken by a worker, or was taken by
             # one that died before it claimed the row: then it is so again in the next round.

@@ -1,7 +1,9 @@
 """The PDF's pages: running foot, outline, and the sections in their order."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any, Final
 
 from reportlab.pdfgen.canvas import Canvas
@@ -17,29 +19,42 @@ _FOOT: Final = 10.0
 _TITLE: Final = "Language-model cost report"
 
 
-def print_pdf(document: bytes) -> bytes:
-    """The report as PDF; at most 20 pages, the same bytes for the same document."""
+def print_pdf(document: bytes, published_at: datetime | None = None) -> bytes:
+    """Print the report as a PDF of at most 20 pages, dated to when it was published.
+
+    The same document and time give the same bytes. Without a time, the last call dates the PDF.
+    """
     register_fonts()
     report = Report.from_json(document)
+    dated_at = published_at or _last_call(report)
     # The first printing counts the pages, which the second one's feet name.
     counted = _Pages()
-    _build(report, counted, total=0)
-    return _build(report, _Pages(), total=counted.number)
+    _build(report, counted, dated_at, total=0)
+    return _build(report, _Pages(), dated_at, total=counted.number)
 
 
 class _Pages:
     number = 0
 
 
-def _build(report: Report, pages: _Pages, total: int) -> bytes:
+def _build(report: Report, pages: _Pages, dated_at: datetime | None, total: int) -> bytes:
     file = BytesIO()
-    template = _Document(file, subject=_subject(report), on_page=_foot(report, pages, total))
+    on_page = _foot(report, pages, total)
+    template = _Document(file, subject=_subject(report), dated_at=dated_at, on_page=on_page)
     template.build(story(report))
     return file.getvalue()
 
 
 class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
-    def __init__(self, file: BytesIO, *, subject: str, on_page: Callable[[Any, Any], None]) -> None:
+    def __init__(
+        self,
+        file: BytesIO,
+        *,
+        subject: str,
+        dated_at: datetime | None,
+        on_page: Callable[[Any, Any], None],
+    ) -> None:
+        self._dated_at = dated_at
         super().__init__(
             file,
             pagesize=PAGE,
@@ -47,7 +62,7 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
             author="Tallystick",
             subject=subject,
             creator="Tallystick",
-            lang="en",
+            lang="en-US",
             invariant=1,
             initialFontName=PLAIN,
             pageCompression=1,
@@ -55,6 +70,12 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
         height = PAGE[1] - 2 * MARGIN
         frame = Frame(MARGIN, MARGIN, TEXT_WIDTH, height, 0, 0, 0, 0, id="page")
         self.addPageTemplates(PageTemplate("page", [frame], onPage=on_page))
+
+    def beforeDocument(self) -> None:
+        """Set CreationDate and ModDate, which reportlab takes from the clock or a constant."""
+        if self._dated_at is not None:
+            date = self._dated_at.astimezone(UTC).timetuple()[:6]
+            self.canv._doc._timeStamp = SimpleNamespace(YMDhms=date, dhh=0, dmm=0)
 
     def afterFlowable(self, flowable: Flowable) -> None:
         """Put headings into the outline."""
@@ -82,6 +103,11 @@ def _foot(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], 
         canvas.restoreState()
 
     return draw
+
+
+def _last_call(report: Report) -> datetime | None:
+    last = report.audit.last_call or report.audit.first_call
+    return datetime.fromisoformat(last) if last else None
 
 
 def _period(report: Report) -> str:

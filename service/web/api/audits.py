@@ -10,7 +10,7 @@ from service.models.audits.audits import (
     FAILED,
     QUEUED,
     Audit,
-    Place,
+    Cursor,
     Selection,
     count_ahead,
     find_audit,
@@ -131,7 +131,7 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
     last = audits[limit - 1]
     return {
         "audits": audits[:limit],
-        "next_cursor": make_cursor(Place(last.created_at, last.id)),
+        "next_cursor": make_cursor(Cursor(last.created_at, last.id)),
     }
 
 

@@ -7,7 +7,7 @@ from flask import request
 from service.core.logs import get_logger
 from service.errors import NotFoundError
 from service.models.billing.payments import PADDLE, STRIPE
-from service.payments.ledger import record_event
+from service.payments.recording import record_event
 from service.payments.webhooks import MAX_EVENT_BYTES, open_event
 from service.web.http.bodies import read_body
 from service.web.http.current import find_payment_provider, get_session
@@ -30,8 +30,8 @@ _log = get_logger(__name__)
 def _signature(header: str, example: str) -> list[dict[str, Any]]:
     schema = {"type": "string", "example": example}
     words = "The provider's HMAC of the body, with its time."
-    told = {"in": "header", "name": header, "required": True, "description": words}
-    return [{**told, "schema": schema}]
+    reported = {"in": "header", "name": header, "required": True, "description": words}
+    return [{**reported, "schema": schema}]
 
 
 @blueprint.route("/webhooks/stripe", methods=["POST"])

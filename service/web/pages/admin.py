@@ -129,7 +129,7 @@ def rerun(audit_id: str) -> Any:
     with storage_needed():
         audit = queue_rerun(session, current_blobs(), check_audit_id(audit_id), _via())
     session.commit()
-    current_queues().enqueue_audit(audit.id, audit.source, audit.starts + 1)
+    current_queues().enqueue_audit(audit.id, audit.source, audit.attempts + 1)
     done = {"audit_id": audit.id, "status": audit.status}
     return _done(RerunSchema(), done, "The audit was queued again.")
 

@@ -28,7 +28,7 @@ class PagesSchema(Schema):
 class AuditLineSchema(Schema):
     id = fields.String(required=True)
     status = fields.String(required=True, validate=OneOf(STATUSES))
-    attempts = fields.Integer(required=True, attribute="starts")
+    attempts = fields.Integer(required=True)
     source = fields.String(required=True, validate=OneOf(SOURCES))
     email = fields.String(required=True)
     created_at = Moment(required=True)

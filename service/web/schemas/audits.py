@@ -8,7 +8,7 @@ from marshmallow import Schema, ValidationError, fields
 from marshmallow.validate import OneOf, Range
 
 from service.models.audits.audits import STATUSES
-from service.web.schemas.cursors import find_place
+from service.web.schemas.cursors import find_cursor
 from service.web.schemas.ingest import audit_id_field, described
 
 MAX_LIMIT: Final = 200
@@ -75,13 +75,13 @@ class Since(fields.String):
 
 
 class Cursor(fields.String):
-    """Loaded as the place that it stands for."""
+    """A cursor of a list, loaded as the position it encodes."""
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        place = find_place(super()._deserialize(value, attr, data, **kwargs))
-        if place is None:
+        position = find_cursor(super()._deserialize(value, attr, data, **kwargs))
+        if position is None:
             raise ValidationError("must be the next_cursor of an earlier answer")
-        return place
+        return position
 
 
 class AuditListQuerySchema(Schema):

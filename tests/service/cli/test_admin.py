@@ -58,7 +58,7 @@ def audit(committed: Session, blobs: Path) -> Audit:
     committed.add(account)
     committed.flush()
     audit_id = uuid4().hex
-    made = Audit(id=audit_id, account_id=account.id, source="upload", status="done", starts=1)
+    made = Audit(id=audit_id, account_id=account.id, source="upload", status="done", attempts=1)
     made.blob_key = f"raw/{audit_id}.jsonl"
     (blobs / "raw").mkdir()
     (blobs / made.blob_key).write_bytes(b"{}\n")

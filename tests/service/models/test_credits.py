@@ -16,7 +16,7 @@ from service.models.billing.credits import (
     NoCreditError,
     claim_credit,
     count_free_credits,
-    give_back_credit,
+    return_credit,
     revoke_credit,
 )
 from tests.worker.support.promises import Note, always_in_full
@@ -58,9 +58,9 @@ def _free(sessions: Sessions, account_id: str) -> int:
         return count_free_credits(session, account_id)
 
 
-def _give_back(sessions: Sessions, audit_id: str) -> bool:
+def _return(sessions: Sessions, audit_id: str) -> bool:
     with sessions.begin() as session:
-        return give_back_credit(session.connection(), audit_id)
+        return return_credit(session.connection(), audit_id)
 
 
 def test_a_claim_takes_the_oldest_free_credit(own_sessions: Sessions) -> None:
@@ -93,10 +93,10 @@ def test_a_refunded_credit_is_not_free(own_sessions: Sessions) -> None:
 def test_a_credit_comes_back_once(own_sessions: Sessions) -> None:
     account_id = _add_account(own_sessions, 1)
     audit_id = _claim(own_sessions, account_id)
-    assert [_give_back(own_sessions, audit_id) for _ in range(3)] == [True, False, False]
+    assert [_return(own_sessions, audit_id) for _ in range(3)] == [True, False, False]
     assert _free(own_sessions, account_id) == 1
     second = _claim(own_sessions, account_id)
-    assert not _give_back(own_sessions, audit_id)
+    assert not _return(own_sessions, audit_id)
     with own_sessions() as session:
         credit = session.scalars(select(Credit)).one()
     assert (credit.audit_id, credit.returned_at is not None) == (second, True)
@@ -126,7 +126,7 @@ def test_a_credit_whose_payment_was_refunded_meanwhile_comes_back_unusable(
     payment_id = _pay(own_sessions, account_id)
     audit_id = _claim(own_sessions, account_id)
     assert not _refund(own_sessions, payment_id)
-    assert _give_back(own_sessions, audit_id)
+    assert _return(own_sessions, audit_id)
     assert _free(own_sessions, account_id) == 0
 
 
@@ -137,7 +137,7 @@ def test_a_refund_takes_back_the_credit_that_a_failing_audit_is_about_to_free(
     payment_id = _pay(own_sessions, account_id)
     audit_id = _claim(own_sessions, account_id)
     with ThreadPoolExecutor(1) as pool, own_sessions() as failing:
-        give_back_credit(failing.connection(), audit_id)
+        return_credit(failing.connection(), audit_id)
         refund = pool.submit(_refund, own_sessions, payment_id)
         _wait_until_it_waits(own_sessions)
         failing.commit()
@@ -151,10 +151,10 @@ def test_a_credit_that_comes_back_twice_at_once_stays_with_who_claimed_it_in_bet
     account_id = _add_account(own_sessions, 1)
     audit_id = _claim(own_sessions, account_id)
     with ThreadPoolExecutor(1) as pool, own_sessions() as first:
-        give_back_credit(first.connection(), audit_id)
+        return_credit(first.connection(), audit_id)
         next_audit_id = _add_audit(first, account_id)
         claim_credit(first, account_id, next_audit_id)
-        second = pool.submit(_give_back, own_sessions, audit_id)
+        second = pool.submit(_return, own_sessions, audit_id)
         _wait_until_it_waits(own_sessions)
         first.commit()
     assert not second.result()

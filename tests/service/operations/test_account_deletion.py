@@ -35,9 +35,9 @@ from service.models.base import new_id, utc_now
 from service.models.identity.deletion import delete_account
 from service.models.identity.sign_in import add_magic_link
 from service.operations.maintenance import account_deletion
-from service.payments.facts import Payer, PaymentTold, VerifiedEvent
-from service.payments.ledger import record_event
+from service.payments.events import Payer, PaymentReported, VerifiedEvent
 from service.payments.owners import adopt_payments
+from service.payments.recording import record_event
 from service.reports.kept_pdf import pdf_key
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import INGEST, SECRET_KEY, batch, bearer, error_of
@@ -71,7 +71,7 @@ def furnish(app: Flask, sessions: "sessionmaker[Session]") -> Callable[..., str]
             key, secret = IngestKey.minted(browser.account_id)
             token, _ = ReadToken.minted(browser.account_id, scopes=["read:audits"])
             add_magic_link(session, browser.email, SECRET_KEY, minutes=15, next_path=None)
-            told = {"kind": "sign_in", "parameters": {}}
+            reported = {"kind": "sign_in", "parameters": {}}
             session.add_all(
                 [
                     key,
@@ -79,8 +79,8 @@ def furnish(app: Flask, sessions: "sessionmaker[Session]") -> Callable[..., str]
                     Subscription(**owner, plan="pro", status="active", provider="stripe"),
                     _payment(browser, customer_reference=_customer(browser)),
                     Customer(provider="stripe", reference=_customer(browser), email=browser.email),
-                    Mail(**told, recipient=browser.email),
-                    Mail(**told, recipient="someone@example.org", **owner),
+                    Mail(**reported, recipient=browser.email),
+                    Mail(**reported, recipient="someone@example.org", **owner),
                     EarlyAccess(email=browser.email),
                 ]
             )
@@ -117,9 +117,9 @@ def _customer(browser: Browser) -> str:
 
 
 def _payment(browser: Browser, **fields: Any) -> Payment:
-    told = {"provider": "stripe", "kind": "credit", "amount": Decimal(49), "currency": "USD"}
+    reported = {"provider": "stripe", "kind": "credit", "amount": Decimal(49), "currency": "USD"}
     paid = {"reference": new_id(), "email": browser.email, "paid_at": utc_now()}
-    return Payment(**{**told, **paid, **fields})
+    return Payment(**{**reported, **paid, **fields})
 
 
 def _add_audit(session: Session, blobs: Any, account_id: str, number: int) -> None:
@@ -227,7 +227,7 @@ def test_what_was_paid_before_buys_nothing_for_the_same_address_again(
     _delete(ada)
     again = Browser(app, sessions, ada.email)
     assert again.account_id != ada.account_id
-    told = PaymentTold(
+    reported = PaymentReported(
         reference=reference,
         payer=Payer(customer_reference=_customer(ada), email=ada.email),
         kind="credit",
@@ -241,7 +241,7 @@ def test_what_was_paid_before_buys_nothing_for_the_same_address_again(
             type="told again",
             occurred_at=utc_now(),
             payload={},
-            facts=(told,),
+            changes=(reported,),
         )
         assert record_event(session, event)
         adopt_payments(session, session.get_one(Account, again.account_id))

@@ -101,7 +101,7 @@ def test_the_page_shows_what_runs_and_no_secret(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
     tenant = administered.add_tenant()
-    audit = make_audit(starts=2, size_bytes=4711, created_at=utc_now() - timedelta(hours=1))
+    audit = make_audit(attempts=2, size_bytes=4711, created_at=utc_now() - timedelta(hours=1))
     page = get(administered, "/admin", Accept="text/html")
     assert page.headers["Content-Type"].startswith("text/html")
     assert page.headers["Cache-Control"] == "no-store"
@@ -202,12 +202,12 @@ def test_an_id_that_names_nothing_is_404_and_one_that_cannot_be_422(
 
 
 def test_a_rerun_queues_a_new_attempt(administered: LiveService, make_audit: MakeAudit) -> None:
-    audit = make_audit(status="failed", starts=3, error="given up", finished_at=utc_now())
+    audit = make_audit(status="failed", attempts=3, error="given up", finished_at=utc_now())
     answer = post(administered, f"/admin/audits/{audit.id}/rerun")
     assert answer.status_code == 200
     assert answer.json() == {"audit_id": audit.id, "status": "queued"}
     row = load(administered, audit.id)
-    assert (row.status, row.starts, row.starts_before_rerun) == ("queued", 3, 3)
+    assert (row.status, row.attempts, row.uncounted_attempts) == ("queued", 3, 3)
     assert (row.error, row.finished_at, row.valid_pct) == (None, None, None)
     message(post(administered, f"/admin/audits/{audit.id}/rerun"), 422)
     [act] = acts_on(administered, audit.id)
@@ -238,7 +238,7 @@ def test_a_rerun_of_an_upload_that_the_storage_has_lost_is_refused_and_keeps_the
 def test_of_many_reruns_at_once_one_is_taken(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
-    audit = make_audit(status="done", starts=1)
+    audit = make_audit(status="done", attempts=1)
     path = f"/admin/audits/{audit.id}/rerun"
     with ThreadPoolExecutor(10) as pool:
         answers = list(pool.map(lambda _: post(administered, path).status_code, range(20)))

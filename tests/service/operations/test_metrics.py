@@ -7,7 +7,7 @@ from service.config import Config
 from service.core.db import make_engine
 from service.jobs.queues import AuditQueues
 from service.models import Account, Credit
-from service.operations.exporter.database_metrics import ServiceFacts
+from service.operations.exporter.database_metrics import ServerMetrics
 
 
 def test_totals_are_read_once_in_a_while_and_what_waits_each_time(
@@ -22,7 +22,7 @@ def test_totals_are_read_once_in_a_while_and_what_waits_each_time(
     engine = make_engine(own_database)
     statements: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
-    facts = ServiceFacts(engine, AuditQueues.from_config(own_database))
+    facts = ServerMetrics(engine, AuditQueues.from_config(own_database))
     asked = []
     for _ in range(3):
         statements.clear()

@@ -18,7 +18,9 @@ _AT: Final = "2026-03-01T09:00:00.000000Z"
 _MONEY: Final = {"amount": "4900", "currency_code": "USD"}
 
 
-def event(kind: str, told: dict[str, Any], *, minute: float = 0, **fields: Any) -> dict[str, Any]:
+def event(
+    kind: str, reported: dict[str, Any], *, minute: float = 0, **fields: Any
+) -> dict[str, Any]:
     """The event as the library's types write it; they refuse what lacks a field of theirs."""
     occurred_at = START + timedelta(minutes=minute)
     typed = Event.from_dict(
@@ -26,7 +28,7 @@ def event(kind: str, told: dict[str, Any], *, minute: float = 0, **fields: Any) 
             "event_id": f"evt_{uuid4().hex}",
             "event_type": kind,
             "occurred_at": occurred_at.isoformat(),
-            "data": told,
+            "data": reported,
             **fields,
         }
     )
@@ -39,7 +41,7 @@ def transaction(
     kind: str = "completed", *, ware: str = "credit", minute: float = 0, **fields: Any
 ) -> dict[str, Any]:
     """A transaction of one ware, paid."""
-    told = {
+    reported = {
         "id": f"txn_{uuid4().hex}",
         "status": "paid" if kind == "paid" else "completed",
         "currency_code": "USD",
@@ -56,12 +58,12 @@ def transaction(
         "updated_at": _AT,
         **fields,
     }
-    return event(f"transaction.{kind}", told, minute=minute)
+    return event(f"transaction.{kind}", reported, minute=minute)
 
 
 def refund(transaction_id: str, *, minute: float = 5, **fields: Any) -> dict[str, Any]:
     """An approved refund of all of it."""
-    told = {
+    reported = {
         "id": f"adj_{uuid4().hex}",
         "action": "refund",
         "type": "full",
@@ -78,13 +80,13 @@ def refund(transaction_id: str, *, minute: float = 5, **fields: Any) -> dict[str
         "created_at": _AT,
         **fields,
     }
-    return event("adjustment.updated", told, minute=minute)
+    return event("adjustment.updated", reported, minute=minute)
 
 
 def customer(
     reference: str, email: str, kind: str = "created", *, minute: float = 0
 ) -> dict[str, Any]:
-    told = {
+    reported = {
         "id": reference,
         "email": email,
         "marketing_consent": False,
@@ -93,7 +95,7 @@ def customer(
         "created_at": _AT,
         "updated_at": _AT,
     }
-    return event(f"customer.{kind}", told, minute=minute)
+    return event(f"customer.{kind}", reported, minute=minute)
 
 
 def subscription(
@@ -114,7 +116,7 @@ def subscription(
         "updated_at": _AT,
         "price": _price(plan),
     }
-    told = {
+    reported = {
         "id": reference,
         "status": status,
         "customer_id": f"ctm_{reference}",
@@ -127,7 +129,7 @@ def subscription(
         "updated_at": _AT,
         **fields,
     }
-    return event(f"subscription.{kind}", told, minute=minute)
+    return event(f"subscription.{kind}", reported, minute=minute)
 
 
 def signed(

@@ -22,7 +22,7 @@ def shaped(kind: type[stripe.StripeObject], **fields: Any) -> dict[str, Any]:
     return {name: None for name in known if name.islower() and name[0] != "_"} | fields
 
 
-def event(kind: str, told: dict[str, Any], **fields: Any) -> dict[str, Any]:
+def event(kind: str, reported: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return shaped(
         stripe.Event,
         **{
@@ -33,7 +33,7 @@ def event(kind: str, told: dict[str, Any], **fields: Any) -> dict[str, Any]:
             "created": START,
             "livemode": True,
             "pending_webhooks": 1,
-            "data": shaped(stripe.Event.Data, object=told),
+            "data": shaped(stripe.Event.Data, object=reported),
             **fields,
         },
     )
@@ -41,7 +41,7 @@ def event(kind: str, told: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def checkout(kind: str = "completed", *, email: str | None = None, **fields: Any) -> dict[str, Any]:
     """A checkout of one audit, paid at once."""
-    told = shaped(
+    reported = shaped(
         CheckoutSession,
         **{
             "id": f"cs_{uuid4().hex}",
@@ -57,11 +57,11 @@ def checkout(kind: str = "completed", *, email: str | None = None, **fields: Any
             **fields,
         },
     )
-    return event(f"checkout.session.{kind}", told)
+    return event(f"checkout.session.{kind}", reported)
 
 
 def refund(payment_intent: str, *, refunded: bool = True, **fields: Any) -> dict[str, Any]:
-    told = shaped(
+    reported = shaped(
         stripe.Charge,
         id=f"ch_{uuid4().hex}",
         object="charge",
@@ -72,12 +72,12 @@ def refund(payment_intent: str, *, refunded: bool = True, **fields: Any) -> dict
         refunded=refunded,
         status="succeeded",
     )
-    return event("charge.refunded", told, **fields)
+    return event("charge.refunded", reported, **fields)
 
 
 def customer(reference: str, email: str, kind: str = "created", **fields: Any) -> dict[str, Any]:
-    told = shaped(stripe.Customer, id=reference, object="customer", email=email)
-    return event(f"customer.{kind}", told, **fields)
+    reported = shaped(stripe.Customer, id=reference, object="customer", email=email)
+    return event(f"customer.{kind}", reported, **fields)
 
 
 def subscription(
@@ -86,7 +86,7 @@ def subscription(
     """What a subscription of the customer `cus_<its reference>` is at the time `created`."""
     price = shaped(stripe.Price, id=PRICES.get(plan, plan), object="price", type="recurring")
     item = shaped(stripe.SubscriptionItem, id="si_1", object="subscription_item", price=price)
-    told = shaped(
+    reported = shaped(
         stripe.Subscription,
         id=reference,
         object="subscription",
@@ -94,7 +94,7 @@ def subscription(
         status=status,
         items={"object": "list", "data": [item], "has_more": False, "url": "/v1/items"},
     )
-    return event(f"customer.subscription.{kind}", told, **fields)
+    return event(f"customer.subscription.{kind}", reported, **fields)
 
 
 def signed(

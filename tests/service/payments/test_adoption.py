@@ -13,31 +13,31 @@ from service.models import Account, Credit, Payment, Subscription
 from service.models.billing.credits import count_free_credits
 from service.models.identity.sign_in import add_magic_link
 from service.payments import ManualPayment, adopt_payments, mark_paid
-from service.payments.facts import (
-    CustomerTold,
-    Fact,
+from service.payments.events import (
+    Change,
+    CustomerReported,
     Payer,
     PaymentRefunded,
-    PaymentTold,
-    SubscriptionTold,
+    PaymentReported,
+    SubscriptionReported,
     VerifiedEvent,
 )
-from service.payments.ledger import record_event
+from service.payments.recording import record_event
 from tests.service.support.scenes import SECRET_KEY
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def tell(session: Session, fact: Fact, *, minute: int = 0, event_id: str = "") -> bool:
+def tell(session: Session, change: Change, *, minute: int = 0, event_id: str = "") -> bool:
     return record_event(
         session,
         VerifiedEvent(
             provider="stripe",
-            event_id=event_id or f"evt_{minute}_{type(fact).__name__}",
+            event_id=event_id or f"evt_{minute}_{type(change).__name__}",
             type="told",
             occurred_at=START + timedelta(minutes=minute),
             payload={},
-            facts=(fact,),
+            changes=(change,),
         ),
     )
 
@@ -49,13 +49,15 @@ def sign_up(session: Session, email: str = "payer@example.org") -> Account:
     return account
 
 
-def paid(reference: str = "pi_1", **payer: str) -> PaymentTold:
-    return PaymentTold(reference=reference, kind="credit", payer=Payer(**payer))
+def paid(reference: str = "pi_1", **payer: str) -> PaymentReported:
+    return PaymentReported(reference=reference, kind="credit", payer=Payer(**payer))
 
 
-def subscribed(reference: str = "sub_1", **payer: str) -> SubscriptionTold:
-    told = Payer(customer_reference="cus_1", **payer)
-    return SubscriptionTold(reference=reference, payer=told, plan="pro", status="active", rank=0)
+def subscribed(reference: str = "sub_1", **payer: str) -> SubscriptionReported:
+    reported = Payer(customer_reference="cus_1", **payer)
+    return SubscriptionReported(
+        reference=reference, payer=reported, plan="pro", status="active", rank=0
+    )
 
 
 def test_a_payment_with_our_reference_is_the_accounts_whatever_its_address(
@@ -110,10 +112,10 @@ def test_a_customers_address_is_enough_in_either_order(
     db_session: Session, is_known_first: bool
 ) -> None:
     account = sign_up(db_session)
-    customer = CustomerTold(payer=Payer(customer_reference="cus_1", email=account.email))
-    facts: list[Fact] = [customer, paid(customer_reference="cus_1"), subscribed()]
-    for minute, fact in enumerate(facts if is_known_first else reversed(facts)):
-        tell(db_session, fact, minute=minute)
+    customer = CustomerReported(payer=Payer(customer_reference="cus_1", email=account.email))
+    changes: list[Change] = [customer, paid(customer_reference="cus_1"), subscribed()]
+    for minute, change in enumerate(changes if is_known_first else reversed(changes)):
+        tell(db_session, change, minute=minute)
     db_session.expire_all()
     assert count_free_credits(db_session, account.id) == 1
     assert account.plan == "pro"
@@ -126,7 +128,7 @@ def test_of_two_addresses_of_a_customer_the_one_told_last_counts(db_session: Ses
     )
     for minute, account in ((5, newer), (1, older)):
         payer = Payer(customer_reference="cus_1", email=account.email)
-        tell(db_session, CustomerTold(payer=payer), minute=minute)
+        tell(db_session, CustomerReported(payer=payer), minute=minute)
     tell(db_session, paid(customer_reference="cus_1"))
     assert count_free_credits(db_session, newer.id) == 1
     assert count_free_credits(db_session, older.id) == 0
@@ -137,12 +139,12 @@ def test_the_checkout_tells_whose_its_subscription_is(
     db_session: Session, is_bought_first: bool
 ) -> None:
     account = sign_up(db_session, "another-address@example.org")
-    checkout = PaymentTold(
+    checkout = PaymentReported(
         reference="sub_1", kind="subscription", payer=Payer(account_id=account.id)
     )
-    facts: list[Fact] = [checkout, subscribed()]
-    for minute, fact in enumerate(facts if is_bought_first else reversed(facts)):
-        tell(db_session, fact, minute=minute)
+    changes: list[Change] = [checkout, subscribed()]
+    for minute, change in enumerate(changes if is_bought_first else reversed(changes)):
+        tell(db_session, change, minute=minute)
     db_session.expire_all()
     assert account.plan == "pro"
     assert count_free_credits(db_session, account.id) == 0
@@ -151,7 +153,9 @@ def test_the_checkout_tells_whose_its_subscription_is(
 def test_a_subscription_waits_for_its_payers_first_sign_in(db_session: Session) -> None:
     tell(
         db_session,
-        PaymentTold(reference="sub_1", kind="subscription", payer=Payer(email="payer@example.org")),
+        PaymentReported(
+            reference="sub_1", kind="subscription", payer=Payer(email="payer@example.org")
+        ),
     )
     tell(db_session, subscribed())
     account = sign_up(db_session)
@@ -165,9 +169,9 @@ def test_a_refund_takes_the_unused_credit_back_in_either_order(
 ) -> None:
     account = sign_up(db_session)
     refund = PaymentRefunded(reference="pi_1", payer=Payer())
-    facts: list[Fact] = [paid(email=account.email), refund]
-    for fact in facts if is_paid_first else reversed(facts):
-        tell(db_session, fact)
+    changes: list[Change] = [paid(email=account.email), refund]
+    for change in changes if is_paid_first else reversed(changes):
+        tell(db_session, change)
     assert count_free_credits(db_session, account.id) == 0
     adopt_payments(db_session, account)
     assert count_free_credits(db_session, account.id) == 0
@@ -188,7 +192,7 @@ def test_one_payment_told_by_two_events_is_one_credit(db_session: Session) -> No
 
 def test_a_payment_that_is_not_made_yet_grants_nothing_until_it_is(db_session: Session) -> None:
     account = sign_up(db_session)
-    begun = PaymentTold(
+    begun = PaymentReported(
         reference="pi_1", kind="credit", payer=Payer(account_id=account.id), is_paid=False
     )
     tell(db_session, begun)
@@ -198,7 +202,7 @@ def test_a_payment_that_is_not_made_yet_grants_nothing_until_it_is(db_session: S
 
 
 def manual(**fields: object) -> ManualPayment:
-    told = {
+    reported = {
         "email": "Payer@Example.org",
         "provider": "invoice",
         "reference": "2026-17",
@@ -206,7 +210,7 @@ def manual(**fields: object) -> ManualPayment:
         "currency": "EUR",
         **fields,
     }
-    return ManualPayment(**told)  # type: ignore[arg-type]
+    return ManualPayment(**reported)  # type: ignore[arg-type]
 
 
 def test_what_is_marked_as_paid_twice_is_one_credit(db_session: Session) -> None:

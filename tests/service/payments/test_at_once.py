@@ -12,7 +12,7 @@ from service.models import Account, Payment
 from service.models.billing.credits import count_free_credits
 from service.models.identity.sign_in import open_account
 from service.payments import adopt_payments
-from service.payments.facts import CustomerTold, Payer, PaymentTold
+from service.payments.events import CustomerReported, Payer, PaymentReported
 from tests.service.payments.test_adoption import paid, subscribed, tell
 
 Sessions = sessionmaker[Session]
@@ -43,7 +43,7 @@ def test_a_payment_and_its_payers_first_sign_in(own_sessions: Sessions) -> None:
         email, reference = f"{number}@example.org", f"pi_{number}"
         at_once(
             own_sessions,
-            partial(tell, fact=paid(reference, email=email), minute=number),
+            partial(tell, change=paid(reference, email=email), minute=number),
             partial(sign_in, email=email),
             partial(sign_in, email=email),
         )
@@ -61,13 +61,13 @@ def test_a_checkout_its_subscription_and_its_customer(own_sessions: Sessions) ->
         session.commit()
     for number in range(ROUNDS):
         reference = f"sub_{number}"
-        checkout = PaymentTold(
+        checkout = PaymentReported(
             reference=reference, kind="subscription", payer=Payer(account_id=account_id)
         )
         at_once(
             own_sessions,
-            partial(tell, fact=checkout, minute=number),
-            partial(tell, fact=subscribed(reference), minute=number),
+            partial(tell, change=checkout, minute=number),
+            partial(tell, change=subscribed(reference), minute=number),
         )
     with own_sessions() as session:
         assert len(session.get_one(Account, account_id).subscriptions) == ROUNDS
@@ -79,12 +79,14 @@ def test_a_payment_and_the_address_of_its_customer(own_sessions: Sessions) -> No
         session.commit()
     for number in range(ROUNDS):
         customer = f"cus_{number}"
-        told = CustomerTold(payer=Payer(customer_reference=customer, email="payer@example.org"))
+        reported = CustomerReported(
+            payer=Payer(customer_reference=customer, email="payer@example.org")
+        )
         payment = paid(f"pi_{number}", customer_reference=customer)
         at_once(
             own_sessions,
-            partial(tell, fact=told, minute=number),
-            partial(tell, fact=payment, minute=number),
+            partial(tell, change=reported, minute=number),
+            partial(tell, change=payment, minute=number),
         )
     with own_sessions() as session:
         assert all(session.scalars(select(Payment.account_id)))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 from html import unescape
 from io import BytesIO
@@ -149,9 +150,29 @@ def test_it_has_a_title_an_outline_page_numbers_and_embedded_fonts() -> None:
             assert "/FontFile2" in descriptor.get_object()
 
 
-def test_the_same_document_gives_the_same_bytes() -> None:
+def test_it_is_dated_to_its_report_and_names_its_author_and_language() -> None:
+    published_at = datetime(2026, 11, 22, 14, 5, 9, tzinfo=UTC)
+    reader = PdfReader(BytesIO(print_pdf(get_sample_report(), published_at)))
+    assert reader.metadata is not None
+    assert reader.metadata.creation_date == published_at
+    assert reader.metadata.modification_date == published_at
+    assert reader.metadata.author == "Tallystick"
+    assert reader.root_object["/Lang"] == "en-US"
+
+
+def test_a_pdf_without_a_publication_time_is_dated_to_the_last_call() -> None:
     document = get_sample_report()
-    assert print_pdf(document) == print_pdf(document)
+    metadata = _read(document)[0].metadata
+    last_call = Report.from_json(document).audit.last_call
+    assert last_call is not None
+    assert metadata is not None
+    last = datetime.fromisoformat(last_call).replace(microsecond=0)
+    assert metadata.creation_date == last
+
+
+def test_the_same_document_gives_the_same_bytes() -> None:
+    document, published_at = get_sample_report(), datetime(2026, 11, 22, tzinfo=UTC)
+    assert print_pdf(document, published_at) == print_pdf(document, published_at)
 
 
 def test_a_document_of_an_earlier_version_is_printed_too() -> None:

@@ -110,7 +110,7 @@ def test_a_rerun_gives_the_same_report_from_the_upload_and_from_the_frame(
             system.wait_done([audit_id], 20)
             documents.append(_document(system, audit_id))
     assert not raw.exists()
-    assert system.audit(audit_id).starts == 4
+    assert system.audit(audit_id).attempts == 4
     assert len(set(documents)) == 1
     assert len(list(system.blobs.glob("frames/*"))) == 1
 

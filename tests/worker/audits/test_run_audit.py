@@ -27,7 +27,7 @@ def test_it_writes_the_report_the_findings_and_the_totals(
     run_audit(audit_id)
 
     audit, report = load(engine, audit_id), Report.from_json(document(engine, audit_id) or b"")
-    assert (audit.status, audit.error, audit.starts) == ("done", None, 1)
+    assert (audit.status, audit.error, audit.attempts) == ("done", None, 1)
     assert (audit.lease_token, audit.lease_expires_at) == (None, None)
     assert audit.records == report.audit.records == RECORDS
     assert audit.valid_pct == 100.0
@@ -67,7 +67,7 @@ def test_an_audit_that_is_done_is_not_run_again(
     finished_at = load(engine, audit_id).finished_at
     run_audit(audit_id)
     assert load(engine, audit_id).finished_at == finished_at
-    assert load(engine, audit_id).starts == 1
+    assert load(engine, audit_id).attempts == 1
 
 
 def test_an_audit_that_is_unknown_is_passed_over(config: Config) -> None:
@@ -85,7 +85,7 @@ def test_data_at_fault_fails_at_once_with_its_message(
     run_audit(audit_id)
 
     audit = load(engine, audit_id)
-    assert (audit.status, audit.starts) == ("failed", 1)
+    assert (audit.status, audit.attempts) == ("failed", 1)
     assert audit.error == "only 12.5% of the rows are valid; an audit needs 50%"
     assert audit.finished_at is not None
     assert audit.valid_pct == 100.0  # noted before the audit
@@ -108,7 +108,7 @@ def test_an_unexpected_error_is_tried_three_times(
         assert load(engine, audit_id).status == status
 
     audit = load(engine, audit_id)
-    assert audit.starts == 3
+    assert audit.attempts == 3
     assert "in each of its 3 attempts" in (audit.error or "")
     assert "4711" not in (audit.error or "")
     assert document(engine, audit_id) is None
@@ -145,7 +145,7 @@ def test_a_rerun_replaces_the_report(engine: Engine, new_audit: Callable[[], str
     before = document(engine, audit_id)
     with engine.begin() as connection:
         connection.execute(
-            update(Audit).where(Audit.id == audit_id).values(status="queued", starts=0)
+            update(Audit).where(Audit.id == audit_id).values(status="queued", attempts=0)
         )
     run_audit(audit_id)
     assert load(engine, audit_id).status == "done"

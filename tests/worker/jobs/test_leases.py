@@ -28,7 +28,7 @@ def test_a_start_whose_lease_was_taken_publishes_nothing(
     def lose(log: Any) -> Report:
         with engine.begin() as connection:
             connection.execute(
-                update(Audit).where(Audit.starts == 1).values(lease_token="another's")
+                update(Audit).where(Audit.attempts == 1).values(lease_token="another's")
             )
         return real_audit(log)
 
@@ -52,7 +52,7 @@ def test_a_lease_is_renewed_while_the_audit_runs(
         ends_at = time.monotonic() + 1.5  # two and a half leases
         while time.monotonic() < ends_at:
             with engine.begin() as connection:
-                taken.append(claim_audit(connection, audit_id, lease_seconds=1, max_starts=3))
+                taken.append(claim_audit(connection, audit_id, lease_seconds=1, max_attempts=3))
             time.sleep(0.05)
         return real_audit(log)
 
@@ -67,7 +67,7 @@ def test_a_later_start_takes_the_place_of_one_that_died(
 ) -> None:
     audit_id = new_audit()
     with engine.begin() as connection:
-        claim = claim_audit(connection, audit_id, lease_seconds=0.05, max_starts=3)
+        claim = claim_audit(connection, audit_id, lease_seconds=0.05, max_attempts=3)
     assert claim is not None
     blobs.put(claim.frame_key, b"half a frame")
     time.sleep(0.1)
@@ -81,12 +81,12 @@ def test_of_many_claims_one_succeeds(engine: Engine, new_audit: Callable[[], str
 
     def claim(_number: int) -> bool:
         with engine.begin() as connection:
-            found = claim_audit(connection, audit_id, lease_seconds=30, max_starts=3)
+            found = claim_audit(connection, audit_id, lease_seconds=30, max_attempts=3)
         return found is not None
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(claim, range(40))) == 1
-    assert load(engine, audit_id).starts == 1
+    assert load(engine, audit_id).attempts == 1
 
 
 def test_a_commit_whose_answer_was_lost_is_not_taken_for_a_lost_lease(

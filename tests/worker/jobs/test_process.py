@@ -34,7 +34,7 @@ def test_a_stop_signal_lets_the_running_audit_finish(system: System, number: int
         os.kill(pid, number)
     assert system.processes[worker].wait(20) == 0
     assert system.audit(audit_id).status == "done"
-    assert system.audit(audit_id).starts == 1
+    assert system.audit(audit_id).attempts == 1
 
 
 def test_an_idle_worker_stops_at_once(system: System) -> None:

@@ -49,7 +49,7 @@ def test_a_running_audit_is_finished_within_the_grace(stoppable: System) -> None
     (audit_id,) = stoppable.ingest()
     name = _stop_worker_of(stoppable, stoppable.wait_for_job(audit_id))
     assert stoppable.processes[name].wait(10) == 0
-    assert (stoppable.audit(audit_id).status, stoppable.audit(audit_id).starts) == ("done", 1)
+    assert (stoppable.audit(audit_id).status, stoppable.audit(audit_id).attempts) == ("done", 1)
 
 
 @pytest.mark.parametrize("with_job", [False, True], ids=["worker alone", "all its processes"])
@@ -69,7 +69,7 @@ def test_an_audit_that_outlasts_the_grace_is_handed_over_at_once(
     assert stoppable.processes[name].wait(10) == 0
     wait_until_ended(job.pid)
     audit = stoppable.audit(audit_id)
-    assert (audit.starts, audit.starts_before_rerun) == (2, 1)
+    assert (audit.attempts, audit.uncounted_attempts) == (2, 1)
     assert stoppable.reports_of([audit_id]) == {audit_id: 1}
 
 
@@ -86,7 +86,7 @@ def test_starts_that_were_handed_over_use_up_no_try(stoppable: System) -> None:
     stoppable.delay_audits(0)
     _stop_worker_of(stoppable, job)
     stoppable.wait_done([audit_id], 15)
-    assert stoppable.audit(audit_id).starts == 6
+    assert stoppable.audit(audit_id).attempts == 6
 
 
 def _ingest_slow(system: System) -> list[str]:

@@ -60,7 +60,7 @@ def test_a_published_report_is_told_by_mail_once_even_after_a_rerun(
         audit = session.get_one(Audit, audit_id)
         assert mail.recipient == session.get_one(Account, audit.account_id).email
     with engine.begin() as connection:
-        again = {"status": "queued", "starts_before_rerun": Audit.starts}
+        again = {"status": "queued", "uncounted_attempts": Audit.attempts}
         connection.execute(update(Audit).where(Audit.id == audit_id).values(again))
     run_audit(audit_id)
     assert [one.id for one in _mails(engine, audit_id)] == [mail.id]

@@ -30,7 +30,7 @@ def test_a_dead_worker_is_noticed_within_60_seconds_by_default(
 
     assert time.monotonic() - killed_at <= DETECTION_SECONDS
     # The job that only lost its worker came to its end alone.
-    assert [system.audit(audit_id).starts for audit_id in audit_ids] == [2, 1, 2]
+    assert [system.audit(audit_id).attempts for audit_id in audit_ids] == [2, 1, 2]
     losses = sum(count != 1 for count in system.reports_of(audit_ids).values())
     note("13 a dead worker is noticed within 60 s", len(audit_ids), losses)
 
@@ -84,7 +84,7 @@ def test_an_orphaned_job_cannot_publish(system: System, note: Note, share: float
         frames = [path.name for path in (system.blobs / "frames").glob(f"{audit_id}-*")]
         losses += not (
             system.audit(audit_id) == published
-            and published.starts == 2
+            and published.attempts == 2
             and frames == [f"{audit_id}-2.parquet"]
             and system.reports_of([audit_id]) == {audit_id: 1}
         )
@@ -98,7 +98,7 @@ def test_a_poison_audit_ends_after_three_starts(system: System, note: Note, occa
     wait_until(lambda: system.audit(audit_id).status == "failed", 60)
 
     audit = system.audit(audit_id)
-    assert audit.starts == 3
+    assert audit.attempts == 3
     assert "in each of its 3 attempts" in audit.error
     assert audit.lease_token is None
     assert system.reports_of([audit_id]) == {audit_id: 0}

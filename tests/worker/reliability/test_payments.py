@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, select, text
 from sqlalchemy.orm import Session
 
 from service.models import Account, Credit, IngestKey, Payment, PaymentEvent, Subscription
-from service.models.billing.payments import lock_ledger
+from service.models.billing.payments import lock_payments
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
 from tests.service.payments.forgeries import forgeries
@@ -121,7 +121,7 @@ def test_a_hundred_concurrent_copies_are_one_grant(
 def test_a_handler_killed_midway_grants_nothing_and_a_redelivery_all(
     web: System, account_id: str, share: float, note: Note
 ) -> None:
-    holds = [hold_ledger, hold_account]
+    holds = [hold_payments, hold_account]
     kills, losses = scaled(20, share), 0
     for number in range(kills):
         document = VENDORS[number % 2].paid(account_id)
@@ -133,9 +133,9 @@ def test_a_handler_killed_midway_grants_nothing_and_a_redelivery_all(
     note("10 paid once, handlers killed midway", kills, losses)
 
 
-def hold_ledger(connection: Connection, _account_id: str) -> None:
+def hold_payments(connection: Connection, _account_id: str) -> None:
     """Stops a handler after its event's row, before anything that the event tells."""
-    lock_ledger(Session(connection))
+    lock_payments(Session(connection))
 
 
 def hold_account(connection: Connection, account_id: str) -> None:

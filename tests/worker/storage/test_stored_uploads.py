@@ -100,7 +100,7 @@ def upload(engine: Engine, blobs: BlobStore, account_id: str) -> Callable[[bytes
 
 def _rerun(engine: Engine, audit_id: str, **changes: object) -> None:
     with engine.begin() as connection:
-        queued = {"status": "queued", "starts_before_rerun": Audit.starts, **changes}
+        queued = {"status": "queued", "uncounted_attempts": Audit.attempts, **changes}
         connection.execute(update(Audit).where(Audit.id == audit_id).values(queued))
     run_audit(audit_id)
 
@@ -160,7 +160,7 @@ def test_what_was_purged_before_any_audit_ends_with_a_clear_message(
     audit_id = upload(logs.as_responses(draw_log(0)))
     _rerun(engine, audit_id, raw_purged_at=func.now())
     audit = load(engine, audit_id)
-    assert (audit.status, audit.starts) == ("failed", 1)
+    assert (audit.status, audit.attempts) == ("failed", 1)
     assert "removed before any audit" in (audit.error or "")
 
 
@@ -244,7 +244,7 @@ def test_the_sweeper_gives_back_the_credit_of_an_audit_whose_starts_are_used_up(
     audit_id = upload(logs.as_responses(draw_log(0)))
     paid(audit_id)
     with engine.begin() as connection:
-        used_up = {"status": "processing", "starts": 3, "lease_expires_at": func.now()}
+        used_up = {"status": "processing", "attempts": 3, "lease_expires_at": func.now()}
         connection.execute(update(Audit).where(Audit.id == audit_id).values(used_up))
     for expected in ([audit_id], []):
         with engine.begin() as connection:

@@ -21,7 +21,10 @@ class Records:
             connection.execute(text(statement), values)
 
     def audit(self, audit_id: str) -> Row[*tuple[Any, ...]]:
-        return self.rows("SELECT * FROM audits WHERE id = :id", id=audit_id)[0]
+        query = (
+            "SELECT *, starts AS attempts, starts_before_rerun AS uncounted_attempts FROM audits"
+        )
+        return self.rows(f"{query} WHERE id = :id", id=audit_id)[0]
 
     def statuses(self) -> dict[str, int]:
         return dict(self.rows("SELECT status, count(*) FROM audits GROUP BY 1"))

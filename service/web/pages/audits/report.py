@@ -64,7 +64,7 @@ def report(token: str) -> Response:
 def pdf(token: str) -> Response:
     """Show the report as PDF."""
     audit, document = _get(token)
-    return answer_pdf(get_pdf(current_blobs(), audit, document.load()))
+    return answer_pdf(get_pdf(current_blobs(), audit, document.load(), document.published_at))
 
 
 @blueprint.route("/r/<token>/json", methods=["GET"])

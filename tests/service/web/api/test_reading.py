@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from detectors.contract import Report
 from service.models import Audit, FindingRow, ReportRow
-from service.models.audits.audits import STATUSES, Place
+from service.models.audits.audits import STATUSES, Cursor
 from service.reports.sample import get_sample_report
-from service.web.schemas.cursors import find_place, make_cursor
+from service.web.schemas.cursors import find_cursor, make_cursor
 from tests.service.support.scenes import AUDITS, Tenant, add_tenant, error_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -152,8 +152,8 @@ def test_a_token_is_a_bearer_token_and_nothing_else(
 
 def test_a_cursor_is_the_place_that_it_was_made_of() -> None:
     for moment in (START, datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)):
-        place = Place(moment, "a" * 32)
-        assert find_place(make_cursor(place)) == place
+        place = Cursor(moment, "a" * 32)
+        assert find_cursor(make_cursor(place)) == place
 
 
 def test_anothers_cursor_shows_nothing_of_theirs(

@@ -1,4 +1,4 @@
-"""What the service needs to know of a payment event: a few facts, the same for each provider."""
+"""Payment events: the changes they report, in the same form for every payment provider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Payer:
-    """Who paid, as far as an event tells: any of the three may be missing."""
+    """The payer, as far as an event identifies one: any field may be missing."""
 
     account_id: str | None = None  # our reference out of the payment link; nobody has checked it
     customer_reference: str | None = None
@@ -17,8 +17,8 @@ class Payer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaymentTold:
-    """A payment that was begun or, where it `is_paid`, made."""
+class PaymentReported:
+    """A payment that was started or, if `is_paid`, completed."""
 
     reference: str
     payer: Payer
@@ -31,15 +31,15 @@ class PaymentTold:
 
 @dataclass(frozen=True, kw_only=True)
 class PaymentRefunded:
-    """The whole of a payment went back."""
+    """A payment was refunded in full."""
 
     reference: str
     payer: Payer
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubscriptionTold:
-    """What a subscription was at the time of the event."""
+class SubscriptionReported:
+    """The state of a subscription at the time of the event."""
 
     reference: str
     payer: Payer
@@ -49,27 +49,27 @@ class SubscriptionTold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomerTold:
-    """Who a customer is, and nothing more."""
+class CustomerReported:
+    """A customer's email address."""
 
     payer: Payer
 
 
-Fact = PaymentTold | PaymentRefunded | SubscriptionTold | CustomerTold
+Change = PaymentReported | PaymentRefunded | SubscriptionReported | CustomerReported
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedEvent:
-    """An event that its provider has signed, as it is kept, and what it tells."""
+    """A signed event as stored, and the changes it reports."""
 
     provider: str
     event_id: str
     type: str
     occurred_at: datetime
     payload: Mapping[str, Any]
-    facts: tuple[Fact, ...] = ()
+    changes: tuple[Change, ...] = ()
 
 
 def clean_email(email: str | None) -> str | None:
-    """The address as accounts keep it, or none."""
+    """Return the address as accounts store it, or None."""
     return (email or "").strip().lower() or None

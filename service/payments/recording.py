@@ -1,0 +1,133 @@
+"""Record payment events and update credits and subscriptions.
+
+Everything happens in the caller's transaction. The result does not depend on the order of events:
+rows are updated by the payment provider's own timestamps.
+"""
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from service.core.logs import get_logger
+from service.models.billing.payments import (
+    SUBSCRIPTION,
+    PaymentEvent,
+    add_event,
+    find_payment,
+    get_or_add_payment,
+    lock_payments,
+)
+from service.models.identity.accounts import Subscription, find_subscription
+from service.payments.events import (
+    Change,
+    PaymentRefunded,
+    PaymentReported,
+    SubscriptionReported,
+    VerifiedEvent,
+)
+from service.payments.owners import find_referred, note_payer, update_credit
+
+_log = get_logger(__name__)
+
+
+def record_event(session: Session, event: VerifiedEvent) -> bool:
+    """Store the event and apply its changes; do nothing and return False for a repeated event.
+
+    Both share one transaction: after a crash neither happened, and the provider sends it again.
+    """
+    if not add_event(session, _as_row(event)):
+        return False
+    if event.changes:
+        lock_payments(session)
+    for change in event.changes:
+        _apply(session, event, change)
+        note_payer(session, event.provider, change.payer, event.occurred_at)
+    return True
+
+
+def _as_row(event: VerifiedEvent) -> PaymentEvent:
+    return PaymentEvent(
+        provider=event.provider,
+        event_id=event.event_id,
+        type=event.type,
+        occurred_at=event.occurred_at,
+        payload=dict(event.payload),
+    )
+
+
+def _apply(session: Session, event: VerifiedEvent, change: Change) -> None:
+    match change:
+        case PaymentReported():
+            _note_payment(session, event, change)
+        case PaymentRefunded():
+            _note_refund(session, event, change)
+        case SubscriptionReported():
+            _note_subscription(session, event, change)
+
+
+def _note_payment(session: Session, event: VerifiedEvent, reported: PaymentReported) -> None:
+    payment = get_or_add_payment(session, event.provider, reported.reference)
+    if reported.is_paid or payment.kind is None:
+        payment.kind, payment.plan = reported.kind, reported.plan
+        payment.amount, payment.currency = reported.amount, reported.currency
+    if reported.is_paid:
+        payment.paid_at = min(payment.paid_at or event.occurred_at, event.occurred_at)
+    if payment.closed_at is not None:
+        return
+    payment.email = payment.email or reported.payer.email
+    payment.customer_reference = payment.customer_reference or reported.payer.customer_reference
+    referred = find_referred(session, reported.payer)
+    if referred is not None:
+        payment.account_id = payment.account_id or referred.id
+        _own_subscription(session, payment.provider, payment.reference, referred.id)
+    update_credit(session, payment)
+
+
+def _own_subscription(session: Session, provider: str, reference: str, account_id: str) -> None:
+    """Assign the subscription: our reference outranks a match by address."""
+    subscription = find_subscription(session, provider, reference)
+    if subscription is not None:
+        subscription.account_id = account_id
+
+
+def _note_refund(session: Session, event: VerifiedEvent, reported: PaymentRefunded) -> None:
+    payment = get_or_add_payment(session, event.provider, reported.reference)
+    payment.refunded_at = min(payment.refunded_at or event.occurred_at, event.occurred_at)
+    payment.customer_reference = payment.customer_reference or reported.payer.customer_reference
+    update_credit(session, payment)
+
+
+def _note_subscription(
+    session: Session, event: VerifiedEvent, reported: SubscriptionReported
+) -> None:
+    if reported.plan is None:
+        # Something else that is sold there, or a price that the settings have forgotten.
+        _log.warning("price_unknown", provider=event.provider, event_id=event.event_id)
+    subscription = find_subscription(session, event.provider, reported.reference)
+    version = (event.occurred_at, reported.rank, event.event_id)
+    is_new = subscription is None
+    if subscription is None:
+        subscription = Subscription(provider=event.provider, reference=reported.reference)
+        session.add(subscription)
+    if is_new or version > _version_of(subscription):
+        subscription.plan, subscription.status = reported.plan, reported.status
+        subscription.event_at, subscription.event_rank, subscription.event_id = version
+    subscription.customer_reference = (
+        subscription.customer_reference or reported.payer.customer_reference
+    )
+    subscription.account_id = subscription.account_id or _find_buyer(
+        session, event.provider, reported
+    )
+
+
+def _version_of(subscription: Subscription) -> tuple[datetime, int, str]:
+    return subscription.event_at, subscription.event_rank, subscription.event_id
+
+
+def _find_buyer(session: Session, provider: str, reported: SubscriptionReported) -> str | None:
+    """Find the account that our reference names, here or in the subscription's payment."""
+    referred = find_referred(session, reported.payer)
+    if referred is not None:
+        return referred.id
+    payment = find_payment(session, provider, reported.reference)
+    return payment.account_id if payment and payment.kind == SUBSCRIPTION else None
