@@ -83,10 +83,10 @@ def test_the_waterfall_goes_from_todays_spend_to_what_is_left() -> None:
     )
     chart = charts.savings_waterfall(report)
     assert chart.rows == (
-        ("Spend now", "", "$10,000.00", "100%"),
-        ("Short answers from a flagship model", "−$3,000.00", "−$3,000.00", "30%"),
-        ("The same call again, within seconds", "−$200.00", "−$140.00", "1.4%"),
-        ("Left", "", "$6,860.00", "68.6%"),
+        ("Current spend", "", "$10,000.00", "100%"),
+        ("Oversized model", "−$3,000.00", "−$3,000.00", "30%"),
+        ("Duplicate calls", "−$200.00", "−$140.00", "1.4%"),
+        ("Remaining spend", "", "$6,860.00", "68.6%"),
     )
 
 
@@ -144,7 +144,7 @@ def test_days_without_calls_are_gaps_and_in_no_table() -> None:
     chart = charts.spend_by_day(replace(make_report(), spend_by_day=days))
     assert [row[:2] for row in chart.rows] == [("2026-02-01", "$1.00"), ("2026-02-05", "$3.00")]
     assert chart.columns[2:] == ("All models",)
-    assert chart.summary == "$4.00 in 5 days; most, $3.00, on 2026-02-05."
+    assert chart.summary == "$4.00 in 5 days; peak: $3.00 on 2026-02-05."
 
 
 def test_what_is_not_drawn_is_summed_up() -> None:

@@ -187,11 +187,11 @@ def test_the_largest_findings_of_recent_audits_are_told_once_each(
         add_finding(sessions, audit_id, 2, usd // 10, detector="d2_missed_caching")
         add_finding(sessions, audit_id, 3, 0, detector="d5_max_tokens_misfit")
     page = words(show(client, person))
-    assert "Short answers from a flagship model $300.00 a month" in page
+    assert "Oversized model $300.00 a month" in page
     assert "in 3 audits" in page
-    assert page.count("Short answers from a flagship model") == 1
+    assert page.count("Oversized model") == 1
     assert "Missed prompt caching $30.00 a month" in page
-    assert "Ill-fitting answer limit" not in page
+    assert "max_tokens misfit" not in page
 
 
 def test_a_finding_leads_to_its_evidence(
