@@ -363,8 +363,8 @@ def test_lists_of_labels_are_cut_short_and_say_what_they_leave_out() -> None:
     [
         (
             calls(5, every=3_600),
-            "Cost of 5 calls, minus their cost at the rates of gpt-5.4-mini: $0.01375 − $0.004125 = $0.009625 "
-            "in 1 day; × 30 / 1 = $0.28875/month.",
+            "Cost of 5 calls, minus their cost at the rates of gpt-5.4-mini: $0.01375 − "
+            "$0.004125 = $0.009625 in 1 day; × 30 / 1 = $0.28875/month.",
         ),
         (
             calls(40, every=60, completion_tokens=500, declared_max_tokens=500),
