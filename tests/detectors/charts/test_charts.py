@@ -191,5 +191,5 @@ def test_days_that_cost_nothing_are_drawn_as_nothing() -> None:
 def test_a_part_too_small_to_be_seen_has_its_place_in_the_legend() -> None:
     days = {date(2026, 2, 1): (Decimal(1000), Decimal("0.01"))}
     chart = charts.spend_and_savings(days)
-    assert _texts(chart)[-1] == "Avoidable"
+    assert _texts(chart)[-1] == "Avoidable spend"
     assert chart.svg.count('<path class="s1"') == 1

@@ -15,7 +15,7 @@ def test_each_day_is_told_with_its_avoidable_part() -> None:
     )
     assert chart.columns == ("Audited (UTC)", "Spend", "Avoidable spend")
     assert chart.rows == (("2026-03-01", "$300.00", "$60.00"), ("2026-03-03", "$40.00", "$0.00"))
-    assert chart.summary == "$340.00 in 3 days; most, $300.00, on 2026-03-01."
+    assert chart.summary == "$340.00 in 3 days; peak: $300.00 on 2026-03-01."
     assert "Other spend" in chart.svg
     assert "Avoidable spend" in chart.svg
 
