@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from detectors.contract import Thresholds, UsageRecord
+    from detectors.contract import UsageRecord
     from detectors.errors import (
         ContractError,
         DetectorError,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from detectors.notebook.report import Finding, Report
     from detectors.prices.book import PriceBook
     from detectors.report import audit
+    from detectors.rules import Thresholds
 
 __all__ = [
     "ContractError",
@@ -47,7 +48,7 @@ _HOMES = {
     "PriceBook": "prices.book",
     "PriceTermsError": "errors",
     "Report": "notebook.report",
-    "Thresholds": "contract",
+    "Thresholds": "rules",
     "TooFewValidRowsError": "errors",
     "UnreadableLogError": "errors",
     "UsageLog": "frames",

@@ -1,4 +1,4 @@
-"""Bars that lie, each under its label: spend by model and by route."""
+"""Horizontal bars, each under its label: spend by model and by route."""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -20,14 +20,14 @@ _Entry = tuple[str, int, Decimal]
 
 
 def spend_by_model(report: Report) -> Chart:
-    """The dearest models, and all others as one."""
+    """Chart the most expensive models, and all others as one bar."""
     named = [(_model(one.provider, one.model), one.calls, one.spend_usd)
              for one in report.spend_by_model]  # fmt: skip
     return _spend("models", ("model", "models"), named, report.other_models)
 
 
 def spend_by_route(report: Report) -> Chart:
-    """The dearest routes, and all others as one."""
+    """Chart the most expensive routes, and all others as one bar."""
     named = [(one.route or "no tag or endpoint", one.calls, one.spend_usd)
              for one in report.spend_by_route]  # fmt: skip
     return _spend("routes", ("route", "routes"), named, report.other_routes)
@@ -69,10 +69,10 @@ def _cut(
 
 def _summarise(entries: Sequence[_Entry], total: Decimal, count: str) -> str:
     if not entries:
-        return "No call could be priced."
+        return "No calls could be priced."
     label, _, spend = entries[0]
-    dearest = f"{shortened(label, LABEL_LENGTH)} takes {percent(share(spend, total))}"
-    return f"{usd(total)} over {count}; {dearest}."
+    largest = f"{shortened(label, LABEL_LENGTH)} accounts for {percent(share(spend, total))}"
+    return f"{usd(total)} over {count}; {largest}."
 
 
 def share(part: Decimal, whole: Decimal) -> float:
@@ -91,7 +91,7 @@ def _draw(entries: Iterable[_Entry], total: Decimal) -> Drawing:
         kind = len(SERIES) - 1 if place == _SHOWN else 0  # after those shown come all others
         drawing.fill(box(0, top + 20, max(width, 1), BAR), f"s{kind}", SERIES[kind])
     if not rows:
-        drawing.text(0, 16, "No call could be priced.", faint=True)
+        drawing.text(0, 16, "No calls could be priced.", faint=True)
     return drawing
 
 

@@ -31,7 +31,7 @@ _PLOT_TOP: Final = 10
 _WIDEST_BAR: Final = 44
 _LEGEND_ROW: Final = 20
 _OTHERS: Final = "Other models"
-_NEEDED, _AVOIDABLE = "Needed", "Avoidable"
+_NEEDED, _AVOIDABLE = "Other spend", "Avoidable spend"
 
 _Amounts = Mapping[str, Decimal]
 
@@ -52,7 +52,7 @@ class _Bar:
 
 
 def spend_by_day(report: Report) -> Chart:
-    """The dearest models of a log's days, and all others as one."""
+    """Chart the most expensive models by day, and all others as one series."""
     days = _spend_by_day(report)
     series = _series(days)
     span = _bar_days(days)
@@ -75,12 +75,12 @@ def spend_by_day(report: Report) -> Chart:
 
 
 def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
-    """What the audits of each day spent, and which part of it they could have saved."""
+    """Chart the spend of each day's audits, and how much of it was avoidable."""
     parts = {
         day: {_NEEDED: spend - saved, _AVOIDABLE: saved} for day, (spend, saved) in days.items()
     }
     bars = list(_bars(parts, _bar_days(parts)))
-    title, summary = "Spend and savings", _summarise(bars)
+    title, summary = "Spend and avoidable spend", _summarise(bars)
     shown = [bar for bar in bars if bar.total]
     return Chart(
         name="runs",
@@ -95,7 +95,7 @@ def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
 
 
 def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
-    """Each day's spend by model, what is not of the dearest models under one name."""
+    """Each day's spend by model, with all other models under one name."""
     kept = [(one.provider, one.model) for one in report.spend_by_model[:_MODELS]]
     if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
         kept = [(one.provider, one.model) for one in report.spend_by_model]
@@ -126,7 +126,7 @@ def _names(models: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def _series(days: Mapping[date, _Amounts]) -> list[str]:
-    """The dearest first, the others last."""
+    """Order the series: most expensive first, other models last."""
     totals: dict[str, Decimal] = defaultdict(Decimal)
     for spend in days.values():
         for name, amount in spend.items():
@@ -157,18 +157,18 @@ def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:
 
 def _summarise(bars: Sequence[_Bar]) -> str:
     if not bars:
-        return "No call could be priced."
-    dearest = max(bars, key=lambda bar: bar.total)
+        return "No calls could be priced."
+    peak = max(bars, key=lambda bar: bar.total)
     days = counted((bars[-1].last - bars[0].first).days + 1, "day")
     total = sum((bar.total for bar in bars), Decimal(0))
-    return f"{usd(total)} in {days}; most, {usd(dearest.total)}, on {dearest.label}."
+    return f"{usd(total)} in {days}; peak: {usd(peak.total)} on {peak.label}."
 
 
 def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
     floor = _PLOT_TOP + _PLOT_HEIGHT
     drawing = Drawing(height=floor + 30 + len(series) * _LEGEND_ROW)
     if not bars:
-        drawing.text(0, 16, "No call could be priced.", faint=True)
+        drawing.text(0, 16, "No calls could be priced.", faint=True)
         return drawing
     top = _ceiling(max(float(bar.total) for bar in bars))
     for part in (0.0, 0.5, 1.0):

@@ -1,5 +1,6 @@
 """Findings by what each would save a month."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -8,7 +9,7 @@ from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box
 from detectors.contract import Finding, Report
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 
 _SHOWN: Final = 10
 
@@ -17,37 +18,36 @@ def findings_ranked(report: Report) -> Chart:
     """The dearest findings, each with its route under the name of its detector."""
     priced = [one for one in report.findings if one.monthly_cost_impact_usd > 0]
     shown = priced[:_SHOWN]
-    title = "What each finding would save a month"
+    names = {
+        one.id: f"{one.route} · {detector_name(one.detector, report.methods)}" for one in shown
+    }
+    title = "Potential savings by finding"
     summary = _summarise(priced)
     return Chart(
         name="findings",
         title=title,
         summary=summary,
-        svg=_draw(shown).svg("findings", title, summary),
-        columns=("Finding", "Saves a month"),
-        rows=tuple((inert(_label(one)), usd(one.monthly_cost_impact_usd)) for one in shown),
+        svg=_draw(names, shown).svg("findings", title, summary),
+        columns=("Finding", "Potential savings/month"),
+        rows=tuple((inert(names[one.id]), usd(one.monthly_cost_impact_usd)) for one in shown),
     )
-
-
-def _label(finding: Finding) -> str:
-    return f"{finding.route} · {DETECTOR_NAMES.get(finding.detector, finding.detector)}"
 
 
 def _summarise(priced: list[Finding]) -> str:
     if not priced:
-        return "No finding claims dollars."
+        return "No finding claims savings."
     largest = usd(priced[0].monthly_cost_impact_usd)
-    return f"{counted(len(priced), 'finding')}; the largest would save {largest} a month."
+    return f"{counted(len(priced), 'finding')}; the largest could save {largest}/month."
 
 
-def _draw(findings: list[Finding]) -> Drawing:
+def _draw(names: Mapping[str, str], findings: list[Finding]) -> Drawing:
     drawing = Drawing(height=max(1, len(findings)) * ROW)
     largest = max((one.monthly_cost_impact_usd for one in findings), default=Decimal(1))
     for place, finding in enumerate(findings):
         top, saving = place * ROW, finding.monthly_cost_impact_usd
-        label_row(drawing, top, _label(finding), usd(saving))
+        label_row(drawing, top, names[finding.id], usd(saving))
         width = max(float(saving / largest) * WIDTH, 1)
         drawing.fill(box(0, top + 20, width, BAR), "s0", SERIES[0])
     if not findings:
-        drawing.text(0, 16, "No finding claims dollars.", faint=True)
+        drawing.text(0, 16, "No finding claims savings.", faint=True)
     return drawing

@@ -19,7 +19,7 @@ from detectors.charts.chart import (
 )
 from detectors.contract import Report
 from detectors.wording.figures import percent, usd
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ def savings_waterfall(report: Report) -> Chart:
     """Each step is what a detector saves of what the steps before it leave."""
     steps = list(_steps(report))
     audit = report.audit
-    title = "From today's spend to what would be left, a month"
+    title = "Monthly spend after fixing each finding"
     summary = (
-        f"{usd(audit.projected_spend_usd)} a month now, {usd(audit.projected_savings_usd)} of it "
-        f"avoidable, {usd(steps[-1].amount)} left."
+        f"{usd(audit.projected_spend_usd)}/month now; avoidable spend: "
+        f"{usd(audit.projected_savings_usd)}; remaining spend: {usd(steps[-1].amount)}."
     )
     return Chart(
         name="savings",
         title=title,
         summary=summary,
         svg=_draw(steps).svg("savings", title, summary),
-        columns=("Step", "Alone", "In this order", "Share of spend"),
+        columns=("Step", "On its own", "In this order", "Share of spend"),
         rows=tuple(_row(step, audit.projected_spend_usd) for step in steps),
     )
 
@@ -53,16 +53,16 @@ def savings_waterfall(report: Report) -> Chart:
 def _steps(report: Report) -> Iterator[_Step]:
     audit = report.audit
     left = audit.projected_spend_usd
-    yield _Step("Spend now", None, Decimal(0), left, left)
+    yield _Step("Current spend", None, Decimal(0), left, left)
     for one in report.savings_by_detector:
         if one.alone_usd or one.composed_usd:
             after = max(left - one.composed_usd, Decimal(0))
-            label = DETECTOR_NAMES.get(one.detector, one.detector)
+            label = detector_name(one.detector, report.methods)
             low, high = sorted((left, after))
             yield _Step(label, one.alone_usd, low, high, -one.composed_usd)
             left = after
     remaining = audit.projected_spend_usd - audit.projected_savings_usd
-    yield _Step("Left", None, Decimal(0), remaining, remaining)
+    yield _Step("Remaining spend", None, Decimal(0), remaining, remaining)
 
 
 def _row(step: _Step, spend: Decimal) -> tuple[str, ...]:

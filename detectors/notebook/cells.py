@@ -43,14 +43,14 @@ def basis(report: Report) -> str:
     negotiated = ", with negotiated rates" if report.prices.negotiated else ""
     return (
         f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}{span} · "
-        f"{counted(audit.records, 'call')} · prices of {report.prices.source} "
+        f"{counted(audit.records, 'call')} · prices from {report.prices.source} "
         f"{report.prices.version}{negotiated}"
     )
 
 
 def list_findings(findings: Iterable[Finding]) -> str:
     return table(
-        ("Finding", "What", "Where", "Severity", "Saves a month"),
+        ("Finding", "Detector", "Route", "Severity", "Potential savings/month"),
         (
             (
                 text(one.id),
@@ -72,24 +72,31 @@ def show_finding(finding: Finding) -> str:
 def finding_body(finding: Finding) -> str:
     """The finding in full, its evidence folded."""
     dollars = worth(finding)
-    impact = "no dollars claimed" if dollars == "–" else f"{dollars} a month"
+    impact = "no savings claimed" if dollars == "–" else f"{dollars}/month"
     body = f"<h3>{text(name_of(finding))}: {impact}</h3><p>{place_of(finding)}</p>"
     body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
     if finding.formula:
-        body += paragraph(f"How it is reckoned: {finding.formula}", "quiet")
+        body += paragraph(f"How we calculated this: {finding.formula}", "quiet")
     if finding.evidence:
         body += (
-            f"<details><summary>Evidence: the dearest {len(finding.evidence)} of "
-            f"{counted(finding.calls, 'call')}</summary>{list_calls(finding.evidence)}</details>"
+            f"<details><summary>Evidence: {_evidence(finding)}"
+            f"</summary>{list_calls(finding.evidence)}</details>"
         )
     return body
 
 
+def _evidence(finding: Finding) -> str:
+    shown = len(finding.evidence)
+    if shown < finding.calls:
+        return f"the {shown} most expensive of {counted(finding.calls, 'call')}"
+    return counted(finding.calls, "call")
+
+
 def list_calls(calls: Iterable[Evidence]) -> str:
     """Calls as counts and dollars."""
-    headings = ("Time (UTC)", "Prompt", "Completion", "Cached", "Cache writes", "Limit")
+    headings = ("Time (UTC)", "Prompt", "Completion", "Cached", "Cache writes", "max_tokens")
     return table(
-        (*headings, "Cost", "Saving"),
+        (*headings, "Cost", "Potential savings"),
         (
             (
                 text(one.ts),

@@ -60,7 +60,7 @@ class Comparison:
     before, after : Report
         The earlier and the later report.
     changes : tuple of Change
-        Fixed first, then new, worse, better, gone and unchanged; the dearest first of each.
+        Fixed first, then new, worse, better, gone and unchanged; most expensive first within each.
     """
 
     before: Report
@@ -102,7 +102,14 @@ class Comparison:
             )
             for change in self.changes
         ]
-        headings = ("", "What", "Where", "A month before", "A month now", "Saved since")
+        headings = (
+            "Status",
+            "Detector",
+            "Route",
+            "Per month before",
+            "Per month now",
+            "Realized savings",
+        )
         return cell(body + table(headings, rows, numbers=range(3, 6)))
 
 
@@ -112,8 +119,8 @@ def compare(later: Report, earlier: Report) -> Comparison:
 
 
 def _rank(change: Change) -> tuple[int, Decimal, str]:
-    dearest = max(change.before_usd, change.after_usd)
-    return _ORDER.index(change.status), -dearest, change.finding.id
+    largest = max(change.before_usd, change.after_usd)
+    return _ORDER.index(change.status), -largest, change.finding.id
 
 
 _Key = tuple[str, str, str, str, str]
@@ -162,18 +169,18 @@ def _has_traffic(finding: Finding, report: Report) -> bool:
 def _summarise(comparison: Comparison) -> Iterator[str]:
     before, after = comparison.before.audit, comparison.after.audit
     yield (
-        f"A month: {usd(before.projected_spend_usd)} before "
+        f"Per month: {usd(before.projected_spend_usd)} before "
         f"({percent(before.savings_pct)} avoidable), {usd(after.projected_spend_usd)} now "
         f"({percent(after.savings_pct)}). Observed on {counted(before.observed_days, 'day')} and "
-        f"{counted(after.observed_days, 'day')}; every figure is stated for equally many."
+        f"{counted(after.observed_days, 'day')}; all figures are per month."
     )
     fixed = comparison.of(FIXED)
     if fixed:
         yield (
-            f"{counted(len(fixed), 'finding')} fixed, which saved "
-            f"{usd(comparison.saved_usd)} in the {counted(after.observed_days, 'day')} since."
+            f"{counted(len(fixed), 'finding')} fixed. Realized savings: "
+            f"{usd(comparison.saved_usd)} in the last {counted(after.observed_days, 'day')}."
         )
     if comparison.before.prices != comparison.after.prices:
-        yield "The two rest on different prices, which alone can move dollars."
+        yield "The reports use different prices, which can change dollar figures."
     if comparison.before.thresholds != comparison.after.thresholds:
-        yield "The two were run with different thresholds, which alone can move findings."
+        yield "The reports use different thresholds, which can change findings."

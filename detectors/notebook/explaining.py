@@ -13,20 +13,20 @@ from detectors.wording.names import CONFIDENCE_WORDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a finding is one, and how its dollars were reckoned.
+    """Why a finding is one, and how we calculated its dollars.
 
     Attributes
     ----------
     finding : Finding
-        What is explained.
+        The finding that is explained.
     rule : str
         What the detector fires on, as its page in `docs/detectors` says in short.
     formula : str
-        The detector's formula with this finding's numbers; says so where no dollars are claimed.
+        The detector's formula with this finding's numbers; says so where no savings are claimed.
     dearest : str
-        The formula's part of the dearest call, empty without evidence.
+        The most expensive call and its share of the formula, empty without evidence.
     thresholds : dict of str to float
-        The numbers that the detector was run with, by the names of `Thresholds`.
+        The numbers that the detector used, by the names of `Thresholds`.
     """
 
     finding: Finding
@@ -43,19 +43,23 @@ class Explanation:
             else (f"{finding.route}, {finding.model}")
         )
         lines = [
-            f"{finding.id}  {name_of(finding)}: {worth(finding)} a month",
+            f"{finding.id}  {name_of(finding)} ({finding.detector}): {worth(finding)}/month",
             f"{inert(where)} ({finding.provider}), {counted(finding.calls, 'call')}",
             "",
             f"Rule: {self.rule}",
-            f"Reckoned: {inert(self.formula)}",
-            *([f"Dearest call: {self.dearest}"] if self.dearest else []),
-            f"Sure: {finding.confidence.lower()}, {CONFIDENCE_WORDS.get(finding.confidence, '')}",
+            f"How we calculated this: {inert(self.formula)}",
+            *([f"Most expensive call: {self.dearest}"] if self.dearest else []),
+            f"Confidence: {finding.confidence.lower()} ({self._confidence})",
             f"Fix: {inert(finding.fix)}",
             "Thresholds: " + ", ".join(f"{n} = {v:g}" for n, v in self.thresholds.items()),
         ]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    @property
+    def _confidence(self) -> str:
+        return CONFIDENCE_WORDS.get(self.finding.confidence, "unknown")
 
     def _repr_html_(self) -> str:
         thresholds = table(
@@ -67,7 +71,7 @@ class Explanation:
         if not self.finding.formula:
             body += paragraph(self.formula)
         if self.dearest:
-            body += paragraph(f"Dearest call: {self.dearest}")
+            body += paragraph(f"Most expensive call: {self.dearest}")
         return cell(f"{body}<details><summary>Thresholds</summary>{thresholds}</details>")
 
 
@@ -77,8 +81,8 @@ def explain(report: Report, finding_id: str) -> Explanation:
     return Explanation(
         finding=finding,
         rule=rules.get(finding.detector, ""),
-        formula=finding.formula or "No dollars are claimed for a finding of this kind.",
-        dearest=_reckon(finding.evidence[0]) if finding.evidence else "",
+        formula=finding.formula or "No savings are claimed for a finding of this kind.",
+        dearest=_describe(finding.evidence[0]) if finding.evidence else "",
         thresholds=_thresholds(report.thresholds, finding),
     )
 
@@ -92,21 +96,21 @@ def _find(report: Report, finding_id: str) -> Finding:
     raise KeyError(f"the report has no finding of this id{known}")
 
 
-def _reckon(call: Evidence) -> str:
+def _describe(call: Evidence) -> str:
     counts = {
         "prompt": call.prompt_tokens,
         "completion": call.completion_tokens,
         "cached": call.cached_tokens,
         "cache-write": call.cache_write_tokens,
     }
-    told = [f"{count:,} {name}" for name, count in counts.items() if count]
+    tokens = [f"{count:,} {name}" for name, count in counts.items() if count]
     return (
-        f"{call.ts}, {', '.join(told) or 'no'} tokens, cost {usd(call.cost_usd)}, of which "
-        f"{usd(call.saving_usd)} counts"
+        f"{call.ts}, {', '.join(tokens) or 'no'} tokens, cost {usd(call.cost_usd)}, of which "
+        f"{usd(call.saving_usd)} is avoidable"
     )
 
 
 def _thresholds(thresholds: Thresholds, finding: Finding) -> dict[str, float]:
-    prefix = f"{finding.detector[:2]}_"
+    prefix = f"{finding.detector.partition('_')[0]}_"
     names = [name for name in thresholds.__struct_fields__ if name.startswith(prefix)]
     return {name: getattr(thresholds, name) for name in [*names, "days_per_month"]}

@@ -7,9 +7,10 @@ from typing import Final
 from detectors.charts import Chart
 from detectors.charts.chart import FAINT, INK, PAPER, RULE
 from detectors.contract import Finding
+from detectors.rules.methods import METHODS
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
-from detectors.wording.names import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
 
 # Everything is scoped to one class, so that a notebook's own page stays as it is.
 STYLE: Final = (
@@ -67,12 +68,12 @@ def figure(chart: Chart) -> str:
     numbers = table(chart.columns, rows, range(1, len(chart.columns)))
     return (
         f"<figure><figcaption>{escape(chart.title)}</figcaption>{chart.svg}"
-        f"<details><summary>The numbers</summary>{numbers}</details></figure>"
+        f"<details><summary>Show the numbers</summary>{numbers}</details></figure>"
     )
 
 
 def name_of(finding: Finding) -> str:
-    return DETECTOR_NAMES.get(finding.detector, finding.detector)
+    return detector_name(finding.detector, METHODS)
 
 
 def place_of(finding: Finding) -> str:
@@ -91,6 +92,6 @@ def marks(finding: Finding) -> str:
     """What stands under a finding's name: how severe, how sure, how many calls."""
     severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
     sure = CONFIDENCE_WORDS.get(finding.confidence, "")
-    words = f"{finding.id} · {severity} · {finding.confidence.lower()}"
+    words = f"{finding.id} · {finding.detector} · {severity} · {finding.confidence.lower()}"
     words += f" ({sure})" if sure else ""
     return escape(f"{words} · {counted(finding.calls, 'call')} · {finding.provider}")

@@ -12,7 +12,7 @@ from detectors.notebook.cells import basis, finding_body, list_findings
 from detectors.notebook.markup import STYLE, figure, paragraph, table, text
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.headline import sentence
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 
 _FULL = 100  # so many findings with their evidence; the others in a table
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -50,36 +50,36 @@ def _parts(report: Report) -> Iterator[str]:
     if report.findings[_FULL:]:
         yield list_findings(report.findings[_FULL:])
     if not report.findings:
-        yield paragraph("Nothing to fix was found in these calls.")
+        yield paragraph("We found nothing to fix in these calls.")
     yield from _left_out(report)
     yield f"<h2>Prices</h2>{paragraph(prices(report))}"
     yield "".join(paragraph(one) for one in report.prices.negotiated)
     if report.methods:
-        yield "<h2>How it is judged</h2>" + "".join(map(_method, report.methods))
+        yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
 
 
 def _cautions(report: Report) -> Iterator[str]:
     audit = report.audit
     if len(report.findings) > 1 or audit.below_floor:
         yield (
-            "Findings overlap, so their savings do not add up: together they come to "
-            f"{usd(audit.projected_savings_usd)} a month, every dollar counted once."
+            "A call can trigger several findings; totals count each dollar once: "
+            f"{usd(audit.projected_savings_usd)}/month of avoidable spend."
         )
     if audit.below_floor:
         yield (
             f"{counted(audit.below_floor, 'smaller finding')} under "
-            f"{usd_floor(report)} a month not listed."
+            f"{usd_floor(report)}/month not listed."
         )
     if audit.equiv_spend:
         yield (
             "Some of these calls were made on a flat-rate plan or through an unknown provider: "
-            "their dollars are what the vendor would have charged, not a bill."
+            "their dollars are the list-price cost, not a bill."
         )
     if report.invalid_rows.count:
         yield (
-            f"{counted(report.invalid_rows.count, 'row')} could not be used "
+            f"{counted(report.invalid_rows.count, 'row')} could not be read "
             f"({percent(audit.valid_pct)} are valid). "
-            f"Most often: {report.invalid_rows.main_reason}."
+            f"Most common reason: {report.invalid_rows.main_reason}."
         )
 
 
@@ -89,8 +89,8 @@ def usd_floor(report: Report) -> str:
 
 def _left_out(report: Report) -> Iterator[str]:
     if report.unpriced:
-        yield "<h2>Models without a known price</h2>"
-        yield paragraph("Their calls are counted, and take part in no figure.")
+        yield "<h2>Not priced</h2>"
+        yield paragraph("Their calls have no known price and are excluded from dollar figures.")
         yield table(
             ("Model", "Provider", "Calls"),
             ((text(one.model), text(one.provider), f"{one.calls:,}") for one in report.unpriced),
@@ -99,14 +99,14 @@ def _left_out(report: Report) -> Iterator[str]:
 
 
 def prices(report: Report) -> str:
-    """Which rates the dollars rest on."""
+    """Describe the rates behind the dollar figures."""
     words = (
-        f"List prices of {report.prices.source}, version {report.prices.version}: those that held "
-        "at each call's own time, with their long-context tiers, cache rates and discounts of "
-        "batch and flex calls."
+        f"List prices of {report.prices.source}, version {report.prices.version}: in effect "
+        "at the time of each call, including long-context tiers, cache rates and batch and flex "
+        "discounts."
     )
     if report.prices.negotiated:
-        return f"{words} These negotiated rates took their place:"
+        return f"{words} These negotiated rates replace them:"
     return f"{words} No negotiated rates were given."
 
 
@@ -118,6 +118,6 @@ def _method(method: Method) -> str:
         "Do instead": method.do_instead,
         "Sources": method.sources,
     }
-    name = DETECTOR_NAMES.get(method.detector, method.title)
+    name = detector_name(method.detector, [method])
     body = "".join(paragraph(f"{heading}. {words}") for heading, words in parts.items())
     return f"<details><summary>{text(name)}</summary>{body}</details>"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from detectors import contract
 from detectors.notebook import cells, comparing, explaining, page
+from detectors.rules import Thresholds
 from detectors.wording.figures import percent, usd
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Report(contract.Report, frozen=True, kw_only=True):
     """A report that can be shown, saved, explained, compared and turned into a dataframe."""
 
     findings: tuple[Finding, ...]
+    thresholds: Thresholds
 
     def __repr__(self) -> str:
         """One line; `to_json` returns the whole document."""

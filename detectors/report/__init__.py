@@ -13,7 +13,6 @@ from detectors.contract import (
     AuditSummary,
     PriceSource,
     SavingsByDetector,
-    Thresholds,
     UnpricedModel,
 )
 from detectors.engines import Calls, Engine
@@ -32,10 +31,10 @@ from detectors.report.impacts import (
     number,
     sum_flagged,
 )
-from detectors.report.methods import METHODS
 from detectors.report.money import rounded, split, sums, usd
 from detectors.report.records import Records
-from detectors.rules import DETECTORS
+from detectors.rules import DETECTORS, Thresholds
+from detectors.rules.methods import METHODS
 
 _PCT_DECIMALS = 9
 

@@ -1,22 +1,43 @@
-"""The six detectors. Each module holds one rule, as expressions that run on every engine."""
+"""The detectors. Each module holds one, as expressions that run on every engine.
 
-from typing import Final
+A new detector is a module here and its name in `_MODULES`; everything that prints a report takes
+its name, definition, advice, formula and thresholds from there.
+"""
 
-from detectors.rules import (
-    chatty_loop,
-    context_bloat,
-    duplicate_calls,
-    max_tokens_misfit,
-    missed_caching,
-    model_overkill,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from msgspec import defstruct
+
+from detectors import contract
 from detectors.rules.detector import Detector
 
-DETECTORS: Final[tuple[Detector, ...]] = (
-    model_overkill.DETECTOR,
-    missed_caching.DETECTOR,
-    context_bloat.DETECTOR,
-    duplicate_calls.DETECTOR,
-    max_tokens_misfit.DETECTOR,
-    chatty_loop.DETECTOR,
+_MODULES: Final = (
+    "model_overkill",
+    "missed_caching",
+    "context_bloat",
+    "duplicate_calls",
+    "max_tokens_misfit",
+    "chatty_loop",
 )
+DETECTORS: Final[tuple[Detector, ...]] = tuple(
+    import_module(f"{__name__}.{module}").DETECTOR for module in _MODULES
+)
+
+if TYPE_CHECKING:
+    from detectors.contract import Thresholds as Thresholds
+else:
+    Thresholds = defstruct(
+        "Thresholds",
+        [
+            (name, type(default), default)
+            for detector in DETECTORS
+            for name, default in detector.thresholds.items()
+        ],
+        bases=(contract.Thresholds,),
+        namespace={"__doc__": contract.Thresholds.__doc__},
+        module=__name__,
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )

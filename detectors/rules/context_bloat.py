@@ -1,30 +1,30 @@
-"""Prompts far larger than comparable work needs.
+"""Context bloat.
 
 Costs you
 ---------
-Input tokens that the answer did not need: whole documents where a passage would do, histories
-that are never shortened, instructions that only ever grow.
+Input tokens that the answer did not need: whole documents instead of passages, histories that are
+never shortened, instructions that only grow.
 
 Fires on
 --------
-Calls are compared with the calls of the whole audit whose answers are about as long (answer
-lengths between two powers of two). A route's calls to one model, at least 10, are flagged where
-one in ten of their prompts is over 3 times the usual (median) one, provided that the usual one
-rests on at least 30 calls of at least 2 routes and the route itself is at most half of them. Each
-of them that is over the usual length counts with half of the excess.
+Calls are compared with all calls of the audit whose answers are about as long (answer lengths
+between two powers of two). At least 10 calls of a route to one model are flagged if one in ten of
+their prompts is over 3 times the median, provided that the median covers at least 30 calls of at
+least 2 routes, of which the route itself makes up at most half. Savings: half of the tokens above
+the median.
 
 Stays quiet on
 --------------
-Audits of a single route (there is nothing to compare with), work that few others do, and routes
-that make up most of their kind.
+Audits of a single route (nothing to compare with), kinds of work that few other routes do, and
+routes that make up most of their kind.
 
 Do instead
 ----------
-Send the passages that matter, summarise or cut old turns, drop unused tools and examples.
+Send the passages that matter, summarize or cut old turns, drop unused tools and examples.
 
 Sources
 -------
-A comparison within the audit; the half is an assumption, stated as such.
+A comparison within the audit; counting half of the excess is an assumption.
 """
 
 from typing import Final
@@ -38,11 +38,11 @@ from detectors.rules.detector import (
     MARGIN,
     QUANTILE_MARGIN,
     Detector,
-    Facts,
+    FlaggedCalls,
     Kind,
     flag,
+    per_mtok,
 )
-from detectors.wording.figures import percent
 
 _SHIFT: Final = 16
 _STEP: Final = 1 << _SHIFT
@@ -94,15 +94,40 @@ def _log2(tokens: nw.Expr) -> nw.Expr:
     return exponent + fraction.cast(nw.Int32)
 
 
-def advise(facts: Facts) -> str:
+THRESHOLDS = {
+    "d3_min_calls": 10,
+    "d3_p90_multiple": 3.0,
+    "d3_bin_min_calls": 30,
+    "d3_bin_min_routes": 2,
+    "d3_max_bin_share": 0.5,
+    "d3_saving_share": 0.5,
+}
+
+
+def advise(flagged: FlaggedCalls) -> str:
     return (
-        f"Shorten the prompts of {facts.route} to {facts.model}: {facts.calls:,} of its "
-        f"{facts.group_calls:,} calls sent more than comparable calls of this audit do (median of "
-        f"these: {facts.median_prompt_tokens:,.0f} tokens for answers of "
-        f"{facts.median_completion_tokens:,.0f}). Send the passages that matter, cut old turns and "
-        f"unused tools. {percent(facts.thresholds.d3_saving_share * 100)} of the excess over the "
-        "usual prompt is taken to be avoidable."
+        f"Shorten the prompts of {flagged.route} to {flagged.model}: {flagged.calls:,} of its "
+        f"{flagged.group_calls:,} calls sent more than comparable calls in this audit (median of "
+        f"these: {flagged.median_prompt_tokens:,.0f} tokens for answers of "
+        f"{flagged.median_completion_tokens:,.0f}). Send the passages that matter, cut old turns "
+        f"and unused tools. {flagged.share('d3_saving_share')} of the tokens above the median of "
+        "comparable calls are counted as avoidable."
     )
 
 
-DETECTOR = Detector(id="d3_context_bloat", kinds=(Kind("", ESTIMATED),), find=find, advise=advise)
+def write_formula(flagged: FlaggedCalls) -> str:
+    return (
+        f"{flagged.share('d3_saving_share')} × (prompt tokens − median of comparable calls) × "
+        f"input rate ({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "
+        f"{flagged.cost}: {flagged.saving}"
+    )
+
+
+DETECTOR = Detector(
+    id="d3_context_bloat",
+    kinds=(Kind("", ESTIMATED),),
+    thresholds=THRESHOLDS,
+    find=find,
+    advise=advise,
+    formula=write_formula,
+)

@@ -1,6 +1,6 @@
-"""What a detector is: its identity, the kinds of finding it makes, its rule and its advice."""
+"""What a detector consists of: identity, kinds of finding, thresholds, rule, advice, formula."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -9,6 +9,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.wording.figures import counted, fine_usd, percent
 
 VERIFIED: Final = "VERIFIED"
 ESTIMATED: Final = "ESTIMATED"
@@ -21,19 +22,19 @@ MARGIN: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of finding; the name is empty where the detector has but one."""
+    """One kind of finding; the name is empty where the detector has only one."""
 
     name: str
     confidence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """The numbers that a finding's advice is made of.
+class FlaggedCalls:
+    """The numbers of one finding, from which its advice and its formula are written.
 
     `route` is the quoted label, or says that there is none. Medians are over the flagged calls;
     `group_calls` counts all priced calls of the group. Rates are US dollars per million tokens for
-    a short prompt at the time of the group's last call.
+    a short prompt at the time of the group's last call. `saving_usd` is for the observed days.
     """
 
     kind: str
@@ -41,7 +42,7 @@ class Facts:
     route: str
     provider: str
     model: str
-    sibling: str | None
+    cheaper_model: str | None
     thresholds: Thresholds
     calls: int
     group_calls: int
@@ -52,26 +53,56 @@ class Facts:
     cached_tokens: int
     cache_write_tokens: int
     cost_usd: Decimal
+    saving_usd: Decimal
     input_usd_per_mtok: float
     output_usd_per_mtok: float
     cache_read_usd_per_mtok: float
     cache_write_usd_per_mtok: float
-    sibling_input_usd_per_mtok: float
-    sibling_output_usd_per_mtok: float
+    cheaper_input_usd_per_mtok: float
+    cheaper_output_usd_per_mtok: float
+
+    @property
+    def counted(self) -> str:
+        return counted(self.calls, "call")
+
+    @property
+    def cost(self) -> str:
+        return fine_usd(self.cost_usd)
+
+    @property
+    def saving(self) -> str:
+        return fine_usd(self.saving_usd)
+
+    def share(self, threshold: str) -> str:
+        """Write a threshold that is a share as a percentage."""
+        return percent(getattr(self.thresholds, threshold) * 100)
+
+
+def per_mtok(usd_per_mtok: float) -> str:
+    """Return a rate or a difference of rates, without the last bits of a float."""
+    return f"{fine_usd(Decimal(f'{usd_per_mtok:.6f}'))} per million"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detector:
-    """`find` flags calls, each with the place of its kind in `kinds`; `advise` writes the fix."""
+    """`find` flags calls, each with the index of its kind in `kinds`; `advise` writes the fix.
+
+    `formula` writes how the observed savings add up; it is not asked for informational findings.
+    `thresholds` are the detector's own numbers with their defaults. The display name and the
+    definition are the docstring of the module.
+    """
 
     id: str
     kinds: tuple[Kind, ...]
+    thresholds: Mapping[str, int | float]
     find: Callable[[Calls, Thresholds], Calls]
-    advise: Callable[[Facts], str]
+    advise: Callable[[FlaggedCalls], str]
+    formula: Callable[[FlaggedCalls], str]
+    suggests_cheaper_model: bool = False
 
 
 def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr) -> Calls:
-    """What every rule returns: which calls, of which group and kind, saving how much each."""
+    """Return what every rule returns: each call with its group, kind and potential savings."""
     return calls.select(
         "number",
         "group",

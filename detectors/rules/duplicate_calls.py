@@ -1,27 +1,27 @@
-"""The same call again, within seconds.
+"""Duplicate calls.
 
 Costs you
 ---------
-The full price of every repetition: retries without a pause, double clicks, two workers on one
-queue, a loop that asks again because it did not like the answer.
+The full price of every repetition: retries without backoff, double clicks, two workers on one
+queue, a loop that repeats a call because an answer failed validation.
 
 Fires on
 --------
-Bursts of at least 3 equal calls of a route to one model, each within 30 seconds of the one before;
-all but the first count in full. Two kinds. `same_prompt`: the prefix hash is equal, the prompt has
-at most 800 tokens (so the hash covers it whole), and at least 95% of the calls with that hash have
-this very length. `same_shape`: hash (or its absence), prompt length and answer length are equal,
-the answer has at least 20 tokens, and the burst is at least half of what the route sent to the
-model from its first call to its last.
+Bursts of at least 3 equal calls of a route to one model, each within 30 seconds of the previous
+call. Savings: the full cost of all but the first. Two kinds. `same_prompt`: the prefix hash is
+equal, the prompt has at most 800 tokens (so the hash covers all of it), and at least 95% of the
+calls with that hash have this exact length. `same_shape`: hash (or its absence), prompt length and
+answer length are equal, the answer has at least 20 tokens, and the burst is at least half of what
+the route sent to the model between its first call and its last.
 
 Stays quiet on
 --------------
 Different questions behind one system prompt: equal hash and equal length alone are not enough.
-Storms without a hash that hide in a busy route are missed; a prefix hash finds them.
+Bursts without a hash on a busy route are missed; sending a prefix hash finds them.
 
 Do instead
 ----------
-Retry with growing pauses and a limit, send an idempotency key, keep the last answer.
+Retry with exponential backoff and a limit, send an idempotency key, cache the last answer.
 
 Sources
 -------
@@ -32,7 +32,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.rules.detector import ESTIMATED, MARGIN, VERIFIED, Detector, Facts, Kind, flag
+from detectors.rules.detector import ESTIMATED, MARGIN, VERIFIED, Detector, FlaggedCalls, Kind, flag
 
 _SAME_PROMPT, _SAME_SHAPE = range(2)
 _HASH = ("group", "prefix")
@@ -99,25 +99,41 @@ def _split(calls: Calls, thresholds: Thresholds) -> Calls:
     )
 
 
-def advise(facts: Facts) -> str:
+THRESHOLDS = {
+    "d4_whole_prompt_tokens": 800,
+    "d4_same_prompt_share": 0.95,
+    "d4_same_shape_min_completion_tokens": 20,
+    "d4_same_shape_min_share": 0.5,
+    "d4_gap_seconds": 30.0,
+    "d4_min_burst_calls": 3,
+}
+
+
+def advise(flagged: FlaggedCalls) -> str:
     proof = (
-        "with the very same prompt (equal hash over all of it)"
-        if facts.kind == "same_prompt"
-        else "of equal prompt and answer length, with nothing or little else in between"
+        "with the same prompt (equal hash over all of it)"
+        if flagged.kind == "same_prompt"
+        else "of equal prompt and answer length, with few or no other calls in between"
     )
     return (
-        f"Stop {facts.route} from sending the same call again within "
-        f"{facts.thresholds.d4_gap_seconds:g} seconds: {facts.calls:,} of its "
-        f"{facts.group_calls:,} calls to {facts.model} repeated an earlier one {proof}, "
-        f"{facts.median_prompt_tokens:,.0f} tokens in and "
-        f"{facts.median_completion_tokens:,.0f} out (medians). Look for retries without a pause, "
+        f"Stop {flagged.route} from sending the same call again within "
+        f"{flagged.thresholds.d4_gap_seconds:g} seconds: {flagged.calls:,} of its "
+        f"{flagged.group_calls:,} calls to {flagged.model} repeated an earlier one {proof}, "
+        f"{flagged.median_prompt_tokens:,.0f} tokens in and "
+        f"{flagged.median_completion_tokens:,.0f} out (medians). Look for retries without a pause, "
         "double submits and two workers on one queue; reuse the first answer."
     )
+
+
+def write_formula(flagged: FlaggedCalls) -> str:
+    return f"Full cost of {flagged.counted}: {flagged.saving}"
 
 
 DETECTOR = Detector(
     id="d4_duplicate_calls",
     kinds=(Kind("same_prompt", VERIFIED), Kind("same_shape", ESTIMATED)),
+    thresholds=THRESHOLDS,
     find=find,
     advise=advise,
+    formula=write_formula,
 )

@@ -1,29 +1,29 @@
-"""A `max_tokens` that cuts answers off, or one that caps nothing.
+"""max_tokens misfit.
 
 Costs you
 ---------
-A cut answer is often asked again, so part of what it cost buys nothing. A cap far above every
-answer costs nothing by itself, but it caps nothing either when a model runs away.
+An answer that is cut off is often requested again, so part of its cost buys nothing. A limit far
+above every answer costs nothing today, but does not limit a runaway answer either.
 
 Fires on
 --------
 Two kinds. `truncated`: at least 5 calls of a route to one model, and at least 2% of those that
-declare a cap, reached it; each counts with half of its cost. Caps up to 16 tokens are left alone.
-`oversized_cap`: at least 20 calls declare a cap, and the median cap is at least 10 times the 95th
-percentile of the answers; no dollars are claimed.
+declare a limit, reached it. Limits up to 16 tokens are ignored. Savings: half of the cost of these
+calls. `oversized_cap`: at least 20 calls declare a limit, and the median limit is at least 10 times
+the 95th percentile of the answers; no savings are claimed.
 
 Stays quiet on
 --------------
-Calls without a declared cap, and tiny caps: those are deliberate settings of classifiers.
+Calls without a declared limit, and tiny limits, which classifiers set on purpose.
 
 Do instead
 ----------
-Truncated: raise the cap, or ask for shorter answers in the prompt. Oversized: lower the cap to a
-little above the longest useful answer.
+Truncated: raise the limit, or request shorter answers in the prompt. Oversized: lower the limit to
+slightly more than the longest useful answer.
 
 Sources
 -------
-The declared caps and the billed answer lengths; the half is an assumption, stated as such.
+The declared limits and the billed answer lengths; counting half of the cost is an assumption.
 """
 
 import narwhals.stable.v2 as nw
@@ -36,11 +36,10 @@ from detectors.rules.detector import (
     MARGIN,
     QUANTILE_MARGIN,
     Detector,
-    Facts,
+    FlaggedCalls,
     Kind,
     flag,
 )
-from detectors.wording.figures import percent
 
 TRUNCATED, OVERSIZED = range(2)
 
@@ -73,27 +72,46 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
     return nw.concat(kinds, how="vertical")
 
 
-def advise(facts: Facts) -> str:
-    if facts.kind == "oversized_cap":
+THRESHOLDS = {
+    "d5_truncated_above_tokens": 16,
+    "d5_truncated_min_calls": 5,
+    "d5_truncated_min_share": 0.02,
+    "d5_truncated_saving_share": 0.5,
+    "d5_oversized_min_calls": 20,
+    "d5_oversized_multiple": 10.0,
+    "d5_oversized_quantile": 0.95,
+}
+
+
+def advise(flagged: FlaggedCalls) -> str:
+    route, model = flagged.route, flagged.model
+    if flagged.kind == "oversized_cap":
         return (
-            f"Lower max_tokens on {facts.route}: {facts.calls:,} calls to {facts.model} allow "
-            f"{facts.median_declared_max_tokens:,.0f} tokens (median) where answers take "
-            f"{facts.median_completion_tokens:,.0f} (median; longest "
-            f"{facts.largest_completion_tokens:,}). It saves nothing today, but it bounds what one "
+            f"Lower max_tokens on {route}: {flagged.calls:,} calls to {model} allow "
+            f"{flagged.median_declared_max_tokens:,.0f} tokens (median) while answers have "
+            f"{flagged.median_completion_tokens:,.0f} (median; longest "
+            f"{flagged.largest_completion_tokens:,}). It saves nothing today, but limits what one "
             "runaway answer can cost."
         )
     return (
-        f"Raise max_tokens on {facts.route}, or ask for shorter answers: {facts.calls:,} of its "
-        f"{facts.group_calls:,} calls to {facts.model} were cut off at their cap (median "
-        f"{facts.median_declared_max_tokens:,.0f} tokens). A cut answer is often asked again, so "
-        f"{percent(facts.thresholds.d5_truncated_saving_share * 100)} of what these calls cost is "
-        "taken to be lost."
+        f"Raise max_tokens on {route}, or request shorter answers: {flagged.calls:,} of its "
+        f"{flagged.group_calls:,} calls to {model} were cut off at their limit (median "
+        f"{flagged.median_declared_max_tokens:,.0f} tokens). Cut-off answers are often requested "
+        f"again, so {flagged.share('d5_truncated_saving_share')} of what these calls cost is "
+        "counted as avoidable."
     )
+
+
+def write_formula(flagged: FlaggedCalls) -> str:
+    share = flagged.share("d5_truncated_saving_share")
+    return f"{share} × {flagged.cost}, the cost of {flagged.counted} = {flagged.saving}"
 
 
 DETECTOR = Detector(
     id="d5_max_tokens_misfit",
     kinds=(Kind("truncated", ESTIMATED), Kind("oversized_cap", INFORMATIONAL)),
+    thresholds=THRESHOLDS,
     find=find,
     advise=advise,
+    formula=write_formula,
 )

@@ -1,178 +1,121 @@
-"""Prompts that begin alike and are paid in full each time, or cached without being read again.
+"""Missed prompt caching.
 
 Costs you
 ---------
-Up to ten times the price of a cache read for every repeated beginning of a prompt; or, the other
-way round, the surcharge of cache writes that nobody reads.
+Up to ten times the price of a cache read for every repeated prompt prefix; or, the other way
+around, the surcharge of cache writes that are never read.
 
 Fires on
 --------
 Three kinds. `uncached_prefix`: at least 3 uncached calls of a route and model with one prefix hash
-and a prompt the vendor would cache; a call at most 300 seconds after an earlier one would have
-read the cache, any other would have written it, and together that saves. `unhashed_prefix`: the
-same for at least 20 calls without a hash, where caching has to be asked for; half of the shortest
-usual prompt is taken to be the same each time. `unread_writes`: cache writes whose surcharge
-exceeds what the reads of the route and model have saved.
+and a prompt long enough to be cached. A call at most 300 seconds after an earlier one would have
+read the cache, any other would have written it; flagged if that saves money in total.
+`unhashed_prefix`: the same for at least 20 calls without a hash, where the provider requires opting
+in; half of a short prompt (10th percentile) is assumed to be the shared prefix. `unread_writes`:
+cache writes whose surcharge exceeds what the reads of the route and model have saved.
 
 Stays quiet on
 --------------
-Calls that use the cache already, prompts below the vendor's minimum, models without a cache-read
-rate, prefixes that come back too seldom to pay for the write, calls of one second (they cannot
-read what another of them writes), and unhashed calls of vendors that cache by themselves.
+Calls that use the cache already, prompts below the provider's minimum, models without a cache-read
+rate, prefixes that repeat too seldom to pay for the write, calls within the same second (they
+cannot read each other's writes), and unhashed calls of providers that cache automatically.
 
 Do instead
 ----------
-Put what never changes first in the prompt, and ask for caching where the vendor wants to be asked.
-For unread writes: cache less, or send the calls that share a prompt closer together.
+Put the fixed part of the prompt first, and opt in to caching where the provider requires it.
+For unread writes: cache less, or send calls that share a prompt closer together.
 
 Sources
 -------
-The vendors' caching pages, as cited in `detectors/prices/cache_minimums.toml`.
+The model providers' caching pages, as cited in `detectors/prices/cache_minimums.toml`.
 """
-
-from collections.abc import Sequence
 
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.rules.cache_savings import (
+    filter_cacheable,
+    find_uncached,
+    find_unhashed,
+    find_unread,
+)
 from detectors.rules.detector import (
     ESTIMATED,
-    MARGIN,
-    QUANTILE_MARGIN,
     VERIFIED,
     Detector,
-    Facts,
+    FlaggedCalls,
     Kind,
     flag,
+    per_mtok,
 )
-from detectors.wording.figures import percent, rate
+from detectors.wording.figures import rate
 
-_UNCACHED, _UNHASHED, _UNREAD = range(3)
-_HASH = ("group", "prefix")
-_SECOND_US = 1_000_000
+THRESHOLDS = {
+    "d2_prefix_tokens": 1_024,
+    "d2_min_hash_calls": 3,
+    "d2_cache_seconds": 300,
+    "d2_unhashed_min_calls": 20,
+    "d2_unhashed_quantile": 0.10,
+    "d2_unhashed_prompt_share": 0.5,
+}
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    kinds = [
-        _find_uncached(_cacheable(calls), thresholds),
-        _find_unhashed(_cacheable(calls), thresholds),
-        _find_unread(calls),
-    ]
-    return nw.concat(kinds, how="vertical")
-
-
-def _cacheable(calls: Calls) -> Calls:
-    """Calls that could use the cache and do not."""
-    return calls.filter(
-        nw.col("cached_tokens") == 0,
-        nw.col("cache_write_tokens") == 0,
-        nw.col("has_cache_read") == 1,
-        nw.col("prompt_tokens") >= nw.col("cache_minimum"),
+    cacheable = filter_cacheable(calls)
+    kinds = (
+        find_uncached(cacheable, thresholds),
+        find_unhashed(cacheable, thresholds),
+        find_unread(calls),
     )
+    flagged = [flag(found, kind, nw.col("saving_usd")) for kind, found in enumerate(kinds)]
+    return nw.concat(flagged, how="vertical")
 
 
-def _find_uncached(cacheable: Calls, thresholds: Thresholds) -> Calls:
-    hashed = (
-        cacheable.filter(
-            nw.col("prefix") > 0, nw.col("cache_minimum") <= thresholds.d2_prefix_tokens
-        )
-        .with_columns(nw.len().over(*_HASH).cast(nw.Int64).alias("calls"))
-        .filter(nw.col("calls") >= thresholds.d2_min_hash_calls)
-    )
-    prefix_tokens = nw.col("prompt_tokens").clip(upper_bound=thresholds.d2_prefix_tokens)
-    saving = _filter_saving(hashed, _HASH, prefix_tokens, thresholds)
-    return flag(saving, _UNCACHED, nw.col("saving_usd"))
-
-
-def _find_unhashed(cacheable: Calls, thresholds: Thresholds) -> Calls:
-    unhashed = cacheable.filter(
-        nw.col("asks_for_caching") == 1,
-        nw.col("has_route") == 1,
-        (nw.col("prefix") == 0) | (nw.col("cache_minimum") > thresholds.d2_prefix_tokens),
-    )
-    short_prompt = nw.col("prompt_tokens").quantile(thresholds.d2_unhashed_quantile, "linear")
-    shared = nw.col("short_prompt") * thresholds.d2_unhashed_prompt_share
-    groups = (
-        unhashed.group_by("group")
-        .agg(nw.len().alias("calls"), short_prompt.alias("short_prompt"))
-        .filter(nw.col("calls") >= thresholds.d2_unhashed_min_calls)
-        .select("group", shared.alias("shared_tokens"))
-    )
-    alike = unhashed.join(groups, on="group", how="inner").filter(
-        nw.col("shared_tokens") >= nw.col("cache_minimum") - QUANTILE_MARGIN
-    )
-    prefix_tokens = nw.min_horizontal("shared_tokens", nw.col("prompt_tokens").cast(nw.Float64))
-    saving = _filter_saving(alike, ("group",), prefix_tokens, thresholds)
-    return flag(saving, _UNHASHED, nw.col("saving_usd"))
-
-
-def _filter_saving(
-    calls: Calls, keys: Sequence[str], prefix_tokens: nw.Expr, thresholds: Thresholds
-) -> Calls:
-    """The calls with what caching would have saved each, where that is more than nothing in all.
-
-    A call reads what was written in an earlier second, never in its own.
-    """
-    before = nw.col("second").shift(1).over(*keys, order_by="number")
-    pause = nw.when(nw.col("before") < nw.col("second")).then(nw.col("second") - nw.col("before"))
-    # Of the calls of one second only the first in order sees the earlier one; all share its pause.
-    shared_pause = nw.col("pause").max().over(*keys, "second")
-    saving = (
-        nw.when(nw.col("pause") <= thresholds.d2_cache_seconds)
-        .then(prefix_tokens * nw.col("read_discount_usd"))
-        .otherwise(prefix_tokens * nw.col("write_premium_usd") * -1.0)
-    )
-    return (
-        calls.with_columns((nw.col("at_us") // _SECOND_US).alias("second"))
-        .with_columns(before.alias("before"))
-        .with_columns(pause.alias("pause"))
-        .with_columns(shared_pause.alias("pause"))
-        .with_columns(saving.alias("saving_usd"))
-        .with_columns(nw.col("saving_usd").sum().over(*keys).alias("total_usd"))
-        .filter(nw.col("total_usd") > MARGIN)
-    )
-
-
-def _find_unread(calls: Calls) -> Calls:
-    written, read = nw.col("cache_write_tokens"), nw.col("cached_tokens")
-    loss = written * nw.col("write_premium_usd") - read * nw.col("read_discount_usd")
-    losing = (
-        calls.filter((written > 0) | (read > 0))
-        .with_columns(loss.alias("loss_usd"))
-        .with_columns(
-            written.max().over("group").alias("most_written"),
-            nw.col("loss_usd").sum().over("group").alias("total_usd"),
-        )
-        .filter(nw.col("most_written") > 0, nw.col("total_usd") > MARGIN)
-    )
-    return flag(losing, _UNREAD, nw.col("loss_usd"))
-
-
-def advise(facts: Facts) -> str:
-    read = rate(facts.cache_read_usd_per_mtok)
-    full = rate(facts.input_usd_per_mtok)
-    if facts.kind == "unread_writes":
+def advise(flagged: FlaggedCalls) -> str:
+    read = rate(flagged.cache_read_usd_per_mtok)
+    full = rate(flagged.input_usd_per_mtok)
+    if flagged.kind == "unread_writes":
         return (
-            f"Cache less on {facts.route}: {facts.cache_write_tokens:,} tokens were written to the "
-            f"cache of {facts.model} at {rate(facts.cache_write_usd_per_mtok)} a million instead "
-            f"of {full}, and only {facts.cached_tokens:,} were read back at {read}. Drop the cache "
-            "marker where a prompt does not come back within minutes, or send such calls together."
+            f"Cache less on {flagged.route}: {flagged.cache_write_tokens:,} tokens were written to "
+            f"the cache of {flagged.model} at {rate(flagged.cache_write_usd_per_mtok)} per million "
+            f"instead of {full}, and only {flagged.cached_tokens:,} were read back at {read}. "
+            "Remove the cache marker from prompts that don't repeat within minutes, or send such "
+            "calls closer together."
         )
-    if facts.kind == "unhashed_prefix":
+    if flagged.kind == "unhashed_prefix":
         return (
-            f"Ask for prompt caching on {facts.route} (mark the end of the fixed instructions with "
-            f"cache_control): {facts.calls:,} calls to {facts.model} sent prompts of "
-            f"{facts.median_prompt_tokens:,.0f} tokens (median) and cached none. A cached token "
-            f"costs {read} a million instead of {full}. "
-            f"{percent(facts.thresholds.d2_unhashed_prompt_share * 100)} of a usual short prompt "
-            "is taken to be the same each time; check that it is."
+            f"Turn on prompt caching for {flagged.route} (mark the end of the fixed instructions "
+            f"with cache_control): {flagged.calls:,} calls to {flagged.model} sent prompts of "
+            f"{flagged.median_prompt_tokens:,.0f} tokens (median) and cached none. Cached tokens "
+            f"cost {read} per million instead of {full}. "
+            f"{flagged.share('d2_unhashed_prompt_share')} of a short prompt is assumed to be the "
+            "same each time; check that it is."
         )
     return (
-        f"Let the beginning of the prompts on {facts.route} be cached: {facts.calls:,} calls to "
-        f"{facts.model} began with the same 4,096 characters and paid {full} a million tokens for "
-        f"them each time, where a cache read costs {read}. Keep the fixed part first and unchanged"
-        ", and ask for caching where the vendor wants to be asked."
+        f"Cache the prompt prefix on {flagged.route}: {flagged.calls:,} calls to {flagged.model} "
+        f"began with the same 4,096 characters and paid {full} per million tokens each time; a "
+        f"cache read costs {read}. Keep the fixed part first and unchanged, and opt in to caching "
+        "where the provider requires it."
+    )
+
+
+def write_formula(flagged: FlaggedCalls) -> str:
+    full = flagged.input_usd_per_mtok
+    discount = per_mtok(full - flagged.cache_read_usd_per_mtok)
+    surcharge = per_mtok(flagged.cache_write_usd_per_mtok - full)
+    if flagged.kind == "unread_writes":
+        return (
+            f"{flagged.cache_write_tokens:,} tokens written × surcharge ({surcharge}) − "
+            f"{flagged.cached_tokens:,} tokens read × discount ({discount}) = {flagged.saving}"
+        )
+    prefix = f"Up to {flagged.thresholds.d2_prefix_tokens:,} tokens"
+    if flagged.kind == "unhashed_prefix":
+        prefix = f"{flagged.share('d2_unhashed_prompt_share')} of a short prompt"
+    return (
+        f"{prefix} × (input rate − cache-read rate: {discount}) for each cache read, minus the "
+        f"surcharge of each cache write ({surcharge}), over {flagged.counted} that cost "
+        f"{flagged.cost}: {flagged.saving}"
     )
 
 
@@ -183,6 +126,8 @@ DETECTOR = Detector(
         Kind("unhashed_prefix", ESTIMATED),
         Kind("unread_writes", VERIFIED),
     ),
+    thresholds=THRESHOLDS,
     find=find,
     advise=advise,
+    formula=write_formula,
 )

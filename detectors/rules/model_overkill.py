@@ -1,29 +1,29 @@
-"""Short answers from a flagship model.
+"""Oversized model.
 
 Costs you
 ---------
 A flagship's rates on calls whose answers are too short to need one: labels, yes or no, a date
-taken out of a text. The model one tier down usually costs a fifth to a half.
+extracted from a text. The next cheaper model usually costs 20% to 50% as much.
 
 Fires on
 --------
-A route's calls to one model, at least 5, with a cheaper sibling at the same provider, whose median
-answer has at most 150 tokens and whose 90th percentile at most 400. Each call with an answer of at
-most 400 tokens counts with what it would have cost less at the sibling's rates that day, its cache
-use as it was.
+At least 5 calls of a route to one model with a cheaper model in its family, where the median answer
+has at most 150 tokens and the 90th percentile at most 400. Savings: for each call with an answer of
+at most 400 tokens, the difference to the cheaper model's rates on that day, with the same cache
+use.
 
 Stays quiet on
 --------------
-Routes with long answers, models at the foot of their vendor's ladder, and days on which the
-sibling was not cheaper for both input and output. It cannot see how hard a short answer was.
+Routes with long answers, the cheapest model of a family, and days on which the cheaper model was
+not cheaper for both input and output. It cannot see how hard a short answer was.
 
 Do instead
 ----------
-Try the sibling on your own quality evaluation of the route; switch where it holds.
+Run your own quality evaluation of the route with the cheaper model, and switch if it passes.
 
 Sources
 -------
-The vendors' own line-ups, as cited in `detectors/prices/ladder.toml`.
+The model providers' own line-ups, as cited in `detectors/prices/ladder.toml`.
 """
 
 import narwhals.stable.v2 as nw
@@ -35,11 +35,11 @@ from detectors.rules.detector import (
     MARGIN,
     QUANTILE_MARGIN,
     Detector,
-    Facts,
+    FlaggedCalls,
     Kind,
     flag,
 )
-from detectors.wording.figures import rate
+from detectors.wording.figures import fine_usd, rate
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
@@ -64,16 +64,41 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
     return flag(flagged, 0, nw.col("sibling_saving_usd"))
 
 
-def advise(facts: Facts) -> str:
+THRESHOLDS = {
+    "d1_min_calls": 5,
+    "d1_median_completion_tokens": 150,
+    "d1_p90_completion_tokens": 400,
+    "d1_max_completion_tokens": 400,
+}
+
+
+def advise(flagged: FlaggedCalls) -> str:
+    cheaper = flagged.cheaper_model
+    own = f"{rate(flagged.input_usd_per_mtok)} in and {rate(flagged.output_usd_per_mtok)} out"
+    other_in, other_out = flagged.cheaper_input_usd_per_mtok, flagged.cheaper_output_usd_per_mtok
     return (
-        f"Try {facts.sibling} instead of {facts.model} on {facts.route}: {facts.calls:,} of its "
-        f"{facts.group_calls:,} calls got short answers (median "
-        f"{facts.median_completion_tokens:,.0f} tokens). A million tokens cost "
-        f"{rate(facts.input_usd_per_mtok)} in and {rate(facts.output_usd_per_mtok)} out now, "
-        f"{rate(facts.sibling_input_usd_per_mtok)} and {rate(facts.sibling_output_usd_per_mtok)} "
-        f"at {facts.sibling}. Token counts cannot tell whether its answers are good enough: your "
-        "own quality evaluation decides."
+        f"Try {cheaper} instead of {flagged.model} on {flagged.route}: {flagged.calls:,} of its "
+        f"{flagged.group_calls:,} calls got short answers (median "
+        f"{flagged.median_completion_tokens:,.0f} tokens). A million tokens now cost {own}, and "
+        f"{rate(other_in)} and {rate(other_out)} with {cheaper}. Token counts don't show whether "
+        "its answers are good enough: run your own quality evaluation before you switch."
     )
 
 
-DETECTOR = Detector(id="d1_model_overkill", kinds=(Kind("", ESTIMATED),), find=find, advise=advise)
+def write_formula(flagged: FlaggedCalls) -> str:
+    rest = fine_usd(flagged.cost_usd - flagged.saving_usd)
+    return (
+        f"Cost of {flagged.counted}, minus their cost at the rates of {flagged.cheaper_model}: "
+        f"{flagged.cost} − {rest} = {flagged.saving}"
+    )
+
+
+DETECTOR = Detector(
+    id="d1_model_overkill",
+    kinds=(Kind("", ESTIMATED),),
+    thresholds=THRESHOLDS,
+    find=find,
+    advise=advise,
+    formula=write_formula,
+    suggests_cheaper_model=True,
+)

@@ -1,15 +1,15 @@
 """The mail that a report is ready: its one sentence, its first findings, a link to it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from detectors.contract import Finding, Report
+from detectors.contract import Finding, Method, Report
 from detectors.wording.figures import usd
 from detectors.wording.headline import sentence
 from detectors.wording.labels import inert
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 from service.config import Config
 from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail
@@ -35,7 +35,9 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         parameters={
             "audit_id": audit_id,
             "sentence": sentence(report),
-            "findings": [tell_finding(finding) for finding in report.findings[:_TOLD]],
+            "findings": [
+                tell_finding(finding, report.methods) for finding in report.findings[:_TOLD]
+            ],
             "more": max(0, len(report.findings) - _TOLD),
             "gets_many": reader.gets_many,
         },
@@ -61,11 +63,11 @@ def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     return f"Your cost report is ready: {parameters['sentence']}", words
 
 
-def tell_finding(finding: Finding) -> dict[str, str]:
+def tell_finding(finding: Finding, methods: Iterable[Method] = ()) -> dict[str, str]:
     """What a mail says of one finding."""
     is_priced = finding.confidence != "INFORMATIONAL"
     return {
-        "what": DETECTOR_NAMES.get(finding.detector, finding.detector),
+        "what": detector_name(finding.detector, methods),
         "where": inert(finding.route),
-        "saving": f"{usd(finding.monthly_cost_impact_usd)} a month" if is_priced else "",
+        "saving": f"{usd(finding.monthly_cost_impact_usd)}/month" if is_priced else "",
     }

@@ -1,7 +1,7 @@
 """The report document as an HTML page. Nothing is computed here but what is shown and what not."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
@@ -11,11 +11,10 @@ from flask import Flask, render_template
 from markupsafe import Markup, escape
 
 from detectors import charts
-from detectors.contract import Finding
 from detectors.wording import figures
 from detectors.wording.headline import sentence
 from detectors.wording.labels import inert, is_right_to_left, shortened
-from detectors.wording.names import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
@@ -86,16 +85,19 @@ def _facts(report: ListedReport, terms: Terms) -> dict[str, Any]:
         "full": report.findings[:_FULL_FINDINGS],
         "listed": report.findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
         "hidden": max(0, len(report.findings) - _SHOWN_FINDINGS),
-        "detectors": _present(report.findings),
+        "detectors": _present(report),
         "reasons": _rank(report.invalid_rows.reasons),
     }
 
 
 def print_finding(document: Document, finding_id: str) -> str:
     """One finding of the report with its evidence; raises `NotFoundError` where it has none."""
-    for finding in read_listed(document.load()).findings:
+    report = read_listed(document.load())
+    for finding in report.findings:
         if finding.id == finding_id:
-            return render_template("report/finding_page.html", finding=with_evidence(finding))
+            return render_template(
+                "report/finding_page.html", finding=with_evidence(finding), report=report
+            )
     raise NotFoundError
 
 
@@ -103,10 +105,10 @@ def print_waiting(audit: Audit) -> str:
     return render_template("report/waiting.html", audit=audit)
 
 
-def _present(findings: Iterable[Finding]) -> Mapping[str, str]:
-    """The short codes and names of the detectors that found something."""
-    found = {finding.detector for finding in findings}
-    return {one[:2]: name for one, name in DETECTOR_NAMES.items() if one in found}
+def _present(report: ListedReport) -> Mapping[str, str]:
+    """Return the short codes and names of the detectors that found something."""
+    found = sorted({finding.detector for finding in report.findings})
+    return {each.partition("_")[0]: detector_name(each, report.methods) for each in found}
 
 
 def _rank(reasons: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -129,7 +131,7 @@ def register_filters(app: Flask) -> None:
         isolated=isolated,
     )
     app.jinja_env.globals.update(
-        detector_names=DETECTOR_NAMES,
+        detector_name=detector_name,
         severity_words=SEVERITY_WORDS,
         confidence_words=CONFIDENCE_WORDS,
     )

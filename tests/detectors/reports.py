@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detectors import Finding, Report
-from detectors.contract import AuditSummary, InvalidRows, PriceSource, Thresholds
+from detectors import Finding, Report, Thresholds
+from detectors.contract import AuditSummary, InvalidRows, PriceSource
 
 
 def make_finding(rank: int, **changes: Any) -> Finding:

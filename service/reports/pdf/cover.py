@@ -1,4 +1,4 @@
-"""The PDF's first page: what is spent, what could be saved, and where to begin."""
+"""The PDF's first page: spend, avoidable spend, and what to fix first."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,7 +10,7 @@ from detectors import charts
 from detectors.contract import Finding, Report
 from detectors.wording.figures import counted, number, percent, usd
 from detectors.wording.headline import sentence
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 from service.reports.pdf.fonts import fitted
 from service.reports.pdf.looks import (
     ACCENT,
@@ -33,9 +33,8 @@ _NAME: Final = ParagraphStyle("name", BODY, spaceAfter=0)
 _PLACE: Final = ParagraphStyle("place", QUIET, spaceAfter=0)
 
 _OVERLAP: Final = (
-    "Findings overlap: one call can be too dear, repeated and uncached at once. Each finding "
-    "states what fixing it alone would save, so their savings do not add up. Together they come "
-    "to {} a month, every dollar counted once."
+    "A call can trigger several findings; totals count each dollar once. Potential savings are for "
+    "fixing each finding on its own. Fixing all of them would save {}/month."
 )
 
 
@@ -51,8 +50,8 @@ def cover(report: Report) -> Iterator[Flowable]:
     yield Spacer(1, 4)
     yield tiles(
         [
-            ("Spend a month", usd(audit.projected_spend_usd)),
-            ("Avoidable a month", usd(audit.projected_savings_usd)),
+            ("Monthly spend", usd(audit.projected_spend_usd)),
+            ("Avoidable spend", usd(audit.projected_savings_usd)),
             ("Share of spend", percent(audit.savings_pct)),
             ("Findings", number(len(report.findings))),
         ]
@@ -60,7 +59,7 @@ def cover(report: Report) -> Iterator[Flowable]:
     yield Spacer(1, 18)
     if audit.projected_savings_usd:
         waterfall = drawing(charts.savings_waterfall(report), TEXT_WIDTH * _CHART_SHARE)
-        yield side_by_side([[waterfall, list(_first(report.findings))]], _FIRST_SHARE)
+        yield side_by_side([[waterfall, list(_first(report))]], _FIRST_SHARE)
     if len(report.findings) > 1:
         yield words(_OVERLAP.format(usd(audit.projected_savings_usd)), QUIET)
 
@@ -70,20 +69,20 @@ def _period(report: Report) -> str:
     first, last = str(audit.first_call)[:10], str(audit.last_call or audit.first_call)[:10]
     when = f"on {first}" if first == last else f"between {first} and {last}"
     return (
-        f"From {counted(audit.records, 'call')} {when}: {usd(audit.total_spend_usd)} spent in "
+        f"From {counted(audit.records, 'call')} {when}: {usd(audit.total_spend_usd)} in "
         f"{counted(audit.observed_days, 'observed day')}, projected to "
         f"{report.thresholds.days_per_month} days."
     )
 
 
-def _first(findings: tuple[Finding, ...]) -> Iterator[Flowable]:
-    """What saves most, in three lines each."""
-    yield words("Where to begin", CHART_TITLE)
-    for finding in findings[:_FIRST_FINDINGS]:
+def _first(report: Report) -> Iterator[Flowable]:
+    """List the largest findings, in three lines each."""
+    yield words("Fix these first", CHART_TITLE)
+    for finding in report.findings[:_FIRST_FINDINGS]:
         place = finding.route if finding.route == finding.model else _place(finding)
-        yield words(DETECTOR_NAMES.get(finding.detector, finding.detector), _NAME)
+        yield words(detector_name(finding.detector, report.methods), _NAME)
         yield words(fitted(place, TEXT_WIDTH * _FIRST_SHARE, _PLACE.fontSize), _PLACE)
-        yield words(f"{usd(finding.monthly_cost_impact_usd)} a month", _DOLLARS)
+        yield words(f"{usd(finding.monthly_cost_impact_usd)}/month", _DOLLARS)
 
 
 def _place(finding: Finding) -> str:
@@ -94,19 +93,20 @@ def _warnings(report: Report) -> Iterator[Flowable]:
     audit = report.audit
     if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
         yield words(
-            f"Only {percent(audit.valid_pct)} of the rows could be read. The numbers leave the "
-            "others out.",
+            f"Only {percent(audit.valid_pct)} of the rows could be read. The figures "
+            "exclude the others.",
             WARNING,
         )
     if audit.equiv_spend:
         yield words(
             "Some of these calls were made on a flat-rate plan or through an unknown provider. "
-            "Their dollars are what the vendor's list price would have been, not a bill."
+            "Their dollars are the list-price cost, not a bill."
         )
     if report.unpriced:
         models = len(report.unpriced) + report.other_unpriced.count
         calls = sum(one.calls for one in report.unpriced) + report.other_unpriced.calls
         yield words(
-            f"{counted(models, 'model has', 'models have')} no known price: "
-            f"{counted(calls, 'call')} without a price take part in no figure."
+            f"Not priced: {counted(calls, 'call has', 'calls have')} no known price and "
+            f"{'is' if calls == 1 else 'are'} excluded from dollar figures "
+            f"({counted(models, 'model')})."
         )

@@ -6,9 +6,9 @@ from typing import Final
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak, Spacer, Table
 
-from detectors.contract import Finding, Report
+from detectors.contract import Finding, Method, Report
 from detectors.wording.figures import counted, number, usd
-from detectors.wording.names import CONFIDENCE_WORDS, DETECTOR_NAMES, SEVERITY_WORDS
+from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
 from service.reports.pdf.looks import FINDING, IMPACT, QUIET, SEVERITIES, TEXT_WIDTH
 from service.reports.pdf.parts import PLAIN_CELLS, heading, lines, words
 
@@ -23,16 +23,16 @@ def list_findings(report: Report) -> Iterator[Flowable]:
         yield PageBreak()
     yield heading("Findings", "findings")
     if not findings:
-        yield words("Nothing to fix was found in these calls.")
+        yield words("We found nothing to fix in these calls.")
     for finding in findings[:_FULL_FINDINGS]:
-        yield _finding(finding)
+        yield _finding(finding, report.methods)
     listed = findings[_FULL_FINDINGS:_LISTED_FINDINGS]
     if listed:
         yield CondPageBreak(120)
         yield heading(counted(len(listed), "smaller finding"), "smaller-findings")
         yield lines(
-            ("Finding", "Severity", "What", "Where", "Model", "Saves a month"),
-            [_row(finding) for finding in listed],
+            ("Finding", "Severity", "Detector", "Route", "Model", "Savings/month"),
+            [_row(finding, report.methods) for finding in listed],
             (8, 8, 27, 26, 18, 13),
         )
     if len(findings) > _LISTED_FINDINGS:
@@ -43,11 +43,12 @@ def list_findings(report: Report) -> Iterator[Flowable]:
         )
 
 
-def _finding(finding: Finding) -> Flowable:
-    name = words(DETECTOR_NAMES.get(finding.detector, finding.detector), FINDING)
-    name.outline = (finding.id, f"{finding.id}: {DETECTOR_NAMES.get(finding.detector, '')}", 1)
+def _finding(finding: Finding, methods: tuple[Method, ...]) -> Flowable:
+    title = detector_name(finding.detector, methods)
+    name = words(title, FINDING)
+    name.outline = (finding.id, f"{finding.id}: {title}", 1)
     head = Table(
-        [[name, words(_money(finding, " a month"), IMPACT)]],
+        [[name, words(_money(finding, "/month"), IMPACT)]],
         colWidths=[TEXT_WIDTH * 0.7, TEXT_WIDTH * 0.3],
         style=_ENDS,
     )
@@ -59,14 +60,14 @@ def _finding(finding: Finding) -> Flowable:
         head,
         words(_where(finding)),
         words(
-            f"{finding.id} · {severity} · {finding.confidence.lower()} ({confidence}) · "
-            f"{counted(finding.calls, 'call')}",
+            f"{finding.id} · {finding.detector} · {severity} · "
+            f"{finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}",
             ParagraphStyle("marks", QUIET, textColor=colour),
         ),
         words(finding.fix),
     ]
     if finding.formula:
-        parts.append(words(f"How it is reckoned: {finding.formula}", QUIET))
+        parts.append(words(f"How we calculated this: {finding.formula}", QUIET))
     return KeepTogether([*parts, Spacer(1, 6)])
 
 
@@ -75,11 +76,11 @@ def _where(finding: Finding) -> str:
     return f"{finding.route}{model} ({finding.provider})"
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
+def _row(finding: Finding, methods: tuple[Method, ...]) -> tuple[str, ...]:
     return (
         finding.id,
         SEVERITY_WORDS.get(finding.severity, finding.severity),
-        DETECTOR_NAMES.get(finding.detector, finding.detector),
+        detector_name(finding.detector, methods),
         finding.route,
         finding.model,
         _money(finding, ""),
@@ -88,5 +89,5 @@ def _row(finding: Finding) -> tuple[str, ...]:
 
 def _money(finding: Finding, period: str) -> str:
     if finding.confidence == "INFORMATIONAL":
-        return "no dollars claimed" if period else "–"
+        return "no savings claimed" if period else "–"
     return f"{usd(finding.monthly_cost_impact_usd)}{period}"

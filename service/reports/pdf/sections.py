@@ -8,7 +8,7 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Spacer
 from detectors import charts
 from detectors.contract import Report
 from detectors.wording.figures import counted, number, percent, usd
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 from service.reports.pdf.cover import cover
 from service.reports.pdf.findings import list_findings
 from service.reports.pdf.labels import with_named_labels
@@ -41,20 +41,20 @@ def _charts(report: Report) -> Iterator[Flowable]:
         for one in (charts.spend_by_day, charts.spend_by_model, charts.spend_by_route)
     )
     yield side_by_side([[days, models]], _HALF)
-    yield side_by_side([[routes, _certainty(report)]], _HALF)
+    yield side_by_side([[routes, _quality(report)]], _HALF)
 
 
-def _certainty(report: Report) -> list[Flowable]:
+def _quality(report: Report) -> list[Flowable]:
     audit = report.audit
     rows = [
         ("Observed", counted(audit.observed_days, "day")),
         ("Calls", number(audit.records)),
-        ("Spent in that time", usd(audit.total_spend_usd)),
-        ("Rows that could be read", percent(audit.valid_pct)),
-        ("Models without a price", number(len(report.unpriced) + report.other_unpriced.count)),
+        ("Spend in that period", usd(audit.total_spend_usd)),
+        ("Valid rows", percent(audit.valid_pct)),
+        ("Models not priced", number(len(report.unpriced) + report.other_unpriced.count)),
         ("Prices", f"{report.prices.source} {report.prices.version}"),
     ]
-    return [words("How sure this is", CHART_TITLE), facts(rows, TEXT_WIDTH * _HALF)]
+    return [words("Data quality", CHART_TITLE), facts(rows, TEXT_WIDTH * _HALF)]
 
 
 def _data(report: Report) -> Iterator[Flowable]:
@@ -63,23 +63,23 @@ def _data(report: Report) -> Iterator[Flowable]:
     yield heading("The data", "data")
     yield words(
         f"{percent(audit.valid_pct)} of the rows could be read; "
-        f"{counted(report.invalid_rows.count, 'row was', 'rows were')} left out. "
-        f"{counted(audit.echoes_dropped, 'call was', 'calls were')} logged twice and counted once."
+        f"{counted(report.invalid_rows.count, 'row was', 'rows were')} excluded. "
+        f"{counted(audit.echoes_dropped, 'duplicate row was', 'duplicate rows were')} removed."
     )
     reasons = sorted(report.invalid_rows.reasons.items(), key=lambda each: (-each[1], each[0]))
     if reasons:
         rows = [(reason, number(count)) for reason, count in reasons[:_LISTED_REASONS]]
-        yield lines(("Why rows were left out", "Rows"), rows, (80, 20))
+        yield lines(("Why rows were excluded", "Rows"), rows, (80, 20))
         yield Spacer(1, 10)
     if report.unpriced:
         unpriced = report.unpriced[:_LISTED_UNPRICED]
         rows = [(f"{one.model} ({one.provider})", number(one.calls)) for one in unpriced]
-        yield lines(("Models without a known price", "Calls"), rows, (80, 20))
+        yield lines(("Not priced", "Calls"), rows, (80, 20))
         yield Spacer(1, 10)
     yield words(
         f"Prices are the list prices of {report.prices.source}, version {report.prices.version}, "
-        "that held at each call's own time, with their long-context tiers, cache rates and "
-        "discounts of batch and flex calls. " + _negotiated(report)
+        "in effect at the time of each call, including long-context tiers, cache rates and batch "
+        "and flex discounts. " + _negotiated(report)
     )
     yield words(
         "This audit saw token counts, times, model names and the labels that came with them, and "
@@ -91,9 +91,9 @@ def _methods(report: Report) -> Iterator[Flowable]:
     if not report.methods:
         return
     yield CondPageBreak(200)
-    yield heading("How it is judged", "methods")
+    yield heading("How the detectors work", "methods")
     for method in report.methods:
-        title = words(DETECTOR_NAMES.get(method.detector, method.title), FINDING)
+        title = words(detector_name(method.detector, report.methods), FINDING)
         yield KeepTogether(
             [
                 title,
@@ -106,5 +106,5 @@ def _methods(report: Report) -> Iterator[Flowable]:
 
 def _negotiated(report: Report) -> str:
     if not report.prices.negotiated:
-        return "Discounts that you negotiated are not in them."
-    return f"These negotiated rates took their place: {'; '.join(report.prices.negotiated)}."
+        return "Your negotiated discounts are not included."
+    return f"These negotiated rates replace them: {'; '.join(report.prices.negotiated)}."

@@ -63,7 +63,10 @@ def report_schemas() -> dict[str, Any]:
 def _described(schema: dict[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
     fields = schema["properties"].items()
     told = {name: {**one, "description": words[name]} for name, one in fields if name in words}
-    return {**schema, "properties": {**schema["properties"], **told}}
+    described = {**schema, "properties": {**schema["properties"], **told}}
+    if "floor_usd" in schema["properties"]:
+        described["additionalProperties"] = {"type": "number"}  # those of each detector
+    return described
 
 
 def _name(name: str) -> str:

@@ -83,10 +83,10 @@ def test_the_waterfall_goes_from_todays_spend_to_what_is_left() -> None:
     )
     chart = charts.savings_waterfall(report)
     assert chart.rows == (
-        ("Spend now", "", "$10,000.00", "100%"),
-        ("Short answers from a flagship model", "−$3,000.00", "−$3,000.00", "30%"),
-        ("The same call again, within seconds", "−$200.00", "−$140.00", "1.4%"),
-        ("Left", "", "$6,860.00", "68.6%"),
+        ("Current spend", "", "$10,000.00", "100%"),
+        ("Oversized model", "−$3,000.00", "−$3,000.00", "30%"),
+        ("Duplicate calls", "−$200.00", "−$140.00", "1.4%"),
+        ("Remaining spend", "", "$6,860.00", "68.6%"),
     )
 
 
@@ -144,7 +144,7 @@ def test_days_without_calls_are_gaps_and_in_no_table() -> None:
     chart = charts.spend_by_day(replace(make_report(), spend_by_day=days))
     assert [row[:2] for row in chart.rows] == [("2026-02-01", "$1.00"), ("2026-02-05", "$3.00")]
     assert chart.columns[2:] == ("All models",)
-    assert chart.summary == "$4.00 in 5 days; most, $3.00, on 2026-02-05."
+    assert chart.summary == "$4.00 in 5 days; peak: $3.00 on 2026-02-05."
 
 
 def test_what_is_not_drawn_is_summed_up() -> None:
@@ -191,5 +191,5 @@ def test_days_that_cost_nothing_are_drawn_as_nothing() -> None:
 def test_a_part_too_small_to_be_seen_has_its_place_in_the_legend() -> None:
     days = {date(2026, 2, 1): (Decimal(1000), Decimal("0.01"))}
     chart = charts.spend_and_savings(days)
-    assert _texts(chart)[-1] == "Avoidable"
+    assert _texts(chart)[-1] == "Avoidable spend"
     assert chart.svg.count('<path class="s1"') == 1

@@ -13,11 +13,11 @@ def test_each_day_is_told_with_its_avoidable_part() -> None:
     chart = spend_and_savings(
         {DAY: (Decimal(300), Decimal(60)), DAY + timedelta(days=2): (Decimal(40), Decimal(0))}
     )
-    assert chart.columns == ("Audited (UTC)", "Spend", "Avoidable")
+    assert chart.columns == ("Audited (UTC)", "Spend", "Avoidable spend")
     assert chart.rows == (("2026-03-01", "$300.00", "$60.00"), ("2026-03-03", "$40.00", "$0.00"))
-    assert chart.summary == "$340.00 in 3 days; most, $300.00, on 2026-03-01."
-    assert "Needed" in chart.svg
-    assert "Avoidable" in chart.svg
+    assert chart.summary == "$340.00 in 3 days; peak: $300.00 on 2026-03-01."
+    assert "Other spend" in chart.svg
+    assert "Avoidable spend" in chart.svg
 
 
 def test_a_quarter_is_drawn_by_weeks_and_stays_small() -> None:
@@ -32,4 +32,4 @@ def test_without_audits_it_says_so() -> None:
     chart = spend_and_savings({})
     ElementTree.fromstring(chart.svg)
     assert chart.rows == ()
-    assert chart.summary == "No call could be priced."
+    assert chart.summary == "No calls could be priced."

@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 
 import detectors
-from detectors import Finding
-from detectors.contract import Thresholds
+from detectors import Finding, Thresholds
 from tests.detectors.corpus.clean import clean_calls
 from tests.detectors.corpus.planted import Plant
 

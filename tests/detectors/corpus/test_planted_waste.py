@@ -3,7 +3,7 @@
 import pytest
 
 import detectors
-from detectors.contract import Thresholds
+from detectors import Thresholds
 from tests.detectors.corpus.clean import clean_calls
 from tests.detectors.corpus.harvest import harvest
 from tests.detectors.corpus.planted import PLANTS, Plant

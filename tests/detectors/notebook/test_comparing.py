@@ -56,7 +56,7 @@ def test_what_was_fixed_saved_its_months_dollars_over_the_later_days() -> None:
         map(Decimal, (300, 0, 100))
     )
     assert compared.saved_usd == 100
-    assert "1 finding fixed, which saved $100.00 in the 10 days since" in str(compared)
+    assert "1 finding fixed. Realized savings: $100.00 in the last 10 days" in str(compared)
 
 
 def test_dollars_of_unequal_spans_are_compared_by_the_month() -> None:

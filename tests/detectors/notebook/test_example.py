@@ -38,7 +38,7 @@ def test_reports_findings_and_comparisons_show_themselves(executed: Any) -> None
     report, finding, frame, comparison = pages
     assert report.count("<svg") == 1
     assert "You spend about $" in report
-    assert "How it is reckoned" in finding
+    assert "How we calculated this" in finding
     assert "monthly_cost_impact_usd" in frame
     assert "every figure is stated for equally many" in comparison
 

@@ -81,7 +81,7 @@ def test_a_report_shows_its_headline_its_bars_and_its_table(report: Report) -> N
     page = _Reader(report._repr_html_())
     assert "You spend about $" in page.text
     assert page.tags.count("svg") == 1
-    assert "What each finding would save a month" in page.text
+    assert "Potential savings by finding" in page.text
     for finding in report.findings[:20]:
         assert finding.id in page.text
         if finding.monthly_cost_impact_usd:
@@ -93,7 +93,7 @@ def test_a_finding_shows_all_there_is_to_say_of_it(report: Report) -> None:
     text = _Reader(finding._repr_html_()).text
     for words in (DETECTOR_NAMES[finding.detector], finding.route, finding.fix, finding.formula):
         assert words in text
-    assert f"the dearest 20 of {finding.calls:,} calls" in text
+    assert f"the 20 most expensive of {finding.calls:,} calls" in text
 
 
 def test_nothing_and_very_much_are_shown_within_bounds() -> None:
@@ -160,18 +160,18 @@ def test_the_saved_page_cautions_where_figures_may_mislead(tmp_path: Path) -> No
     )
     words = _page(odd, tmp_path)
     for part in (
-        "3 smaller findings under $0.01 a month not listed",
+        "3 smaller findings under $0.01/month not listed",
         "not a bill",
-        "5 rows could not be used",
-        "Most often: not JSON",
+        "5 rows could not be read",
+        "Most common reason: not JSON",
         "llama-<b>",
-        "No finding claims dollars.",
+        "No finding claims savings.",
     ):
         assert part in words + odd._repr_html_()
 
 
 def test_the_saved_page_of_next_to_nothing_or_very_much_is_whole(tmp_path: Path) -> None:
-    assert "Nothing to fix was found in these calls." in _page(detectors.audit([]), tmp_path)
+    assert "We found nothing to fix in these calls." in _page(detectors.audit([]), tmp_path)
     unpriced = [{**CALL, "model": "llama-on-a-shelf"}]
     assert "None of these calls has a known price." in _page(detectors.audit(unpriced), tmp_path)
     large = make_scaled_report(findings=400)
@@ -214,8 +214,8 @@ def test_an_explanation_has_the_formula_with_the_findings_own_numbers(report: Re
 def test_a_finding_without_dollars_is_explained_as_such() -> None:
     finding = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
     explanation = make_report(finding).explain("d1-001")
-    assert "No dollars are claimed" in str(explanation)
-    assert "No dollars are claimed" in explanation._repr_html_()
+    assert "No savings are claimed" in str(explanation)
+    assert "No savings are claimed" in explanation._repr_html_()
 
 
 def test_an_id_that_no_finding_has_is_refused_with_those_that_are_near(report: Report) -> None:

@@ -7,7 +7,8 @@ from datetime import UTC
 from math import fsum, prod
 from typing import TypeVar
 
-from detectors.contract import Thresholds, UsageRecord
+from detectors import Thresholds
+from detectors.contract import UsageRecord
 from tests.detectors.reference.calls import Call, priced, without_echoes
 from tests.detectors.reference.pricing import is_list_price, price
 from tests.detectors.reference.pricing_rules import context_bloat, missed_caching, model_overkill

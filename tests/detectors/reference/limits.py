@@ -4,7 +4,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from detectors.contract import Thresholds
+from detectors import Thresholds
 
 _OF_THE_FILE = {"min_valid_pct", "warn_valid_pct"}
 _MOVED = 0.35  # of all thresholds

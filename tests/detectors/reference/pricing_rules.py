@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from math import fsum
 
-from detectors.contract import Thresholds
+from detectors import Thresholds
 from tests.detectors.reference import facts
 from tests.detectors.reference.calls import Call, groups
 from tests.detectors.reference.pricing import price

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 import detectors
-from detectors.contract import Thresholds, UsageRecord
+from detectors import Thresholds
+from detectors.contract import UsageRecord
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.boundaries import BOUNDARIES, Boundary
 from tests.detectors.reference.builders import capped, loop

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import detectors
-from detectors.contract import Thresholds, UsageRecord
+from detectors import Thresholds
+from detectors.contract import UsageRecord
 from detectors.errors import TooFewValidRowsError
 from tests.detectors.reference import logs
 from tests.detectors.reference.audit import audit

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import fsum
 
-from detectors.contract import Thresholds
+from detectors import Thresholds
 from tests.detectors.reference.calls import Call, groups
 from tests.detectors.reference.wastes import (
     ESTIMATED,

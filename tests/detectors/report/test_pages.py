@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from detectors.contract import Method
-from detectors.report.methods import METHODS
+from detectors.rules.methods import METHODS
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "detectors"

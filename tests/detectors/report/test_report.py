@@ -363,12 +363,12 @@ def test_lists_of_labels_are_cut_short_and_say_what_they_leave_out() -> None:
     [
         (
             calls(5, every=3_600),
-            "What 5 calls cost less at the rates of gpt-5.4-mini, $0.01375 − $0.004125 = $0.009625 "
-            "in 1 day; × 30 / 1 = $0.28875 a month.",
+            "Cost of 5 calls, minus their cost at the rates of gpt-5.4-mini: $0.01375 − "
+            "$0.004125 = $0.009625 in 1 day; × 30 / 1 = $0.28875/month.",
         ),
         (
             calls(40, every=60, completion_tokens=500, declared_max_tokens=500),
-            "50% × $0.35, the cost of 40 calls = $0.175 in 1 day; × 30 / 1 = $5.25 a month.",
+            "50% × $0.35, the cost of 40 calls = $0.175 in 1 day; × 30 / 1 = $5.25/month.",
         ),
         (calls(20, every=60, completion_tokens=500, declared_max_tokens=8_000), ""),
     ],
@@ -399,5 +399,5 @@ def test_a_document_of_an_earlier_version_is_still_read() -> None:
 def test_the_report_says_how_each_detector_judges() -> None:
     methods = detectors.audit([]).methods
     assert [one.detector[:2] for one in methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
-    assert methods[0].title == "Short answers from a flagship model"
+    assert methods[0].title == "Oversized model"
     assert all(one.costs_you and one.sources for one in methods)

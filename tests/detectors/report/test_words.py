@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import detectors
-from detectors.contract import Thresholds
+from detectors import Thresholds
 from detectors.rules import DETECTORS
 from detectors.rules.detector import Detector
 from tests.detectors.report.test_report import HASH, calls, find
@@ -58,7 +58,7 @@ CLAUDE: dict[str, Any] = {
             calls(3, prefix_hash=HASH),
             "d4",
             "same_prompt",
-            ["2 of its 3", "within 30 seconds", "very same prompt", "500 tokens in"],
+            ["2 of its 3", "within 30 seconds", "same prompt", "500 tokens in"],
         ),
         (calls(3), "d4", "same_shape", ["2 of its 3", "equal prompt and answer length"]),
         (
@@ -79,7 +79,7 @@ CLAUDE: dict[str, Any] = {
             "",
             ["several items", "8 of its 10", "5 items in one request"],
         ),
-        (calls(10, every=5), "d6", "", ["8 of its 10", "no dollars are claimed"]),
+        (calls(10, every=5), "d6", "", ["8 of its 10", "no savings are claimed"]),
     ],
 )
 def test_a_fix_says_what_to_change_where_and_by_which_numbers(

@@ -11,8 +11,8 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from detectors import Thresholds
 from detectors.calls import arrange, number_groups, price_labelled, read_labels
-from detectors.contract import Thresholds
 from detectors.engines import Calls, engine_of
 from detectors.prices.book import PriceBook
 from detectors.rules import DETECTORS

@@ -62,7 +62,7 @@ def test_negotiated_rates_are_named() -> None:
     report = make_scaled_report(findings=3)
     terms = ("openai: 12% off", "anthropic claude-<b>: input_mtok $4")
     agreed = replace(report, prices=replace(report.prices, negotiated=terms))
-    assert _flat("took their place: openai: 12% off; anthropic claude-<b>: input") in _flat(
+    assert _flat("replace them: openai: 12% off; anthropic claude-<b>: input") in _flat(
         _read(agreed.to_json())[1]
     )
     assert _flat("Discounts that you negotiated are not in them.") in _flat(

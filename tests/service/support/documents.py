@@ -4,14 +4,13 @@ from decimal import Decimal
 
 import msgspec
 
-from detectors import Finding, Report
+from detectors import Finding, Report, Thresholds
 from detectors.contract import (
     AuditSummary,
     InvalidRow,
     InvalidRows,
     PriceSource,
     SpendByModel,
-    Thresholds,
     UnpricedModel,
 )
 

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
-from detectors import Finding, Report
+from detectors import Finding, Report, Thresholds
 from detectors.contract import (
     AuditSummary,
     Evidence,
@@ -18,10 +18,9 @@ from detectors.contract import (
     SpendByDayAndModel,
     SpendByModel,
     SpendByRoute,
-    Thresholds,
     UnpricedModel,
 )
-from detectors.report.methods import METHODS
+from detectors.rules.methods import METHODS
 from detectors.wording.names import DETECTOR_NAMES
 
 HOSTILE_LABELS: Final = (

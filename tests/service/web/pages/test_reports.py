@@ -76,7 +76,7 @@ def test_the_page_prints_the_report(
         "You spend about $2,645 a month; about $827 of it, 31.2%, looks avoidable.",
         "From 4,800 calls between 2026-02-01 and 2026-02-14",
         "$1,234.56 spent in 14 observed days",
-        "Short answers from a flagship model",
+        "Oversized model",
         "support-bot · gpt-4o",
         "$812.50",
         "Try gpt-4o-mini on this route.",

@@ -1,4 +1,4 @@
-"""How the detectors judge, in the words of their own modules."""
+"""How the detectors work, from the docstrings of their modules."""
 
 import inspect
 import re
@@ -15,9 +15,9 @@ _FIELDS: Final = ("costs_you", "fires_on", "stays_quiet_on", "do_instead", "sour
 
 
 def _methods(detectors: Iterable[Detector]) -> tuple[Method, ...]:
-    # Python leaves docstrings out where it is told to (-OO); then the report goes without.
-    documented = ((one, inspect.getdoc(modules[one.find.__module__])) for one in detectors)
-    return tuple(_method(one.id, text) for one, text in documented if text)
+    # `python -OO` strips docstrings; the report then leaves the section out.
+    documented = ((each, inspect.getdoc(modules[each.find.__module__])) for each in detectors)
+    return tuple(_method(each.id, text) for each, text in documented if text)
 
 
 def _method(detector: str, text: str) -> Method:
