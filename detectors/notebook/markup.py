@@ -7,7 +7,6 @@ from typing import Final
 from detectors.charts import Chart
 from detectors.charts.chart import FAINT, INK, PAPER, RULE
 from detectors.contract import Finding
-from detectors.rules.methods import METHODS
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
@@ -73,7 +72,7 @@ def figure(chart: Chart) -> str:
 
 
 def name_of(finding: Finding) -> str:
-    return detector_name(finding.detector, METHODS)
+    return detector_name(finding.detector)
 
 
 def place_of(finding: Finding) -> str:

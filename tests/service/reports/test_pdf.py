@@ -157,7 +157,7 @@ def test_it_is_dated_to_its_report_and_names_its_author_and_language() -> None:
     assert reader.metadata.creation_date == published_at
     assert reader.metadata.modification_date == published_at
     assert reader.metadata.author == "Tallystick"
-    assert reader.root_object["/Lang"] == "en-US"
+    assert str(reader.root_object["/Lang"]) == "en-US"
 
 
 def test_a_pdf_without_a_publication_time_is_dated_to_the_last_call() -> None:

@@ -8,7 +8,6 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
-from detectors.wording.names import DETECTOR_NAMES
 from service.models import Account, Subscription
 from service.models.audits.dashboard import PAGE_SIZE
 from service.models.base import utc_now
