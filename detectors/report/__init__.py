@@ -7,8 +7,6 @@ from typing import Self
 
 import narwhals.stable.v2 as nw
 
-from detectors.calls import arrange, number_groups, price_labelled, read_labels
-from detectors.compose import clip_savings, compose_savings
 from detectors.contract import (
     AuditSummary,
     PriceSource,
@@ -20,7 +18,9 @@ from detectors.errors import TooFewValidRowsError
 from detectors.frames import Source, UsageLog, place
 from detectors.notebook.report import Finding, Report
 from detectors.prices.book import PriceBook
+from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.report import spend
+from detectors.report.compose import clip_savings, compose_savings
 from detectors.report.evidence import iso_time, look_into
 from detectors.report.findings import write_findings
 from detectors.report.impacts import (

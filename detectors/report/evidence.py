@@ -8,9 +8,9 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.calls import COUNTS
 from detectors.contract import Evidence
 from detectors.engines import Calls, Engine, Row
+from detectors.prices.calls import COUNTS
 from detectors.report.impacts import FINDING, Impact
 from detectors.report.money import rounded, split, sums, usd
 
