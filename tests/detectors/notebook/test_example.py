@@ -40,7 +40,7 @@ def test_reports_findings_and_comparisons_show_themselves(executed: Any) -> None
     assert "You spend about $" in report
     assert "How we calculated this" in finding
     assert "monthly_cost_impact_usd" in frame
-    assert "every figure is stated for equally many" in comparison
+    assert "all figures are per month" in comparison
 
 
 def test_what_it_prints_has_the_numbers(executed: Any) -> None:

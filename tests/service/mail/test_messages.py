@@ -110,7 +110,7 @@ def test_a_hostile_label_starts_no_header_and_no_markup(
 
 
 @pytest.mark.parametrize("label", HOSTILE_LABELS)
-def test_a_report_with_hostile_labels_is_told_in_inert_and_readable_words(
+def test_a_report_with_hostile_labels_is_inert_and_readable(
     config: Config, dispatch: Dispatch, label: str
 ) -> None:
     report = make_scaled_report(findings=1, labels=(label,))
@@ -118,7 +118,7 @@ def test_a_report_with_hostile_labels_is_told_in_inert_and_readable_words(
     parameters = {**told, "findings": [tell_finding(report.findings[0])]}
     message = compose(config, replace(dispatch, kind=REPORT_READY, parameters=parameters))
     shown = " ".join(inert(label).split())
-    assert f"   on {shown}" in _part(message, "plain").splitlines()
+    assert f"   {shown}" in _part(message, "plain").splitlines()
     html = _part(message, "html")
     assert [unescape(one) for one in re.findall(r"<bdi[^>]*>(.*?)</bdi>", html)] == [shown]
     assert not re.search(r"<(script|img|svg)", html)

@@ -65,9 +65,7 @@ def test_negotiated_rates_are_named() -> None:
     assert _flat("replace them: openai: 12% off; anthropic claude-<b>: input") in _flat(
         _read(agreed.to_json())[1]
     )
-    assert _flat("Discounts that you negotiated are not in them.") in _flat(
-        _read(report.to_json())[1]
-    )
+    assert _flat("Your negotiated discounts are not included.") in _flat(_read(report.to_json())[1])
 
 
 def test_the_dollars_are_those_of_the_document() -> None:

@@ -126,7 +126,7 @@ def test_an_empty_report_still_reads_well(
     )
     page = _text(_get(client, config, add_report(empty)))
     assert "Nothing to fix was found" in page
-    assert "No call could be priced" in page
+    assert "No calls could be priced" in page
     assert "There were no calls" in page
 
 
