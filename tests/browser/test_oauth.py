@@ -134,7 +134,9 @@ def test_a_stranger_signs_in_allows_and_is_read_until_they_withdraw(
         expect(page.get_by_text("We sent you a sign-in link")).to_be_visible()
         page.goto(walk.mailed_link())
         page.wait_for_url(f"**{AUTHORIZE}?**")
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Allow Spend Watcher to read")
+        expect(page.get_by_role("heading", level=1)).to_contain_text(
+            "Authorize Spend Watcher to read"
+        )
         expect(page.get_by_text(walk.email).first).to_be_visible()
         expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
         walk.shoot("consent")
@@ -145,7 +147,7 @@ def test_a_stranger_signs_in_allows_and_is_read_until_they_withdraw(
         assert client.read().json() == {"audits": []}
         page.goto(f"{url}/settings/applications")
         expect(page.get_by_role("cell", name="Spend Watcher", exact=True)).to_be_visible()
-        walk.press("Withdraw what Spend Watcher may")
+        walk.press("Revoke access for Spend Watcher")
         expect(page.get_by_role("heading", name="None")).to_be_visible()
         assert client.read().status_code == requests.codes.unauthorized
         assert window.take_complaints() == []

@@ -170,7 +170,7 @@ def test_a_purge_that_the_storage_fails_is_noted_and_done_by_the_next(
     answer = post(administered, f"/admin/audits/{audit.id}/purge")
     raw.unlink()
     (administered.blobs / "elsewhere").rename(raw)
-    assert "storage" in message(answer, 503)
+    assert "Storage" in message(answer, 503)
     assert answer.headers["Retry-After"]
     # The row must not name what may be gone already.
     assert load(administered, audit.id).raw_purged_at is not None
