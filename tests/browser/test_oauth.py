@@ -148,7 +148,7 @@ def test_a_stranger_signs_in_allows_and_is_read_until_they_withdraw(
         page.goto(f"{url}/settings/applications")
         expect(page.get_by_role("cell", name="Spend Watcher", exact=True)).to_be_visible()
         walk.press("Revoke access for Spend Watcher")
-        expect(page.get_by_role("heading", name="None")).to_be_visible()
+        expect(page.get_by_role("heading", name="No authorized applications")).to_be_visible()
         assert client.read().status_code == requests.codes.unauthorized
         assert window.take_complaints() == []
 
