@@ -1,15 +1,19 @@
-"""How numbers are written for people: dollars, shares, counts."""
+"""How numbers and dates are written for people: dollars, percentages, counts, days."""
 
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
 _CENT: Final = Decimal("0.01")
 _SMALLEST_USD: Final = Decimal("0.0001")
+# Not `strftime`, whose names depend on the locale.
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")  # fmt: skip
 _THOUSANDS: Final = ((10**15, "Q"), (10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
 def usd(amount: Decimal) -> str:
-    """$1,234.56; an amount too small for cents keeps its leading digits."""
+    """Format as $1,234.56; an amount too small for cents keeps its leading digits."""
     if amount < 0:
         return f"−{usd(-amount)}"
     if 0 < amount < _CENT:
@@ -18,12 +22,12 @@ def usd(amount: Decimal) -> str:
 
 
 def whole_usd(amount: Decimal) -> str:
-    """$1,235, for a headline; amounts under $10 keep their cents."""
+    """Format as $1,235, for a headline; amounts under $10 keep their cents."""
     return usd(amount) if abs(amount) < 10 or amount < 0 else f"${amount:,.0f}"
 
 
 def fine_usd(amount: Decimal) -> str:
-    """$1,234.56, and $0.002475: up to six decimals under a dollar, where sums must add up."""
+    """Format as $1,234.56 or, under a dollar, with up to six decimals, so that sums add up."""
     if amount < 0:
         return f"−{fine_usd(-amount)}"
     if amount >= 1:
@@ -33,7 +37,7 @@ def fine_usd(amount: Decimal) -> str:
 
 
 def short_usd(amount: float) -> str:
-    """$1.2M, where there is little room."""
+    """Format as $1.2M, for axes and other narrow spaces."""
     if amount >= 1_000:
         return f"${short_number(amount)}"
     if amount >= 10 or amount == 0:
@@ -42,13 +46,13 @@ def short_usd(amount: float) -> str:
 
 
 def rate(usd_per_mtok: float) -> str:
-    """$2.50 or $0.075: what a million tokens cost, to the last decimal that a price list has."""
+    """Format dollars per million tokens with the decimals that price lists use: $2.50, $0.075."""
     whole, _, decimals = f"{usd_per_mtok:,.4f}".partition(".")
     return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
 
 
 def percent(value: float) -> str:
-    """24.4% or 24%; a share that rounds to 0% or 100% without being it says so: < 0.1%."""
+    """Format as 24.4% or 24%; what would wrongly round to 0% or 100% becomes < 0.1% or > 99.9%."""
     if 0 < value < 0.05:
         return "< 0.1%"
     if 99.95 <= value < 100:
@@ -61,14 +65,26 @@ def number(value: int) -> str:
 
 
 def short_number(value: float) -> str:
-    """1.2M; a number under a thousand as it is."""
+    """Format as 1.2M; numbers under a thousand stay whole."""
     for size, letter in _THOUSANDS:
-        # What would be rounded up to 1,000 of a size is 1 of the next.
+        # 999.9K would round up to 1,000K, so it becomes 1M.
         if value >= size * 0.9995:
             return f"{value / size:.3g}{letter}" if value < size * 999.5 else f"{value:.3g}"
     return f"{value:,.0f}"
 
 
 def counted(value: int, noun: str, plural: str = "") -> str:
-    """1 call, 2 calls."""
+    """Format a count with its noun: 1 call, 2 calls."""
     return f"{value:,} {noun if value == 1 else plural or f'{noun}s'}"
+
+
+def day(value: str | date) -> str:
+    """Format a day or the day of a time: Nov 22, 2026."""
+    when = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return f"{_MONTHS[when.month - 1]} {when.day}, {when.year}"
+
+
+def period(first: str | date, last: str | date) -> str:
+    """Format two days as a range, and a single day alone: Nov 1, 2026 to Nov 22, 2026."""
+    begin, end = day(first), day(last)
+    return begin if begin == end else f"{begin} to {end}"

@@ -1,1 +1,1 @@
-"""Printing the report document. Nothing here computes a number; it only writes numbers down."""
+"""Renders the report document as HTML, PDF and CSV. Computes no figure."""

@@ -1,4 +1,4 @@
-"""Report documents as pages read them: late, and of their evidence only what is looked at."""
+"""Report documents as pages read them: on demand, with evidence decoded only when it is shown."""
 
 from collections.abc import Callable, Hashable
 from datetime import datetime
@@ -15,7 +15,7 @@ from service.models.audits.audits import ReportRow
 
 
 class Document(NamedTuple):
-    """A report document that is read where it is needed; whatever has its key is the same."""
+    """A report document that is loaded on demand; an equal key means equal content."""
 
     key: Hashable
     load: Callable[[], bytes]
@@ -23,13 +23,13 @@ class Document(NamedTuple):
 
 
 def find_published(session: Session, audit_id: str) -> Document | None:
-    """The audit's report, once there is one. A rerun publishes another one, at another time."""
+    """Return the audit's report, or None before it is published. A rerun replaces it."""
     query = select(ReportRow.created_at).where(ReportRow.audit_id == audit_id)
     published_at = session.scalar(query)
 
     def load() -> bytes:
         row = session.get(ReportRow, audit_id)
-        if row is None:  # deleted meanwhile, with its account
+        if row is None:  # deleted with its account since the query above
             raise NotFoundError
         return row.document
 
@@ -37,9 +37,9 @@ def find_published(session: Session, audit_id: str) -> Document | None:
 
 
 class ListedFinding(Finding, frozen=True, kw_only=True):
-    """A finding whose evidence is counted and not decoded: of many findings it is most."""
+    """A finding with undecoded evidence, because most of a long report is evidence."""
 
-    evidence: tuple[Raw, ...] = ()  # type: ignore[assignment]  # the same calls, as they came
+    evidence: tuple[Raw, ...] = ()  # type: ignore[assignment]  # the same calls, as raw JSON
 
 
 class ListedReport(Report, frozen=True, kw_only=True):
@@ -47,11 +47,12 @@ class ListedReport(Report, frozen=True, kw_only=True):
 
 
 def read_listed(content: bytes) -> ListedReport:
+    """Decode a report document, all but its evidence."""
     return msgspec.json.decode(content, type=ListedReport)
 
 
 def with_evidence(finding: ListedFinding) -> Finding:
-    """The finding as the document has it."""
-    calls = tuple(msgspec.json.decode(each, type=Evidence) for each in finding.evidence)
+    """Return the finding with its evidence decoded."""
+    calls = tuple(msgspec.json.decode(call, type=Evidence) for call in finding.evidence)
     fields = {name: getattr(finding, name) for name in finding.__struct_fields__}
     return Finding(**(fields | {"evidence": calls}))

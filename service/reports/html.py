@@ -1,4 +1,4 @@
-"""The report document as an HTML page. Nothing is computed here but what is shown and what not."""
+"""The report document as an HTML page. Computes no figure."""
 
 import re
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from service.models.audits.audits import Audit
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
 from service.reports.kept_parts import KeptParts
 
-# So many are shown in full, and with those so many in all: a page stays a page.
+# Keeps the page under 150 kB, whatever the report.
 _FULL_FINDINGS: Final = 12
 _SHOWN_FINDINGS: Final = 400
-_MOST_KEPT: Final = 16  # of a quarter of a megabyte at most
+_CACHED_REPORTS: Final = 16  # of a quarter of a megabyte at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a report's page says of how long things last, and to whom it says so."""
+    """Retention periods and the kind of visitor, as the report page states them."""
 
     link_days: int
     retention_days: int
@@ -38,9 +38,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportLinks:
-    """What a report's page says beside the report: other forms of it, and on which terms.
+    """The links of a report page.
 
-    `owned` is the audit in its owner's view, who gets an address to share.
+    `owned` is the audit if its owner is viewing the page; only the owner gets `share_url`.
     """
 
     pdf: str
@@ -52,31 +52,31 @@ class ReportLinks:
 
 
 class Printed(NamedTuple):
-    """A report in HTML: what stands above its addresses, and all the rest."""
+    """A report in HTML: the part above the download buttons, and the rest."""
 
     opening: Markup
     rest: Markup
 
 
-_kept: Final = KeptParts[Printed](_MOST_KEPT)
+_kept: Final = KeptParts[Printed](_CACHED_REPORTS)
 
 
 def print_report(document: Document, links: ReportLinks) -> str:
-    """The whole page. What is the same for every visitor is printed once and kept a while."""
+    """Render the page. The parts that are the same for every visitor are cached."""
     terms = links.terms
     printed = _kept.get((document.key, terms), lambda: _print(read_listed(document.load()), terms))
     return render_template("report/report.html", printed=printed, links=links)
 
 
 def _print(report: ListedReport, terms: Terms) -> Printed:
-    facts = _facts(report, terms)
+    variables = _variables(report, terms)
     return Printed(
-        Markup(render_template("report/opening.html", **facts)),  # noqa: S704 - its own markup
-        Markup(render_template("report/body.html", **facts)),  # noqa: S704 - its own markup
+        Markup(render_template("report/opening.html", **variables)),  # noqa: S704 - our markup
+        Markup(render_template("report/body.html", **variables)),  # noqa: S704 - our markup
     )
 
 
-def _facts(report: ListedReport, terms: Terms) -> dict[str, Any]:
+def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
     return {
         "report": report,
         "terms": terms,
@@ -91,7 +91,7 @@ def _facts(report: ListedReport, terms: Terms) -> dict[str, Any]:
 
 
 def print_finding(document: Document, finding_id: str) -> str:
-    """One finding of the report with its evidence; raises `NotFoundError` where it has none."""
+    """Render one finding with its evidence; an unknown ID raises `NotFoundError`."""
     report = read_listed(document.load())
     for finding in report.findings:
         if finding.id == finding_id:
@@ -112,7 +112,7 @@ def _present(report: ListedReport) -> Mapping[str, str]:
 
 
 def _rank(reasons: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Why rows were left out, the commonest first."""
+    """Return the reasons why rows were excluded, most common first."""
     ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
     return [(inert(reason), figures.number(count)) for reason, count in ranked]
 
@@ -125,6 +125,8 @@ def register_filters(app: Flask) -> None:
         number=figures.number,
         short_number=figures.short_number,
         counted=figures.counted,
+        day=figures.day,
+        period=figures.period,
         inert=inert,
         shortened=shortened,
         moment=moment,
@@ -138,20 +140,20 @@ def register_filters(app: Flask) -> None:
 
 
 def isolated(text: str, *labels: str) -> Markup:
-    """Our own words about labels, none of which can turn the order of the words around it."""
-    turning = {inert(one) for one in labels if is_right_to_left(one)}
-    if not turning:
+    """Wrap right-to-left labels in our own text, which would reorder the words around them."""
+    reordering = {inert(label) for label in labels if is_right_to_left(label)}
+    if not reordering:
         return escape(inert(text))
-    pattern = re.compile("|".join(map(re.escape, sorted(turning, key=len, reverse=True))))
+    pattern = re.compile("|".join(map(re.escape, sorted(reordering, key=len, reverse=True))))
     plain = pattern.split(inert(text))
-    found = [Markup("<bdi>{}</bdi>").format(one) for one in pattern.findall(inert(text))]
+    found = [Markup("<bdi>{}</bdi>").format(label) for label in pattern.findall(inert(text))]
     return Markup("").join(
         part for pair in zip_longest(plain, found, fillvalue="") for part in pair
     )
 
 
 def moment(value: str | datetime) -> Any:
-    """A time in UTC, to the minute; the page's script adds the reader's own on hover."""
+    """Format a time in UTC; the page's script adds the reader's local time on hover."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value
-    exact, shown = when.strftime("%Y-%m-%dT%H:%M:%SZ"), when.strftime("%Y-%m-%d %H:%M")
-    return Markup('<time datetime="{}">{} UTC</time>').format(exact, shown)
+    exact, shown = f"{when:%Y-%m-%dT%H:%M:%SZ}", f"{figures.day(when)}, {when:%H:%M} UTC"
+    return Markup('<time datetime="{}">{}</time>').format(exact, shown)

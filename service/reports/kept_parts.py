@@ -1,4 +1,4 @@
-"""What was printed last, kept in memory: a report that is published does not change."""
+"""An in-memory cache of rendered reports. A published report does not change."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,7 +9,7 @@ Part = TypeVar("Part")
 
 
 class KeptParts(Generic[Part]):
-    """The parts that were asked for last, no more than `most`."""
+    """A least-recently-used cache of at most `most` parts."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -17,12 +17,12 @@ class KeptParts(Generic[Part]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Part]) -> Part:
-        """What is kept under the key, or else what `make` returns, which is kept from then on."""
+        """Return the cached part, or make and cache it."""
         with self._lock:
             if key in self._parts:
                 self._parts.move_to_end(key)
                 return self._parts[key]
-        part = make()  # by two threads at once, if need be: they make the same
+        part = make()  # two threads may both make it, with the same result
         with self._lock:
             self._parts[key] = part
             while len(self._parts) > self._most:

@@ -1,4 +1,4 @@
-"""A report's PDF: printed when it is first asked for, and kept as a blob until a rerun."""
+"""A report's PDF: rendered on the first request and stored as a blob until a rerun."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -12,22 +12,22 @@ PDF_FOLDER: Final = "pdf"
 
 
 def pdf_key(frame_key: str) -> str:
-    """The blob of the report that came with this frame: each start of an audit has its own."""
+    """Return the blob key of the report's PDF; each attempt of an audit has its own."""
     return f"{PDF_FOLDER}/{PurePosixPath(frame_key).stem}.pdf"
 
 
 def get_pdf(
     blobs: BlobStore, audit: Audit, document: bytes, published_at: datetime | None = None
 ) -> bytes:
-    """Return the PDF of the audit's published report, whose document this is."""
+    """Return the PDF of the audit's published report, rendering it if it is not stored."""
     key = pdf_key(audit.frame_key or audit.id)
     with suppress(BlobNotFoundError):
         return blobs.get(key)
-    # Only who prints pays for the libraries, in time and memory.
+    # The PDF libraries take time and memory, so they load only to render.
     from service.reports.pdf import print_pdf
 
     content = print_pdf(document, published_at)
-    # A reader gets the PDF even where it cannot be kept; then the next one waits for it again.
+    # If storing fails, this reader still gets the PDF and the next one renders it again.
     with suppress(OSError):
         blobs.put(key, content)
     return content

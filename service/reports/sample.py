@@ -1,4 +1,4 @@
-"""The report of the sample log, which `make sample` writes beside this file."""
+"""The report of the sample log. `make sample` writes it next to this file."""
 
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,6 @@ def get_sample_report() -> bytes:
 
 @cache
 def get_sample_summary() -> tuple[str, Chart]:
-    """Its one sentence, and the chart that goes with it."""
+    """Return the headline and the waterfall chart of the sample report."""
     report = Report.from_json(get_sample_report())
     return sentence(report), savings_waterfall(report)

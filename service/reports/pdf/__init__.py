@@ -1,7 +1,7 @@
-"""The report document as a PDF for print and for people without an account.
+"""The report document as a PDF, for printing and for people without an account.
 
-Bounded whatever the audit: the first findings in full, others in a table, and of very many the
-first some hundreds. The same document gives the same bytes.
+Its length is bounded: the first findings in full, up to 400 in all, the rest in the CSV. The same
+document gives the same bytes.
 """
 
 from service.reports.pdf.document import print_pdf

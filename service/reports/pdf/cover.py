@@ -8,7 +8,7 @@ from reportlab.platypus import Flowable, Spacer
 
 from detectors import charts
 from detectors.contract import Finding, Report
-from detectors.wording.figures import counted, number, percent, usd
+from detectors.wording.figures import counted, number, percent, period, usd
 from detectors.wording.headline import sentence
 from detectors.wording.names import detector_name
 from service.reports.pdf.fonts import fitted
@@ -30,7 +30,7 @@ _CHART_SHARE, _FIRST_SHARE = 0.58, 0.36
 _BRAND: Final = ParagraphStyle("brand", FINDING, textColor=ACCENT)
 _DOLLARS: Final = ParagraphStyle("dollars", BODY, fontName=FINDING.fontName, spaceAfter=10)
 _NAME: Final = ParagraphStyle("name", BODY, spaceAfter=0)
-_PLACE: Final = ParagraphStyle("place", QUIET, spaceAfter=0)
+_ROUTE: Final = ParagraphStyle("route", QUIET, spaceAfter=0)
 
 _OVERLAP: Final = (
     "A call can trigger several findings; totals count each dollar once. Potential savings are for "
@@ -39,6 +39,7 @@ _OVERLAP: Final = (
 
 
 def cover(report: Report) -> Iterator[Flowable]:
+    """Yield the parts of the first page."""
     audit = report.audit
     yield words("Tallystick", _BRAND)
     title = words(sentence(report), TITLE)
@@ -66,10 +67,9 @@ def cover(report: Report) -> Iterator[Flowable]:
 
 def _period(report: Report) -> str:
     audit = report.audit
-    first, last = str(audit.first_call)[:10], str(audit.last_call or audit.first_call)[:10]
-    when = f"on {first}" if first == last else f"between {first} and {last}"
+    when = period(str(audit.first_call), str(audit.last_call or audit.first_call))
     return (
-        f"From {counted(audit.records, 'call')} {when}: {usd(audit.total_spend_usd)} in "
+        f"Based on {counted(audit.records, 'call')} ({when}): {usd(audit.total_spend_usd)} in "
         f"{counted(audit.observed_days, 'observed day')}, projected to "
         f"{report.thresholds.days_per_month} days."
     )
@@ -79,13 +79,13 @@ def _first(report: Report) -> Iterator[Flowable]:
     """List the largest findings, in three lines each."""
     yield words("Fix these first", CHART_TITLE)
     for finding in report.findings[:_FIRST_FINDINGS]:
-        place = finding.route if finding.route == finding.model else _place(finding)
+        route = finding.route if finding.route == finding.model else _route_and_model(finding)
         yield words(detector_name(finding.detector, report.methods), _NAME)
-        yield words(fitted(place, TEXT_WIDTH * _FIRST_SHARE, _PLACE.fontSize), _PLACE)
+        yield words(fitted(route, TEXT_WIDTH * _FIRST_SHARE, _ROUTE.fontSize), _ROUTE)
         yield words(f"{usd(finding.monthly_cost_impact_usd)}/month", _DOLLARS)
 
 
-def _place(finding: Finding) -> str:
+def _route_and_model(finding: Finding) -> str:
     return f"{finding.route} · {finding.model}"
 
 
@@ -104,7 +104,7 @@ def _warnings(report: Report) -> Iterator[Flowable]:
         )
     if report.unpriced:
         models = len(report.unpriced) + report.other_unpriced.count
-        calls = sum(one.calls for one in report.unpriced) + report.other_unpriced.calls
+        calls = sum(model.calls for model in report.unpriced) + report.other_unpriced.calls
         yield words(
             f"Not priced: {counted(calls, 'call has', 'calls have')} no known price and "
             f"{'is' if calls == 1 else 'are'} excluded from dollar figures "

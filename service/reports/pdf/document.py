@@ -1,4 +1,4 @@
-"""The PDF's pages: running foot, outline, and the sections in their order."""
+"""The PDF's pages: footer, outline, and the sections in order."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,12 +10,11 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import BaseDocTemplate, Flowable, Frame, PageTemplate
 
 from detectors.contract import Report
-from detectors.wording.figures import usd
+from detectors.wording.figures import period, usd
 from service.reports.pdf.fonts import PLAIN, register_fonts
 from service.reports.pdf.looks import FAINT, LINE, MARGIN, PAGE, TEXT_WIDTH
 from service.reports.pdf.sections import story
 
-_FOOT: Final = 10.0
 _TITLE: Final = "Language-model cost report"
 
 
@@ -27,7 +26,7 @@ def print_pdf(document: bytes, published_at: datetime | None = None) -> bytes:
     register_fonts()
     report = Report.from_json(document)
     dated_at = published_at or _last_call(report)
-    # The first printing counts the pages, which the second one's feet name.
+    # Built twice: the first pass counts the pages, for "Page 1 of 4" in the footers.
     counted = _Pages()
     _build(report, counted, dated_at, total=0)
     return _build(report, _Pages(), dated_at, total=counted.number)
@@ -39,13 +38,13 @@ class _Pages:
 
 def _build(report: Report, pages: _Pages, dated_at: datetime | None, total: int) -> bytes:
     file = BytesIO()
-    on_page = _foot(report, pages, total)
+    on_page = _footer(report, pages, total)
     template = _Document(file, subject=_subject(report), dated_at=dated_at, on_page=on_page)
     template.build(story(report))
     return file.getvalue()
 
 
-class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
+class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no types
     def __init__(
         self,
         file: BytesIO,
@@ -78,7 +77,7 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
             self.canv._doc._timeStamp = SimpleNamespace(YMDhms=date, dhh=0, dmm=0)
 
     def afterFlowable(self, flowable: Flowable) -> None:
-        """Put headings into the outline."""
+        """Add headings to the outline."""
         outline = getattr(flowable, "outline", None)
         if outline:
             key, text, level = outline
@@ -86,8 +85,8 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # it has no types
             self.canv.addOutlineEntry(text, key, level, closed=False)
 
 
-def _foot(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], None]:
-    period = _period(report)
+def _footer(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], None]:
+    covered = _period(report)
 
     def draw(canvas: Canvas, template: Any) -> None:
         pages.number = template.page
@@ -97,7 +96,7 @@ def _foot(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], 
         canvas.line(MARGIN, y + 11, PAGE[0] - MARGIN, y + 11)
         canvas.setFillColor(FAINT)
         canvas.setFont(PLAIN, 7.5)
-        canvas.drawString(MARGIN, y, f"Tallystick · {_TITLE}{f' · {period}' if period else ''}")
+        canvas.drawString(MARGIN, y, f"Tallystick · {_TITLE}{f' · {covered}' if covered else ''}")
         of = f" of {total}" if total else ""
         canvas.drawRightString(PAGE[0] - MARGIN, y, f"Page {template.page}{of}")
         canvas.restoreState()
@@ -111,11 +110,11 @@ def _last_call(report: Report) -> datetime | None:
 
 
 def _period(report: Report) -> str:
-    first = (report.audit.first_call or "")[:10]
-    last = (report.audit.last_call or "")[:10]
-    return first if last in ("", first) else f"{first} to {last}"
+    audit = report.audit
+    return period(audit.first_call, audit.last_call or audit.first_call) if audit.first_call else ""
 
 
 def _subject(report: Report) -> str:
     audit = report.audit
-    return f"{usd(audit.projected_savings_usd)} of {usd(audit.projected_spend_usd)} a month"
+    spend, avoidable = usd(audit.projected_spend_usd), usd(audit.projected_savings_usd)
+    return f"{avoidable} of {spend}/month is avoidable"

@@ -1,4 +1,4 @@
-"""The findings in the PDF: the first in full, many more a line each."""
+"""The findings in the PDF: the largest in full, the others one line each."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -37,8 +37,8 @@ def list_findings(report: Report) -> Iterator[Flowable]:
         )
     if len(findings) > _LISTED_FINDINGS:
         yield words(
-            f"These are the {_LISTED_FINDINGS} largest of {number(len(findings))}; the report's "
-            "page offers all as CSV and JSON.",
+            f"These are the {_LISTED_FINDINGS} largest of {number(len(findings))} findings. "
+            "The CSV and JSON files on the report page list all of them.",
             QUIET,
         )
 
@@ -55,14 +55,14 @@ def _finding(finding: Finding, methods: tuple[Method, ...]) -> Flowable:
     head.outline = name.outline
     severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
     confidence = CONFIDENCE_WORDS.get(finding.confidence, "")
-    colour = SEVERITIES.get(finding.severity, SEVERITIES["low"])
+    color = SEVERITIES.get(finding.severity, SEVERITIES["low"])
     parts: list[Flowable] = [
         head,
         words(_where(finding)),
         words(
             f"{finding.id} · {finding.detector} · {severity} · "
             f"{finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}",
-            ParagraphStyle("marks", QUIET, textColor=colour),
+            ParagraphStyle("marks", QUIET, textColor=color),
         ),
         words(finding.fix),
     ]

@@ -1,4 +1,4 @@
-"""The embedded fonts, and what stands for characters that they lack."""
+"""The embedded fonts, and replacements for characters that they lack."""
 
 import re
 import unicodedata
@@ -25,21 +25,21 @@ _FILES: Final = {
 _LAST_OF_FIRST_PLANE: Final = 0xFFFF
 _FLAG: Final = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
 _BEFORE_FLAG_LETTERS: Final = 0x1F1E6 - ord("A")
-_MOST_NAMED: Final = 12  # in a row
-# Hebrew and Arabic words, which are read from the right and drawn from the left.
-_TURNED: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+(?: [\u0590-\u08ff]+)*")
+_MOST_NAMED: Final = 12  # unprintable characters in a row
+# Hebrew and Arabic words: reportlab draws from the left, so their letters are reversed.
+_REVERSED: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+(?: [\u0590-\u08ff]+)*")
 
 
 @cache
 def register_fonts() -> None:
-    """Once a process: reading the fonts takes longer than printing a report."""
+    """Register the fonts once per process: reading them takes longer than rendering a report."""
     for name, path in _FILES.items():
-        # This one registers it with the PDF's own library as well.
+        # svglib registers the font with reportlab as well.
         get_global_font_map().register_font(name, str(path), rlgFontName=name)
     for is_bold in (0, 1):
         for is_italic in (0, 1):
             addMapping(PLAIN, is_bold, is_italic, BOLD if is_bold else PLAIN)
-    # What a drawing begins with, whether it is used or not; the library's own is not embedded.
+    # The default font of drawings, which is written to the file even if unused, must be embedded.
     STATE_DEFAULTS["fontName"] = PLAIN
 
 
@@ -50,13 +50,13 @@ class _Kind(Enum):
 
 
 def printable(text: str) -> str:
-    """The text as both fonts can print it, in the order in which it is drawn."""
+    """Return the text with printable characters only, in drawing order."""
     shown = named(text)
-    return _TURNED.sub(lambda run: run[0][::-1], shown) if is_right_to_left(shown) else shown
+    return _REVERSED.sub(lambda run: run[0][::-1], shown) if is_right_to_left(shown) else shown
 
 
 def named(text: str) -> str:
-    """The text with names for what the fonts lack: [grinning face], [flag CH], [U+6F22 U+5B57]."""
+    """Replace characters that the fonts lack: [grinning face], [flag CH], [U+6F22 U+5B57]."""
     shown = inert(text)
     if shown.isascii():
         return shown
@@ -65,7 +65,7 @@ def named(text: str) -> str:
 
 
 def _name_flag(flag: re.Match[str]) -> str:
-    return f"[flag {''.join(chr(ord(one) - _BEFORE_FLAG_LETTERS) for one in flag[0])}]"
+    return f"[flag {''.join(chr(ord(letter) - _BEFORE_FLAG_LETTERS) for letter in flag[0])}]"
 
 
 def _kind(character: str) -> _Kind:
@@ -76,12 +76,12 @@ def _kind(character: str) -> _Kind:
 
 
 def _name(kind: _Kind, run: str) -> str:
-    """Pictures are told by their names; letters, whose names say nothing, by their numbers."""
+    """Return names for emoji and code points for letters, whose names would not help."""
     if kind is _Kind.PRINTED:
         return run
     joint = ", " if kind is _Kind.PICTURE else " "
     more = f" … {len(run):,} characters" if len(run) > _MOST_NAMED else ""
-    return f"[{joint.join(_word(kind, one) for one in run[:_MOST_NAMED])}{more}]"
+    return f"[{joint.join(_word(kind, character) for character in run[:_MOST_NAMED])}{more}]"
 
 
 def _word(kind: _Kind, character: str) -> str:
@@ -93,12 +93,12 @@ def _word(kind: _Kind, character: str) -> str:
 def _glyphs() -> frozenset[int]:
     register_fonts()
     plain, bold = (frozenset(getFont(name).face.charToGlyph) for name in _FILES)
-    # The library writes no valid Unicode for characters of the higher planes: none could be found.
-    return frozenset(one for one in plain & bold if one <= _LAST_OF_FIRST_PLANE)
+    # reportlab writes invalid Unicode for higher planes, so that text could not be searched.
+    return frozenset(code for code in plain & bold if code <= _LAST_OF_FIRST_PLANE)
 
 
 def fitted(text: str, width: float, size: float) -> str:
-    """The text, cut with an ellipsis where it is wider than that."""
+    """Shorten the text to the width, with an ellipsis."""
     text = printable(text)
     if stringWidth(text, PLAIN, size) <= width:
         return text

@@ -1,4 +1,4 @@
-"""A report's labels as the fonts print them, for the charts, which cut labels by their width."""
+"""Labels with printable characters only, for charts, which shorten labels by their width."""
 
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ _Spend = TypeVar("_Spend", bound=Struct)
 
 
 def with_named_labels(report: Report) -> Report:
+    """Replace the characters of labels that the fonts lack."""
     return replace(
         report,
         spend_by_model=_each(report.spend_by_model, "model"),
@@ -21,7 +22,7 @@ def with_named_labels(report: Report) -> Report:
 
 
 def _each(entries: tuple[_Spend, ...], field: str) -> tuple[_Spend, ...]:
-    return tuple(_with_named(one, field) for one in entries)
+    return tuple(_with_named(entry, field) for entry in entries)
 
 
 def _with_named(entry: _Spend, field: str) -> _Spend:

@@ -1,4 +1,4 @@
-"""Sizes, colours and styles of the PDF: those of the pages' style sheet, in print."""
+"""Sizes, colors and styles of the PDF, matching the style sheet of the pages."""
 
 from typing import Final
 
@@ -47,7 +47,7 @@ HEADING: Final = _style("heading", 14, fontName=BOLD, spaceBefore=14, spaceAfter
 FINDING: Final = _style("finding", 10.5, fontName=BOLD, spaceBefore=6, spaceAfter=2)
 IMPACT: Final = _style("impact", 10.5, fontName=BOLD, alignment=2, spaceBefore=6, spaceAfter=2)
 _PADDING: Final = 6
-# Its ground is as wide as everything else: the words are set in by as much as it is padded.
+# Indented by the padding, so that the background is as wide as the text of other paragraphs.
 WARNING: Final = _style(
     "warning",
     9.5,
@@ -60,6 +60,6 @@ WARNING: Final = _style(
 )
 TILE: Final = _style("tile", 13, fontName=BOLD, spaceAfter=0)
 TILE_NAME: Final = _style("tile name", 8, textColor=FAINT, spaceAfter=0)
-FACT: Final = _style("fact", 8.5, alignment=2, spaceAfter=0)
-FACT_NAME: Final = _style("fact name", 8.5, textColor=FAINT, spaceAfter=0)
+VALUE: Final = _style("value", 8.5, alignment=2, spaceAfter=0)
+NAME: Final = _style("name", 8.5, textColor=FAINT, spaceAfter=0)
 CHART_TITLE: Final = _style("chart title", 9.5, fontName=BOLD, keepWithNext=1)

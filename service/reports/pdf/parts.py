@@ -1,4 +1,4 @@
-"""What the sections of the PDF are made of: paragraphs, tiles, tables, charts."""
+"""Building blocks of the PDF: paragraphs, tiles, tables, charts."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -14,23 +14,23 @@ from service.reports.pdf.fonts import BOLD, PLAIN, fitted, printable
 from service.reports.pdf.looks import (
     BODY,
     CHART_TITLE,
-    FACT,
-    FACT_NAME,
     FAINT,
     HEADING,
     INK,
     LINE,
+    NAME,
     QUIET,
     TEXT_WIDTH,
     TILE,
     TILE_NAME,
     TINT,
+    VALUE,
 )
 
 _ROW_HEIGHT: Final = 13.0
 _ROW_SIZE: Final = 7.5
 _PADDING: Final = 4.0
-# Even a table whose cells bring fonts of their own names one, and the library's is not embedded.
+# Every table names a font in the file, and reportlab's default font is not embedded.
 OWN_FONT: Final = ("FONT", (0, 0), (-1, -1), PLAIN, _ROW_SIZE)
 PLAIN_CELLS: Final = (
     OWN_FONT,
@@ -40,39 +40,39 @@ PLAIN_CELLS: Final = (
 
 
 def words(text: str, style: ParagraphStyle = BODY) -> Paragraph:
-    """A paragraph of somebody's text, in which nothing is markup."""
+    """Build a paragraph; markup in the text is escaped."""
     return Paragraph(escape(printable(text)), style)
 
 
 def heading(text: str, key: str) -> Paragraph:
-    """A heading that the outline leads to."""
+    """Build a heading with an entry in the outline."""
     paragraph = Paragraph(escape(printable(text)), HEADING)
     paragraph.outline = (key, text, 0)
     return paragraph
 
 
 def led(lead: str, text: str) -> Paragraph:
-    """A quiet paragraph whose first words say what it is about."""
+    """Build a paragraph in small print whose first words are bold."""
     markup = f'<font name="{BOLD}">{escape(printable(lead))}</font> {escape(printable(text))}'
     return Paragraph(markup, QUIET)
 
 
 def side_by_side(rows: Sequence[Sequence[list[Flowable]]], right: float) -> Table:
-    """Two columns; the right one takes this share of the width."""
+    """Build two columns; `right` is the right column's share of the width."""
     widths = [TEXT_WIDTH * (1 - right), TEXT_WIDTH * right]
     top = ("VALIGN", (0, 0), (-1, -1), "TOP")
     return Table(rows, colWidths=widths, style=(*PLAIN_CELLS, top), hAlign="LEFT")
 
 
-def facts(rows: Sequence[tuple[str, str]], width: float) -> Table:
-    """What is known beside its name, a line each."""
-    cells = [[words(name, FACT_NAME), words(value, FACT)] for name, value in rows]
+def name_values(rows: Sequence[tuple[str, str]], width: float) -> Table:
+    """Build a list of names and values, one line each."""
+    cells = [[words(name, NAME), words(value, VALUE)] for name, value in rows]
     style = (*PLAIN_CELLS, ("LINEBELOW", (0, 0), (-1, -1), 0.5, LINE))
     return Table(cells, colWidths=[width * 0.55, width * 0.45], style=style, hAlign="LEFT")
 
 
 def tiles(pairs: Sequence[tuple[str, str]]) -> Table:
-    """Numbers under their names, side by side."""
+    """Build tiles side by side, each a number under its name."""
     cells = [[words(name, TILE_NAME), words(value, TILE)] for name, value in pairs]
     table = Table([cells], colWidths=[TEXT_WIDTH / len(cells)] * len(cells))
     table.setStyle(
@@ -89,7 +89,7 @@ def tiles(pairs: Sequence[tuple[str, str]]) -> Table:
 
 
 def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequence[int]) -> Any:
-    """A table of one line a row, each cell cut to its column; numbers stand in the last."""
+    """Build a table of one line per row, cells shortened to fit; the last column is numeric."""
     widths = [TEXT_WIDTH * share / sum(shares) for share in shares]
     cells = [
         [
@@ -123,7 +123,7 @@ def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequenc
 
 
 def drawing(chart: Chart, width: float) -> list[Flowable]:
-    """A chart under its title, with its summary; its text can be searched as any other."""
+    """Build a chart with its title and summary; its text is searchable."""
     svg = printable_svg(chart.svg)
     picture: Any = svg2rlg(BytesIO(svg.encode()))
     scale = width / picture.width
@@ -133,5 +133,5 @@ def drawing(chart: Chart, width: float) -> list[Flowable]:
 
 
 def printable_svg(svg: str) -> str:
-    """The chart in our fonts."""
+    """Return the chart's SVG with our fonts."""
     return printable(svg).replace('font-family="sans-serif"', f'font-family="{PLAIN}"')

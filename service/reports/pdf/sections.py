@@ -1,4 +1,4 @@
-"""The sections of the PDF, as flowing parts."""
+"""The sections of the PDF, in order."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ from service.reports.pdf.cover import cover
 from service.reports.pdf.findings import list_findings
 from service.reports.pdf.labels import with_named_labels
 from service.reports.pdf.looks import CHART_TITLE, FINDING, TEXT_WIDTH
-from service.reports.pdf.parts import drawing, facts, heading, led, lines, side_by_side, words
+from service.reports.pdf.parts import drawing, heading, led, lines, name_values, side_by_side, words
 
 _LISTED_REASONS: Final = 12
 _LISTED_UNPRICED: Final = 20
@@ -21,6 +21,7 @@ _HALF: Final = 0.47
 
 
 def story(report: Report) -> list[Flowable]:
+    """Return all parts of the PDF."""
     return [
         *cover(report),
         *_charts(report),
@@ -34,11 +35,11 @@ def _charts(report: Report) -> Iterator[Flowable]:
     if not report.spend_by_day:
         return
     report = with_named_labels(report)
-    yield CondPageBreak(320)  # of a small report the first page has room for them
+    yield CondPageBreak(320)  # a small report has room for them on its first page
     yield heading("Where the money goes", "money")
     days, models, routes = (
-        drawing(one(report), TEXT_WIDTH * _HALF)
-        for one in (charts.spend_by_day, charts.spend_by_model, charts.spend_by_route)
+        drawing(chart(report), TEXT_WIDTH * _HALF)
+        for chart in (charts.spend_by_day, charts.spend_by_model, charts.spend_by_route)
     )
     yield side_by_side([[days, models]], _HALF)
     yield side_by_side([[routes, _quality(report)]], _HALF)
@@ -54,36 +55,36 @@ def _quality(report: Report) -> list[Flowable]:
         ("Models not priced", number(len(report.unpriced) + report.other_unpriced.count)),
         ("Prices", f"{report.prices.source} {report.prices.version}"),
     ]
-    return [words("Data quality", CHART_TITLE), facts(rows, TEXT_WIDTH * _HALF)]
+    return [words("Data quality", CHART_TITLE), name_values(rows, TEXT_WIDTH * _HALF)]
 
 
 def _data(report: Report) -> Iterator[Flowable]:
     audit = report.audit
     yield CondPageBreak(160)
-    yield heading("The data", "data")
+    yield heading("Input data", "data")
     yield words(
         f"{percent(audit.valid_pct)} of the rows could be read; "
         f"{counted(report.invalid_rows.count, 'row was', 'rows were')} excluded. "
         f"{counted(audit.echoes_dropped, 'duplicate row was', 'duplicate rows were')} removed."
     )
-    reasons = sorted(report.invalid_rows.reasons.items(), key=lambda each: (-each[1], each[0]))
+    reasons = sorted(report.invalid_rows.reasons.items(), key=lambda item: (-item[1], item[0]))
     if reasons:
         rows = [(reason, number(count)) for reason, count in reasons[:_LISTED_REASONS]]
         yield lines(("Why rows were excluded", "Rows"), rows, (80, 20))
         yield Spacer(1, 10)
     if report.unpriced:
         unpriced = report.unpriced[:_LISTED_UNPRICED]
-        rows = [(f"{one.model} ({one.provider})", number(one.calls)) for one in unpriced]
+        rows = [(f"{entry.model} ({entry.provider})", number(entry.calls)) for entry in unpriced]
         yield lines(("Not priced", "Calls"), rows, (80, 20))
         yield Spacer(1, 10)
     yield words(
-        f"Prices are the list prices of {report.prices.source}, version {report.prices.version}, "
-        "in effect at the time of each call, including long-context tiers, cache rates and batch "
-        "and flex discounts. " + _negotiated(report)
+        f"List prices from {report.prices.source}, version {report.prices.version}, in effect at "
+        "the time of each call, including long-context tiers, cache rates, and batch and flex "
+        "discounts. " + _negotiated(report)
     )
     yield words(
-        "This audit saw token counts, times, model names and the labels that came with them, and "
-        "no text of any prompt or answer."
+        "This audit used token counts, times, model names and labels, never the text of a prompt "
+        "or an answer."
     )
 
 

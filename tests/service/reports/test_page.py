@@ -172,7 +172,7 @@ def test_evidence_stands_on_a_findings_own_page(client: FlaskClient, publish: Pu
     assert f'href="?finding={last.id}"' in page
     own = client.get(f"{path}?finding={last.id}").get_data(as_text=True)
     assert own.count("91,252") == len(last.evidence)
-    assert '<time datetime="2026-02-01T10:00:00Z">2026-02-01 10:00 UTC</time>' in own
+    assert '<time datetime="2026-02-01T10:00:00Z">Feb 1, 2026, 10:00 UTC</time>' in own
 
 
 @pytest.mark.parametrize("unknown", ["", "d1-999", "<script>", "../x"])
@@ -186,9 +186,9 @@ def test_a_finding_that_there_is_not_is_not_found(
 @pytest.mark.parametrize(
     ("shape", "sentence"),
     [
-        (make_scaled_report(findings=0), "nothing to save was found"),
-        (make_scaled_report(findings=1), "looks avoidable"),
-        (Report.from_json(get_sample_report()), "of it, 24.4%, looks avoidable"),
+        (make_scaled_report(findings=0), "We found no avoidable spend"),
+        (make_scaled_report(findings=1), "is avoidable"),
+        (Report.from_json(get_sample_report()), "of it (24.4%) is avoidable"),
     ],
 )
 def test_the_first_sentence_fits_what_was_found(
@@ -200,7 +200,7 @@ def test_the_first_sentence_fits_what_was_found(
 def test_one_of_anything_is_singular(client: FlaskClient, publish: Publish) -> None:
     report = make_scaled_report(findings=1, days=1, records=1, models=1)
     page = " ".join(client.get(publish(report)).get_data(as_text=True).split())
-    assert "From 1 call on" in page
+    assert "Based on 1 call (" in page
     assert "1 observed day," in page
     for wrong in ("1 calls", "1 days", "1 findings", "1 models"):
         assert f" {wrong}" not in page
@@ -213,7 +213,7 @@ def test_a_document_of_an_earlier_version_is_shown(client: FlaskClient, publish:
     old["findings"] = tuple(_without_formula(one) for one in report.findings)
     page = client.get(publish(Report(**old))).get_data(as_text=True)
     assert usd(report.audit.projected_spend_usd) in page
-    assert "How it is reckoned" not in page
+    assert "How we calculated this" not in page
 
 
 def _without_formula(finding: Finding) -> Finding:
@@ -224,11 +224,11 @@ def _without_formula(finding: Finding) -> Finding:
 def test_negotiated_rates_are_named_on_the_page(client: FlaskClient, publish: Publish) -> None:
     report = make_scaled_report(findings=3)
     listed = client.get(publish(report)).text
-    assert "Discounts that you negotiated are not in them." in listed
+    assert "Your negotiated discounts are not included." in listed
     terms = ("openai: 12% off", "anthropic claude-<b>: input_mtok $4")
     agreed = replace(report, prices=replace(report.prices, negotiated=terms))
     page = client.get(publish(agreed)).text
-    assert "These negotiated rates took their place:" in page
+    assert "These negotiated rates replace them:" in page
     assert "openai: 12% off" in page
     assert "claude-&lt;b&gt;" in page
 
@@ -241,7 +241,7 @@ def test_the_sample_is_what_the_library_finds_today() -> None:
 
 def test_the_sample_is_open_and_says_what_it_is(client: FlaskClient) -> None:
     page = client.get("/sample").get_data(as_text=True)
-    assert "4,971 made-up calls" in page
+    assert "4,971 generated calls" in page
     assert client.get("/sample?finding=d1-001").status_code == 200
     assert client.get("/sample?finding=d9-001").status_code == 404
 

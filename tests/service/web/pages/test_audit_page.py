@@ -113,12 +113,12 @@ def test_its_owner_sees_the_report_with_a_link_to_share(
 ) -> None:
     audit_id = add_run(sessions, person.account_id, make_report())
     response = show(client, person, audit_id)
-    assert "You spend about $2,645 a month" in words(response)
+    assert "You spend about $2,645/month" in words(response)
     link = re.search(r"http://localhost:8000(/r/[\w.-]+)<", response.get_data(as_text=True))
     assert link is not None
     shared = client.get(link[1])
     assert shared.status_code == 200
-    assert "You spend about $2,645 a month" in words(shared)
+    assert "You spend about $2,645/month" in words(shared)
     assert "Share this report" not in words(shared)
 
 

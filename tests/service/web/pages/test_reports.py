@@ -73,9 +73,9 @@ def test_the_page_prints_the_report(
     assert response.mimetype == "text/html"
     page = _text(response)
     for words in (
-        "You spend about $2,645 a month; about $827 of it, 31.2%, looks avoidable.",
-        "From 4,800 calls between 2026-02-01 and 2026-02-14",
-        "$1,234.56 spent in 14 observed days",
+        "You spend about $2,645/month. About $827 of it (31.2%) is avoidable.",
+        "Based on 4,800 calls (Feb 1, 2026 to Feb 14, 2026)",
+        "$1,234.56 in 14 observed days",
         "Oversized model",
         "support-bot · gpt-4o",
         "$812.50",
@@ -85,8 +85,8 @@ def test_the_page_prints_the_report(
         "house-model",
         "prompt_tokens must be a whole number",
         "genai-prices, version 0.2.3",
-        "3 smaller findings, under $0.01 a month each, are not listed",
-        "do not add up",
+        "3 smaller findings under $0.01/month are not listed",
+        "don't add up",
     ):
         assert words in page, words
 
@@ -97,10 +97,10 @@ def test_a_report_that_lacks_valid_rows_says_so_at_its_top(
     page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=94.9)))))
     assert "Only 94.9% of the rows could be read" in page
     page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=95.0)))))
-    assert "of the rows could be read. The numbers" not in page
+    assert "of the rows could be read. The figures" not in page
 
 
-def test_equivalent_spend_is_told_from_a_bill(
+def test_list_price_cost_is_not_called_a_bill(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
     page = _text(
@@ -125,9 +125,9 @@ def test_an_empty_report_still_reads_well(
         invalid_rows=InvalidRows(count=0, reasons={}, first=()),
     )
     page = _text(_get(client, config, add_report(empty)))
-    assert "Nothing to fix was found" in page
+    assert "We found nothing to fix" in page
     assert "No calls could be priced" in page
-    assert "There were no calls" in page
+    assert "There were no calls to audit" in page
 
 
 def test_a_finding_without_dollars_claims_none(
