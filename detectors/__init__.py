@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         UnreadableLogError,
     )
     from detectors.frames import UsageLog, read
-    from detectors.notebook.report import Finding, Report
     from detectors.prices.book import PriceBook
     from detectors.report import audit
+    from detectors.report.document import Finding, Report
     from detectors.rules import Thresholds
 
 __all__ = [
@@ -44,10 +44,10 @@ __all__ = [
 _HOMES = {
     "ContractError": "errors",
     "DetectorError": "errors",
-    "Finding": "notebook.report",
+    "Finding": "report.document",
     "PriceBook": "prices.book",
     "PriceTermsError": "errors",
-    "Report": "notebook.report",
+    "Report": "report.document",
     "Thresholds": "rules",
     "TooFewValidRowsError": "errors",
     "UnreadableLogError": "errors",

@@ -13,7 +13,7 @@ from detectors.cli.console import BadInputError, long_progress, shown, standard_
 from detectors.cli.price_file import read_prices
 from detectors.cli.terminal import print_report, report_console
 from detectors.errors import ContractError, DetectorError
-from detectors.notebook.page import print_page
+from detectors.html.page import print_page
 from detectors.wording.findings_csv import print_findings
 
 if TYPE_CHECKING:

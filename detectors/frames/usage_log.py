@@ -60,32 +60,35 @@ class InvalidTally:
         )
 
 
+class _ReadRows:
+    """The rows of a log and the invalid ones among them."""
+
+    __slots__ = ()
+    rows: int
+    invalid: InvalidRows
+
+    @property
+    def valid_pct(self) -> float:
+        """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
+        return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
+
+
 @dataclass(frozen=True)
-class UsageLog:
+class UsageLog(_ReadRows):
     """The valid calls of a log, in its order, and what became of the other rows."""
 
     frame: pl.DataFrame
     rows: int
     invalid: InvalidRows
 
-    @property
-    def valid_pct(self) -> float:
-        """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
-        return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
-
 
 @dataclass(frozen=True, slots=True)
-class CheckedCalls:
+class CheckedCalls(_ReadRows):
     """The valid calls of a log, and what became of the other rows."""
 
     calls: Calls
     rows: int
     invalid: InvalidRows
-
-    @property
-    def valid_pct(self) -> float:
-        """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
-        return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:

@@ -16,11 +16,11 @@ from detectors.contract import (
 from detectors.engines import Calls, Engine
 from detectors.errors import TooFewValidRowsError
 from detectors.frames import Source, UsageLog, place
-from detectors.notebook.report import Finding, Report
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.report import spend
 from detectors.report.compose import clip_savings, compose_savings
+from detectors.report.document import Finding, Report
 from detectors.report.evidence import iso_time, look_into
 from detectors.report.findings import write_findings
 from detectors.report.impacts import (

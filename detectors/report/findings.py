@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from detectors.contract import Thresholds
-from detectors.notebook.report import Finding
 from detectors.prices.book import PriceBook
+from detectors.report.document import Finding
 from detectors.report.evidence import Detail
 from detectors.report.fixes import describe, write_formula
 from detectors.report.impacts import Impact

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from detectors.cli.terminal import print_report, report_console
 from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
 from detectors.formats import read_chunks, records_of
-from detectors.notebook.page import print_page
+from detectors.html.page import print_page
 from service.cli.account import (
     create_account,
     mint_ingest_key,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MODULES = ("", ".report", ".prices.book", ".notebook.report", ".scrub")
+MODULES = ("", ".report", ".prices.book", ".report.document", ".scrub")
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -5,7 +5,7 @@ from typing import Final
 
 from detectors.charts import findings_ranked
 from detectors.contract import Evidence, Finding, Report
-from detectors.notebook.markup import (
+from detectors.html.markup import (
     cell,
     figure,
     marks,

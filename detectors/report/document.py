@@ -7,7 +7,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from detectors import contract
-from detectors.notebook import cells, comparing, explaining, page
+from detectors.html import page
+from detectors.html.findings import show_finding, show_report
+from detectors.report import comparing, explaining, tables
 from detectors.rules import Thresholds
 from detectors.wording.figures import percent, usd
 
@@ -26,7 +28,7 @@ class Finding(contract.Finding, frozen=True, kw_only=True):
         )
 
     def _repr_html_(self) -> str:
-        return cells.show_finding(self)
+        return show_finding(self)
 
 
 class Report(contract.Report, frozen=True, kw_only=True):
@@ -44,7 +46,7 @@ class Report(contract.Report, frozen=True, kw_only=True):
         )
 
     def _repr_html_(self) -> str:
-        return cells.show_report(self)
+        return show_report(self)
 
     def to_polars(self) -> "pl.DataFrame":
         """Return the findings as a Polars frame, one row each, in the report's order.
@@ -62,8 +64,6 @@ class Report(contract.Report, frozen=True, kw_only=True):
         >>> detectors.audit([]).to_polars().shape
         (0, 14)
         """
-        from detectors.notebook import tables  # the only part that loads a dataframe library
-
         return tables.to_polars(self)
 
     def to_pandas(self) -> Any:
@@ -79,8 +79,6 @@ class Report(contract.Report, frozen=True, kw_only=True):
         ModuleNotFoundError
             pandas is not installed; this library does not install it.
         """
-        from detectors.notebook import tables  # the only part that loads a dataframe library
-
         return tables.to_pandas(self)
 
     def save(self, file: "str | os.PathLike[str]") -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from detectors import charts
 from detectors.contract import Method, Report
-from detectors.notebook.cells import basis, finding_body, list_findings
-from detectors.notebook.markup import STYLE, figure, paragraph, table, text
+from detectors.html.findings import basis, finding_body, list_findings
+from detectors.html.markup import STYLE, figure, paragraph, table, text
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.headline import sentence
 from detectors.wording.names import detector_name

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from detectors.contract import Evidence, Finding, Report, Thresholds
-from detectors.notebook.cells import finding_body
-from detectors.notebook.markup import cell, name_of, paragraph, table, text, worth
+from detectors.html.findings import finding_body
+from detectors.html.markup import cell, name_of, paragraph, table, text, worth
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import CONFIDENCE_WORDS

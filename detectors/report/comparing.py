@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from detectors.contract import Finding, Report
-from detectors.notebook.markup import cell, name_of, paragraph, place_of, table, text
+from detectors.html.markup import cell, name_of, paragraph, place_of, table, text
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.labels import inert
 
