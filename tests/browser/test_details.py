@@ -84,7 +84,7 @@ def test_the_copy_button_leaves_the_link_readable(browser: Browser, site: Site, 
         window.page.get_by_text("Share this report").click()
         share = window.page.locator("details.share .copyable")
         expect(share.get_by_role("button")).to_be_visible()
-        assert not _overlap(share.get_by_role("button"), share.locator("pre"))
+        assert not _overlap(share.get_by_role("button"), share.locator("code"))
 
 
 def _overlap(first: Locator, second: Locator) -> bool:
