@@ -65,14 +65,14 @@ def print_report(document: Document, links: ReportLinks) -> str:
     """Render the page. The parts that are the same for every visitor are cached."""
     terms = links.terms
     printed = _kept.get((document.key, terms), lambda: _print(read_listed(document.load()), terms))
-    return render_template("report/report.html", printed=printed, links=links)
+    return render_template("reports/report.html", printed=printed, links=links)
 
 
 def _print(report: ListedReport, terms: Terms) -> Printed:
     variables = _variables(report, terms)
     return Printed(
-        Markup(render_template("report/opening.html", **variables)),  # noqa: S704 - our markup
-        Markup(render_template("report/body.html", **variables)),  # noqa: S704 - our markup
+        Markup(render_template("reports/opening.html", **variables)),  # noqa: S704 - our markup
+        Markup(render_template("reports/body.html", **variables)),  # noqa: S704 - our markup
     )
 
 
@@ -96,13 +96,13 @@ def print_finding(document: Document, finding_id: str) -> str:
     for finding in report.findings:
         if finding.id == finding_id:
             return render_template(
-                "report/finding_page.html", finding=with_evidence(finding), report=report
+                "reports/finding_page.html", finding=with_evidence(finding), report=report
             )
     raise NotFoundError
 
 
 def print_waiting(audit: Audit) -> str:
-    return render_template("report/waiting.html", audit=audit)
+    return render_template("reports/waiting.html", audit=audit)
 
 
 def _present(report: ListedReport) -> Mapping[str, str]:

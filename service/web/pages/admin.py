@@ -93,7 +93,7 @@ def home(pages: dict[str, int]) -> Any:
     overview = load_overview(get_session(), current_queues(), pages)
     if request.accept_mimetypes.best_match(("text/html", "application/json")) == "application/json":
         return overview
-    return make_response(render_template("pages/admin.html", **overview, pages=pages))
+    return make_response(render_template("pages/admin/overview.html", **overview, pages=pages))
 
 
 @blueprint.route("/audits/<audit_id>/purge", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
@@ -202,4 +202,4 @@ def _done(schema: Schema, fields: Mapping[str, Any], words: str) -> Any:
     if not wants_page():
         return fields
     shown = {name: value for name, value in schema.dump(fields).items() if value is not None}
-    return make_response(render_template("pages/admin_done.html", words=words, fields=shown))
+    return make_response(render_template("pages/admin/done.html", words=words, fields=shown))

@@ -33,7 +33,7 @@ def billing() -> str:
     session, config, account_id = get_session(), current_config(), current_caller().account_id
     account = get_account(session, account_id)
     return render_template(
-        "pages/billing.html",
+        "pages/account/billing.html",
         account=account,
         key_limits=KEY_LIMITS,
         credits=count_credits(session, account_id),

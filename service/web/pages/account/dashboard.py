@@ -36,7 +36,7 @@ def dashboard() -> str:
     session, account_id, wanted = get_session(), current_caller().account_id, _wanted()
     account, page = session.get_one(Account, account_id), page_of_runs(session, account_id, wanted)
     return render_template(
-        "pages/dashboard.html",
+        "pages/account/dashboard.html",
         account=account,
         credits=count_free_credits(session, account_id),
         audits=page.rows,

@@ -144,4 +144,4 @@ def _answer(title: str, message: str) -> Response:
 
 
 def _page(name: str, *, status: int = 200, **words: str) -> Response:
-    return make_response(render_template(f"pages/{name}.html", **words), status)
+    return make_response(render_template(f"pages/account/{name}.html", **words), status)

@@ -48,7 +48,7 @@ def home() -> str:
     account = get_account(get_session(), current_caller().account_id)
     is_saved = "saved" in request.args
     return render_template(
-        "pages/settings.html", account=account, is_saved=is_saved, many_a_day=MANY_A_DAY
+        "pages/account/settings.html", account=account, is_saved=is_saved, many_a_day=MANY_A_DAY
     )
 
 
@@ -95,7 +95,7 @@ def sessions() -> str:
     caller, idle_days = current_caller(), current_config().session_idle_days
     found = list_sessions(get_session(), caller.account_id, idle_days)
     rows = [(session, describe_browser(session.user_agent)) for session in found]
-    return render_template("pages/sessions.html", rows=rows, caller=caller)
+    return render_template("pages/account/sessions.html", rows=rows, caller=caller)
 
 
 @blueprint.post("/sessions/<session_id>/revoke")
@@ -122,7 +122,7 @@ def _show_deletion(problem: str = "") -> str:
     account = get_account(get_session(), current_caller().account_id)
     running = [row for row in account.subscriptions if row.is_active and row.provider != COMP]
     return render_template(
-        "pages/delete_account.html", account=account, running=running, problem=problem
+        "pages/account/delete_account.html", account=account, running=running, problem=problem
     )
 
 

@@ -44,7 +44,7 @@ def show(audit_id: str) -> Response:
     audit = _get_audit(audit_id)
     report = find_published(get_session(), audit.id) if audit.status == DONE else None
     if report is None:
-        return make_response(render_template("pages/audit.html", **_context(audit)))
+        return make_response(render_template("pages/audits/audit.html", **_context(audit)))
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return make_response(print_finding(report, finding_id))
@@ -57,7 +57,7 @@ def show(audit_id: str) -> Response:
 def progress(audit_id: str) -> Response:
     """Render the part of the page that htmx refreshes."""
     audit = _get_audit(audit_id)
-    response = make_response(render_template("pages/audit_progress.html", **_context(audit)))
+    response = make_response(render_template("pages/audits/audit_progress.html", **_context(audit)))
     if audit.status in (DONE, FAILED):
         response.headers["HX-Refresh"] = "true"  # the page now shows a report or a failure
     return response

@@ -55,9 +55,9 @@ def _page(**context: Any) -> str:
         "required": REQUIRED_FIELDS,
     }
     if known is None:
-        return render_template("pages/upload_signed_out.html", **context)
+        return render_template("pages/audits/upload_signed_out.html", **context)
     return render_template(
-        "pages/upload.html",
+        "pages/audits/upload.html",
         credits=count_free_credits(get_session(), known.account_id),
         links=payment_links(config, known.account_id),
         key=new_id(),

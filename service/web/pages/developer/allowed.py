@@ -19,7 +19,7 @@ blueprint.after_request(keep_private)
 @require_visitor
 def home() -> str:
     rows = list_allowed(get_session(), current_caller().account_id)
-    return render_template("pages/allowed.html", rows=rows, scope_words=SCOPE_WORDS)
+    return render_template("pages/developer/allowed.html", rows=rows, scope_words=SCOPE_WORDS)
 
 
 @blueprint.post("/<application_id>/withdraw")

@@ -110,7 +110,7 @@ def _show(problem: str = "") -> str:
     session, account_id = get_session(), current_caller().account_id
     session.rollback()  # release locks of a rejected form
     return render_template(
-        "pages/applications.html",
+        "pages/developer/applications.html",
         applications=list_applications(session, account_id),
         base_url=current_config().base_url,
         problem=problem,
@@ -120,13 +120,16 @@ def _show(problem: str = "") -> str:
 
 def _show_one(application: OAuthApplication, problem: str = "") -> str:
     return render_template(
-        "pages/application.html", application=application, problem=problem, typed=request.form
+        "pages/developer/application.html",
+        application=application,
+        problem=problem,
+        typed=request.form,
     )
 
 
 def _show_secret(application: OAuthApplication, secret: str) -> str:
     return render_template(
-        "pages/application_secret.html",
+        "pages/developer/application_secret.html",
         application=application,
         secret=secret,
         base_url=current_config().base_url,

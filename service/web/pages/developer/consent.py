@@ -144,7 +144,7 @@ def _asked_scopes(grant: Any) -> list[str]:
 
 def _show(grant: Any, problem: str = "", status: int = 200) -> Response:
     page = render_template(
-        "pages/consent.html",
+        "pages/developer/consent.html",
         application=grant.request.client.application,
         email=current_caller().email,
         host=shown_host(grant.redirect_uri),

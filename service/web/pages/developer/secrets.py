@@ -110,7 +110,9 @@ def mint_read_token() -> Any:
         problem = f"You can have up to {MAX_READ_TOKENS} read tokens. Revoke one first."
         return _show(token_problem=problem), 422
     session.commit()
-    return render_template("pages/minted_token.html", token=token, secret=secret, **_examples())
+    return render_template(
+        "pages/developer/minted_token.html", token=token, secret=secret, **_examples()
+    )
 
 
 @blueprint.post("/read-tokens/<token_id>/revoke")
@@ -122,7 +124,9 @@ def revoke_read_token(token_id: str) -> Response:
 
 def _show_key(key: IngestKey, secret: str) -> str:
     dsn = make_dsn(current_config().base_url, secret)
-    return render_template("pages/minted_key.html", key=key, secret=secret, dsn=dsn, **_examples())
+    return render_template(
+        "pages/developer/minted_key.html", key=key, secret=secret, dsn=dsn, **_examples()
+    )
 
 
 def _show(**problems: str) -> str:
@@ -130,7 +134,7 @@ def _show(**problems: str) -> str:
     session.rollback()  # release locks of a rejected form
     owner = get_account(session, account_id)
     return render_template(
-        "pages/developer.html",
+        "pages/developer/developer.html",
         plan=owner.plan,
         allowed=KEY_LIMITS[owner.plan],
         keys=list_ingest_keys(session, account_id),

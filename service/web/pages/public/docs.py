@@ -33,7 +33,7 @@ def with_code(text: str) -> Markup:
 def reference() -> str:
     base_url = current_config().base_url
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    return render_template("pages/docs.html", **vars(_load()), base_url=base_url, now=now)
+    return render_template("pages/public/docs.html", **vars(_load()), base_url=base_url, now=now)
 
 
 @dataclass(frozen=True)

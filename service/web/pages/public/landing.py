@@ -20,7 +20,7 @@ def landing() -> str:
     is_sold = any(getattr(config, f"{provider}_webhook_secret") for provider in PROVIDERS)
     sample_sentence, sample_chart = get_sample_summary()
     return render_template(
-        "pages/landing.html",
+        "pages/public/landing.html",
         prices=shown_prices(config),
         key_limits=KEY_LIMITS,
         is_sold=is_sold,
@@ -33,11 +33,11 @@ def landing() -> str:
 def sign_in() -> Response:
     onward, minutes = find_local_path(request.args.get("next")), current_config().magic_link_minutes
     known = find_web_session()
-    page = render_template("pages/sign_in.html", onward=onward, known=known, minutes=minutes)
+    page = render_template("pages/public/sign_in.html", onward=onward, known=known, minutes=minutes)
     return keep_private(make_response(page))
 
 
 @blueprint.get("/deleted")
 def deleted() -> str:
     """Confirm that the account was deleted."""
-    return render_template("pages/deleted.html")
+    return render_template("pages/public/deleted.html")

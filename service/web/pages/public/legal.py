@@ -25,4 +25,4 @@ def terms() -> str:
 def _show(name: str) -> str:
     config = current_config()
     processors = [name.strip() for name in config.sub_processors.split(";") if name.strip()]
-    return render_template(f"legal/{name}.html", config=config, processors=processors)
+    return render_template(f"pages/public/legal/{name}.html", config=config, processors=processors)
