@@ -73,7 +73,7 @@ class Application(BaseHTTPRequestHandler):
         elif path.path == "/back":
             self.take({name: one[0] for name, one in parse_qs(path.query).items()})
         else:
-            self.say(404, "There is nothing here.")
+            self.say(404, "Not found.")
 
     def begin(self) -> None:
         address, state = ask_address(discover())

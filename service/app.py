@@ -1,4 +1,4 @@
-"""`create_app`: the wiring of the web process, and nothing but the wiring."""
+"""Wire the web process together: `create_app`, without any logic of its own."""
 
 from functools import partial
 from importlib.metadata import version
@@ -15,8 +15,8 @@ from service.core.shared_counters import count_together
 from service.reports.html import register_filters
 from service.web.api import audits, early_access, ingest, oauth, uploads, webhooks
 from service.web.auth.admin_gate import hide_admin
-from service.web.auth.credential_usage import init_uses
-from service.web.auth.csrf import refuse_forgeries
+from service.web.auth.credential_usage import init_credential_usage
+from service.web.auth.csrf import init_csrf
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions
 from service.web.http.current import init_current
@@ -24,7 +24,7 @@ from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
 from service.web.http.limits import init_limits
 from service.web.http.paths import API_PREFIX
-from service.web.http.request_log import follow_requests
+from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests
 from service.web.oauth import init_oauth
 from service.web.openapi.api import api
@@ -44,26 +44,26 @@ _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 
 
 def create_app(config: Config | None = None) -> Flask:
-    """The web application; without a `config` the settings come from the environment."""
+    """Create the web application; without `config`, read the settings from the environment."""
     config = config or Config.load()
     configure_logging(config.log_level)
     count_together(config)
     app = Flask("service", template_folder=str(_TEMPLATES), static_folder="web/static")
-    app.url_map.merge_slashes = False  # it would redirect to whatever the Host header names
+    app.url_map.merge_slashes = False  # a redirect would trust the Host header
     app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
-    follow_requests(app)
+    log_requests(app)
     hide_admin(app)
     count_requests(app)
     add_security_headers(app)
     init_web_sessions(app, config)
-    refuse_forgeries(app)
+    init_csrf(app)
     init_current(app, config, make_session_factory(make_engine(config)))
     init_limits(app, config)
     init_oauth(app)
-    init_uses(app)
+    init_credential_usage(app)
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)
@@ -81,7 +81,7 @@ def _flask_settings(config: Config) -> dict[str, object]:
         "OPENAPI_URL_PREFIX": "/",
         "API_SPEC_OPTIONS": {
             "info": {
-                "description": "Usage of language models in, a priced cost audit out.",
+                "description": "Audit your LLM spend from token counts alone.",
                 "x-release": version("tallystick-server"),
             },
             "servers": [{"url": config.base_url}],

@@ -7,7 +7,7 @@ repeat input.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-RETRY_SECONDS: Final = 2  # long enough for a database to come back, short enough to be tried
+RETRY_SECONDS: Final = 2  # long enough for a database to restart, short enough to wait for
 
 CODES: Final[Mapping[int, str]] = {
     400: "bad_request",
@@ -35,26 +35,26 @@ OAUTH_CODES: Final[Mapping[int, str]] = {
 
 MESSAGES: Final[Mapping[int, str]] = {
     400: "The request is malformed.",
-    401: "Send a credential that is known here.",
-    402: "There is no active subscription, or no credit.",
-    403: "This credential, or this page, may not do that.",
-    404: "There is nothing here.",
-    405: "This address does not take that method.",
+    401: "Missing or invalid credentials.",
+    402: "This requires an active subscription or a credit.",
+    403: "You don't have permission to do this.",
+    404: "We couldn't find what you requested.",
+    405: "This URL doesn't support that method.",
     413: "The request is too large.",
-    414: "The address is too long.",
-    415: "This address takes application/json.",
-    422: "The request does not match the documented schema.",
-    429: "Too many requests; try again after the time in the Retry-After header.",
-    431: "The headers are too large or too many.",
-    500: "Something broke on our side. Quote the request id when you report it.",
-    503: "The service is busy or restarting; try again shortly.",
+    414: "The URL is too long.",
+    415: "Unsupported content type. Send application/json.",
+    422: "The request doesn't match the schema in the API reference.",
+    429: "Too many requests. Wait the number of seconds in the Retry-After header, then try again.",
+    431: "The request headers are too large, or there are too many of them.",
+    500: "Something went wrong on our side. If you contact support, include the request ID.",
+    503: "The service is busy or restarting. Try again in a few seconds.",
 }
 
 
 class ServiceError(Exception):
     """Base of every error that the service raises: a status, a safe message, headers.
 
-    `details` are added to the envelope beside code, message and request id.
+    `details` are added to the envelope next to the code, message and request ID.
     """
 
     status: ClassVar[int] = 500
@@ -73,7 +73,7 @@ class ServiceError(Exception):
 
 
 class ConfigError(ServiceError):
-    """A setting is missing or malformed. It stops the process before any request."""
+    """A setting is missing or malformed. The process stops before it serves a request."""
 
 
 class BadRequestError(ServiceError):

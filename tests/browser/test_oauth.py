@@ -243,6 +243,6 @@ def test_an_address_that_is_not_registered_is_never_gone_to(
         answer = window.page.goto(address.url)
         assert answer is not None
         assert answer.status == requests.codes.bad_request
-        expect(window.page.get_by_text("not registered for the application")).to_be_visible()
+        expect(window.page.get_by_text("isn't registered for the application")).to_be_visible()
         expect(window.page.get_by_role("button", name="Authorize")).to_have_count(0)
         assert window.strangers == []

@@ -192,7 +192,7 @@ class Walk:
     def see_the_run(self, audit_id: str) -> None:
         self.page.goto("/dashboard")
         run = self.page.locator(f'tr:has(a[href="/audits/{audit_id}"])')
-        expect(run).to_contain_text("Ingest batch")
+        expect(run).to_contain_text("API batch")
         self.shoot("run")
 
     def revoke(self) -> None:

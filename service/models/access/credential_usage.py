@@ -1,4 +1,4 @@
-"""When and how often keys and tokens were used, on their rows."""
+"""Store how often and when keys and tokens were used."""
 
 from datetime import datetime
 
@@ -8,13 +8,13 @@ from sqlalchemy.orm import Session
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import OAuthToken
 
-Used = type[IngestKey] | type[ReadToken] | type[OAuthToken]
+CredentialTable = type[IngestKey] | type[ReadToken] | type[OAuthToken]
 
 
-def note_uses(
-    session: Session, table: Used, row_id: str, last_used_at: datetime, count: int
+def add_credential_usage(
+    session: Session, table: CredentialTable, row_id: str, last_used_at: datetime, count: int
 ) -> None:
-    """Add to what is known of a credential; harmless if it was revoked meanwhile."""
-    latest = func.greatest(table.last_used_at, last_used_at)  # which passes over NULL
-    more = {"last_used_at": latest, "uses": table.uses + count}
-    session.execute(update(table).where(table.id == row_id).values(more))
+    """Add uses to a credential's row; do nothing if it was deleted in the meantime."""
+    latest = func.greatest(table.last_used_at, last_used_at)  # ignores NULL
+    values = {"last_used_at": latest, "uses": table.uses + count}
+    session.execute(update(table).where(table.id == row_id).values(values))

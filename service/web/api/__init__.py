@@ -1,1 +1,1 @@
-"""The JSON API, a module a resource. What its blueprints share is in `blueprint`."""
+"""The JSON API: views only, one module per resource."""

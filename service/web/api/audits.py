@@ -1,4 +1,4 @@
-"""Reading audits: the list, the status of one, the findings of one."""
+"""Read audits: the list, and one audit's status, findings and report."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -32,7 +32,7 @@ from service.web.http.conditional import (
     LIMIT_HEADERS,
     NOT_MODIFIED,
     add_conditions,
-    tell_limit,
+    add_limit_headers,
 )
 from service.web.http.current import get_session
 from service.web.http.limits import limiter, per_minute
@@ -48,33 +48,33 @@ from service.web.schemas.audits import (
 )
 from service.web.schemas.cursors import make_cursor
 
+_NOT_FOUND: Final = "Your account has no audit with this ID."
 _ERRORS: Final = {
-    401: "The read token is missing, mistyped or revoked.",
-    403: "The token lacks the scope.",
-    422: "A parameter is out of its range.",
+    401: "The read token is missing, invalid, expired or revoked.",
+    403: "The token doesn't have the required scope.",
+    422: "A parameter is invalid; the message names it.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
 _STATUS_ERRORS: Final = {
-    401: "Nobody is signed in, or somebody else than x-user-email names.",
-    404: "No audit of the caller's has this id.",
+    401: "You aren't signed in, or x-user-email names a different account.",
+    404: _NOT_FOUND,
     422: "Invalid audit ID.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
 
-_ONE_ERRORS: Final = {**_ERRORS, 404: "No audit of the caller's has this id."}
+_AUDIT_ERRORS: Final = {**_ERRORS, 404: _NOT_FOUND}
 _REPORT_ERRORS: Final = {
     **_ERRORS,
-    404: "No audit of the caller's has this id, or it has no report yet.",
+    404: "Your account has no audit with this ID, or its report isn't ready.",
 }
-_NO_AUDIT: Final = "No audit of yours has this id."
-blueprint = Blueprint("audits", __name__, description="Audits and findings out.")
+blueprint = Blueprint("audits", __name__, description="Read audits, findings and reports.")
 
 
 @blueprint.after_request  # type: ignore[untyped-decorator]
 def _describe_answer(response: Response) -> Response:
-    return tell_limit(add_conditions(response))
+    return add_limit_headers(add_conditions(response))
 
 
 def read_endpoint(
@@ -85,7 +85,7 @@ def read_endpoint(
     description: str,
     errors: Mapping[int, str] = _ERRORS,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Admit tokens with these scopes within the read limit, and document the answer."""
+    """Require a token with these scopes, apply the read limit and document the response."""
     needed = (scopes,) if isinstance(scopes, str) else tuple(scopes)
     decorators = (
         require_scope(*needed),
@@ -117,13 +117,13 @@ def read_endpoint(
     READ_AUDITS,
     AuditListSchema,
     operation="list_audits",
-    description="Newest first; counts and dollars only.",
+    description="Newest first. Counts and dollars only.",
 )
 @blueprint.arguments(AuditListQuerySchema, location="query")
 def list_all(query: dict[str, Any]) -> dict[str, Any]:
-    """List the account's audits."""
+    """List your audits."""
     limit = query["limit"]
-    # One more than is shown tells whether there is another page.
+    # One extra row shows whether there is another page.
     wanted = Selection(limit + 1, query.get("status"), query.get("since"), query.get("cursor"))
     audits = list_audits(get_session(), current_caller().account_id, wanted)
     if len(audits) <= limit:
@@ -140,11 +140,11 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
     READ_AUDITS,
     AuditSummarySchema,
     operation="get_audit",
-    description="As in the list.",
-    errors=_ONE_ERRORS,
+    description="The same fields as in the list.",
+    errors=_AUDIT_ERRORS,
 )
 def show(audit_id: str) -> Audit:
-    """Sum up one audit."""
+    """Get one audit."""
     return _get_audit(audit_id)
 
 
@@ -154,14 +154,14 @@ def show(audit_id: str) -> Audit:
     FindingListSchema,
     operation="list_findings",
     description="Ranked by monthly impact.",
-    errors=_ONE_ERRORS,
+    errors=_AUDIT_ERRORS,
 )
 def findings(audit_id: str) -> dict[str, Any]:
-    """List the findings of one audit."""
+    """List an audit's findings."""
     account_id = current_caller().account_id
     found = find_findings(get_session(), account_id, check_audit_id(audit_id))
     if found is None:
-        raise NotFoundError(_NO_AUDIT)
+        raise NotFoundError(_NOT_FOUND)
     return {"audit_id": audit_id, "findings": found}
 
 
@@ -170,17 +170,17 @@ def findings(audit_id: str) -> dict[str, Any]:
     SCOPES,
     REPORT_REFERENCE,
     operation="get_report",
-    description="What every form of the report prints.",
+    description="The complete report document.",
     errors=_REPORT_ERRORS,
 )
 def report(audit_id: str) -> Response:
-    """Read the whole report document of one audit."""
+    """Get an audit's full report."""
     account_id = current_caller().account_id
-    is_theirs, document = find_document(get_session(), account_id, check_audit_id(audit_id))
-    if not is_theirs:
-        raise NotFoundError(_NO_AUDIT)
+    is_found, document = find_document(get_session(), account_id, check_audit_id(audit_id))
+    if not is_found:
+        raise NotFoundError(_NOT_FOUND)
     if document is None:
-        raise NotFoundError("This audit has no report yet.")
+        raise NotFoundError("This audit's report isn't ready yet.")
     return Response(document, mimetype="application/json")
 
 
@@ -196,23 +196,23 @@ def report(audit_id: str) -> Response:
 )
 @blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
 @blueprint.response(
-    200, AuditStatusSchema, headers=ETAG_HEADERS, description="Grows as the audit advances."
+    200, AuditStatusSchema, headers=ETAG_HEADERS, description="Gains fields as the audit advances."
 )
 def status(audit_id: str) -> dict[str, Any]:
-    """Tell how far an audit is."""
+    """Get an audit's status."""
     audit = _get_audit(audit_id)
-    told: dict[str, Any] = {"audit_id": audit.id, "status": audit.status}
+    fields: dict[str, Any] = {"audit_id": audit.id, "status": audit.status}
     if audit.status == QUEUED:
-        return {**told, "queue_position": count_ahead(get_session(), audit)}
+        return {**fields, "queue_position": count_ahead(get_session(), audit)}
     if audit.valid_pct is not None:
-        told["valid_pct"] = audit.valid_pct
+        fields["valid_pct"] = audit.valid_pct
     if audit.status == FAILED:
-        told["error"] = audit.error
-    return told
+        fields["error"] = audit.error
+    return fields
 
 
 def _get_audit(audit_id: str) -> Audit:
     audit = find_audit(get_session(), current_caller().account_id, check_audit_id(audit_id))
     if audit is None:
-        raise NotFoundError(_NO_AUDIT)
+        raise NotFoundError(_NOT_FOUND)
     return audit

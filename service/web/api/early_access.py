@@ -1,4 +1,4 @@
-"""POST /api/v1/early-access: who would like to hear of Tallystick leaves an address."""
+"""POST /api/v1/early-access: sign up for early access with an email address."""
 
 from typing import Final
 
@@ -11,16 +11,16 @@ from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.sign_in import EarlyAccessSchema, MessageSchema
 
 _ERRORS: Final = {
-    400: "The body is no JSON.",
-    403: "Another site's page made the browser send this.",
+    400: "The body isn't valid JSON.",
+    403: "The request came from another site.",
     413: "The body is too large.",
-    415: "The body is not JSON.",
-    422: "This is no email address.",
+    415: "The content type isn't application/json.",
+    422: "Invalid email address.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
 
-blueprint = Blueprint("early_access", __name__, description="Asking for early access.")
+blueprint = Blueprint("early_access", __name__, description="Sign up for early access.")
 
 
 @blueprint.route("/early-access", methods=["POST"])
@@ -28,9 +28,9 @@ blueprint = Blueprint("early_access", __name__, description="Asking for early ac
 @bounded_body
 @blueprint.documented(operation="ask_for_early_access", errors=_ERRORS)
 @blueprint.arguments(EarlyAccessSchema, location="json")
-@blueprint.response(200, MessageSchema, description="The same for who asked before.")
+@blueprint.response(200, MessageSchema, description="The same response if you already signed up.")
 def ask(asked: dict[str, str]) -> dict[str, str]:
-    """Ask for early access."""
+    """Sign up for early access."""
     add_early_access(get_session(), asked["email"])
     get_session().commit()
-    return {"message": "Thank you. We will write to you."}
+    return {"message": "Thanks for signing up. We'll email you when your account is ready."}

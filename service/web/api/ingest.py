@@ -1,4 +1,4 @@
-"""POST /api/v1/ingest: a batch of usage records becomes a queued audit."""
+"""POST /api/v1/ingest: queue an audit of a batch of usage records."""
 
 from typing import Any, Final
 
@@ -22,13 +22,13 @@ from service.web.schemas.ingest import AcceptedSchema, BatchSchema, ReplayedSche
 
 ROUTE: Final = "ingest"  # the namespace of this route's idempotency keys
 _ERRORS: Final = {
-    400: "The body is no JSON, or a header is malformed.",
-    401: "The ingest key is missing, mistyped or revoked.",
-    402: "The subscription has lapsed; ingest pauses until it resumes.",
-    403: "Another site's page made a signed-in browser send this.",
-    413: "More than 5,000 records, or a body that is too large.",
-    415: "The body is neither application/json nor gzip of it.",
-    422: "A record broke the counts-only contract; the message names the offender.",
+    400: "The body isn't valid JSON, or a header is malformed.",
+    401: "The ingest key is missing, invalid, expired or revoked.",
+    402: "The subscription has lapsed. Ingest pauses until it resumes.",
+    403: "The request came from another site.",
+    413: "The batch has more than 5,000 records, or the body is too large.",
+    415: "The content type isn't application/json, or the encoding isn't gzip.",
+    422: "A record breaks the counts-only contract; the message names the field.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
@@ -38,7 +38,7 @@ _HEADER_DOCUMENTS: Final = [
         "in": "header",
         "name": "Content-Encoding",
         "required": False,
-        "description": "The unpacked body is bounded too.",
+        "description": "The size limit also applies to the uncompressed body.",
         "schema": {"type": "string", "enum": ["gzip", "identity"]},
     },
 ]
@@ -56,7 +56,7 @@ _EXAMPLE: Final = {
     ]
 }
 
-blueprint = Blueprint("ingest", __name__, description="Usage in.")
+blueprint = Blueprint("ingest", __name__, description="Send usage records.")
 
 
 @blueprint.route("/ingest", methods=["POST"])
@@ -70,8 +70,8 @@ blueprint = Blueprint("ingest", __name__, description="Usage in.")
     operation="ingest_batch", security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS
 )
 @blueprint.arguments(BatchSchema, location="batch", example=_EXAMPLE)
-@blueprint.alt_response(200, schema=ReplayedSchema, description="Processed before.", success=True)
-@blueprint.response(201, AcceptedSchema, description="Accepted; the audit is running.")
+@blueprint.alt_response(200, schema=ReplayedSchema, description="Already processed.", success=True)
+@blueprint.response(201, AcceptedSchema, description="Accepted. The audit is running.")
 def ingest(batch: dict[str, Any]) -> Any:
     """Audit a batch of usage records."""
     records, key, session = batch["records"], idempotency_key(), get_session()

@@ -1,4 +1,4 @@
-"""What programs call of OAuth: a token for a code, a token's end, and the server's metadata."""
+"""OAuth endpoints for programs: token, revocation and server metadata."""
 
 from typing import Any, Final
 
@@ -15,34 +15,35 @@ from service.web.openapi.blueprint import OAUTH_ERROR, Blueprint
 from service.web.schemas.oauth import RevokedSchema, ServerMetadataSchema, TokenSchema
 
 _ERRORS: Final = {
-    400: "The request is malformed, or the code cannot be redeemed; `error` says which.",
-    401: "The client is not known, or this is not its secret.",
+    400: "The request is malformed, or the code can't be redeemed. See `error`.",
+    401: "The client ID or secret is invalid.",
     413: "The body is too large.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
 _AUTH_METHODS: Final = ["client_secret_basic", "client_secret_post"]
 _CREDENTIALS: Final = {
-    "client_id": {"type": "string", "description": "`oac_…`, unless it comes by HTTP Basic."},
-    "client_secret": {"type": "string", "description": "`oas_…`, unless it comes by HTTP Basic."},
+    "client_id": {"type": "string", "description": "`oac_…`, unless you use HTTP Basic."},
+    "client_secret": {"type": "string", "description": "`oas_…`, unless you use HTTP Basic."},
 }
 
 
 def _form(**fields: str) -> dict[str, Any]:
-    told = {name: {"type": "string", "description": words} for name, words in fields.items()}
-    schema = {"type": "object", "required": list(fields), "properties": {**told, **_CREDENTIALS}}
+    documents = {name: {"type": "string", "description": words} for name, words in fields.items()}
+    properties = {**documents, **_CREDENTIALS}
+    schema = {"type": "object", "required": list(fields), "properties": properties}
     return {"required": True, "content": {FORM_TYPE: {"schema": schema}}}
 
 
 _TOKEN_FORM: Final = _form(
     grant_type=f"`{CODE_GRANT}`",
-    code="`oaq_…`, as it came to the redirect URI.",
-    redirect_uri="The same as when the code was asked for.",
-    code_verifier="What the challenge was made from, 43 to 128 characters (RFC 7636).",
+    code="`oaq_…`, from the redirect URI.",
+    redirect_uri="The same URI as in the authorization request.",
+    code_verifier="The original verifier of the challenge, 43 to 128 characters (RFC 7636).",
 )
-_REVOCATION_FORM: Final = _form(**{"token": "The access token to end."})
+_REVOCATION_FORM: Final = _form(**{"token": "The access token to revoke."})
 
-blueprint = Blueprint("oauth", __name__, description="OAuth 2.0 for applications that read.")
+blueprint = Blueprint("oauth", __name__, description="OAuth 2.0 with read-only scopes.")
 
 
 @blueprint.route("/oauth/token", methods=["POST"])
@@ -55,11 +56,13 @@ blueprint = Blueprint("oauth", __name__, description="OAuth 2.0 for applications
     errors=_ERRORS,
     media_type=OAUTH_ERROR,
 )
-@blueprint.response(200, TokenSchema, description="A token for 30 days. There is no refreshing.")
+@blueprint.response(
+    200, TokenSchema, description="A token for 30 days. There are no refresh tokens."
+)
 def token() -> Response:
-    """Redeem an authorization code."""
+    """Exchange an authorization code for an access token."""
     response = current_server().answer_token_request()
-    get_session().commit()  # a refusal, too, may have ended something
+    get_session().commit()  # an error response may have revoked tokens
     return response
 
 
@@ -73,9 +76,9 @@ def token() -> Response:
     errors=_ERRORS,
     media_type=OAUTH_ERROR,
 )
-@blueprint.response(200, RevokedSchema, description="The token is worth nothing, if it ever was.")
+@blueprint.response(200, RevokedSchema, description="The token is no longer valid.")
 def revoke() -> Response:
-    """End an access token."""
+    """Revoke an access token."""
     response = current_server().answer_revocation()
     get_session().commit()
     return response
@@ -85,7 +88,7 @@ def revoke() -> Response:
 @blueprint.documented(operation="get_oauth_metadata", errors={})
 @blueprint.response(200, ServerMetadataSchema, description="RFC 8414.")
 def metadata() -> dict[str, Any]:
-    """Tell a client library where everything is."""
+    """Get the server metadata that client libraries discover."""
     issuer = current_server().issuer
     return {
         "issuer": issuer,

@@ -1,4 +1,4 @@
-"""POST /api/v1/audits: an uploaded log, and one credit, become a queued audit."""
+"""POST /api/v1/audits: queue an audit of an uploaded log, for one credit."""
 
 from typing import Any, Final
 
@@ -11,23 +11,23 @@ from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import UploadedSchema
 
 _ERRORS: Final = {
-    400: "The body is no multipart/form-data or broke off, or a header is malformed.",
-    401: "Nobody is signed in, or somebody else than x-user-email names.",
-    402: "No credit is left; `payment_links` say where to buy one.",
-    403: "Another site's page made the browser send this.",
-    413: "The file is too large, packed or unpacked.",
-    415: "The body is not multipart/form-data.",
-    422: "The file is in none of the formats or breaks the counts-only contract: the message says"
-    " what was expected. Or the Idempotency-Key was used for another file.",
+    400: "The body isn't valid multipart/form-data or is incomplete, or a header is malformed.",
+    401: "You aren't signed in, or x-user-email names a different account.",
+    402: "You have no credits left. `payment_links` lists where to buy one.",
+    403: "The request came from another site.",
+    413: "The file is too large, compressed or uncompressed.",
+    415: "The content type isn't multipart/form-data.",
+    422: "The file isn't in a supported format or breaks the counts-only contract; the message says"
+    " what we expected. Or the Idempotency-Key was already used for a different file.",
     429: "The rate limit is exceeded.",
-    503: "The service is busy or restarting, or has no room for the file.",
+    503: "The service is busy or restarting, or storage is full.",
 }
 _FILE_DOCUMENT: Final = {
     "type": "string",
-    "format": "binary",  # for tools that know no contentMediaType
+    "format": "binary",  # for tools without support for contentMediaType
     "contentMediaType": "application/octet-stream",
-    "description": "OpenAI-style or Anthropic-style JSON Lines, or one JSON array of either, or CSV"
-    " headed by the record's field names; each may be packed with gzip.",
+    "description": "OpenAI-style or Anthropic-style JSON Lines, a JSON array of either, or CSV with"
+    " a header row of field names. Gzip is supported.",
 }
 _BODY_DOCUMENT: Final = {
     "required": True,
@@ -43,7 +43,7 @@ _BODY_DOCUMENT: Final = {
     },
 }
 
-blueprint = Blueprint("uploads", __name__, description="Files in.")
+blueprint = Blueprint("uploads", __name__, description="Upload log files.")
 
 
 @blueprint.route("/audits", methods=["POST"])
@@ -57,8 +57,8 @@ blueprint = Blueprint("uploads", __name__, description="Files in.")
     requestBody=_BODY_DOCUMENT,
     errors=_ERRORS,
 )
-@blueprint.alt_response(200, schema=UploadedSchema, description="Uploaded before.", success=True)
-@blueprint.response(201, UploadedSchema, description="Accepted; a credit is used.")
+@blueprint.alt_response(200, schema=UploadedSchema, description="Already uploaded.", success=True)
+@blueprint.response(201, UploadedSchema, description="Accepted. One credit is used.")
 def create() -> Any:
     """Audit an uploaded log."""
     accepted = accept_upload(idempotency_key())

@@ -1,4 +1,4 @@
-"""POST /api/v1/webhooks/<provider>: what Stripe and Paddle tell of payments."""
+"""POST /api/v1/webhooks/<provider>: receive payment events from Stripe and Paddle."""
 
 from typing import Any, Final
 
@@ -15,23 +15,23 @@ from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import EventReceivedSchema
 
 _ERRORS: Final = {
-    400: "The signature is missing, wrong or not of now, or the body is no JSON.",
-    403: "Another site's page made a signed-in browser send this.",
-    404: "This provider is not configured.",
-    413: "The body is larger than any event.",
-    422: "The event has not the shape that the provider documents.",
-    503: "The service is busy or restarting; send the event again.",
+    400: "The signature is missing, invalid or expired, or the body isn't valid JSON.",
+    403: "The request came from another site.",
+    404: "This payment provider isn't configured.",
+    413: "The body is too large.",
+    422: "The event doesn't have the shape that the payment provider documents.",
+    503: "The service is busy or restarting. Send the event again.",
 }
 
-blueprint = Blueprint("webhooks", __name__, description="Events of the payment providers.")
+blueprint = Blueprint("webhooks", __name__, description="Events from payment providers.")
 _log = get_logger(__name__)
 
 
 def _signature(header: str, example: str) -> list[dict[str, Any]]:
     schema = {"type": "string", "example": example}
-    words = "The provider's HMAC of the body, with its time."
-    reported = {"in": "header", "name": header, "required": True, "description": words}
-    return [{**reported, "schema": schema}]
+    words = "The payment provider's timestamp and HMAC of the body."
+    document = {"in": "header", "name": header, "required": True, "description": words}
+    return [{**document, "schema": schema}]
 
 
 @blueprint.route("/webhooks/stripe", methods=["POST"])
@@ -40,9 +40,11 @@ def _signature(header: str, example: str) -> list[dict[str, Any]]:
     errors=_ERRORS,
     parameters=_signature("Stripe-Signature", "t=1772355600,v1=5257a869"),
 )
-@blueprint.response(200, EventReceivedSchema, description="Kept; nothing is done twice.")
+@blueprint.response(
+    200, EventReceivedSchema, description="Received. Duplicate events have no effect."
+)
 def stripe() -> dict[str, bool]:
-    """Take an event that Stripe signed."""
+    """Receive an event signed by Stripe."""
     return _receive(STRIPE)
 
 
@@ -52,9 +54,11 @@ def stripe() -> dict[str, bool]:
     errors=_ERRORS,
     parameters=_signature("Paddle-Signature", "ts=1772355600;h1=eb4d0dc8"),
 )
-@blueprint.response(200, EventReceivedSchema, description="Kept; nothing is done twice.")
+@blueprint.response(
+    200, EventReceivedSchema, description="Received. Duplicate events have no effect."
+)
 def paddle() -> dict[str, bool]:
-    """Take an event that Paddle signed."""
+    """Receive an event signed by Paddle."""
     return _receive(PADDLE)
 
 

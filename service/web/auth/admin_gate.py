@@ -1,7 +1,7 @@
-"""Nobody without the administrator's token learns that there is an administration.
+"""Hide the admin endpoints from everyone without the admin token.
 
-A request for any path under /admin that lacks the token is made a request for an unknown route
-before anything has looked at it, so whatever answers those answers it, whatever its method is.
+A request for a path under /admin without the token becomes a request for an unknown route before
+any other code sees it, so its response is the same as for every unknown route and method.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ TOKEN_HEADER: Final = "X-Admin-Token"  # noqa: S105 - a header's name
 
 
 def hide_admin(app: Flask) -> None:
-    """Must be the first hook but that which names the request."""
+    """Register the gate; only the hook that assigns the request ID may run before it."""
     app.before_request(_hide)
 
 
@@ -33,7 +33,7 @@ def is_admin_path(path: str) -> bool:
 
 
 def require_admin(view: Callable[P, R]) -> Callable[P, R]:
-    """Admit who passed the gate, should a route of the administration ever lie beside it."""
+    """Require the admin token on a view, even if its path is outside the gate."""
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -54,10 +54,10 @@ def _hide() -> None:
 
 
 def _has_token() -> bool:
-    """Whether the header holds the token; nothing is the token where none is set."""
-    # WSGI hands over a header's bytes as Latin-1, whatever they were meant to be.
+    """Check whether the header holds the admin token; False if no token is configured."""
+    # WSGI decodes header bytes as Latin-1, regardless of their encoding.
     given = request.headers.get(TOKEN_HEADER, "").encode("latin-1", "replace")
     wanted = current_config().admin_token.encode()
-    # Digests, so that the time of the comparison does not tell the token's length either.
+    # Comparing digests keeps the token's length out of the timing as well.
     is_equal = hmac.compare_digest(hashlib.sha256(given).digest(), hashlib.sha256(wanted).digest())
     return is_equal and bool(wanted)

@@ -1,4 +1,4 @@
-"""Who is asking: one decorator a kind of credential. A view takes exactly one kind."""
+"""Authenticate callers: one decorator per kind of credential. A view takes exactly one kind."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from service.core import tokens
 from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
-from service.models.access.credential_usage import Used
+from service.models.access.credential_usage import CredentialTable
 from service.models.access.credentials import (
     Credential,
     IngestKey,
@@ -21,7 +21,7 @@ from service.models.access.credentials import (
     find_read_token,
 )
 from service.models.access.oauth import OAuthToken, find_access_token
-from service.web.auth.credential_usage import current_uses
+from service.web.auth.credential_usage import current_credential_usage
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_session_factory
 from service.web.http.limits import client_address
@@ -36,20 +36,20 @@ EMAIL_HEADER_DOCUMENT: Final = {
     "in": "header",
     "name": EMAIL_HEADER,
     "required": False,
-    "description": "Admits nobody; where it is not the session's address, the answer is 401.",
+    "description": "Optional check: 401 if it differs from the session's email address.",
     "schema": {"type": "string"},
 }
-_WANTED: Final = {
-    tokens.Kind.INGEST_KEY: "an ingest key",
-    tokens.Kind.READ_TOKEN: "a read token",
-    tokens.Kind.ACCESS_TOKEN: "an access token",
+_NAMES: Final = {
+    tokens.Kind.INGEST_KEY: "ingest key",
+    tokens.Kind.READ_TOKEN: "read token",
+    tokens.Kind.ACCESS_TOKEN: "access token",
 }
 _READERS: Final = (tokens.Kind.READ_TOKEN, tokens.Kind.ACCESS_TOKEN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """The account behind the credential; every query of the request starts from it."""
+    """The account behind a credential; every query of the request is limited to it."""
 
     account_id: str
     credential_id: str
@@ -63,29 +63,28 @@ def current_caller() -> Caller:
 
 
 def credential_id() -> str:
-    """What limits count by. Only asked where a credential has been checked."""
+    """Return the key for rate limits by credential; call it only after authentication."""
     return current_caller().credential_id
 
 
 def limit_by_caller() -> str:
-    """What limits count by where a session may come: the person, or else the address."""
+    """Return the key for rate limits by person: the signed-in account, or else the IP address."""
     try:
         known = find_web_session()
     except SQLAlchemyError:
-        # Raised here, it would pass for a limiter that broke. It is raised again to who needs the
-        # session.
+        # The limiter would swallow the error; the view that needs the session raises it again.
         known = None
     return f"user:{known.account_id}" if known else client_address()
 
 
 def require_login(view: Callable[P, R]) -> Callable[P, R]:
-    """Admit signed-in browsers only."""
+    """Require a signed-in session."""
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         known = find_web_session()
         if known is None:
-            raise UnauthorizedError("Sign in first.", {"WWW-Authenticate": _SESSION_REALM})
+            raise UnauthorizedError("Sign in to continue.", {"WWW-Authenticate": _SESSION_REALM})
         _check_email(known.email)
         g.caller = Caller(
             account_id=known.account_id,
@@ -99,26 +98,26 @@ def require_login(view: Callable[P, R]) -> Callable[P, R]:
 
 
 def _check_email(email: str) -> None:
-    """A client may say whom it takes itself for. That admits nobody, but a mistake is refused."""
+    """Reject a request whose email header differs from the session's address."""
     claimed = request.headers.get(EMAIL_HEADER)
     if claimed is None:
         return
     if not secrets.compare_digest(claimed.strip().lower().encode(), email.encode()):
         raise UnauthorizedError(
-            f"The session is not that of the account in {EMAIL_HEADER}.",
+            f"You're signed in with a different account than the one in {EMAIL_HEADER}.",
             {"WWW-Authenticate": _SESSION_REALM},
         )
 
 
 def require_key(view: Callable[P, R]) -> Callable[P, R]:
-    """Admit ingest keys only."""
+    """Require an ingest key."""
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         kind, secret_hash = _presented(tokens.Kind.INGEST_KEY)
         with current_session_factory()() as session:
             known = _checked(kind, find_ingest_key(session, secret_hash), secret_hash)
-            _note_use(session, IngestKey, known)
+            _count_use(session, IngestKey, known)
         g.caller = Caller(
             account_id=known.account_id,
             credential_id=known.id,
@@ -130,13 +129,13 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
 
 
 def require_subscription(view: Callable[P, R]) -> Callable[P, R]:
-    """Admit callers whose account pays; stands below `require_key` and the limits."""
+    """Require an active subscription; place it below `require_key` and the limits."""
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if not current_caller().has_active_subscription:
             raise PaymentRequiredError(
-                "Ingest needs an active subscription; it pauses until the subscription resumes."
+                "Ingest requires an active subscription. It resumes when your subscription does."
             )
         return view(*args, **kwargs)
 
@@ -144,10 +143,7 @@ def require_subscription(view: Callable[P, R]) -> Callable[P, R]:
 
 
 def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Admit read tokens and access tokens that carry all of these scopes.
-
-    The scopes are judged before anything is looked up for them.
-    """
+    """Require a read token or access token with all of these scopes."""
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
         @wraps(view)
@@ -159,7 +155,7 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             )
             with current_session_factory()() as session:
                 known = _checked(kind, find(session, secret_hash), secret_hash)
-                _note_use(session, table, known)
+                _count_use(session, table, known)
             lacking = [scope for scope in scopes if scope not in known.scopes]
             if lacking:
                 raise _forbidden(lacking)
@@ -174,32 +170,31 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _presented(*kinds: tokens.Kind) -> tuple[tokens.Kind, bytes]:
-    """The bearer token's kind and hash; what cannot be of these is refused without a query."""
+    """Return the bearer token's kind and hash; reject malformed tokens without a query."""
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     secret = secret.strip()
     if scheme.lower() != "bearer" or not secret:
         raise UnauthorizedError(
-            f"Send {_WANTED[kinds[0]]} in the header `Authorization: Bearer {kinds[0]}...`.",
+            f"Send your {_NAMES[kinds[0]]} in the header `Authorization: Bearer {kinds[0]}...`.",
             {"WWW-Authenticate": _REALM},
         )
-    kind = next((one for one in kinds if secret.startswith(one)), kinds[0])
+    kind = next((kind for kind in kinds if secret.startswith(kind)), kinds[0])
     secret_hash = tokens.find_hash(kind, secret)
     if secret_hash is None:
-        raise _refused(kind)
+        raise _invalid(kind)
     return kind, secret_hash
 
 
 def _checked(kind: tokens.Kind, known: Credential | None, secret_hash: bytes) -> Credential:
-    # The index compared already, in its own time; this comparison takes the same time always.
+    # The index lookup isn't constant-time; this comparison is.
     if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):
-        raise _refused(kind)
+        raise _invalid(kind)
     return known
 
 
-def _refused(kind: tokens.Kind) -> UnauthorizedError:
+def _invalid(kind: tokens.Kind) -> UnauthorizedError:
     return UnauthorizedError(
-        f"This is not {_WANTED[kind]} that is known here: mistyped, revoked, expired or of"
-        " another kind.",
+        f"Invalid {_NAMES[kind]}. Check that it is complete and hasn't expired or been revoked.",
         {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},
     )
 
@@ -207,12 +202,12 @@ def _refused(kind: tokens.Kind) -> UnauthorizedError:
 def _forbidden(lacking: Sequence[str]) -> ForbiddenError:
     challenge = f'{_REALM}, error="insufficient_scope", scope="{" ".join(lacking)}"'
     kind = "scope" if len(lacking) == 1 else "scopes"
-    message = f"This token lacks the {kind} {' and '.join(lacking)}."
+    message = f"This token doesn't have the {kind} {' and '.join(lacking)}."
     return ForbiddenError(message, {"WWW-Authenticate": challenge})
 
 
-def _note_use(session: Session, table: Used, known: Credential) -> None:
-    uses = current_uses()
-    if uses.add(table, known.id, known.last_used_at):
-        uses.write(session)
+def _count_use(session: Session, table: CredentialTable, known: Credential) -> None:
+    usage = current_credential_usage()
+    if usage.add(table, known.id, known.last_used_at):
+        usage.write(session)
         session.commit()

@@ -1,7 +1,7 @@
-"""How often and when a key or token was last used, told to the database now and then.
+"""Count the uses of keys and tokens in memory, and write them to the database every five minutes.
 
-A request that paid for a write would pay more for it than for its own work, so uses are counted
-here until five minutes are over. A process that is killed forgets what it counted since.
+A write per request would cost more than the request itself. A process that is killed loses the
+uses it has not written yet.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from typing import Final
 from flask import Flask, current_app
 from sqlalchemy.orm import Session
 
-from service.models.access.credential_usage import Used, note_uses
+from service.models.access.credential_usage import CredentialTable, add_credential_usage
 from service.models.base import utc_now
 
 INTERVAL: Final = timedelta(minutes=5)
-_MAX_WRITES: Final = 20  # of one request
+_MAX_WRITES: Final = 20  # per request
 
 
 @dataclass
@@ -27,15 +27,15 @@ class _Counted:
     last: datetime
 
 
-class Uses:
-    """What one process counted and did not write yet."""
+class CredentialUsage:
+    """The uses that this process has counted and not yet written."""
 
     def __init__(self) -> None:
-        self._counted: dict[tuple[Used, str], _Counted] = {}
+        self._counted: dict[tuple[CredentialTable, str], _Counted] = {}
         self._lock = Lock()
 
-    def add(self, table: Used, row_id: str, last_written: datetime | None) -> bool:
-        """Count one use; returns whether it is time to write."""
+    def add(self, table: CredentialTable, row_id: str, last_written: datetime | None) -> bool:
+        """Count one use; return whether it is time to write."""
         now = utc_now()
         with self._lock:
             counted = self._counted.setdefault((table, row_id), _Counted(0, now, now))
@@ -46,13 +46,13 @@ class Uses:
         return is_first or now - oldest > INTERVAL
 
     def write(self, session: Session, limit: int = _MAX_WRITES) -> None:
-        """Hand what is counted to the session, the longest waiting first."""
+        """Write counted uses to the database, oldest first."""
         taken = self._take(limit)
-        # In one order, so that two processes cannot wait for each other.
-        for (table, row_id), counted in sorted(taken, key=lambda one: one[0][1]):
-            note_uses(session, table, row_id, counted.last, counted.count)
+        # Updating rows in a fixed order prevents deadlocks between processes.
+        for (table, row_id), counted in sorted(taken, key=lambda item: item[0][1]):
+            add_credential_usage(session, table, row_id, counted.last, counted.count)
 
-    def _take(self, limit: int) -> Iterable[tuple[tuple[Used, str], _Counted]]:
+    def _take(self, limit: int) -> Iterable[tuple[tuple[CredentialTable, str], _Counted]]:
         with self._lock:
             taken = list(self._counted.items())[:limit]
             for key, _ in taken:
@@ -60,18 +60,18 @@ class Uses:
         return taken
 
 
-def init_uses(app: Flask) -> None:
-    app.extensions["uses"] = Uses()
+def init_credential_usage(app: Flask) -> None:
+    app.extensions["credential_usage"] = CredentialUsage()
 
 
-def current_uses() -> Uses:
-    uses: Uses = current_app.extensions["uses"]
-    return uses
+def current_credential_usage() -> CredentialUsage:
+    usage: CredentialUsage = current_app.extensions["credential_usage"]
+    return usage
 
 
-def write_rest(app: Flask) -> None:
-    """What a process that ends has counted."""
+def write_remaining_usage(app: Flask) -> None:
+    """Write all counted uses before the process ends."""
     with app.extensions["session_factory"]() as session:
-        uses: Uses = app.extensions["uses"]
-        uses.write(session, limit=1_000)
+        usage: CredentialUsage = app.extensions["credential_usage"]
+        usage.write(session, limit=1_000)
         session.commit()

@@ -1,7 +1,7 @@
-"""Cross-site request forgery: what a browser may be made to send from another site's page.
+"""Protect against CSRF: requests that another site makes a browser send.
 
-A request that could change something is refused where the browser says that another site made it.
-HTML forms carry a token besides.
+A request that changes state is rejected if the browser's headers name another site. HTML forms
+carry a token as well.
 """
 
 from typing import Final
@@ -20,19 +20,19 @@ from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _MAX_FORM_BYTES: Final = 64 * 1024
-# Forms that hold a file: their views look at the token as it streams by, before the file.
+# Forms with a file: their views check the token while the body streams in, before the file.
 _FILE_FORMS: Final = frozenset({"/upload"})
 
 TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
 _csrf: Final = CSRFProtect()
 
 
-def refuse_forgeries(app: Flask) -> None:
-    """Check every request that could change something, before anything else looks at it."""
+def init_csrf(app: Flask) -> None:
+    """Check every request that changes state before its view runs."""
     app.config.update(
         WTF_CSRF_CHECK_DEFAULT=False,  # `_check` decides which requests need a token
         WTF_CSRF_FIELD_NAME=TOKEN_FIELD,
-        WTF_CSRF_TIME_LIMIT=None,  # as long as the session that it belongs to
+        WTF_CSRF_TIME_LIMIT=None,  # valid as long as its session
     )
     _csrf.init_app(app)
     app.before_request(_check)
@@ -43,7 +43,7 @@ def _check() -> None:
         return
     rule, has_session = request.url_rule.rule, COOKIE_NAME in request.cookies
     if rule in OAUTH_CALLS:
-        return  # the secret of the client is in them, and the browser's cookie means nothing
+        return  # authenticated by the client's secret, never by the browser's cookie
     if has_session or not is_api_path(rule):
         _check_origin()
     if _needs_token(rule, has_session):
@@ -51,10 +51,10 @@ def _check() -> None:
 
 
 def _needs_token(rule: str, has_session: bool) -> bool:
-    """Pages always do. Sign-in and administration also serve programs, which have no forms.
+    """Check whether the request needs a token: pages always do, programs never do.
 
-    No other site can make a browser send the administrator's header, but whatever adds it to the
-    browser's own requests adds it to those, too.
+    Another site can't send the admin header, but a browser extension that adds it to requests adds
+    it to those of other sites as well, so admin forms need a token too.
     """
     if is_api_path(rule) or rule in _FILE_FORMS:
         return False
@@ -66,13 +66,13 @@ def _needs_token(rule: str, has_session: bool) -> bool:
 
 
 def _check_origin() -> None:
-    """Refuse what another site made a browser send; who sends neither header is no browser."""
+    """Reject requests that another site made a browser send; browsers always send a header."""
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     is_own_site = site in (None, "same-origin", "none")
-    # A page that tells nobody where it stands sends `null`; the other header then speaks for it.
+    # A page with a strict referrer policy sends `null`; then the other header decides.
     is_own_origin = origin is None or origin in _own_origins() or (origin == "null" and bool(site))
     if not (is_own_site and is_own_origin):
-        raise ForbiddenError("This request came from another site's page.")
+        raise ForbiddenError("We blocked this request because it came from another site.")
 
 
 def _own_origins() -> tuple[str, str]:
@@ -86,10 +86,10 @@ def _check_token() -> None:
 
 
 def check_token(token: str | None) -> None:
-    """Raise `ForbiddenError` for what is not the token of this browser's session."""
+    """Raise `ForbiddenError` unless this is the token of the browser's session."""
     try:
         validate_csrf(token)
     except ValidationError as error:
         raise ForbiddenError(
-            "This form is out of date. Go back, load its page again and send it once more."
+            "This form has expired. Go back, reload the page and submit it again."
         ) from error

@@ -1,4 +1,4 @@
-"""The scopes that a token can carry, and what each allows."""
+"""The scopes of a token, and what each allows."""
 
 import re
 from collections.abc import Mapping
@@ -15,5 +15,5 @@ SCOPES: Final = tuple(SCOPE_WORDS)
 
 def find_scopes(text: str) -> list[str]:
     """Return the scopes in a list separated by spaces or pluses; none if any is unknown."""
-    asked = set(re.split(r"[ +]+", text.strip(" +")))
-    return [scope for scope in SCOPES if scope in asked] if asked <= set(SCOPES) else []
+    requested = set(re.split(r"[ +]+", text.strip(" +")))
+    return [scope for scope in SCOPES if scope in requested] if requested <= set(SCOPES) else []

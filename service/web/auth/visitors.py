@@ -1,4 +1,4 @@
-"""Pages that need a signed-in visitor: who is signed out is led to sign-in, and back."""
+"""Require a signed-in visitor on pages; signed-out visitors go to sign-in and back."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -14,33 +14,33 @@ from service.web.auth.web_sessions import find_web_session
 
 P = ParamSpec("P")
 
-SOURCE_WORDS: Final[Mapping[str, str]] = {UPLOAD: "Upload", INGEST: "Ingest batch"}
+SOURCE_WORDS: Final[Mapping[str, str]] = {UPLOAD: "Upload", INGEST: "API batch"}
 
 
 def require_visitor(view: Callable[P, Any]) -> Callable[P, Any]:
-    """`require_login` for pages."""
-    admitted = require_login(view)
+    """Redirect signed-out visitors of a page to sign-in."""
+    authenticated = require_login(view)
 
     @wraps(view)
-    def led(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Any:
         if find_web_session() is not None:
-            return admitted(*args, **kwargs)
-        # What a form would have done is not done later, so only pages are come back to.
+            return authenticated(*args, **kwargs)
+        # A submitted form isn't repeated after sign-in, so only GET requests are returned to.
         onward = request.full_path.rstrip("?") if request.method == "GET" else None
         return redirect(url_for("public.sign_in", next=onward), 303)
 
-    return led
+    return checked
 
 
 def show_visitors(app: Flask) -> None:
-    """Let every page ask who looks at it."""
+    """Make the visitor available to every template."""
     app.jinja_env.globals.update(find_visitor=find_visitor, source_words=SOURCE_WORDS)
 
 
 def find_visitor() -> KnownSession | None:
-    """Who is signed in; without a cookie nothing is looked up, and a page shows without the answer.
+    """Return the visitor's session, if any; None while the database is unavailable.
 
-    Pages that tell of a database that is away ask, too.
+    Error pages use it as well, including the page shown when the database is down.
     """
     try:
         return find_web_session()

@@ -1,6 +1,6 @@
-"""Web sessions: a signed cookie carries a random id, and a row knows its hash.
+"""Web sessions: a signed cookie carries a random ID, and a row stores its hash.
 
-The row decides. A cookie whose row is gone is worth nothing, however well it is signed.
+The row decides: a cookie without a row is invalid, even with a valid signature.
 """
 
 import secrets
@@ -21,7 +21,7 @@ from service.web.http.current import current_config, current_session_factory
 COOKIE_NAME: Final = "tallystick_session"
 SECRET_FIELD: Final = "id"  # noqa: S105 - the name of the cookie's field
 _MAX_USER_AGENT_LENGTH: Final = 300
-# A session's last use is written at most this often, so that no request pays for a write.
+# A session's last use is written at most this often, because a write per request is too expensive.
 _SEEN_INTERVAL: Final = timedelta(minutes=5)
 
 
@@ -39,10 +39,10 @@ def init_web_sessions(app: Flask, config: Config) -> None:
 
 
 def find_web_session() -> KnownSession | None:
-    """The session that the request came with, looked up once.
+    """Return the session of the request; look it up once per request.
 
-    A lookup that failed fails again for whoever asks next: nobody waits twice for a database that
-    is away, and nobody is taken for signed out meanwhile.
+    A failed lookup raises the same error on every later call, so a request waits only once for an
+    unavailable database, and a signed-in visitor never appears signed out.
     """
     if "web_session_error" in g:
         raise cast(SQLAlchemyError, g.web_session_error)
@@ -56,13 +56,13 @@ def find_web_session() -> KnownSession | None:
 
 
 def presented_hash() -> bytes | None:
-    """The hash of the secret in the cookie; None, without a query, for what cannot be one."""
+    """Return the hash of the secret in the cookie; None if it is malformed."""
     secret = cookie.get(SECRET_FIELD)
     return tokens.find_hash(tokens.Kind.WEB_SESSION, secret) if isinstance(secret, str) else None
 
 
 def add_web_session(session: Session, account_id: str) -> str:
-    """A row for this browser; returns the secret for `remember` once the row is committed."""
+    """Add a session for this browser; pass the returned secret to `remember` after the commit."""
     agent = "".join(filter(str.isprintable, request.user_agent.string))
     row, secret = WebSession.minted(
         account_id,
@@ -74,7 +74,7 @@ def add_web_session(session: Session, account_id: str) -> str:
 
 
 def remember(secret: str) -> None:
-    """Give the browser a cookie that holds nothing of the one it came with."""
+    """Set a new cookie that keeps nothing of the previous cookie."""
     cookie.clear()
     cookie[SECRET_FIELD] = secret
     cookie.permanent = True
@@ -85,13 +85,13 @@ def forget() -> None:
 
 
 def _look_up() -> KnownSession | None:
-    """A unit of work of its own: its connection goes back before a request's body is read."""
+    """Look up the session in a separate transaction, so a slow upload holds no connection."""
     secret_hash = presented_hash()
     if secret_hash is None:
         return None
     with current_session_factory()() as session:
         known = find_session(session, secret_hash, current_config().session_idle_days)
-        # The index compared already, in its own time; this comparison takes the same time always.
+        # The index lookup isn't constant-time; this comparison is.
         if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):
             return None
         now = utc_now()

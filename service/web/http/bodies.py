@@ -1,4 +1,4 @@
-"""Reading a request's body within bounds: its size, its type, its encoding, its records."""
+"""Read a request's body within limits of size, type and encoding."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
-_BROKEN_OFF: Final = "The body broke off before its end, or is badly chunked."
-_BLOCK_BYTES: Final = 128 * 1024  # larger ones no longer fit a core's own cache
-_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # a gzip header, and nothing else
+_BROKEN_OFF: Final = "The request body is incomplete or its chunked encoding is malformed."
+_BLOCK_BYTES: Final = 128 * 1024  # larger blocks no longer fit a core's cache
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # accepts a gzip header only
 
 
 def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
-    """Read the body up to the size limit; a longer one is 413 before anything looks at it."""
+    """Read the body up to the size limit; respond with 413 if it is longer."""
 
     @wraps(view)
     def read(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -34,9 +34,9 @@ def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
 
 
 def read_body(max_bytes: int) -> bytes:
-    """The body as it came; raises `PayloadTooLargeError` without reading more than the limit."""
+    """Return the raw body; raise `PayloadTooLargeError` without reading beyond the limit."""
     announced = request.content_length
-    # One byte more, since a body without a length is cut at the limit without a word.
+    # One byte more, because a body without a length is silently cut at the limit.
     request.max_content_length = max_bytes + 1
     if (announced or 0) <= max_bytes:
         body = _read_body(announced)
@@ -51,16 +51,16 @@ def _read_body(announced: int | None) -> bytes:
     except HTTPException:
         raise
     except Exception as error:
-        # Each server has exceptions of its own for a body that breaks off or is badly chunked.
+        # Each server has its own exceptions for incomplete and malformed bodies.
         raise BadRequestError(_BROKEN_OFF) from error
     if announced is not None and len(body) < announced:
-        # What arrived may be a whole batch by itself, but not the one that was being sent.
+        # The part that arrived could parse as a complete but different batch.
         raise BadRequestError(_BROKEN_OFF)
     return body
 
 
 def read_blocks() -> Iterator[bytes]:
-    """The body as it comes; raises `BadRequestError` where it breaks off."""
+    """Yield the body block by block; raise `BadRequestError` if it is incomplete."""
     received, announced = 0, request.content_length
     while block := _read_block():
         received += len(block)
@@ -75,12 +75,12 @@ def _read_block() -> bytes:
     except HTTPException:
         raise
     except Exception as error:
-        # As above; a read that the system refuses must not pass for a disk that is full.
+        # As above; a failed read must not look like a full disk.
         raise BadRequestError(_BROKEN_OFF) from error
 
 
 def decode_body() -> list[UsageRecord]:
-    """The records of an ingest body, all of them checked, or an error naming what is wrong."""
+    """Return the validated records of an ingest body; raise an error that names the problem."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaTypeError
     return decode_batch(_plain_body())
@@ -91,19 +91,19 @@ def _plain_body() -> bytes:
     if encoding == "identity":
         return request.get_data(cache=True)
     if encoding not in ("gzip", "x-gzip"):
-        raise UnsupportedMediaTypeError("The only Content-Encoding taken here is gzip.")
+        raise UnsupportedMediaTypeError("Unsupported Content-Encoding. Use gzip or none.")
     return _gunzip(request.get_data(cache=True), current_config().max_body_bytes)
 
 
 def _gunzip(packed: bytes, max_bytes: int) -> bytes:
-    """Unpack one gzip member, never more than the limit however much is packed in it."""
+    """Decompress one gzip member, up to the limit."""
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     try:
         plain = decoder.decompress(packed, max_bytes + 1)
     except zlib.error as error:
-        raise BadRequestError("The body is not valid gzip.") from error
+        raise BadRequestError("The body isn't valid gzip.") from error
     if len(plain) > max_bytes:
-        raise PayloadTooLargeError(f"The unpacked body must be at most {max_bytes:,} bytes.")
+        raise PayloadTooLargeError(f"The uncompressed body must be at most {max_bytes:,} bytes.")
     if not decoder.eof or decoder.unused_data:
-        raise BadRequestError("The body is not one whole gzip member.")
+        raise BadRequestError("The body must be exactly one complete gzip member.")
     return plain

@@ -1,4 +1,4 @@
-"""Answers that a caller may have already: `ETag`, `If-None-Match`, 304. And what is left to ask."""
+"""Conditional responses (`ETag`, `If-None-Match`, 304) and rate limit headers."""
 
 import math
 import time
@@ -13,10 +13,10 @@ IF_NONE_MATCH_DOCUMENT: Final = {
     "in": "header",
     "name": "If-None-Match",
     "required": False,
-    "description": "The `ETag` of an earlier answer: 304 without a body where nothing changed.",
+    "description": "The `ETag` of an earlier response. Returns 304 if nothing changed.",
     "schema": {"type": "string"},
 }
-NOT_MODIFIED: Final = "Nothing changed since the answer with this `ETag`."
+NOT_MODIFIED: Final = "Nothing changed since the response with this `ETag`."
 
 
 def _number(words: str) -> dict[str, Any]:
@@ -24,33 +24,36 @@ def _number(words: str) -> dict[str, Any]:
 
 
 LIMIT_HEADERS: Final = {
-    "RateLimit-Limit": _number("Requests that a minute has."),
-    "RateLimit-Remaining": _number("Requests that are left of it."),
-    "RateLimit-Reset": _number("Seconds until more are left."),
+    "RateLimit-Limit": _number("Requests allowed per minute."),
+    "RateLimit-Remaining": _number("Requests remaining in the current window."),
+    "RateLimit-Reset": _number("Seconds until more requests are allowed."),
 }
 ETAG_HEADERS: Final = {
-    "ETag": {"description": "Names this very answer.", "schema": {"type": "string"}},
+    "ETag": {
+        "description": "Identifies this version of the response.",
+        "schema": {"type": "string"},
+    },
     **LIMIT_HEADERS,
 }
 
 
 def add_conditions(response: Response) -> Response:
-    """Let a caller who has this answer already do without its body."""
+    """Add an `ETag`, and respond with 304 if the caller already has this version."""
     if response.status_code == 200 and request.method in ("GET", "HEAD"):
         response.add_etag()
         response.make_conditional(request)
     return response
 
 
-def tell_limit(response: Response) -> Response:
-    """Say how much is left of the limit that this request counted towards."""
+def add_limit_headers(response: Response) -> Response:
+    """Add the rate limit headers of this request."""
     limit = limiter.current_limit
     if limit is None:
         return response
     try:
         reset_at, remaining = limit.window
     except (RedisError, OSError):
-        return response  # what limits now is another counter, which has just begun
+        return response  # Redis is down; the in-memory fallback has only just started counting
     response.headers["RateLimit-Limit"] = str(limit.limit.amount)
     response.headers["RateLimit-Remaining"] = str(max(0, remaining))
     response.headers["RateLimit-Reset"] = str(max(0, math.ceil(reset_at - time.time())))

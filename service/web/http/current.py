@@ -1,4 +1,4 @@
-"""What a view reads of its application and request: settings, storage, queues, the session."""
+"""Access the application's and request's objects: settings, storage, queues, session."""
 
 from typing import cast
 
@@ -39,15 +39,15 @@ def find_payment_provider(name: str) -> Provider | None:
 
 
 def current_session_factory() -> sessionmaker[Session]:
-    """Return the factory, for a unit of work apart from the request's own session.
+    """Return the factory, for a transaction separate from the request's own session.
 
-    Its connection is free again before the request's body is read, so slow senders hold none.
+    Its connection is released before the request's body is read, so slow senders hold none.
     """
     return cast("sessionmaker[Session]", current_app.extensions["session_factory"])
 
 
 def get_session() -> Session:
-    """Return the request's session, made at first use and closed when the request ends."""
+    """Return the request's session, opened on first use and closed when the request ends."""
     if "session" not in g:
         g.session = current_session_factory()()
     session: Session = g.session

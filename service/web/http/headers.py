@@ -11,7 +11,7 @@ _POLICY: Final = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data:",  # the icons of the stylesheet
+        "img-src 'self' data:",  # the icons of the style sheet
         "connect-src 'self'",
         "form-action 'self'",
         "base-uri 'none'",
@@ -23,7 +23,7 @@ SECURITY_HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # A page's address may be a signed link, so no other site may see it.
+    # A page's URL may be a signed link, so no other site may see it.
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -45,7 +45,7 @@ def keep_private(response: Response) -> Response:
 
 
 def keep_unlisted(response: Response) -> Response:
-    """Keep a page out of caches and search engines: its address admits everyone who has it."""
+    """Keep a page out of caches and search engines: anyone with its URL can read it."""
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex, nofollow"
     return response

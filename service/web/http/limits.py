@@ -1,4 +1,4 @@
-"""Rate limits: the limiter, unbound, and what it counts by."""
+"""Rate limits: the limiter and the keys it counts by."""
 
 import math
 import time

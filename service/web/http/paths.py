@@ -1,4 +1,4 @@
-"""The kinds of paths that responses differ by, and the audit ID that paths carry."""
+"""Path prefixes that change how we respond, and the audit ID in paths."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""One id and one log line a request."""
+"""Assign an ID to each request and write one log line for it."""
 
 import re
 import time
@@ -11,14 +11,14 @@ from flask import Flask, Response, g, request
 from service.core.logs import get_logger
 
 HEADER: Final = "X-Request-Id"
-# A caller's own id is taken only where it cannot break a log line or pass for anything else.
+# A caller's own ID is used only if it can't break a log line.
 _SHAPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}")
 
 _log = get_logger(__name__)
 
 
-def follow_requests(app: Flask) -> None:
-    # First of all hooks: whatever fails later names the id.
+def log_requests(app: Flask) -> None:
+    # This hook comes first, so that every later failure can be logged with the request ID.
     app.before_request(_begin)
     app.after_request(_finish)
     app.teardown_request(_forget)
@@ -34,7 +34,7 @@ def _begin() -> None:
 
 def _finish(response: Response) -> Response:
     response.headers[HEADER] = g.request_id
-    # The route's pattern, never the path or the query: those carry tokens and callers' text.
+    # Log the route's pattern, because paths and queries contain tokens and callers' text.
     rule = request.url_rule.rule if request.url_rule is not None else None
     _log.info(
         "request",
@@ -48,5 +48,5 @@ def _finish(response: Response) -> Response:
 
 
 def _forget(_error: BaseException | None) -> None:
-    # The thread goes on to other requests, and some of those never get as far as an id.
+    # The thread serves other requests next, and some of those fail before they get an ID.
     structlog.contextvars.clear_contextvars()

@@ -1,4 +1,4 @@
-"""Counting requests: by the route's pattern, never by the path, which may hold a token."""
+"""Count requests by the route's pattern; paths may contain tokens."""
 
 import time
 from typing import Final

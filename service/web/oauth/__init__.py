@@ -1,4 +1,4 @@
-"""OAuth 2.0 for applications that read: authorization code with PKCE, and nothing else."""
+"""OAuth 2.0 with read-only scopes: the authorization code grant with PKCE, and no other."""
 
 from service.web.oauth.server import Consent, current_server, init_oauth
 

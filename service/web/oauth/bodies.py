@@ -1,4 +1,4 @@
-"""The body of a program's OAuth call: one small form, each parameter once."""
+"""Read the body of a program's OAuth request: a small form, each parameter once."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -17,7 +17,7 @@ _MAX_BYTES: Final = 16 * 1024
 
 
 def form_body(view: Callable[P, R]) -> Callable[P, R]:
-    """Read the form, or refuse what is none (RFC 6749, 3.2)."""
+    """Read the form; reject other content types and repeated parameters (RFC 6749, 3.2)."""
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -26,7 +26,7 @@ def form_body(view: Callable[P, R]) -> Callable[P, R]:
         read_body(_MAX_BYTES)
         for _name, values in request.form.lists():
             if len(values) > 1:
-                raise BadRequestError("A parameter comes more than once.")
+                raise BadRequestError("Send each parameter only once.")
         return view(*args, **kwargs)
 
     return checked

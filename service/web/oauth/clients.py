@@ -1,4 +1,4 @@
-"""Our rows as Authlib asks them: an application, and a code that was given to it."""
+"""Adapt our rows to Authlib's interfaces: an application and its authorization code."""
 
 import secrets
 from collections.abc import Collection
@@ -22,7 +22,7 @@ class Client(ClientMixin):
         return self.application.client_id
 
     def get_default_redirect_uri(self) -> str:
-        return ""  # it is always named
+        return ""  # requests must always send it
 
     def get_allowed_scope(self, scope: Collection[str] | str) -> str:
         return " ".join(find_scopes(scope if isinstance(scope, str) else " ".join(scope)))
@@ -45,7 +45,7 @@ class Client(ClientMixin):
 
 
 class Code(AuthorizationCodeMixin):
-    """An authorization code that is not used yet."""
+    """An unused authorization code."""
 
     def __init__(self, row: OAuthCode) -> None:
         self.row = row

@@ -1,4 +1,4 @@
-"""The one grant: a code for a consent, and a token for a code. Callers commit, also refusals."""
+"""The authorization code grant. Callers commit, after errors as well."""
 
 from typing import Any, Final
 
@@ -23,42 +23,42 @@ class CodeGrant(AuthorizationCodeGrant):
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: OAuth2Request) -> None:
-        """As Authlib does, but of every parameter, and telling the application of it."""
+        """Reject any repeated parameter, and report the error to the application."""
         payload: Any = request.payload
         for name in _ONCE:
             if len(payload.datalist.get(name, [])) > 1:
                 raise InvalidRequestError(
-                    f"{name} comes more than once.", redirect_uri=payload.redirect_uri
+                    f"Send {name} only once.", redirect_uri=payload.redirect_uri
                 )
 
     def create_authorization_response(self, redirect_uri: str, grant_user: Any) -> Any:
-        """Redirect with a code. The server adds what every answer carries."""
+        """Redirect with a code. The server adds the parameters of every response."""
         if grant_user is None:
             raise AccessDeniedError(redirect_uri=redirect_uri)
         request: Any = self.request
         request.user = grant_user
         code = self.generate_authorization_code()
         self.save_authorization_code(code, request)
-        return self.server.way_back(redirect_uri, [("code", code)], request.payload.state)
+        return self.server.redirect_back(redirect_uri, [("code", code)], request.payload.state)
 
     def generate_authorization_code(self) -> str:
         return tokens.mint(tokens.Kind.AUTHORIZATION_CODE)
 
     def save_authorization_code(self, code: str, request: Any) -> None:
-        asked = request.payload
+        payload = request.payload
         get_session().add(
             OAuthCode(
                 application_id=request.client.application.id,
                 account_id=request.user.account_id,
                 secret_hash=tokens.find_hash(tokens.Kind.AUTHORIZATION_CODE, code),
                 scopes=list(request.user.scopes),
-                redirect_uri=asked.redirect_uri,
-                code_challenge=asked.data["code_challenge"],
+                redirect_uri=payload.redirect_uri,
+                code_challenge=payload.data["code_challenge"],
             )
         )
 
     def query_authorization_code(self, code: str, client: ClientMixin) -> Code | None:
-        """A code that can be redeemed. Whoever brings a used one ends what it gave out."""
+        """Return the code if it can be redeemed; revoke its tokens if it was used before."""
         secret_hash = tokens.find_hash(tokens.Kind.AUTHORIZATION_CODE, code)
         if secret_hash is None or not isinstance(client, Client):
             return None
@@ -69,9 +69,9 @@ class CodeGrant(AuthorizationCodeGrant):
         return None if row is None or row.expires_at <= utc_now() else Code(row)
 
     def authenticate_user(self, authorization_code: Code) -> str | None:
-        """The account that the code speaks for, if nobody else is redeeming the code just now.
+        """Return the account that granted the code, unless it is being redeemed concurrently.
 
-        Last of all checks, and before a token is made: the conditional UPDATE lets one through.
+        This is the last check before a token is created: the conditional UPDATE succeeds once.
         """
         row = authorization_code.row
         if use_code(get_session(), row):
@@ -80,4 +80,4 @@ class CodeGrant(AuthorizationCodeGrant):
         return None
 
     def delete_authorization_code(self, authorization_code: Code) -> None:
-        """Kept, marked used, so that its reuse is noticed."""
+        """Keep the used code, so that its reuse is detected."""

@@ -1,4 +1,4 @@
-"""Where an application wants people sent back to: which addresses it may register, and the way."""
+"""Redirect URIs of an application: which it may register, and how they are used."""
 
 import re
 from collections.abc import Iterable
@@ -10,22 +10,22 @@ from service.errors import InvalidRequestError
 MAX_REDIRECT_URIS: Final = 10
 MAX_URI_LENGTH: Final = 500
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-# What browsers send unchanged, so that what is registered and what arrives can be equal.
+# Characters that browsers send unchanged, so that registered and received URIs compare equal.
 _CHARACTERS: Final = re.compile(r"[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+")
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _AUTHORITY: Final = re.compile(
     rf"(?P<host>{_LABEL}(\.{_LABEL})*|\[::1\])(:(?P<port>[1-9][0-9]{{0,4}}))?"
 )
-_OURS: Final = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
+_RESERVED: Final = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
 
 
 def check_redirect_uris(text: str) -> list[str]:
-    """The addresses of a form, one a line; raises `InvalidRequestError` naming the line."""
+    """Return the URIs of a form, one per line; raise `InvalidRequestError` naming the line."""
     uris = list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     if not uris:
-        raise InvalidRequestError("Name at least one redirect URI.")
+        raise InvalidRequestError("Enter at least one redirect URI.")
     if len(uris) > MAX_REDIRECT_URIS:
-        raise InvalidRequestError(f"An application has at most {MAX_REDIRECT_URIS} redirect URIs.")
+        raise InvalidRequestError(f"Enter at most {MAX_REDIRECT_URIS} redirect URIs.")
     for number, uri in enumerate(uris, 1):
         problem = find_problem(uri)
         if problem is not None:
@@ -34,15 +34,15 @@ def check_redirect_uris(text: str) -> list[str]:
 
 
 def find_problem(uri: str) -> str | None:
-    """What keeps this from being registered, to follow its name in a sentence."""
+    """Return why the URI can't be registered, as the end of a sentence; None if it can."""
     if len(uri) > MAX_URI_LENGTH:
-        return f"has more than {MAX_URI_LENGTH} characters"
+        return f"is longer than {MAX_URI_LENGTH} characters"
     if not uri.startswith(("https://", "http://")):
-        return "begins with neither https:// nor, for this computer, http://localhost"
+        return "must start with https://, or with http://localhost for local development"
     if "#" in uri:
-        return "has a fragment (#)"
+        return "must not contain a fragment (#)"
     if _CHARACTERS.fullmatch(uri) is None:
-        return "has characters that an address cannot have, or a wildcard"
+        return "contains a wildcard or characters that aren't allowed in a URL"
     return _find_problem_of_parts(uri)
 
 
@@ -50,16 +50,16 @@ def _find_problem_of_parts(uri: str) -> str | None:
     try:
         parts = urlsplit(uri)
     except ValueError:
-        return "is no address"
+        return "isn't a valid URL"
     authority = _AUTHORITY.fullmatch(parts.netloc)
     if authority is None or int(authority["port"] or 1) > 65_535:
-        return "names no host and port: lower-case letters, digits, dots and hyphens"
+        return "needs a valid host and port: lowercase letters, digits, dots and hyphens"
     if parts.scheme == "http" and authority["host"] not in _LOOPBACK:
-        return "is http://, which is for localhost, 127.0.0.1 and [::1] alone"
+        return "may use http:// only with localhost, 127.0.0.1 or [::1]"
     if "*" in parts.path or _has_dot_segment(parts.path):
-        return "has a wildcard, or a segment . or .., in its path"
-    if any(name in _OURS for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
-        return "has a parameter that the answer adds itself"
+        return "must not contain a wildcard, . or .. in its path"
+    if any(name in _RESERVED for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
+        return f"must not contain any of these parameters: {', '.join(sorted(_RESERVED))}"
     return None
 
 
@@ -69,16 +69,16 @@ def _has_dot_segment(path: str) -> bool:
 
 
 def add_parameters(uri: str, parameters: Iterable[tuple[str, str]]) -> str:
-    """The address with these behind its own query, which stays as it is, byte for byte."""
+    """Append parameters to the URI; its own query stays unchanged, byte for byte."""
     joint = "" if uri.endswith(("?", "&")) else "&" if "?" in uri else "?"
     return f"{uri}{joint}{urlencode(list(parameters))}"
 
 
 def form_target(uri: str) -> str:
-    """The source of this address as a Content-Security-Policy names it.
+    """Return the URI's origin as a Content-Security-Policy source.
 
-    Browsers apply `form-action` to where a form's answer redirects, too. A policy cannot name an
-    IPv6 address; there only the scheme is left.
+    Browsers apply `form-action` to redirects of a form's response as well. A policy can't name an
+    IPv6 address, so only the scheme remains.
     """
     parts = urlsplit(uri)
     return "http:" if "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"

@@ -1,4 +1,4 @@
-"""Token revocation (RFC 7009): an application ends one of its own tokens."""
+"""Token revocation (RFC 7009): an application revokes one of its own tokens."""
 
 from typing import Any
 
@@ -11,15 +11,15 @@ from service.web.http.current import get_session
 
 
 class Revocation(RevocationEndpoint):
-    """A token that is unknown, or another application's, is answered like one that is ended."""
+    """Respond the same way to unknown tokens, other applications' tokens and revoked tokens."""
 
     CLIENT_AUTH_METHODS = ("client_secret_basic", "client_secret_post")
 
     def authenticate_token(self, request: Any, client: Any) -> bytes | None:
         token = request.form.get("token")
         if not token:
-            raise InvalidRequestError("token is missing.")
-        return tokens.find_hash(tokens.Kind.ACCESS_TOKEN, token)  # a hint could only mislead
+            raise InvalidRequestError("Send the token to revoke.")
+        return tokens.find_hash(tokens.Kind.ACCESS_TOKEN, token)  # token_type_hint isn't needed
 
     def revoke_token(self, token: bytes, request: Any) -> None:
         revoke_token(get_session(), request.client.application.id, token)

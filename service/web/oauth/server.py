@@ -1,7 +1,7 @@
-"""Authlib's server with our rows behind it and our answers in front.
+"""Authlib's authorization server with our tables and our responses.
 
-What Authlib leaves open is closed here: several ways of authenticating at once, parameters from
-the wrong part of a request, answers that quote what was sent or that rewrite a redirect URI.
+It is stricter than Authlib: one way to authenticate per request, parameters only from the right
+part of a request, and responses that neither quote the request nor rewrite a redirect URI.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,26 +34,26 @@ from service.web.oauth.revocation import Revocation
 
 _JSON_HEADERS: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _BASIC: Final = 'Basic realm="tallystick"'
-# Instead of Authlib's own words, which may quote the request, or say nothing.
+# Authlib's own descriptions may quote the request or be empty.
 _DESCRIPTIONS: Final = {
-    "invalid_client": "The client is not known here, or this is not its secret.",
-    "invalid_grant": "The code is not known here, was used, has expired, or is another request's.",
+    "invalid_client": "Invalid client ID or client secret.",
+    "invalid_grant": "Invalid authorization code: unknown, used, expired or for another request.",
     "unsupported_response_type": "response_type must be code.",
     "unsupported_grant_type": "grant_type must be authorization_code.",
-    "access_denied": "The person did not allow it.",
+    "access_denied": "The user denied the request.",
     "invalid_scope": "scope must be read:audits, read:findings or both.",
 }
 
 
 class Consent(NamedTuple):
-    """Who allowed what."""
+    """The account that granted access, and the granted scopes."""
 
     account_id: str
     scopes: Sequence[str]
 
 
 class OAuthPayload(FlaskOAuth2Payload):
-    """Parameters from the one place where they belong: programs send them in the body."""
+    """Read parameters from the query on the consent page, and from the body elsewhere."""
 
     @property
     def data(self) -> Any:
@@ -63,8 +63,7 @@ class OAuthPayload(FlaskOAuth2Payload):
 
 class OAuthRequest(FlaskOAuth2Request):
     def __init__(self, request: Request) -> None:
-        # Authlib would refuse what did not come by TLS to this very process; that is for the proxy
-        # in front to see to, as for every other secret that comes in.
+        # Authlib rejects requests without TLS, but the proxy in front of us terminates TLS.
         uri = f"https://{request.host}{request.path}"
         headers = cast("Mapping[str, str]", request.headers)
         OAuth2Request.__init__(self, request.method, uri, headers=headers)
@@ -93,9 +92,9 @@ class OAuthServer(AuthorizationServer):
     def authenticate_client(
         self, request: OAuth2Request, methods: Collection[str], endpoint: str = "token"
     ) -> Client:
-        """The application that the one secret of the request belongs to."""
+        """Return the application that the request's credentials belong to."""
         client_id, secret = _read_credentials(request)
-        # What is mistyped is refused without a query.
+        # A malformed secret is rejected without a query.
         is_well_formed = tokens.find_hash(tokens.Kind.CLIENT_SECRET, secret) is not None
         client: Client | None = self.query_client(client_id) if is_well_formed else None
         if client is None or not client.check_client_secret(secret):
@@ -107,23 +106,23 @@ class OAuthServer(AuthorizationServer):
             raise InvalidScopeError
 
     def get_authorization_grant(self, request: OAuth2Request) -> BaseGrant:
-        """The grant, once it is known where errors may be told: else they are shown, right here."""
-        redirect_uri = self._get_way_back(request)
+        """Return the grant; show errors on our own page until the redirect URI is validated."""
+        redirect_uri = self._get_redirect_uri(request)
         if cast(Any, request.payload).response_type != "code":
             raise UnsupportedResponseTypeError(None, redirect_uri=redirect_uri)
         return super().get_authorization_grant(request)
 
-    def _get_way_back(self, request: OAuth2Request) -> str:
+    def _get_redirect_uri(self, request: OAuth2Request) -> str:
         payload: Any = request.payload
         for name in ("client_id", "redirect_uri"):
             if len(payload.datalist.get(name, [])) != 1:
-                raise BadRequestError(f"The application must send one {name}.")
+                raise BadRequestError(f"The application must send exactly one {name}.")
         client: Client | None = self.query_client(payload.client_id)
         if client is None:
-            raise BadRequestError("No application has this client_id; it may be revoked.")
+            raise BadRequestError("Unknown client_id. The application may have been deleted.")
         if not client.check_redirect_uri(payload.redirect_uri):
             raise BadRequestError(
-                "This redirect_uri is not registered for the application, to the letter."
+                "This redirect_uri isn't registered for the application. It must match exactly."
             )
         redirect_uri: str = payload.redirect_uri
         return redirect_uri
@@ -142,7 +141,7 @@ class OAuthServer(AuthorizationServer):
         )
 
     def find_consent_grant(self) -> Any:
-        """What is asked for; raises `OAuth2Error` where that can be told to the application."""
+        """Return the requested grant; raise `OAuth2Error` for errors to send to the application."""
         return self.get_consent_grant()  # type: ignore[no-untyped-call]
 
     def answer_token_request(self) -> Response:
@@ -155,15 +154,15 @@ class OAuthServer(AuthorizationServer):
         answer = self.create_authorization_response(grant_user=consent, grant=grant)
         return cast(Response, answer)
 
-    def way_back(
+    def redirect_back(
         self, redirect_uri: str, parameters: Sequence[tuple[str, str]], state: str | None
     ) -> tuple[int, str, list[tuple[str, str]]]:
-        """A redirect to the application, with the `iss` of RFC 9207.
+        """Redirect to the application, with the `iss` of RFC 9207.
 
-        303, so that no browser sends the consent form on.
+        The status is 303, so that browsers don't submit the consent form to the application.
         """
-        echoed = [] if state is None else [("state", state)]
-        answer = [*parameters, *echoed, ("iss", self.issuer)]
+        returned_state = [] if state is None else [("state", state)]
+        answer = [*parameters, *returned_state, ("iss", self.issuer)]
         return 303, "", [("Location", add_parameters(redirect_uri, answer))]
 
     def handle_response(self, status_code: int, payload: Any, headers: Any) -> Response:
@@ -174,13 +173,14 @@ class OAuthServer(AuthorizationServer):
     def handle_error_response(self, request: OAuth2Request, error: OAuth2Error) -> Response:
         code = str(error.error)
         words = _DESCRIPTIONS.get(code) or error.description
-        told = [("error", code), *([("error_description", words)] if words else [])]
+        fields = [("error", code), *([("error_description", words)] if words else [])]
         if error.redirect_uri:
-            return self.handle_response(*self.way_back(error.redirect_uri, told, error.state))
+            answer = self.redirect_back(error.redirect_uri, fields, error.state)
+            return self.handle_response(*answer)
         status = error.status_code or 400
         headers = {"WWW-Authenticate": _BASIC} if status == 401 else {}
         headers["Content-Type"] = "application/json"
-        return self.handle_response(status, dict(told), headers)
+        return self.handle_response(status, dict(fields), headers)
 
 
 def _mint_token(*, scope: str, **_: Any) -> dict[str, str | int]:
@@ -201,16 +201,16 @@ def current_server() -> OAuthServer:
 
 
 def _read_credentials(request: OAuth2Request) -> tuple[str, str]:
-    """The client's id and secret, from the header or from the body; not from both."""
+    """Return the client's ID and secret, from the header or from the body, but not from both."""
     form, header = request.form, flask_request.authorization
     if "Authorization" not in flask_request.headers:
         return form.get("client_id", ""), form.get("client_secret", "")
     if "client_secret" in form:
-        raise InvalidRequestError("The client's secret comes in the header and in the body.")
+        raise InvalidRequestError("Send the client secret in the header or in the body, not both.")
     if header is None or header.type != "basic":
         raise InvalidClientError(status_code=401)
     # RFC 6749, 2.3.1: both are form-encoded before they are joined.
     client_id = unquote_plus(header.username or "")
     if form.get("client_id", client_id) != client_id:
-        raise InvalidRequestError("The header and the body name different clients.")
+        raise InvalidRequestError("The client IDs in the header and in the body differ.")
     return client_id, unquote_plus(header.password or "")

@@ -15,17 +15,17 @@ from service.web.schemas.ingest import ErrorSchema
 
 
 class Api(SmorestApi):  # type: ignore[misc]  # it has no types
-    """flask-smorest, answering errors as the rest of the service does.
+    """flask-smorest with the service's error responses.
 
-    The routes are described when the document is first requested: that takes as long as making
-    the rest of the application, and most processes never need it.
+    Routes are described when the document is first requested, because that takes as long as
+    creating the rest of the application and most processes never need it.
     """
 
     ERROR_SCHEMA = ErrorSchema
     DEFAULT_ERROR_RESPONSE_NAME = None  # every route documents its own errors
 
     def __init__(self) -> None:
-        self._describing = RLock()  # describing a route reads the document, too
+        self._describing = RLock()  # describing a route reads the document as well
         self._undescribed: list[Callable[[], None]] = []
         super().__init__()
 
@@ -60,7 +60,7 @@ class Api(SmorestApi):  # type: ignore[misc]  # it has no types
         spec.tag({"name": name, "description": blueprint.description})
 
     def _register_pagination_header(self) -> None:
-        """Leave out the pagination component: nothing here is paginated by header."""
+        """Leave out the pagination component; we don't paginate by header."""
 
     def handle_http_exception(self, error: HTTPException) -> Any:
         return on_http_exception(error)

@@ -1,4 +1,4 @@
-"""flask-smorest's blueprint with types, and the decorator that documents a route's errors."""
+"""A typed flask-smorest blueprint, with a decorator that documents a route's errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
@@ -21,35 +21,35 @@ from service.web.schemas.oauth import OAuthErrorSchema
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OAUTH_ERROR: Final = "OAuth's own shape of errors"
-JSON_OR_PAGE: Final = "the envelope, or a page for who asks for one or has no token"
+OAUTH_ERROR: Final = "OAuth errors"
+JSON_OR_PAGE: Final = "the envelope, or a page for browsers"
 _PARAMETERS: Final = "x-parameters"
 _EXAMPLE_ID: Final = "0b9fa5a3a2c14d5cb7f3c1c1f7a9e6d2"
 _REQUEST_ID: Final = {
     "X-Request-Id": {
-        "description": "Names this request in our logs.",
+        "description": "The ID of this request in our logs.",
         "schema": {"type": "string"},
     }
 }
 RETRY_AFTER: Final = {
     "Retry-After": {
-        "description": "Seconds to wait before another try.",
+        "description": "Seconds to wait before you retry.",
         "schema": {"type": "integer", "minimum": 1},
     }
 }
 _CHALLENGE: Final = {
     "WWW-Authenticate": {
-        "description": "Which credential is needed (RFC 6750).",
+        "description": "The required credential (RFC 6750).",
         "schema": {"type": "string"},
     }
 }
-_BROKEN: Final = "Something broke on our side; quote the request id."
-_TOO_LONG: Final = "The address is longer than 4,094 bytes."
+_BROKEN: Final = "Something went wrong on our side."
+_TOO_LONG: Final = "The URL is longer than 4,094 bytes."
 _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {429: RETRY_AFTER, 503: RETRY_AFTER}
 
 
 class BodyParser(FlaskParser):
-    """Reads JSON strictly, and adds `batch`: a body that the strict bulk decoder reads."""
+    """Parse JSON strictly, and add the location `batch`, parsed by the bulk decoder."""
 
     def load_batch(self, _request: Request, _schema: Any) -> Any:
         return {"records": decode_body()}
@@ -60,7 +60,7 @@ class BodyParser(FlaskParser):
         try:
             return msgspec.json.decode(request.get_data(cache=True))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise BadRequestError("The body is not valid JSON.") from error
+            raise BadRequestError("The body isn't valid JSON.") from error
 
     def load_json_or_form(self, request: Request, schema: Any) -> Any:
         if request.mimetype in FORM_TYPES:
@@ -71,7 +71,7 @@ class BodyParser(FlaskParser):
 
 
 class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
-    """The decorators that a view is declared with."""
+    """The decorators of our views."""
 
     ARGUMENTS_PARSER = BodyParser()
     DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
@@ -86,14 +86,14 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
 
     @staticmethod
     def _add_parameters(doc: dict[str, Any], doc_info: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Parameters that are told by hand, beside those of a schema instead of in their place."""
-        told = doc_info.get("manual_doc", {}).pop(_PARAMETERS, [])
-        return {**doc, "parameters": [*doc.get("parameters", []), *told]} if told else doc
+        """Add parameters documented by hand to those of the schema."""
+        added = doc_info.get("manual_doc", {}).pop(_PARAMETERS, [])
+        return {**doc, "parameters": [*doc.get("parameters", []), *added]} if added else doc
 
     @staticmethod
     def _add_too_long(doc: dict[str, Any], doc_info: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Any address with parameters behind its `?` can be longer than the server reads."""
-        if not any(one["in"] == "query" for one in doc.get("parameters", [])):
+        """Document 414 for every route with query parameters."""
+        if not any(parameter["in"] == "query" for parameter in doc.get("parameters", [])):
             return doc
         too_long = _error_document(414, _TOO_LONG, "application/json", {})
         return {**doc, "responses": {**doc.get("responses", {}), 414: too_long}}
@@ -113,7 +113,7 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         return cast("Callable[[F], F]", super().alt_response(status, **options))
 
     def page_too(self, status: int = 200) -> Callable[[F], F]:
-        """Say that who asks for HTML gets this answer as a page."""
+        """Document that browsers get this response as a page."""
         page = {"schema": {"type": "string"}, "content_type": "text/html"}
         return self.alt_response(status, description="", success=True, **page)
 
@@ -129,10 +129,9 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         headers: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Callable[[F], F]:
-        """Document a route: what generated code calls it, its credential, when it fails and how.
+        """Document a route: its operation ID, credentials, scopes and errors.
 
-        `scopes` are those that each of its credentials needs, `headers` those that its errors carry
-        besides, once the credential is admitted.
+        `headers` are added to the errors that can occur after authentication.
         """
         names = (security,) if isinstance(security, str) else security
         schemes = [{name: list(scopes)} for name in names]
@@ -142,23 +141,24 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
             )
             for status, when in {**errors, 500: _BROKEN}.items()
         }
-        told = {_PARAMETERS: list(parameters)} if parameters else {}
-        about = {"operationId": operation, "security": schemes, "responses": documents}
-        return cast("Callable[[F], F]", super().doc(**about, **told, **more))
+        fields = {"operationId": operation, "security": schemes, "responses": documents}
+        if parameters:
+            fields[_PARAMETERS] = list(parameters)
+        return cast("Callable[[F], F]", super().doc(**fields, **more))
 
 
 def _completed(status: int, schema: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """What every answer's description has: the request's id, and an example of its body."""
+    """Add the request ID header and an example to a documented response."""
     headers = {**_REQUEST_ID, **options.get("headers", {})}
     example = find_example(schema, status)
-    told = {} if example is None else {"example": example}
-    return {**told, **options, "headers": headers}
+    defaults = {} if example is None else {"example": example}
+    return {**defaults, **options, "headers": headers}
 
 
 def _error_headers(
     status: int, scopes: Sequence[str], headers: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """A form is refused with 403, too, but only a missing scope has a credential to ask for."""
+    """Return the headers of an error; a 403 has a challenge only if a scope is missing."""
     if status in (401, 403):
         return _CHALLENGE if status == 401 or scopes else {}
     return {**_EXTRA_HEADERS.get(status, {}), **headers}
@@ -167,7 +167,7 @@ def _error_headers(
 def _error_document(
     status: int, when: str, kind: str, headers: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`kind` is a media type; of JSON, the envelope's or, by name, that of OAuth."""
+    """Document an error; `kind` is a media type, or `OAUTH_ERROR` or `JSON_OR_PAGE`."""
     return {
         "description": when,
         "headers": {**_REQUEST_ID, **headers},

@@ -1,4 +1,4 @@
-"""An example of every answer, by its schema, as /openapi.json shows it. Nobody's real data."""
+"""Example responses of /openapi.json, by schema. All data is fictional."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,7 +28,7 @@ _FINDING: Final = {
     "severity": "high",
     "confidence": "ESTIMATED",
     "monthly_cost_impact_usd": 751.796142857,
-    "fix": "Try the model one tier down on this route, against your own quality evaluation.",
+    "fix": "Test the cheaper model on this route against your own quality evaluation.",
 }
 _ISSUER: Final = "https://tallystick.example"
 _METADATA: Final = {
@@ -71,7 +71,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "AuditSummary": _SUMMARY,
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
     "Health": {"status": "ok", "components": {"database": "ok", "redis": "ok", "storage": "ok"}},
-    "Message": {"message": "A sentence for a person to read."},
+    "Message": {"message": "A human-readable sentence."},
     "Token": _TOKEN,
     "Revoked": {},
     "ServerMetadata": _METADATA,
@@ -91,7 +91,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
 
 
 def find_example(schema: Any, status: int) -> Any:
-    """The example of a schema, given as a class or as a reference; None where it has none."""
+    """Return the example of a schema, given as a class or a reference; None if it has none."""
     if isinstance(schema, Mapping):
         return _report() if "ReportDocument" in schema.get("$ref", "") else None
     name = getattr(schema, "__name__", "").removesuffix("Schema")
@@ -102,11 +102,11 @@ def find_example(schema: Any, status: int) -> Any:
 
 
 def _report() -> Any:
-    """The sample report, each list cut to its first entry."""
-    return _cut(msgspec.json.decode(get_sample_report()))
+    """Return the sample report, with each list shortened to its first entry."""
+    return _shorten(msgspec.json.decode(get_sample_report()))
 
 
-def _cut(node: Any) -> Any:
+def _shorten(node: Any) -> Any:
     if isinstance(node, list):
-        return [_cut(one) for one in node[:1]]
-    return {key: _cut(value) for key, value in node.items()} if isinstance(node, dict) else node
+        return [_shorten(item) for item in node[:1]]
+    return {key: _shorten(value) for key, value in node.items()} if isinstance(node, dict) else node

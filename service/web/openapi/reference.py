@@ -1,4 +1,4 @@
-"""The API's reference as pages print it: the OpenAPI document, put in reading order. No page."""
+"""The OpenAPI document in reading order, for the API reference page."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Field:
-    """A parameter, or a field of a body: its name with what it stands in, its type in words."""
+    """A parameter or a field of a body: its full path as name, and its type in words."""
 
     name: str
     kind: str
@@ -29,7 +29,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Answer:
-    """A status and when it comes. `code` is the envelope's, where it has that shape."""
+    """A response. `code` is the error code if the response is the error envelope."""
 
     status: int
     phrase: str
@@ -69,14 +69,14 @@ class Chapter:
 
 
 class Reference:
-    """Reads one OpenAPI document."""
+    """Read an OpenAPI document."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
 
     @property
     def credentials(self) -> Mapping[str, str]:
-        """Each credential's name and what is said of it."""
+        """Return the name and description of each credential."""
         schemes = self._document["components"].get("securitySchemes", {})
         return {
             name: scheme.get("description") or f"In the header {scheme.get('name', '')}."
@@ -182,7 +182,7 @@ class Reference:
                 )
 
     def _describe(self, schema: Document) -> str:
-        """A schema's type and bounds in words."""
+        """Describe a schema's type and bounds in words."""
         schema = self._resolve(schema)
         kinds = schema.get("type", "any")
         named = [kinds] if isinstance(kinds, str) else [one for one in kinds if one != "null"]
@@ -194,7 +194,7 @@ class Reference:
         return ", ".join(words)
 
     def _print_example(self, contents: Document, schema: Document) -> str:
-        """The document's own example, else one made from the schema; only of JSON."""
+        """Return the document's own JSON example, or else one generated from the schema."""
         media = contents.get("application/json")
         if media is None:
             return ""
@@ -222,7 +222,7 @@ class Reference:
 
 
 def _schema_of(contents: Document) -> Document:
-    """What can be told field by field: the JSON of a body that comes as a page, too."""
+    """Return the JSON schema of a body; the first schema if it has no JSON."""
     first: Document = next(iter(contents.values()), {})
     schema: Document = contents.get("application/json", first).get("schema", {})
     return schema

@@ -1,4 +1,4 @@
-"""The credentials as /openapi.json describes them; which route takes which, the routes say."""
+"""The security schemes of /openapi.json. Each route declares which it accepts."""
 
 from typing import Any, Final
 
@@ -7,15 +7,15 @@ from service.web.auth.scopes import SCOPE_WORDS
 from service.web.auth.web_sessions import COOKIE_NAME
 
 _BEARERS: Final = {
-    "ingest_key": "An ingest key (`ik_…`). Write-only: it sends usage and reads nothing.",
-    "read_token": "A read token (`rt_…`). Read-only, with the scopes it was minted with.",
+    "ingest_key": "An ingest key (`ik_…`). Write-only: it can send usage but can't read anything.",
+    "read_token": "A read token (`rt_…`). Read-only, with the scopes you chose.",
 }
 _BY_CONSENT: Final = (
-    "An OAuth access token (`at_…`). Read-only, with the scopes that were allowed. PKCE (S256) is"
-    " required, and the client's secret when the code is redeemed."
+    "An OAuth access token (`at_…`). Read-only, with the scopes the user granted. PKCE (S256) and"
+    " the client secret are required."
 )
 _CLIENT: Final = (
-    "An OAuth application's `client_id` and `client_secret`; they may come in the body instead."
+    "An OAuth application's `client_id` and `client_secret`. You can send them in the body instead."
 )
 _SESSION: Final = "The cookie of a signed-in browser."
 

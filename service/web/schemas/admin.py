@@ -1,4 +1,4 @@
-"""What administrators read, and how it is described in /openapi.json."""
+"""Response schemas of the admin endpoints."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _MAX_PAGE: Final = 1_000
 
 
 class PagesSchema(Schema):
-    """Which page of each list, counted from 1."""
+    """The page number of each list, from 1."""
 
     class Meta:
         unknown = EXCLUDE
@@ -75,7 +75,7 @@ class WaitingSchema(Schema):
 
 
 class OverviewSchema(Schema):
-    """Everything that the page shows. `next_pages` names the lists that go on."""
+    """The content of the admin page. `next_pages` has the lists with more entries."""
 
     audits = fields.List(fields.Nested(AuditLineSchema), required=True)
     accounts = fields.List(fields.Nested(AccountLineSchema), required=True)
@@ -88,7 +88,7 @@ class OverviewSchema(Schema):
         values=fields.Integer(),
         required=True,
         allow_none=True,
-        metadata={"description": "What waits in Redis, by queue; null while that is away."},
+        metadata={"description": "Waiting jobs in Redis by queue. Null while Redis is down."},
     )
     mails = fields.List(fields.Nested(WaitingSchema), required=True)
     failed_mails = fields.Integer(required=True)
@@ -111,6 +111,6 @@ class MarkedPaidSchema(Schema):
     account_id = fields.String(
         required=True,
         allow_none=True,
-        metadata={"description": "Null until somebody signs in with the address."},
+        metadata={"description": "Null until someone signs in with the email address."},
     )
     is_repeat = fields.Boolean(required=True)

@@ -1,4 +1,4 @@
-"""The shapes of what is read back: audits, their findings, and how they are asked for."""
+"""Schemas for reading audits and findings."""
 
 import re
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from service.web.schemas.ingest import audit_id_field, described
 
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
-_SINCE_EXPECTED: Final = "must be a day or a time, as 2026-03-01 or 2026-03-01T12:00:00Z"
+_SINCE_EXPECTED: Final = "must be a date or time, such as 2026-03-01 or 2026-03-01T12:00:00Z"
 _SPACE_FOR_PLUS: Final = re.compile(r" (\d\d:?\d\d)$", re.ASCII)
 _LIMIT_EXPECTED: Final = f"must be a whole number from 1 to {MAX_LIMIT}"
 
@@ -22,28 +22,28 @@ def _status() -> fields.String:
     return fields.String(
         required=True,
         validate=OneOf(STATUSES),
-        metadata=described("`done` has a report; `failed` has none."),
+        metadata=described("A report is available once the status is `done`."),
     )
 
 
 class AuditStatusSchema(Schema):
-    """The keys that are there depend on the status."""
+    """Which keys are present depends on the status."""
 
     audit_id = audit_id_field()
     status = _status()
     queue_position = fields.Integer(
         validate=Range(min=0),
-        metadata=described("How many queued audits come before; only while `queued`."),
+        metadata=described("Number of queued audits ahead. Present only while `queued`."),
     )
     valid_pct = fields.Float(
         validate=Range(min=0, max=100),
-        metadata=described("Percentage of valid rows, once validation has run."),
+        metadata=described("Percentage of valid rows. Present once validation has run."),
     )
-    error = fields.String(metadata=described("Only of an audit that `failed`."))
+    error = fields.String(metadata=described("Why the audit failed. Present only if `failed`."))
 
 
 class PlainInteger(fields.Integer):
-    """Digits and nothing else, where Python would also take `1_0`, `+1` and ` 1`."""
+    """An integer of digits only; Python also accepts `1_0`, `+1` and ` 1`."""
 
     def _validated(self, value: Any) -> int:
         if not (value.isascii() and value.isdigit()):
@@ -52,7 +52,7 @@ class PlainInteger(fields.Integer):
 
 
 class Moment(fields.AwareDateTime):
-    """A time, written in UTC and ending in `Z`."""
+    """A time in UTC, ending in `Z`."""
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
         if value is None:
@@ -61,11 +61,11 @@ class Moment(fields.AwareDateTime):
 
 
 class Since(fields.String):
-    """A day or a time, ISO 8601; UTC where it names no offset."""
+    """An ISO 8601 date or time; UTC if it has no offset."""
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         text = super()._deserialize(value, attr, data, **kwargs)
-        # A plus that was not encoded arrives as a space.
+        # A plus sign that wasn't URL-encoded arrives as a space.
         text = _SPACE_FOR_PLUS.sub(r"+\1", text)
         try:
             moment = datetime.fromisoformat(text)
@@ -75,12 +75,12 @@ class Since(fields.String):
 
 
 class Cursor(fields.String):
-    """A cursor of a list, loaded as the position it encodes."""
+    """A list cursor, loaded as the position it encodes."""
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         position = find_cursor(super()._deserialize(value, attr, data, **kwargs))
         if position is None:
-            raise ValidationError("must be the next_cursor of an earlier answer")
+            raise ValidationError("must be the next_cursor of an earlier response")
         return position
 
 
@@ -89,21 +89,21 @@ class AuditListQuerySchema(Schema):
         load_default=DEFAULT_LIMIT,
         validate=Range(min=1, max=MAX_LIMIT, error=_LIMIT_EXPECTED),
         error_messages={"invalid": _LIMIT_EXPECTED},
-        metadata=described("How many audits a page has."),
+        metadata=described("Maximum number of audits to return."),
     )
     status = fields.String(
         validate=OneOf(STATUSES, error=f"must be one of {', '.join(STATUSES)}"),
-        metadata=described("Only audits of this status."),
+        metadata=described("Only audits with this status."),
     )
     since = Since(
         metadata={
-            "description": "Only audits created then or later: a day or a time, ISO 8601, UTC"
-            " where it names no offset.",
+            "description": "Only audits created at or after this ISO 8601 date or time; UTC if it"
+            " has no offset.",
             "example": "2026-03-01T00:00:00Z",
         },
     )
     cursor = Cursor(
-        metadata=described("The `next_cursor` of the page before, with the same filters."),
+        metadata=described("The `next_cursor` of the previous page, with the same filters."),
     )
 
 
@@ -113,32 +113,32 @@ class AuditSummarySchema(Schema):
     id = audit_id_field()
     status = _status()
     created_at = Moment(
-        required=True, metadata=described("When the batch or the file was accepted; UTC.")
+        required=True, metadata=described("When the batch or file was accepted, in UTC.")
     )
-    records = fields.Integer(required=True, metadata=described("How many calls were audited."))
+    records = fields.Integer(required=True, metadata=described("Number of audited calls."))
     observed_days = fields.Integer(
         required=True,
-        metadata=described("Days (UTC) from the first call to the last, both included."),
+        metadata=described("Days (UTC) from the first call to the last, inclusive."),
     )
     total_spend_usd = fields.Float(
-        required=True, metadata=described("What the priced calls cost, in US dollars.")
+        required=True, metadata=described("Cost of the priced calls in US dollars.")
     )
     projected_spend_usd = fields.Float(
-        required=True, metadata=described("The same for 30 days, in US dollars.")
+        required=True, metadata=described("Spend projected to 30 days, in US dollars.")
     )
     savings_pct = fields.Float(
         required=True,
-        metadata=described("The avoidable share of the spend, overlaps counted once; 0 to 100."),
+        metadata=described("Avoidable share of the spend, 0 to 100. Overlaps are counted once."),
     )
     equiv_spend = fields.Boolean(
         required=True,
         metadata=described(
-            "Whether some of it is list-price value and not a bill: calls of flat-rate plans, or of"
-            " providers without prices of their own."
+            "Whether some of the spend is a list-price equivalent and not a bill: calls of"
+            " flat-rate plans, or of model providers without prices of their own."
         ),
     )
     findings = fields.Integer(
-        required=True, attribute="findings_count", metadata=described("How many.")
+        required=True, attribute="findings_count", metadata=described("Number of findings.")
     )
 
 
@@ -146,36 +146,37 @@ class AuditListSchema(Schema):
     audits = fields.List(
         fields.Nested(AuditSummarySchema),
         required=True,
-        metadata=described("A page of the account's audits, the newest first."),
+        metadata=described("Your audits, newest first."),
     )
     next_cursor = fields.String(
-        metadata=described("Where the next page begins; absent on the last one.")
+        metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
     )
 
 
 class FindingSchema(Schema):
-    id = fields.String(required=True, metadata=described("Names it within its audit."))
+    id = fields.String(required=True, metadata=described("Unique within the audit."))
     detector = fields.String(
-        required=True, metadata=described("Which detector found it, `d1_model_overkill` say.")
+        required=True, metadata=described("The detector's ID, for example `d1_model_overkill`.")
     )
     route = fields.String(
-        required=True, metadata=described("The tag, else the endpoint, else the model.")
+        required=True,
+        metadata=described("The `tag`, or else the `endpoint`, or else the model."),
     )
     severity = fields.String(
-        required=True, metadata=described("`high`, `medium` or `low`, by its monthly dollars.")
+        required=True, metadata=described("`high`, `medium` or `low`, by monthly dollars.")
     )
     confidence = fields.String(
         required=True,
         metadata=described(
-            "`VERIFIED` by billed counts or equal hashes, `ESTIMATED` on a stated assumption, or"
-            " `INFORMATIONAL`, which claims no dollars."
+            "`VERIFIED` by billed counts or equal hashes, `ESTIMATED` from a stated assumption, or"
+            " `INFORMATIONAL` without a dollar figure."
         ),
     )
     monthly_cost_impact_usd = fields.Float(
         required=True,
-        metadata=described("What it alone would save in 30 days, in US dollars."),
+        metadata=described("Potential savings in 30 days from this finding alone, in US dollars."),
     )
-    fix = fields.String(required=True, metadata=described("What to do, in a sentence or two."))
+    fix = fields.String(required=True, metadata=described("The recommended change."))
 
 
 class FindingListSchema(Schema):
@@ -183,5 +184,5 @@ class FindingListSchema(Schema):
     findings = fields.List(
         fields.Nested(FindingSchema),
         required=True,
-        metadata=described("Ranked by monthly impact. Their savings overlap: do not add them up."),
+        metadata=described("Ranked by monthly impact. Potential savings overlap and don't add up."),
     )

@@ -1,4 +1,4 @@
-"""Cursors: where the next page of a list begins, in a form that callers need not understand."""
+"""Cursors: opaque strings that encode where the next page of a list begins."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from typing import Final
 from service.models.audits.audits import Cursor
 
 MAX_LENGTH: Final = 200
-# Microseconds since 1970, and an id.
+# Microseconds since 1970, and an ID.
 _SHAPE: Final = re.compile(r"([0-9]{1,16})\.([A-Za-z0-9._-]{1,64})", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""The shapes of the JSON API but for reading. `/openapi.json` is made from these."""
+"""Schemas for sending data, errors and health. `/openapi.json` is generated from them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,21 +18,21 @@ from detectors.contract import (
 
 
 class PaymentLinkSchema(Schema):
-    provider = fields.String(required=True, metadata={"description": "Who takes the payment."})
-    url = fields.Url(required=True, metadata={"description": "Where to pay."})
+    provider = fields.String(required=True, metadata={"description": "The payment provider."})
+    url = fields.Url(required=True, metadata={"description": "The checkout page."})
 
 
 class ErrorDetailSchema(Schema):
     code = fields.String(
-        required=True, metadata={"description": "For programs; it does not change within v1."}
+        required=True, metadata={"description": "Machine-readable. Doesn't change within v1."}
     )
     message = fields.String(required=True, metadata={"description": "Safe to show to a user."})
     request_id = fields.String(
-        required=True, metadata={"description": "Also in the X-Request-Id header."}
+        required=True, metadata={"description": "The same ID as in the X-Request-Id header."}
     )
     payment_links = fields.List(
         fields.Nested(PaymentLinkSchema),
-        metadata={"description": "Where to buy a credit; only where an upload needs one."},
+        metadata={"description": "Where to buy a credit. Present if an upload needs one."},
     )
 
 
@@ -60,21 +60,19 @@ def _label(text: str) -> fields.String:
 
 
 def _published(pattern: str) -> str:
-    """The pattern in the dialect of JSON Schema, whose `$` is the end and not a last newline."""
+    r"""Return the pattern in JSON Schema's dialect, where `$` doesn't match before a newline."""
     return pattern.replace(r"\Z", "$")
 
 
 class UsageRecordSchema(Schema):
-    """One language-model call as counts, times and labels. No other field is accepted."""
+    """One language model call as counts, times and labels. No other fields are accepted."""
 
     class Meta:
         unknown = RAISE
 
-    ts = fields.String(  # no `date-time`, which in JSON Schema demands an offset
+    ts = fields.String(  # not `date-time`, which requires an offset in JSON Schema
         required=True,
-        metadata=described(
-            "ISO 8601 time from 2000 to 2100; UTC is assumed when no offset is given."
-        ),
+        metadata=described("ISO 8601 time from 2000 to 2100; UTC if it has no offset."),
     )
     provider = fields.String(
         required=True,
@@ -84,21 +82,21 @@ class UsageRecordSchema(Schema):
     model = fields.String(
         required=True,
         validate=[Length(min=1, max=MAX_LABEL_LENGTH), Regexp(_published(LABEL_PATTERN))],
-        metadata=described("The model id as billed."),
+        metadata=described("The model ID as billed."),
     )
-    prompt_tokens = _count("Total input tokens, cached portion included.", required=True)
+    prompt_tokens = _count("Total input tokens, including cached tokens.", required=True)
     completion_tokens = _count("Output tokens.", required=True)
-    cached_tokens = _count("Cache-read subset of the input tokens.")
+    cached_tokens = _count("Input tokens read from the cache.")
     cache_write_tokens = _count("Cache-creation input tokens.")
     latency_ms = fields.Float(
         allow_none=True,
         validate=Range(min=0, max=MAX_LATENCY_MS),
         metadata=described("Round-trip latency in milliseconds."),
     )
-    endpoint = _label("Free label of the called endpoint.")
-    request_id = _label("The caller's correlation id.")
-    tag = _label("Free label: a service, a team, an agent session.")
-    declared_max_tokens = _count("The `max_tokens` that the caller set.")
+    endpoint = _label("Your label for the endpoint that made the call.")
+    request_id = _label("Your correlation ID.")
+    tag = _label("Your label, for example a service, team or agent session.")
+    declared_max_tokens = _count("The `max_tokens` of the request.")
     prefix_hash = fields.String(
         allow_none=True,
         validate=Regexp(_published(PREFIX_HASH_PATTERN)),
@@ -107,10 +105,10 @@ class UsageRecordSchema(Schema):
 
 
 class Records(fields.List[Any]):
-    """Records that came through the strict bulk decoder already.
+    """Records that the bulk decoder has already validated.
 
-    The element schema documents what that decoder enforces; running it over 5,000 records would
-    take twenty times as long and let `"5"` pass for 5.
+    The element schema only documents what the decoder enforces: validating 5,000 records with it
+    would take twenty times as long and would accept `"5"` as 5.
     """
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
@@ -130,18 +128,18 @@ class BatchSchema(Schema):
 
 
 def audit_id_field() -> fields.String:
-    return fields.String(required=True, metadata=described("Names the audit."))
+    return fields.String(required=True, metadata=described("The audit's ID."))
 
 
 class AcceptedSchema(Schema):
     audit_id = audit_id_field()
-    records = fields.Integer(required=True, metadata=described("How many records were taken."))
-    replayed = fields.Boolean(required=True, metadata=described("Always false here."))
+    records = fields.Integer(required=True, metadata=described("Number of accepted records."))
+    replayed = fields.Boolean(required=True, metadata=described("Always false."))
 
 
 class ReplayedSchema(Schema):
     audit_id = audit_id_field()
-    replayed = fields.Boolean(required=True, metadata=described("Always true here."))
+    replayed = fields.Boolean(required=True, metadata=described("Always true."))
 
 
 class EventReceivedSchema(Schema):
@@ -151,18 +149,18 @@ class EventReceivedSchema(Schema):
 class UploadedSchema(Schema):
     audit_id = audit_id_field()
     replayed = fields.Boolean(required=True, metadata=described("Whether this is a retry."))
-    status_url = fields.Url(required=True, metadata=described("Where to ask how far it is."))
+    status_url = fields.Url(required=True, metadata=described("Where to poll the status."))
 
 
 class HealthSchema(Schema):
     status = fields.String(
         required=True,
         validate=OneOf(("ok", "degraded")),
-        metadata=described("`ok` where every component is."),
+        metadata=described("`ok` if every component is `ok`."),
     )
     components = fields.Dict(
         keys=fields.String(),
         values=fields.String(validate=OneOf(("ok", "down"))),
         required=True,
-        metadata=described("The state of the database, of Redis and of the storage."),
+        metadata=described("The state of the database, Redis and storage."),
     )

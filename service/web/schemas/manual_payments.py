@@ -1,4 +1,4 @@
-"""What administrators tell of a payment, checked once for the web and the commands."""
+"""Validate payments that administrators enter, on the web and in commands."""
 
 from decimal import Decimal
 from typing import Any, Final
@@ -14,13 +14,13 @@ from service.payments import ManualPayment
 _PAID_PLANS: Final = tuple(plan for plan, keys in KEY_LIMITS.items() if keys)
 _MAX_AMOUNT: Final = Decimal(10) ** 12
 _DECIMAL_PLACES: Final = 4
-_NEEDED: Final = "is needed:"
+_REQUIRED: Final = "is required:"
 
 
-def _told(expected: str) -> dict[str, Any]:
-    """One message for whatever is wrong with a field: what it should be."""
+def _messages(expected: str) -> dict[str, Any]:
+    """Return the error messages of a field: all of them say what it should be."""
     return {name: f"must be {expected}" for name in ("invalid", "null", "special", "too_large")} | {
-        "required": f"{_NEEDED} {expected}"
+        "required": f"{_REQUIRED} {expected}"
     }
 
 
@@ -40,24 +40,24 @@ def _is_address(text: str) -> None:
 
 
 class MarkPaidSchema(Schema):
-    """A payment that was made elsewhere, or a gift: provider `comp` and amount 0."""
+    """A payment made elsewhere, or a gift: provider `comp` and amount 0."""
 
     class Meta:
         unknown = EXCLUDE
 
     email = fields.String(
-        required=True, validate=_is_address, error_messages=_told("the payer's email address")
+        required=True, validate=_is_address, error_messages=_messages("the payer's email address")
     )
     provider = fields.String(
         required=True,
         validate=Regexp(r"[a-z][a-z0-9_-]{0,31}\Z", error="must be a lowercase name"),
-        error_messages=_told("a lowercase name, such as stripe, paddle, invoice or comp"),
+        error_messages=_messages("a lowercase name, such as stripe, paddle, invoice or comp"),
     )
     reference = fields.String(
         required=True,
         validate=Regexp(r"[!-~]{1,200}\Z", error="must be 1 to 200 printable characters"),
-        error_messages=_told("what names this payment at its provider"),
-        metadata={"description": "The same provider and reference twice are one payment."},
+        error_messages=_messages("the payment provider's reference for this payment"),
+        metadata={"description": "The same provider and reference count as one payment."},
     )
     amount = fields.Decimal(
         required=True,
@@ -66,35 +66,35 @@ class MarkPaidSchema(Schema):
             Range(min=0, max=_MAX_AMOUNT, error=f"must be from 0 to {_MAX_AMOUNT:,}"),
             _is_amount,
         ],
-        error_messages=_told("a number, in whole units of the currency"),
+        error_messages=_messages("a number in whole currency units"),
         metadata={"minimum": 0, "maximum": int(_MAX_AMOUNT)},
     )
     currency = fields.String(
         load_default="USD",
-        validate=Regexp(r"[A-Za-z]{3}\Z", error="must be a code of three letters"),
-        error_messages=_told("a code of three letters, such as USD"),
+        validate=Regexp(r"[A-Za-z]{3}\Z", error="must be a three-letter code"),
+        error_messages=_messages("a three-letter code, such as USD"),
     )
     kind = fields.String(
         load_default=CREDIT,
         validate=_one_of(*PAYMENT_KINDS),
-        error_messages=_told(" or ".join(PAYMENT_KINDS)),
+        error_messages=_messages(" or ".join(PAYMENT_KINDS)),
     )
     plan = fields.String(
         load_default=None,
         allow_none=True,
         validate=_one_of(*_PAID_PLANS),
-        error_messages=_told(" or ".join(_PAID_PLANS)),
-        metadata={"description": "Needed with the kind `subscription`, and only then."},
+        error_messages=_messages(" or ".join(_PAID_PLANS)),
+        metadata={"description": "Required if the kind is `subscription`, otherwise not allowed."},
     )
 
     @validates_schema
     def _fits_together(self, data: dict[str, Any], **_options: Any) -> None:
         if data["kind"] == SUBSCRIPTION and data["plan"] is None:
-            raise ValidationError(f"{_NEEDED} {' or '.join(_PAID_PLANS)}", "plan")
+            raise ValidationError(f"{_REQUIRED} {' or '.join(_PAID_PLANS)}", "plan")
         if data["kind"] != SUBSCRIPTION and data["plan"] is not None:
-            raise ValidationError("goes with the kind subscription alone", "plan")
+            raise ValidationError("is only allowed if the kind is subscription", "plan")
         if data["provider"] == COMP and data["amount"] != 0:
-            raise ValidationError("must be 0 where the provider is comp", "amount")
+            raise ValidationError("must be 0 if the provider is comp", "amount")
 
     @post_load
     def _as_payment(self, data: dict[str, Any], **_options: Any) -> ManualPayment:

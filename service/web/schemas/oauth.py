@@ -1,4 +1,4 @@
-"""The shapes of OAuth's answers to programs. They are the standards', not the envelope."""
+"""Response schemas of the OAuth endpoints, as the standards define them."""
 
 from typing import Final
 
@@ -17,9 +17,9 @@ class OAuthErrorSchema(Schema):
     error = fields.String(
         required=True,
         validate=OneOf(sorted({*OAUTH_CODES.values(), *GRANT_ERRORS})),
-        metadata={"example": "invalid_grant", "description": "For programs (RFC 6749, 5.2)."},
+        metadata={"example": "invalid_grant", "description": "Machine-readable (RFC 6749, 5.2)."},
     )
-    error_description = fields.String(metadata={"description": "For the developer to read."})
+    error_description = fields.String(metadata={"description": "Human-readable."})
 
 
 class TokenSchema(Schema):
@@ -35,14 +35,14 @@ class TokenSchema(Schema):
     scope = fields.String(
         required=True,
         metadata={
-            "description": "What was allowed; it may be less than what was asked for.",
+            "description": "The granted scopes, which may be fewer than requested.",
             "example": "read:audits read:findings",
         },
     )
 
 
 class RevokedSchema(Schema):
-    """Nothing is told: neither whether there was such a token."""
+    """An empty object, whether or not the token existed."""
 
 
 class ServerMetadataSchema(Schema):

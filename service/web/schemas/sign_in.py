@@ -1,4 +1,4 @@
-"""The shapes of what people send about themselves, and of the short answers to it."""
+"""Schemas for sign-in and early access."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _ADDRESS_EXPECTED = "must be an email address"
 
 
 class EmailAddress(fields.String):
-    """An address, loaded in the form in which it is stored. The message never repeats it."""
+    """An email address, loaded in its stored form. Error messages never repeat it."""
 
     default_error_messages = {
         "invalid": _ADDRESS_EXPECTED,
@@ -24,7 +24,7 @@ class EmailAddress(fields.String):
         described = {
             "format": "email",
             "maxLength": MAX_LENGTH,
-            "description": "An address that mail reaches.",
+            "description": "Your email address.",
         }
         super().__init__(required=True, metadata=described)
 
@@ -37,22 +37,22 @@ class EmailAddress(fields.String):
 
 class EarlyAccessSchema(Schema):
     class Meta:
-        unknown = EXCLUDE  # its name must not be repeated
+        unknown = EXCLUDE  # an error would repeat the field's name
 
     email = EmailAddress()
 
     def handle_error(self, error: ValidationError, data: Any, **_options: Any) -> None:
-        """Say of a body that is no object what it should be: no field can be named in it."""
+        """Describe the expected body if it isn't an object, because then no field can be named."""
         if SCHEMA in error.messages_dict:
-            raise InvalidRequestError("A JSON object is expected, with email.") from error
+            raise InvalidRequestError("Send a JSON object with the field email.") from error
 
 
 class MagicLinkSchema(EarlyAccessSchema):
     next = fields.String(
         load_default=None,
         allow_none=True,
-        error_messages={"invalid": "must be a path of this site"},
-        metadata={"description": "A path of this site to go on to; anything else is ignored."},
+        error_messages={"invalid": "must be a path on this site"},
+        metadata={"description": "Where to go after sign-in: a path on this site, or ignored."},
     )
 
 
@@ -60,9 +60,9 @@ class VerifyQuerySchema(Schema):
     token = fields.String(
         required=True,
         error_messages={"required": "is missing"},
-        metadata={"description": "As it stands in the mailed link."},
+        metadata={"description": "The token from the emailed link."},
     )
 
 
 class MessageSchema(Schema):
-    message = fields.String(required=True, metadata={"description": "For a person to read."})
+    message = fields.String(required=True, metadata={"description": "Human-readable."})

@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.core.logs import configure_logging, get_logger
 from service.errors import envelope, message_for
-from service.web.auth.credential_usage import write_rest
+from service.web.auth.credential_usage import write_remaining_usage
 from service.web.http.headers import SECURITY_HEADERS
 
 _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
@@ -74,7 +74,7 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             super().run()
         finally:
             with suppress(SQLAlchemyError):
-                write_rest(self.app.wsgi())
+                write_remaining_usage(self.app.wsgi())
 
     def handle(self, conn: Any) -> Any:
         # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.

@@ -308,14 +308,14 @@ def test_a_payment_of_nobody_waits(administered: LiveService) -> None:
         ({"email": "nobody"}, "email must be an email address"),
         ({"email": None}, "email must be the payer's email address"),
         ({"provider": "Stripe Inc."}, "provider must be a lowercase name"),
-        ({"amount": 5}, "amount must be 0 where the provider is comp"),
+        ({"amount": 5}, "amount must be 0 if the provider is comp"),
         ({"amount": -1}, "amount must be from 0"),
         ({"amount": "NaN"}, "amount must be a number"),
         ({"amount": "0.00001"}, "amount must have at most 4 decimal places"),
-        ({"currency": "dollars"}, "currency must be a code of three letters"),
+        ({"currency": "dollars"}, "currency must be a three-letter code"),
         ({"kind": "gift"}, "kind must be one of credit, subscription"),
-        ({"kind": "subscription"}, "plan is needed: pro or team"),
-        ({"plan": "pro"}, "plan goes with the kind subscription alone"),
+        ({"kind": "subscription"}, "plan is required: pro or team"),
+        ({"plan": "pro"}, "plan is only allowed if the kind is subscription"),
         ({"plan": "free", "kind": "subscription"}, "plan must be one of pro, team"),
         ({"reference": ""}, "reference must be 1 to 200 printable characters"),
         ({"reference": [1]}, "reference must be"),
@@ -334,7 +334,7 @@ def test_each_field_that_is_needed_is_named(administered: LiveService, name: str
     gift = {**GIFT, "email": "a@example.com", "reference": uuid4().hex}
     del gift[name]
     answer = post(administered, "/admin/payments/mark-paid", json=gift)
-    assert f"{name} is needed" in message(answer, 422)
+    assert f"{name} is required" in message(answer, 422)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b'{"email": NaN}', b"\xff"])

@@ -15,7 +15,9 @@ def test_who_asked_is_listed_once_and_the_first_first(
 ) -> None:
     for email in ("b@example.org", "A@example.org", "B@example.org"):
         answer = client.post(PATH, json={"email": email}, environ_base={"REMOTE_ADDR": "fd00::ea"})
-        assert answer.get_json() == {"message": "Thank you. We will write to you."}
+        assert answer.get_json() == {
+            "message": "Thanks for signing up. We'll email you when your account is ready."
+        }
     listed = [row.email for row in list_early_access(db_session)]
     assert listed == ["b@example.org", "a@example.org"]
 
@@ -27,4 +29,4 @@ def test_a_body_that_is_no_object_is_told_what_it_should_be(
 ) -> None:
     sent_by = {"REMOTE_ADDR": "fd00::eb"}
     answer = client.post(path, data=body, content_type="application/json", environ_base=sent_by)
-    assert error_of(answer, 422, "validation_error") == "A JSON object is expected, with email."
+    assert error_of(answer, 422, "validation_error") == "Send a JSON object with the field email."

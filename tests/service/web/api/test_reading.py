@@ -121,11 +121,11 @@ def test_since_begins_with_what_was_created_then(
         ("status=running", "status must be one of"),
         ("status=", "status must be one of"),
         ("status=DONE", "status must be one of"),
-        ("since=", "since must be a day or a time"),
-        ("since=yesterday", "since must be a day or a time"),
-        ("since=2026-13-01", "since must be a day or a time"),
-        ("since=0001-01-01T00:00:00%2B14:00", "since must be a day or a time"),
-        ("since=%00", "since must be a day or a time"),
+        ("since=", "since must be a date or time"),
+        ("since=yesterday", "since must be a date or time"),
+        ("since=2026-13-01", "since must be a date or time"),
+        ("since=0001-01-01T00:00:00%2B14:00", "since must be a date or time"),
+        ("since=%00", "since must be a date or time"),
         ("cursor=", "cursor must be the next_cursor"),
         ("cursor=x", "cursor must be the next_cursor"),
         ("cursor=%00", "cursor must be the next_cursor"),
@@ -200,7 +200,7 @@ def test_an_audit_without_a_report_says_so(
     client: FlaskClient, tenant: Tenant, audits: list[str]
 ) -> None:
     answer = client.get(f"{AUDITS}/{audits[0]}/report", headers=tenant.reads)
-    assert "no report yet" in error_of(answer, 404, "not_found")
+    assert "isn't ready yet" in error_of(answer, 404, "not_found")
 
 
 @pytest.mark.parametrize(

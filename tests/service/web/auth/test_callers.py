@@ -16,9 +16,9 @@ def test_a_refusal_says_which_credential_was_wanted_and_how_to_send_it(
     client: FlaskClient, tenant: Tenant
 ) -> None:
     missing = error_of(client.post(INGEST), 401, "unauthorized")
-    assert missing == "Send an ingest key in the header `Authorization: Bearer ik_...`."
+    assert missing == "Send your ingest key in the header `Authorization: Bearer ik_...`."
     other = error_of(client.get(AUDITS, headers=tenant.writes), 401, "unauthorized")
-    assert other.startswith("This is not a read token that is known here")
+    assert other.startswith("Invalid read token.")
 
 
 def test_a_key_costs_one_query_and_no_write_per_request(

@@ -54,7 +54,8 @@ def test_another_sites_page_is_refused(
     client: FlaskClient, signed_in: dict[str, str], headers: dict[str, str]
 ) -> None:
     answer = client.post(EARLY_ACCESS, json={}, headers={**signed_in, **headers})
-    assert error_of(answer, 403, "forbidden") == "This request came from another site's page."
+    message = error_of(answer, 403, "forbidden")
+    assert message == "We blocked this request because it came from another site."
     assert error_of(client.post("/auth/logout", headers=headers), 403, "forbidden")
 
 

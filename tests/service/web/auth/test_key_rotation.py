@@ -9,7 +9,7 @@ from flask import Flask
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import IngestKey, ReadToken
-from service.web.auth.credential_usage import INTERVAL, write_rest
+from service.web.auth.credential_usage import INTERVAL, write_remaining_usage
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, bearer
 from tests.service.web.pages.test_applications import Browser
 
@@ -118,13 +118,13 @@ def test_uses_are_counted_and_written_every_five_minutes_and_at_the_end(
         client.get(AUDITS, headers=tenant.reads)
         assert known() == (4, later)
         client.get(AUDITS, headers=tenant.reads)
-        write_rest(app)
+        write_remaining_usage(app)
         assert known() == (5, later)
 
 
 def test_what_is_refused_is_no_use(app: Flask, tenant: Tenant, db_session: Session) -> None:
     mistyped = tenant.token[:-1] + ("y" if tenant.token.endswith("x") else "x")
     app.test_client().get(AUDITS, headers=bearer(mistyped))
-    write_rest(app)
+    write_remaining_usage(app)
     row = db_session.query(ReadToken).filter_by(account_id=tenant.account_id).one()
     assert (row.uses, row.last_used_at) == (0, None)

@@ -38,7 +38,7 @@ def test_a_session_opens_what_needs_one(
 
 def test_without_a_session_the_answer_is_unauthorized(client: FlaskClient) -> None:
     response = client.get(WHO)
-    assert error_of(response, 401, "unauthorized") == "Sign in first."
+    assert error_of(response, 401, "unauthorized") == "Sign in to continue."
     assert response.headers["WWW-Authenticate"].startswith("Session ")
 
 

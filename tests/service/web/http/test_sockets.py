@@ -88,7 +88,7 @@ def test_a_body_that_breaks_off_is_refused_even_if_it_is_a_batch_by_itself(
 ) -> None:
     tenant, before = live.add_tenant(), live.blob_names()
     answer = _answer(live, _ingest(tenant, len(BODY) + 1, BODY), is_whole=True)
-    assert "broke off" in _error(answer, 400, "bad_request")["message"]
+    assert "incomplete" in _error(answer, 400, "bad_request")["message"]
     assert live.blob_names() == before
 
 

@@ -76,7 +76,7 @@ def test_an_application_is_registered_and_its_secret_shown_once(
         ("x" * 61, "https://app.example.org/", "at most 60"),
         ("x", "", "at least one"),
         ("x", "\n".join(f"https://app.example.org/{n}" for n in range(11)), "at most 10"),
-        ("x", "https://app.example.org/\nhttp://app.example.org/", "URI 2 is http://"),
+        ("x", "https://app.example.org/\nhttp://app.example.org/", "URI 2 may use http:// only"),
     ],
 )
 def test_a_wrong_form_is_shown_again_with_what_was_typed(

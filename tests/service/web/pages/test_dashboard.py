@@ -73,7 +73,7 @@ def test_a_batch_stands_there_the_moment_it_is_accepted(
     owner = Person(tenant.account_id, email, sign_in(sessions, email))
     response = show(client, owner)
     assert runs_of(response) == [accepted["audit_id"]]
-    assert "Ingest batch Queued 3" in words(response)
+    assert "API batch Queued 3" in words(response)
 
 
 def test_runs_come_newest_first_and_in_pages_that_miss_none(

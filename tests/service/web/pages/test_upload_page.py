@@ -203,7 +203,7 @@ def test_a_form_without_its_token_is_refused_before_its_file_is_looked_at(
 ) -> None:
     response = send(client, load(client, person), b"no log at all", csrf_token=token)
     assert response.status_code == 403
-    assert "This form is out of date." in words(response)
+    assert "This form has expired." in words(response)
     assert count_audits(sessions, person) == 0
 
 
