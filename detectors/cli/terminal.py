@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from io import TextIOWrapper
 
@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.cli.bars import spend_bars
-from detectors.contract import Finding, Report
+from detectors.contract import Finding, Method, Report
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.labels import inert
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 
 PLAIN_WIDTH = 100  # of a file or a pipe, which has no width of its own
 PROSE_WIDTH = 100  # longer lines are hard to read, however wide the terminal
@@ -45,7 +45,7 @@ def print_report(report: Report, console: Console, top: int) -> None:
     if not findings:
         console.print(Text("\nNo avoidable spend was found."))
         return
-    console.print(_table(findings, console.width))
+    console.print(_table(findings, report.methods, console.width))
     console.print(_fixes(findings), width=width)
     console.print()
     for line in _footnotes(report, top):
@@ -107,7 +107,7 @@ def _because(report: Report) -> str:
     return f" Most common reason: {reason}." if reason else ""
 
 
-def _table(findings: tuple[Finding, ...], width: int) -> Table:
+def _table(findings: Sequence[Finding], methods: Sequence[Method], width: int) -> Table:
     is_stacked, is_short = width < STACKED_BELOW, width < SHORTENED_BELOW
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
@@ -119,23 +119,20 @@ def _table(findings: tuple[Finding, ...], width: int) -> Table:
         table.add_column("Confidence", no_wrap=True)
     table.add_column("Per month", justify="right", no_wrap=True)
     for rank, finding in enumerate(findings, start=1):
-        names = _stacked_names(finding) if is_stacked else _names(finding)
+        name = detector_name(finding.detector, methods)
+        names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
         table.add_row(Text(str(rank)), *names, *_figures(finding, is_short=is_short))
     return table
 
 
-def _names(finding: Finding) -> list[Text]:
-    detector = "\n".join(filter(None, (_display_name(finding), finding.kind)))
+def _names(finding: Finding, name: str) -> list[Text]:
+    detector = "\n".join(filter(None, (name, finding.kind)))
     return [Text(detector), Text(inert(finding.route)), Text(inert(finding.model))]
 
 
-def _display_name(finding: Finding) -> str:
-    return DETECTOR_NAMES.get(finding.detector, finding.detector)
-
-
-def _stacked_names(finding: Finding) -> list[Text]:
+def _stacked_names(finding: Finding, name: str) -> list[Text]:
     """Return the same names in two columns, one name per line."""
-    columns = (_display_name(finding), finding.kind), (finding.route, finding.model)
+    columns = (name, finding.kind), (finding.route, finding.model)
     return [Text("\n".join(inert(name) for name in names if name)) for names in columns]
 
 

@@ -1,7 +1,7 @@
 """The report document and its parts."""
 
 from decimal import Decimal
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import msgspec
 from msgspec import Struct
@@ -145,6 +145,17 @@ class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     negotiated: tuple[str, ...] = ()
 
 
+class EvidenceColumn(Struct, frozen=True, kw_only=True):
+    """One column of a finding's evidence: a field of `Evidence`, its label and its format.
+
+    `limit` is a count of which 0 means that none was set.
+    """
+
+    field: str
+    label: str
+    format: Literal["time", "count", "limit", "usd"]
+
+
 class Method(Struct, frozen=True, kw_only=True):
     """How one detector judges, in its own words."""
 
@@ -155,6 +166,7 @@ class Method(Struct, frozen=True, kw_only=True):
     stays_quiet_on: str
     do_instead: str
     sources: str
+    evidence: tuple[EvidenceColumn, ...] = ()
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -1,24 +1,24 @@
 """What a notebook shows of a report and of a finding."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from detectors.charts import findings_ranked
-from detectors.contract import Evidence, Finding, Report
+from detectors.contract import Finding, Method, Report
 from detectors.html.markup import (
     cell,
     figure,
     marks,
-    name_of,
     paragraph,
     place_of,
     table,
     text,
     worth,
 )
-from detectors.wording.figures import counted, number, usd
+from detectors.wording.evidence import evidence_cell, evidence_columns
+from detectors.wording.figures import counted, usd
 from detectors.wording.headline import sentence
-from detectors.wording.names import SEVERITY_WORDS
+from detectors.wording.names import SEVERITY_WORDS, detector_name
 
 _SHOWN: Final = 20
 
@@ -28,7 +28,7 @@ def show_report(report: Report) -> str:
     body = f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report), 'quiet')}"
     if report.findings:
         shown = report.findings[:_SHOWN]
-        body += figure(findings_ranked(report)) + list_findings(shown)
+        body += figure(findings_ranked(report)) + list_findings(shown, report.methods)
         more = len(report.findings) - len(shown)
         if more:
             body += paragraph(f"And {counted(more, 'smaller finding')}: report.findings", "quiet")
@@ -48,13 +48,13 @@ def basis(report: Report) -> str:
     )
 
 
-def list_findings(findings: Iterable[Finding]) -> str:
+def list_findings(findings: Iterable[Finding], methods: Sequence[Method]) -> str:
     return table(
         ("Finding", "Detector", "Route", "Severity", "Potential savings/month"),
         (
             (
                 text(one.id),
-                text(name_of(one)),
+                text(detector_name(one.detector, methods)),
                 place_of(one),
                 text(SEVERITY_WORDS.get(one.severity, one.severity)),
                 worth(one),
@@ -65,22 +65,23 @@ def list_findings(findings: Iterable[Finding]) -> str:
     )
 
 
-def show_finding(finding: Finding) -> str:
-    return cell(finding_body(finding))
+def show_finding(finding: Finding, methods: Sequence[Method]) -> str:
+    return cell(finding_body(finding, methods))
 
 
-def finding_body(finding: Finding) -> str:
+def finding_body(finding: Finding, methods: Sequence[Method]) -> str:
     """The finding in full, its evidence folded."""
     dollars = worth(finding)
     impact = "no savings claimed" if dollars == "–" else f"{dollars}/month"
-    body = f"<h3>{text(name_of(finding))}: {impact}</h3><p>{place_of(finding)}</p>"
+    name = detector_name(finding.detector, methods)
+    body = f"<h3>{text(name)}: {impact}</h3><p>{place_of(finding)}</p>"
     body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
     if finding.formula:
         body += paragraph(f"How we calculated this: {finding.formula}", "quiet")
     if finding.evidence:
         body += (
             f"<details><summary>Evidence: {_evidence(finding)}"
-            f"</summary>{list_calls(finding.evidence)}</details>"
+            f"</summary>{list_calls(finding, methods)}</details>"
         )
     return body
 
@@ -92,23 +93,11 @@ def _evidence(finding: Finding) -> str:
     return counted(finding.calls, "call")
 
 
-def list_calls(calls: Iterable[Evidence]) -> str:
-    """Calls as counts and dollars."""
-    headings = ("Time (UTC)", "Prompt", "Completion", "Cached", "Cache writes", "max_tokens")
+def list_calls(finding: Finding, methods: Iterable[Method]) -> str:
+    """Return the finding's evidence as a table with the columns of its detector."""
+    columns = evidence_columns(finding.detector, methods)
     return table(
-        (*headings, "Cost", "Potential savings"),
-        (
-            (
-                text(one.ts),
-                number(one.prompt_tokens),
-                number(one.completion_tokens),
-                number(one.cached_tokens),
-                number(one.cache_write_tokens),
-                number(one.declared_max_tokens) if one.declared_max_tokens else "–",
-                usd(one.cost_usd),
-                usd(one.saving_usd),
-            )
-            for one in calls
-        ),
-        numbers=range(1, 8),
+        [column.label for column in columns],
+        [[text(evidence_cell(call, column)) for column in columns] for call in finding.evidence],
+        numbers=[place for place, column in enumerate(columns) if column.format != "time"],
     )

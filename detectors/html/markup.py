@@ -9,7 +9,7 @@ from detectors.charts.chart import FAINT, INK, PAPER, RULE
 from detectors.contract import Finding
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
-from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
+from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS
 
 # Everything is scoped to one class, so that a notebook's own page stays as it is.
 STYLE: Final = (
@@ -69,10 +69,6 @@ def figure(chart: Chart) -> str:
         f"<figure><figcaption>{escape(chart.title)}</figcaption>{chart.svg}"
         f"<details><summary>Show the numbers</summary>{numbers}</details></figure>"
     )
-
-
-def name_of(finding: Finding) -> str:
-    return detector_name(finding.detector)
 
 
 def place_of(finding: Finding) -> str:

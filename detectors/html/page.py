@@ -46,9 +46,9 @@ def _parts(report: Report) -> Iterator[str]:
         yield figure(draw(report))
     yield figure(charts.spend_by_model(report)) + figure(charts.spend_by_route(report))
     yield "<h2>Findings</h2>"
-    yield from map(finding_body, report.findings[:_FULL])
+    yield from (finding_body(one, report.methods) for one in report.findings[:_FULL])
     if report.findings[_FULL:]:
-        yield list_findings(report.findings[_FULL:])
+        yield list_findings(report.findings[_FULL:], report.methods)
     if not report.findings:
         yield paragraph("We found nothing to fix in these calls.")
     yield from _left_out(report)

@@ -6,9 +6,10 @@ from decimal import Decimal
 from typing import Final
 
 from detectors.contract import Finding, Report
-from detectors.html.markup import cell, name_of, paragraph, place_of, table, text
+from detectors.html.markup import cell, paragraph, place_of, table, text
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.labels import inert
+from detectors.wording.names import detector_name
 
 # In the order in which they are listed.
 FIXED, BETTER, GONE, UNCHANGED, WORSE, NEW = (
@@ -82,19 +83,22 @@ class Comparison:
             finding = change.finding
             lines.append(
                 f"{_WORDS[change.status]:<22} {usd(change.before_usd):>12} → "
-                f"{usd(change.after_usd):>12}  {name_of(finding)}: {inert(finding.route)}, "
+                f"{usd(change.after_usd):>12}  {self._name(finding)}: {inert(finding.route)}, "
                 f"{inert(finding.model)}"
             )
         return "\n".join(lines)
 
     __repr__ = __str__
 
+    def _name(self, finding: Finding) -> str:
+        return detector_name(finding.detector, (*self.before.methods, *self.after.methods))
+
     def _repr_html_(self) -> str:
         body = "".join(paragraph(line) for line in _summarise(self))
         rows = [
             (
                 text(_WORDS[change.status]),
-                text(name_of(change.finding)),
+                text(self._name(change.finding)),
                 place_of(change.finding),
                 usd(change.before_usd),
                 usd(change.after_usd),

@@ -11,7 +11,9 @@ from detectors.html import page
 from detectors.html.findings import show_finding, show_report
 from detectors.report import comparing, explaining, tables
 from detectors.rules import Thresholds
+from detectors.rules.methods import METHODS
 from detectors.wording.figures import percent, usd
+from detectors.wording.names import detector_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,13 +24,14 @@ class Finding(contract.Finding, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """One line, since the evidence would fill a notebook's page."""
+        name = detector_name(self.detector, METHODS)
         return (
-            f"<Finding {self.id} {self.detector} on {self.route!r}, {self.model!r}: "
+            f"<Finding {self.id} {name} on {self.route!r}, {self.model!r}: "
             f"{usd(self.monthly_cost_impact_usd)}/month>"
         )
 
     def _repr_html_(self) -> str:
-        return show_finding(self)
+        return show_finding(self, METHODS)
 
 
 class Report(contract.Report, frozen=True, kw_only=True):

@@ -1,14 +1,14 @@
 """One finding explained: its detector's rule and formula, with the finding's own numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from detectors.contract import Evidence, Finding, Report, Thresholds
+from detectors.contract import Evidence, Finding, Method, Report, Thresholds
 from detectors.html.findings import finding_body
-from detectors.html.markup import cell, name_of, paragraph, table, text, worth
+from detectors.html.markup import cell, paragraph, table, text, worth
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
-from detectors.wording.names import CONFIDENCE_WORDS
+from detectors.wording.names import CONFIDENCE_WORDS, detector_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,18 @@ class Explanation:
     formula: str
     dearest: str
     thresholds: dict[str, float]
+    _methods: tuple[Method, ...] = field(repr=False)
 
     def __str__(self) -> str:
         finding = self.finding
+        name = detector_name(finding.detector, self._methods)
         where = (
             finding.route
             if finding.route == finding.model
             else (f"{finding.route}, {finding.model}")
         )
         lines = [
-            f"{finding.id}  {name_of(finding)} ({finding.detector}): {worth(finding)}/month",
+            f"{finding.id}  {name} ({finding.detector}): {worth(finding)}/month",
             f"{inert(where)} ({finding.provider}), {counted(finding.calls, 'call')}",
             "",
             f"Rule: {self.rule}",
@@ -67,7 +69,7 @@ class Explanation:
             ((text(name), f"{value:g}") for name, value in self.thresholds.items()),
             numbers=[1],
         )
-        body = finding_body(self.finding) + paragraph(f"Rule: {self.rule}")
+        body = finding_body(self.finding, self._methods) + paragraph(f"Rule: {self.rule}")
         if not self.finding.formula:
             body += paragraph(self.formula)
         if self.dearest:
@@ -84,6 +86,7 @@ def explain(report: Report, finding_id: str) -> Explanation:
         formula=finding.formula or "No savings are claimed for a finding of this kind.",
         dearest=_describe(finding.evidence[0]) if finding.evidence else "",
         thresholds=_thresholds(report.thresholds, finding),
+        _methods=report.methods,
     )
 
 

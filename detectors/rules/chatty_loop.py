@@ -1,5 +1,7 @@
 """Unbatched calls.
 
+One item per call where one call could take many.
+
 Costs you
 ---------
 The same instructions sent again for every item of a list, when one request could take several.
@@ -41,6 +43,7 @@ from detectors.rules.detector import (
     per_mtok,
 )
 from detectors.rules.loop_sessions import filter_loops, mark_proven, split_sessions
+from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 
 THRESHOLDS = {
     "d6_session_gap_seconds": 900.0,
@@ -107,4 +110,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    evidence=(TIME, *BILLED, COST, SAVINGS),
 )

@@ -1,5 +1,7 @@
 """Context bloat.
 
+Prompts that have grown far beyond what the route needs.
+
 Costs you
 ---------
 Input tokens that the answer did not need: whole documents instead of passages, histories that are
@@ -43,6 +45,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
+from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 
 _SHIFT: Final = 16
 _STEP: Final = 1 << _SHIFT
@@ -130,4 +133,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    evidence=(TIME, *BILLED, COST, SAVINGS),
 )

@@ -7,7 +7,7 @@ from typing import Final
 
 import narwhals.stable.v2 as nw
 
-from detectors.contract import Thresholds
+from detectors.contract import EvidenceColumn, Thresholds
 from detectors.engines import Calls
 from detectors.wording.figures import counted, fine_usd, percent
 
@@ -87,9 +87,9 @@ def per_mtok(usd_per_mtok: float) -> str:
 class Detector:
     """`find` flags calls, each with the index of its kind in `kinds`; `advise` writes the fix.
 
-    `formula` writes how the observed savings add up; it is not asked for informational findings.
-    `thresholds` are the detector's own numbers with their defaults. The display name and the
-    definition are the docstring of the module.
+    `formula` writes how the observed savings add up; it is not called for informational findings.
+    `thresholds` are the detector's own numbers with their defaults, `evidence` the columns of its
+    flagged calls. The display name and the definition are the docstring of the module.
     """
 
     id: str
@@ -98,6 +98,7 @@ class Detector:
     find: Callable[[Calls, Thresholds], Calls]
     advise: Callable[[FlaggedCalls], str]
     formula: Callable[[FlaggedCalls], str]
+    evidence: tuple[EvidenceColumn, ...]
     suggests_cheaper_model: bool = False
 
 

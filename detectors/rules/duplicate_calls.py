@@ -1,5 +1,7 @@
 """Duplicate calls.
 
+The same call repeated within seconds.
+
 Costs you
 ---------
 The full price of every repetition: retries without backoff, double clicks, two workers on one
@@ -33,6 +35,7 @@ import narwhals.stable.v2 as nw
 from detectors.contract import Thresholds
 from detectors.engines import Calls
 from detectors.rules.detector import ESTIMATED, MARGIN, VERIFIED, Detector, FlaggedCalls, Kind, flag
+from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 
 _SAME_PROMPT, _SAME_SHAPE = range(2)
 _HASH = ("group", "prefix")
@@ -136,4 +139,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    evidence=(TIME, *BILLED, COST, SAVINGS),
 )

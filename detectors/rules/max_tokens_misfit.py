@@ -1,5 +1,7 @@
 """max_tokens misfit.
 
+Answers cut off at their limit, or limits far above any answer.
+
 Costs you
 ---------
 An answer that is cut off is often requested again, so part of its cost buys nothing. A limit far
@@ -40,6 +42,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
+from detectors.wording.evidence import BILLED, COST, MAX_TOKENS, SAVINGS, TIME
 
 TRUNCATED, OVERSIZED = range(2)
 
@@ -114,4 +117,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    evidence=(TIME, *BILLED, MAX_TOKENS, COST, SAVINGS),
 )

@@ -9,6 +9,7 @@ from typing import Final
 from detectors.contract import Method
 from detectors.rules import DETECTORS
 from detectors.rules.detector import Detector
+from detectors.wording.names import read_introduction
 
 _HEADING: Final = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
 _FIELDS: Final = ("costs_you", "fires_on", "stays_quiet_on", "do_instead", "sources")
@@ -17,18 +18,19 @@ _FIELDS: Final = ("costs_you", "fires_on", "stays_quiet_on", "do_instead", "sour
 def _methods(detectors: Iterable[Detector]) -> tuple[Method, ...]:
     # `python -OO` strips docstrings; the report then leaves the section out.
     documented = ((each, inspect.getdoc(modules[each.find.__module__])) for each in detectors)
-    return tuple(_method(each.id, text) for each, text in documented if text)
+    return tuple(_method(each, text) for each, text in documented if text)
 
 
-def _method(detector: str, text: str) -> Method:
-    title, *parts = _HEADING.split(text)
+def _method(detector: Detector, text: str) -> Method:
+    introduction, *parts = _HEADING.split(text)
     sections = {
         heading.lower().replace(" ", "_"): " ".join(words.replace("`", "").split())
         for heading, words in zip(parts[::2], parts[1::2], strict=True)
     }
     return Method(
-        detector=detector,
-        title=title.strip().removesuffix("."),
+        detector=detector.id,
+        title=read_introduction(introduction).name,
+        evidence=detector.evidence,
         **{name: sections[name] for name in _FIELDS},
     )
 

@@ -1,5 +1,7 @@
 """Missed prompt caching.
 
+Repeated prompt prefixes paid at full price, or cache writes nobody reads.
+
 Costs you
 ---------
 Up to ten times the price of a cache read for every repeated prompt prefix; or, the other way
@@ -49,6 +51,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
+from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 from detectors.wording.figures import rate
 
 THRESHOLDS = {
@@ -130,4 +133,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    evidence=(TIME, *BILLED, COST, SAVINGS),
 )

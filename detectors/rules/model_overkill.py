@@ -1,5 +1,7 @@
 """Oversized model.
 
+Short answers from a flagship model.
+
 Costs you
 ---------
 A flagship's rates on calls whose answers are too short to need one: labels, yes or no, a date
@@ -39,6 +41,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
+from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 from detectors.wording.figures import fine_usd, rate
 
 
@@ -100,5 +103,6 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    evidence=(TIME, *BILLED, COST, SAVINGS),
     suggests_cheaper_model=True,
 )

@@ -1,7 +1,10 @@
 """Display names of detectors, severities and confidences."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from detectors.contract import Method
 
@@ -11,25 +14,54 @@ CONFIDENCE_WORDS: Final[Mapping[str, str]] = {
     "ESTIMATED": "rests on the assumption stated in its fix",
     "INFORMATIONAL": "no savings are claimed",
 }
-# A report carries its detectors' names; those stored before these names were chosen carry others.
-DETECTOR_NAMES: Final[Mapping[str, str]] = {
-    "d1_model_overkill": "Oversized model",
-    "d2_missed_caching": "Missed prompt caching",
-    "d3_context_bloat": "Context bloat",
-    "d4_duplicate_calls": "Duplicate calls",
-    "d5_max_tokens_misfit": "max_tokens misfit",
-    "d6_chatty_loop": "Unbatched calls",
-}
+_RULES: Final = Path(__file__).parents[1] / "rules"
+
+
+class Introduction(NamedTuple):
+    """The name of a detector, and what it finds in one sentence."""
+
+    name: str
+    summary: str
+
+
+@cache
+def introduce_detectors() -> Mapping[str, Introduction]:
+    """Return the introduction of every detector by id, from the files in `detectors/rules`.
+
+    The files are read, not imported: importing them loads a dataframe library.
+    """
+    found = (each for file in _RULES.glob("*.py") for each in _read(file.read_text("utf-8")))
+    return dict(sorted(found, key=_number))
+
+
+def _number(introduced: tuple[str, Introduction]) -> tuple[int, str]:
+    """Return a sort key by which d10 follows d9."""
+    detector, _ = introduced
+    return len(detector.partition("_")[0]), detector
+
+
+def _read(source: str) -> Iterator[tuple[str, Introduction]]:
+    module = ast.parse(source)
+    for statement in module.body:
+        match statement:
+            case ast.Assign(
+                targets=[ast.Name(id="DETECTOR")],
+                value=ast.Call(keywords=[ast.keyword(arg="id", value=ast.Constant(value=id_)), *_]),
+            ):
+                yield str(id_), read_introduction(ast.get_docstring(module) or "")
+
+
+def read_introduction(definition: str) -> Introduction:
+    """Return the first two paragraphs of a detector's definition."""
+    name, summary, *_ = (*definition.split("\n\n"), "", "")
+    return Introduction(name.strip().removesuffix("."), " ".join(summary.split()))
 
 
 def detector_name(detector: str, methods: Iterable[Method] = ()) -> str:
-    """Return the display name of a detector; the methods of a report name those not listed here."""
-    if detector in DETECTOR_NAMES:
-        return DETECTOR_NAMES[detector]
+    """Return the display name of a detector.
+
+    A detector that is not installed here has the name that its report gives, or else its id.
+    """
+    known = introduce_detectors().get(detector)
     titles = {method.detector: method.title for method in methods}
-    return titles.get(detector) or _from_id(detector)
-
-
-def _from_id(detector: str) -> str:
-    words = detector.partition("_")[2].replace("_", " ")
-    return f"{words[:1].upper()}{words[1:]}" or detector
+    return known.name if known else titles.get(detector, detector)

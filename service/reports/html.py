@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from detectors import charts
 from detectors.wording import figures
+from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.headline import sentence
 from detectors.wording.labels import inert, is_right_to_left, shortened
 from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
@@ -129,11 +130,13 @@ def register_filters(app: Flask) -> None:
         period=figures.period,
         inert=inert,
         shortened=shortened,
+        evidence_cell=evidence_cell,
         moment=moment,
         isolated=isolated,
     )
     app.jinja_env.globals.update(
         detector_name=detector_name,
+        evidence_columns=evidence_columns,
         severity_words=SEVERITY_WORDS,
         confidence_words=CONFIDENCE_WORDS,
     )

@@ -11,7 +11,7 @@ from detectors import Report
 from detectors.cli import terminal
 from detectors.contract import InvalidRows, SpendByDay, SpendByRoute, UnpricedModel
 from detectors.wording.labels import inert
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 from tests.detectors.reports import make_finding, make_report
 
 HOSTILE = "[red]bold[/red] :boom: \x1b[31mred\r\n\u202egnirts\u2028\u200b"
@@ -34,7 +34,7 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
     rows = [line for line in lines if "support-bot" in line]
     for cell in (
         "1",
-        DETECTOR_NAMES["d1_model_overkill"],
+        detector_name("d1_model_overkill"),
         "gpt-5.4",
         "high",
         "estimated",

@@ -93,5 +93,5 @@ def test_the_notebooks_code_works_there(empty: Path) -> None:
 
 def test_the_command_works_there_and_says_what_is_missing(empty: Path) -> None:
     command = empty / "venv" / "bin" / "tallystick"
-    assert "d1_model_overkill" in _run(command, "audit", "sample-usage.jsonl", cwd=empty)
+    assert "Oversized model" in _run(command, "audit", "sample-usage.jsonl", cwd=empty)
     assert "a library is missing: the commands of service" in _run(command, "--help", cwd=empty)

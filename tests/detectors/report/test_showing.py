@@ -13,7 +13,7 @@ import detectors
 from detectors import Report
 from detectors.contract import InvalidRows, UnpricedModel
 from detectors.wording.figures import usd
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import detector_name
 from tests.detectors.reports import make_finding, make_report
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
@@ -91,7 +91,7 @@ def test_a_report_shows_its_headline_its_bars_and_its_table(report: Report) -> N
 def test_a_finding_shows_all_there_is_to_say_of_it(report: Report) -> None:
     finding = report.findings[0]
     text = _Reader(finding._repr_html_()).text
-    for words in (DETECTOR_NAMES[finding.detector], finding.route, finding.fix, finding.formula):
+    for words in (detector_name(finding.detector), finding.route, finding.fix, finding.formula):
         assert words in text
     assert f"the 20 most expensive of {finding.calls:,} calls" in text
 

@@ -21,7 +21,7 @@ from detectors.contract import (
     UnpricedModel,
 )
 from detectors.rules.methods import METHODS
-from detectors.wording.names import DETECTOR_NAMES
+from detectors.wording.names import introduce_detectors
 
 HOSTILE_LABELS: Final = (
     "<script>alert(1)</script>",
@@ -39,7 +39,7 @@ HOSTILE_LABELS: Final = (
     "Ünïcödé Ωμέγα Привет 漢字",
     "a&b;\"quoted\" 'single' `tick`",
 )
-_DETECTORS: Final = tuple(DETECTOR_NAMES)
+_DETECTORS: Final = tuple(introduce_detectors())
 _CENT: Final = Decimal("0.01")
 _FIRST: Final = date(2026, 2, 1)
 

@@ -2,6 +2,7 @@
 
 from flask import Blueprint, Response, make_response, render_template, request
 
+from detectors.wording.names import introduce_detectors
 from service.models.billing.payments import PROVIDERS
 from service.models.identity.accounts import KEY_LIMITS
 from service.reports.sample import get_sample_summary
@@ -26,6 +27,7 @@ def landing() -> str:
         is_sold=is_sold,
         sample_sentence=sample_sentence,
         sample_chart=sample_chart,
+        detectors=introduce_detectors().values(),
     )
 
 

@@ -40,7 +40,7 @@ def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse
         ({"status": "processing"}, "Reading and validating records."),
         (
             {"status": "processing", "valid_pct": 99.5},
-            "99.5% of rows are valid. Running the six detectors.",
+            "99.5% of rows are valid. Running the detectors.",
         ),
         ({"status": "failed", "error": "Under half could be read."}, "Under half could be read."),
     ],
