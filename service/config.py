@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from email.utils import parseaddr
+from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "smtp_url": ("smtp", "smtps", "smtp+starttls"),
 }
 
+_LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 _OPTIONAL: Final = {"smtp_url"}
 
 
@@ -99,6 +101,7 @@ class Config:
     sub_processors: str = ""
     log_level: str = "INFO"
     instance_id: str = ""
+    owner_email: str = ""
 
     @classmethod
     def load(cls) -> Self:
@@ -129,6 +132,7 @@ class Config:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
+        object.__setattr__(self, "owner_email", self.owner_email.lower())
         problems = [
             *self._url_problems(),
             *self._number_problems(),
@@ -147,6 +151,8 @@ class Config:
             )
         if "@" not in parseaddr(self.mail_from)[1]:
             problems.append("MAIL_FROM is no email address")
+        if self.owner_email and "@" not in self.owner_email:
+            problems.append("OWNER_EMAIL is not an email address")
         if self.log_level not in _LOG_LEVELS:
             problems.append(f"LOG_LEVEL is none of {', '.join(_LOG_LEVELS)}")
         if problems:
@@ -156,6 +162,16 @@ class Config:
     def secret_keys(self) -> tuple[str, ...]:
         """What a signature may have been made with; the last one is what signs now."""
         return (*self.secret_key_fallbacks.split(), self.secret_key)
+
+    @property
+    def local_outbox(self) -> Path | None:
+        """Return the folder of mail files if this machine's pages may name it, else None."""
+        is_local = urlsplit(self.base_url).hostname in _LOOPBACK_HOSTS
+        return None if self.smtp_url or not is_local else Path(self.outbox_folder).absolute()
+
+    def is_owner(self, email: str) -> bool:
+        """Check whether this is the address of a self-hosted installation's owner."""
+        return bool(self.owner_email) and email == self.owner_email
 
     def _url_problems(self) -> list[str]:
         # Only the setting's name is told: these addresses carry passwords.

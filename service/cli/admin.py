@@ -15,7 +15,10 @@ from service.cli.output import print_fields, print_table
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
+from service.mail.addresses import find_address
 from service.models.base import utc_now
+from service.models.billing.credits import count_free_credits
+from service.models.identity.accounts import find_account
 from service.models.operations.admin_actions import COMMAND
 from service.models.operations.admin_listings import (
     Page,
@@ -27,6 +30,7 @@ from service.models.operations.admin_listings import (
 from service.operations.admin.actions import (
     export_early_access,
     get_any_pdf,
+    grant_credits,
     mark_purged,
     queue_rerun,
     record_payment,
@@ -112,6 +116,32 @@ def mark_paid(as_json: bool, data_dir: Path | None, **told: str | None) -> None:
         session.commit()
     fields = {"payment_id": row.id, "account_id": row.account_id, "is_repeat": not is_new}
     print_fields(fields, as_json)
+
+
+@admin.command()
+@click.argument("email")
+@click.option(
+    "--credits",
+    "count",
+    type=click.IntRange(1, 1_000),
+    default=1,
+    show_default=True,
+    help="Number of credits.",
+)
+@json_option
+@data_option
+@one_line_errors
+def grant(email: str, count: int, as_json: bool, data_dir: Path | None) -> None:
+    """Give an email address free audit credits."""
+    address = find_address(email)
+    if address is None:
+        raise CommandError("that is not an email address")
+    with session_of(reach(data_dir)) as session:
+        grant_credits(session, address, count, COMMAND)
+        session.commit()
+        account = find_account(session, address)
+        left = count_free_credits(session, account.id) if account else None
+    print_fields({"email": address, "granted": count, "credits_left": left}, as_json)
 
 
 @admin.command()

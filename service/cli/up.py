@@ -10,7 +10,8 @@ from types import FrameType
 import click
 
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
-from service.operations.local.stack import Stack
+from service.cli.sign_in_link import make_owner_link
+from service.operations.local.stack import USUAL_OWNER, Stack
 
 INTERRUPTED = 130  # the exit status of what a signal ended before it was done
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,23 +25,36 @@ port_option = click.option(
 
 @click.command()
 @port_option
+@click.option(
+    "--owner",
+    metavar="EMAIL",
+    help="The address to sign in with; it may grant itself credits.  "
+    f"[default: OWNER_EMAIL, or {USUAL_OWNER}]",
+)
 @data_option
 @one_line_errors
-def up(port: int | None, data_dir: Path | None) -> None:
+def up(port: int | None, owner: str | None, data_dir: Path | None) -> None:
     """Run the service on this machine until Ctrl-C.
 
-    PostgreSQL and Redis come along; DATABASE_URL, REDIS_URL and STORAGE_URL replace them.
+    Prints a sign-in link for the owner, which works once. PostgreSQL and Redis are included;
+    DATABASE_URL, REDIS_URL and STORAGE_URL replace them.
     """
-    with running_stack(port, data_dir) as stack:
-        click.echo(f"Tallystick is ready at {stack.config.base_url} (Ctrl-C stops it)")
+    with running_stack(port, data_dir, owner) as stack:
+        config = stack.config
+        click.echo(f"Tallystick is ready at {config.base_url} (Ctrl-C stops it)")
+        click.echo(f"Sign in as {config.owner_email}: {make_owner_link(config)}")
+        click.echo(f"(works once, for {config.magic_link_minutes} minutes)")
         stack.wait()
         raise CommandError("the supervising process is gone, and everything with it")
 
 
 @contextmanager
-def running_stack(port: int | None, data_dir: Path | None) -> Iterator[Stack]:
+def running_stack(
+    port: int | None, data_dir: Path | None, owner: str | None = None
+) -> Iterator[Stack]:
     """The started stack; it is stopped in order when the block ends or a signal says so."""
-    stack = Stack(data_dir or USUAL_DATA_DIR, port, os.environ)
+    environment = {**os.environ, **({"OWNER_EMAIL": owner} if owner else {})}
+    stack = Stack(data_dir or USUAL_DATA_DIR, port, environment)
     previous = {one: signal.signal(one, _interrupt) for one in _STOP_SIGNALS}
     try:
         _start(stack)

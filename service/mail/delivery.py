@@ -82,10 +82,15 @@ def _is_final(code: int) -> bool:
     return code >= 500
 
 
+def mail_file_name(mail_id: str) -> str:
+    """Return the name of a mail's file in the outbox folder."""
+    return f"{mail_id}.eml"
+
+
 def _write(folder: Path, message: EmailMessage, mail_id: str) -> None:
     """One file a mail, readable by its owner alone; a repetition replaces it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{mail_id}.eml"
+    path = folder / mail_file_name(mail_id)
     unfinished = path.with_suffix(f".{os.getpid()}")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -68,6 +68,7 @@ DECISIONS = {
     ("POST", "/oauth/revoke"): CLIENT,
     ("GET", "/.well-known/oauth-authorization-server"): OPEN,
     ("GET", "/billing"): PAGE,
+    ("POST", "/billing/grant"): FORM,
     ("GET", "/settings/sessions"): PAGE,
     ("POST", "/settings/sessions/<session_id>/revoke"): FORM,
     ("POST", "/settings/sessions/revoke-others"): FORM,

@@ -4,13 +4,16 @@ An act that is refused raises before anything is changed. Callers commit; blobs 
 theirs, too.
 """
 
+from decimal import Decimal
+
 from sqlalchemy.orm import Session
 
 from service.core.blobs import BlobStore
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import DONE, FAILED, QUEUED, Audit, ReportRow
-from service.models.base import utc_now
+from service.models.base import new_id, utc_now
 from service.models.billing.payments import Payment
+from service.models.identity.accounts import COMP
 from service.models.identity.early_access import EarlyAccess, list_early_access
 from service.models.operations.admin_actions import (
     EXPORT,
@@ -82,6 +85,19 @@ def record_payment(session: Session, told: ManualPayment, via: Via) -> tuple[Pay
     }
     note_admin_action(session, via, MARK_PAID, told.email, details)
     return payment, is_new
+
+
+def grant_credits(session: Session, email: str, count: int, via: Via) -> None:
+    """Give an address free credits: one payment of 0 and one admin action for each of them."""
+    for _ in range(count):
+        gift = ManualPayment(
+            email=email,
+            provider=COMP,
+            reference=f"gift-{new_id()}",
+            amount=Decimal(0),
+            currency="USD",
+        )
+        record_payment(session, gift, via)
 
 
 def export_early_access(session: Session, via: Via) -> list[EarlyAccess]:

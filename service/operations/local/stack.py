@@ -18,6 +18,7 @@ from service.operations.local.processes import Program, Supervisor
 
 USUAL_PORT = 8000
 USUAL_METRICS_PORT = 9464
+USUAL_OWNER = "owner@localhost"
 INSTANCE_ID = "INSTANCE_ID"
 READY_SECONDS = 60.0
 GIVE_UP_AFTER_CRASHES = 3
@@ -121,6 +122,7 @@ class Stack:
             "METRICS_FOLDER": lambda: str(self.data_dir / "metrics"),
             "METRICS_PORT": lambda: str(self._hold_metrics_port()),
             "OUTBOX_FOLDER": lambda: str(self.data_dir / "outbox"),
+            "OWNER_EMAIL": lambda: USUAL_OWNER,
             "BASE_URL": lambda: f"http://localhost:{self.port}",
         }
         return {name: self._environment.get(name) or make() for name, make in makers.items()}

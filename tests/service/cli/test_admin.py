@@ -114,6 +114,27 @@ def test_mark_paid(run: Run, committed: Session) -> None:
     assert _acts(committed, email) == [("mark-paid", "command")] * 2
 
 
+def test_grant(run: Run, committed: Session) -> None:
+    email = f"{uuid4().hex}@example.com"
+    committed.add(Account(email=email))
+    committed.commit()
+    first = json.loads(run("grant", email, "--credits", "3", "--json").stdout)
+    assert first == {"email": email, "granted": 3, "credits_left": 3}
+    again = json.loads(run("grant", email.upper(), "--json").stdout)
+    assert again == {"email": email, "granted": 1, "credits_left": 4}
+    assert _acts(committed, email) == [("mark-paid", "command")] * 4
+
+
+def test_a_grant_waits_for_an_account_that_does_not_exist_yet(run: Run) -> None:
+    granted = run("grant", f"{uuid4().hex}@example.com", "--json")
+    assert json.loads(granted.stdout)["credits_left"] is None
+
+
+def test_a_grant_to_what_is_not_an_address_is_rejected_in_one_line(run: Run) -> None:
+    result = run("grant", "nobody")
+    assert (result.exit_code, result.stderr) == (2, "Error: that is not an email address\n")
+
+
 def test_a_bad_payment_is_told_what_was_expected(run: Run) -> None:
     result = run("mark-paid", "nobody", "--provider", "comp", "--reference", "x", "--amount", "5")
     assert result.exit_code == 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -35,6 +36,7 @@ class Up:
         )
         assert self.process.stdout is not None
         self.ready_line = self.process.stdout.readline()
+        self.sign_in_line = self.process.stdout.readline()
         self.base_url = self.ready_line.split()[4] if self.ready_line else ""
 
     def processes(self) -> list[psutil.Process]:
@@ -86,6 +88,22 @@ def test_one_line_tells_where_it_is_ready(up: Up) -> None:
     port = up.base_url.removeprefix("http://localhost:")
     assert up.ready_line == f"Tallystick is ready at http://localhost:{port} (Ctrl-C stops it)\n"
     assert requests.get(f"{up.base_url}/readyz", timeout=10).status_code == 200
+
+
+def test_the_owner_signs_in_once_with_the_link_in_the_terminal(up: Up) -> None:
+    found = re.fullmatch(r"Sign in as owner@localhost: (\S+)\n", up.sign_in_line)
+    assert found is not None
+    assert found[1].startswith(f"{up.base_url}/auth/verify?token=ml_")
+    signed_in = requests.get(found[1], timeout=10)
+    assert "You're signed in" in signed_in.text
+    cookie = signed_in.headers["Set-Cookie"].partition(";")[0]
+    page = requests.get(f"{up.base_url}/upload", headers={"Cookie": cookie}, timeout=10)
+    assert "You own this installation" in page.text
+    assert requests.get(found[1], timeout=10).status_code == 422
+    secret = found[1].partition("token=")[2]
+    kept = [path for folder in ("log", "outbox") for path in (up.folder / folder).rglob("*")]
+    assert kept
+    assert not [path for path in kept if secret in path.read_text()]
 
 
 def test_mail_lies_in_the_outbox_and_signs_in(up: Up) -> None:

@@ -127,6 +127,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/developer/applications/<application_id>/rotate-secret"): _form(200, 404),
     ("POST", "/developer/applications/<application_id>/revoke"): _form(303, 404),
     ("GET", "/billing"): _page(),
+    ("POST", "/billing/grant"): _form(404),  # this service is not self-hosted
     # The application's question is judged first, and there is none here.
     ("GET", "/oauth/authorize"): _open(400),
     ("POST", "/oauth/authorize"): Row(403, {SESSION: Cell(400, 400)}, {"form": {}}),

@@ -1,19 +1,25 @@
 """/billing: an account's plan, credits and payments, and links to buy more."""
 
+import shlex
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from flask import Blueprint, render_template
+from flask import Blueprint, g, redirect, render_template, request, url_for
+from werkzeug import Response
 
 from service.config import Config
+from service.errors import NotFoundError
 from service.models.billing.credits import count_credits
 from service.models.billing.payments import Payment, list_payments
 from service.models.identity.accounts import KEY_LIMITS, get_account
+from service.models.operations.admin_actions import Via
+from service.operations.admin.actions import grant_credits
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
+from service.web.schemas.local_paths import find_local_path
 
 PROVIDER_NAMES: Final[Mapping[str, str]] = {
     "stripe": "Stripe",
@@ -22,6 +28,7 @@ PROVIDER_NAMES: Final[Mapping[str, str]] = {
 }
 _SHOWN_PAYMENTS: Final = 100
 _PRODUCTS: Final = ("credit", "pro", "team")
+_GRANTED_CREDITS: Final = 5
 
 blueprint = Blueprint("billing", __name__)
 blueprint.after_request(keep_private)
@@ -43,8 +50,35 @@ def billing() -> str:
         ],
         links=_links(config, account_id),
         prices=shown_prices(config),
+        granting=granting_for(config, account.email),
         provider_names=PROVIDER_NAMES,
     )
+
+
+@blueprint.post("/billing/grant")
+@require_visitor
+def grant() -> Response:
+    """Grant credits to the owner of a self-hosted installation."""
+    email, session = current_caller().email, get_session()
+    if not current_config().is_owner(email):
+        raise NotFoundError
+    grant_credits(session, email, _GRANTED_CREDITS, Via("web", g.request_id))
+    session.commit()
+    onward = find_local_path(request.form.get("next"))
+    return redirect(onward or url_for("billing.billing"), 303)
+
+
+class Granting(NamedTuple):
+    """How an account gets credits where nobody sells them."""
+
+    is_owner: bool
+    credits: int
+    command: str
+
+
+def granting_for(config: Config, email: str) -> Granting:
+    command = shlex.join(["tallystick", "admin", "grant", email])
+    return Granting(config.is_owner(email), _GRANTED_CREDITS, command)
 
 
 def state_of(payment: Payment) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Final
 from flask import Response, jsonify, make_response, render_template, request
 
 from service.core import tokens
+from service.mail.delivery import mail_file_name
 from service.mail.messages import SIGN_IN
 from service.models.identity.sign_in import (
     ConsumedLink,
@@ -71,7 +72,10 @@ def magic_link(body: dict[str, Any]) -> Response:
     )
     session.commit()
     current_queues().enqueue_mail(mail_id)
-    minutes = config.magic_link_minutes
+    minutes, outbox = config.magic_link_minutes, config.local_outbox
+    if outbox and mail_id and wants_page():
+        file = outbox / mail_file_name(mail_id)
+        return _page("sign_in_file", file=str(file), minutes=str(minutes))
     message = f"We sent you a sign-in link. It expires in {minutes} minutes and can be used once."
     return _answer("Check your email", message)
 

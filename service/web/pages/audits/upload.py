@@ -20,6 +20,7 @@ from service.web.http.error_responses import describe_error
 from service.web.http.headers import keep_private
 from service.web.intake import accept_upload, bounded_upload, limit_uploads
 from service.web.intake.idempotency import check_key
+from service.web.pages.account.billing import granting_for
 
 # The form shows these problems itself, above another attempt.
 _SHOWN_IN_FORM: Final = frozenset({400, 402, 413, 415, 422})
@@ -60,6 +61,7 @@ def _page(**context: Any) -> str:
         "pages/audits/upload.html",
         credits=count_free_credits(get_session(), known.account_id),
         links=payment_links(config, known.account_id),
+        granting=granting_for(config, known.email),
         key=new_id(),
         **context,
     )

@@ -33,9 +33,15 @@ def landing() -> str:
 
 @blueprint.get("/sign-in")
 def sign_in() -> Response:
-    onward, minutes = find_local_path(request.args.get("next")), current_config().magic_link_minutes
-    known = find_web_session()
-    page = render_template("pages/public/sign_in.html", onward=onward, known=known, minutes=minutes)
+    config = current_config()
+    page = render_template(
+        "pages/public/sign_in.html",
+        onward=find_local_path(request.args.get("next")),
+        known=find_web_session(),
+        minutes=config.magic_link_minutes,
+        outbox=config.local_outbox,
+        owner_email=config.owner_email,
+    )
     return keep_private(make_response(page))
 
 

@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import Credit, Payment, Subscription
+from service.models import AdminAction, Credit, Payment, Subscription
 from service.models.base import utc_now
 from tests.service.support.browser import Browser, words_of
 
@@ -101,3 +101,45 @@ def test_payments_of_others_are_not_shown(
     db_session.commit()
     assert "123.45" not in browser.get("/billing")
     assert "123.45" in other.get("/billing")
+
+
+def test_the_owner_of_a_self_hosted_installation_grants_credits(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    owner = Browser(make_app(owner_email="Owner@localhost"), sessions, "owner@localhost")
+    assert "credits are free" in words_of(owner.get("/billing"))
+    assert "You have no credits left." in words_of(owner.get("/upload"))
+    granted = owner.post("/upload", "/billing/grant", next="/upload")
+    assert (granted.status_code, granted.headers["Location"]) == (303, "/upload")
+    assert "You have 5 credits left." in words_of(owner.get("/upload"))
+    actions = db_session.query(AdminAction).filter_by(target=owner.email).all()
+    assert [(action.act, action.via) for action in actions] == [("mark-paid", "web")] * 5
+    assert {action.request_id for action in actions} == {granted.headers["X-Request-Id"]}
+
+
+@pytest.mark.parametrize("owner_email", ["", "owner@localhost"])
+def test_nobody_else_can_grant_credits(
+    make_app: Callable[..., Flask],
+    sessions: "sessionmaker[Session]",
+    db_session: Session,
+    owner_email: str,
+) -> None:
+    guest = Browser(make_app(owner_email=owner_email), sessions, "ada@example.org")
+    assert "/billing/grant" not in guest.get("/billing") + guest.get("/upload")
+    assert guest.act("/upload", "/billing/grant").status_code == 404
+    assert db_session.query(Credit).filter_by(account_id=guest.account_id).count() == 0
+
+
+def test_credits_are_not_granted_without_the_token_of_the_form(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+) -> None:
+    owner = Browser(make_app(owner_email="owner@localhost"), sessions, "owner@localhost")
+    assert owner.client.post("/billing/grant").status_code == 403
+
+
+def test_a_grant_leads_to_no_other_site(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+) -> None:
+    owner = Browser(make_app(owner_email="owner@localhost"), sessions, "owner@localhost")
+    granted = owner.post("/billing", "/billing/grant", next="https://evil.example/")
+    assert granted.headers["Location"] == "/billing"

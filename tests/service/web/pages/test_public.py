@@ -1,6 +1,9 @@
 """What anybody may read: the landing page, prices, what happens to data, errors."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -9,6 +12,10 @@ from flask.testing import FlaskClient
 from service.web.http.headers import SECURITY_HEADERS
 from tests.service.support.browser import words_of
 
+_ASKED: dict[str, Any] = {
+    "data": {"email": "a@example.org"},
+    "headers": {"Accept": "text/html"},
+}
 LEGAL = ("/legal/dpa", "/legal/privacy", "/legal/terms")
 OPEN = ("/", "/sign-in", "/docs", "/deleted", "/sample", *LEGAL)
 
@@ -119,3 +126,40 @@ def test_too_many_requests_have_a_page(make_app: Callable[..., Flask]) -> None:
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) > 0
     assert "Too many requests" in answer.get_data(as_text=True)
+
+
+def test_without_a_mail_server_sign_in_names_the_file_of_the_mail(
+    make_app: Callable[..., Flask], tmp_path: Path
+) -> None:
+    outbox = str(tmp_path / "outbox")
+    client = make_app(outbox_folder=outbox, owner_email="owner@localhost").test_client(
+        use_cookies=False
+    )
+    words = _words(client, "/sign-in")
+    assert f"It writes each mail as a file to {outbox} ." in words
+    assert "owner@localhost" in words
+    page = client.post("/auth/magic-link", **_ASKED).get_data(as_text=True)
+    assert re.search(rf"<code>{outbox}/[0-9a-f-]+\.eml</code>", page)
+    assert "sent you a sign-in link" not in page
+
+
+@pytest.mark.parametrize(
+    "production", [{"smtp_url": "smtp://mail.example"}, {"base_url": "https://tally.example"}]
+)
+def test_a_production_service_names_no_folder(
+    make_app: Callable[..., Flask], production: dict[str, str]
+) -> None:
+    client = make_app(outbox_folder="/srv/outbox", **production).test_client(use_cookies=False)
+    assert "/srv/outbox" not in client.get("/sign-in").get_data(as_text=True)
+    page = client.post("/auth/magic-link", **_ASKED).get_data(as_text=True)
+    assert "We sent you a sign-in link." in words_of(page)
+    assert "/srv/outbox" not in page
+
+
+def test_programs_get_the_same_response_with_and_without_a_mail_server(
+    client: FlaskClient, make_app: Callable[..., Flask]
+) -> None:
+    asked = {"json": {"email": "a@example.org"}}
+    mailing = make_app(smtp_url="smtp://mail.example").test_client()
+    answers = [each.post("/auth/magic-link", **asked) for each in (client, mailing)]
+    assert answers[0].get_json() == answers[1].get_json()

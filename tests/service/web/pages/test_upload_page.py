@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.models import Audit
-from tests.service.support.scenes import AUDITS
+from tests.service.support.browser import codes_of
+from tests.service.support.scenes import AUDITS, sign_in
 from tests.service.support.uploads import Person, add_person, free_credits, log_file
 from tests.service.web.pages.forms import Form, load_form
 from tests.service.web.pages.words import words
@@ -78,6 +80,14 @@ def test_without_a_credit_the_page_says_where_to_buy_one(
     assert "You have no credits left." in words(page)
     link = f"https://pay.example.com/credit?client_reference_id={poor.account_id}"
     assert f'href="{link}"' in page.get_data(as_text=True)
+
+
+def test_where_nothing_is_sold_the_page_shows_the_command_that_grants_credits(
+    client: FlaskClient, sessions: Sessions
+) -> None:
+    email = "o'hara@example.org"
+    page = client.get("/upload", headers=sign_in(sessions, email)).get_data(as_text=True)
+    assert f"tallystick admin grant {shlex.quote(email)}" in codes_of(page)
 
 
 def test_the_page_needs_no_script_and_no_style_of_its_own(
