@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from service.operations.local.embedded import EmbeddedServers
+from tests.databases import count_rows
 from tests.groups import arrange, scheduler
 from tests.worker.support.promises import Note
 
@@ -60,12 +61,18 @@ def servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
 
 
 @pytest.fixture(scope="session")
-def database_url(servers: EmbeddedServers) -> str:
-    """The database, with its tables."""
+def database_url(servers: EmbeddedServers) -> Iterator[str]:
+    """The database, with its tables, for tests that roll back what they write.
+
+    Rows that a test commits would be found by another one; such a test copies a database.
+    """
     from service.core.db import migrate
 
     migrate(servers.database_url)
-    return servers.database_url
+    before = count_rows(servers.database_url)
+    yield servers.database_url
+    after = count_rows(servers.database_url)
+    assert after == before, f"a test committed rows to the shared database: {after - before}"
 
 
 @pytest.fixture(scope="session")

@@ -13,20 +13,13 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, event, text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.app import create_app
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
-from service.web.http.limits import limiter
+from tests.databases import make_database
 from tests.service.payments.vendors import SETTINGS as PROVIDERS
-from tests.service.support.compiled_templates import COMPILED_TEMPLATES
-from tests.service.support.described import read_document, watch
+from tests.service.support.applications import make_application, share_application
 from tests.service.support.fuzzed import Target, fill
-from tests.service.support.live import (
-    LiveService,
-    make_database,
-    start_live_service,
-    stop_live_service,
-)
+from tests.service.support.live import LiveService, start_live_service, stop_live_service
 from tests.service.support.oauth_flow import Application, add_application, browser_of
 from tests.service.support.scenes import ADMIN_TOKEN, Tenant, add_tenant
 
@@ -110,23 +103,27 @@ def own_sessions(own_database: Config) -> Iterator["sessionmaker[Session]"]:
 
 @pytest.fixture
 def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[..., Flask]:
-    """Applications with some settings changed; the newest one has the limiter."""
+    """Applications of the test's own with some settings changed; the newest has the limiter."""
 
     def make(**settings: object) -> Flask:
-        read_document()
-        app = create_app(replace(config, **settings))  # type: ignore[arg-type]
-        app.extensions["session_factory"] = sessions
-        app.jinja_env.bytecode_cache = COMPILED_TEMPLATES
-        watch(app)
-        limiter._storage_dead = False  # what an earlier test's application may have found
-        return app
+        return make_application(replace(config, **settings), sessions)  # type: ignore[arg-type]
 
     return make
 
 
 @pytest.fixture
-def app(make_app: Callable[..., Flask]) -> Flask:
-    return make_app()
+def share_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[..., Flask]:
+    """The same, shared by all tests of the process that ask for the same settings."""
+
+    def share(**settings: object) -> Flask:
+        return share_application(replace(config, **settings), sessions)  # type: ignore[arg-type]
+
+    return share
+
+
+@pytest.fixture
+def app(share_app: Callable[..., Flask]) -> Flask:
+    return share_app()
 
 
 @pytest.fixture

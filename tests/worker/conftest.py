@@ -16,6 +16,7 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.models import Account, Audit
+from tests.databases import make_database
 from tests.smtp_sink import Sink, running_sink
 from tests.worker.support.mailing import BASE_URL
 from tests.worker.support.system import UNLIMITED, System
@@ -88,13 +89,19 @@ def web_only(system: System) -> Iterator[System]:
         yield system
 
 
+@pytest.fixture(scope="session")
+def committed_database_url(database_url: str) -> str:
+    """A database for tests of this folder, which commit, as the worker's own sessions do."""
+    return make_database(database_url)
+
+
 @pytest.fixture
 def config(
-    database_url: str, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    committed_database_url: str, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Config:
     settings = {
         "SECRET_KEY": "a secret key for tests, 32 or longer",
-        "DATABASE_URL": database_url,
+        "DATABASE_URL": committed_database_url,
         "REDIS_URL": redis_url,
         "STORAGE_URL": (tmp_path / "blobs").as_uri(),
         "LEASE_SECONDS": "0.6",

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from service.cli import register
 from service.core import tokens
 from service.models import Account, IngestKey, ReadToken
-from tests.service.support.live import make_database
+from tests.databases import make_database
 
 Run = Callable[..., Result]
 

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 
 from service.cli import register
 from service.models import Account, AdminAction, Audit, EarlyAccess, ReportRow
+from tests.databases import make_database
 from tests.service.support.documents import make_report
-from tests.service.support.live import make_database
 
 Run = Callable[..., Result]
 

@@ -13,8 +13,8 @@ Deliver = Callable[[dict[str, object]], TestResponse]
 
 
 @pytest.fixture
-def app(make_app: Callable[..., Flask]) -> Flask:
-    return make_app(**SETTINGS)
+def app(share_app: Callable[..., Flask]) -> Flask:
+    return share_app(**SETTINGS)
 
 
 @pytest.fixture

@@ -6,15 +6,14 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from uuid import uuid4
 
 import requests
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import Engine, create_engine
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.core.db import make_session_factory, migrate
+from service.core.db import make_session_factory
+from tests.databases import make_database
 from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
 
 _ROOT = Path(__file__).parents[3]
@@ -100,33 +99,6 @@ def stop_live_service(service: LiveService) -> None:
     service.process.terminate()
     service.process.wait(20)
     service.engine.dispose()
-
-
-def make_database(database_url: str) -> str:
-    """Copy a migrated database beside the shared one; return the copy's address."""
-    template, name = _migrated_template(database_url), f"live_{uuid4().hex}"
-    _create_database(database_url, f"{name} TEMPLATE {template}")
-    return _beside(database_url, name)
-
-
-@cache
-def _migrated_template(database_url: str) -> str:
-    """Migrate a database that nobody is connected to, so that PostgreSQL can copy it."""
-    name = f"template_{uuid4().hex}"
-    _create_database(database_url, name)
-    migrate(_beside(database_url, name))
-    return name
-
-
-def _create_database(database_url: str, what: str) -> None:
-    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {what}"))
-    engine.dispose()
-
-
-def _beside(database_url: str, name: str) -> str:
-    return make_url(database_url).set(database=name).render_as_string(hide_password=False)
 
 
 def _free_port() -> int:

@@ -27,12 +27,12 @@ MISSING: Final = "0" * 32
 
 
 @pytest.fixture
-def app(make_app: Callable[..., Flask]) -> Flask:
+def app(share_app: Callable[..., Flask]) -> Flask:
     plenty = {
         f"{name}_limit_per_minute": 100_000
         for name in ("magic_link", "early_access", "upload", "oauth")
     }
-    return make_app(admin_token=ADMIN_TOKEN, **PROVIDERS, **plenty)
+    return share_app(admin_token=ADMIN_TOKEN, **PROVIDERS, **plenty)
 
 
 def _routes(app: Flask) -> Iterator[Route]:

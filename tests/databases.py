@@ -1,0 +1,48 @@
+"""Databases of the test servers: copies for tests that commit, and a look at what was committed."""
+
+from collections import Counter
+from functools import cache
+from uuid import uuid4
+
+from sqlalchemy import create_engine, inspect, make_url, text
+
+from service.core.db import migrate
+
+
+def make_database(database_url: str) -> str:
+    """Copy a migrated database beside the shared one; return the copy's address."""
+    template, name = _migrated_template(database_url), f"live_{uuid4().hex}"
+    _create_database(database_url, f"{name} TEMPLATE {template}")
+    return _beside(database_url, name)
+
+
+@cache
+def _migrated_template(database_url: str) -> str:
+    """Migrate a database that nobody is connected to, so that PostgreSQL can copy it."""
+    name = f"template_{uuid4().hex}"
+    _create_database(database_url, name)
+    migrate(_beside(database_url, name))
+    return name
+
+
+def _create_database(database_url: str, what: str) -> None:
+    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {what}"))
+    engine.dispose()
+
+
+def _beside(database_url: str, name: str) -> str:
+    return make_url(database_url).set(database=name).render_as_string(hide_password=False)
+
+
+def count_rows(database_url: str) -> Counter[str]:
+    """Return how many rows each table has."""
+    engine = create_engine(database_url)
+    with engine.connect() as connection:
+        tables = inspect(connection).get_table_names()
+        counts = {
+            name: connection.scalar(text(f'SELECT count(*) FROM "{name}"')) or 0 for name in tables
+        }
+    engine.dispose()
+    return Counter(counts)
