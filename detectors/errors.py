@@ -1,38 +1,40 @@
-"""The errors that `detectors` raises. Messages say what was expected and never echo input."""
+"""The errors that `detectors` raises. Messages describe valid input and never repeat input."""
+
+_NO_ROWS = "No rows could be read"
 
 
 class DetectorError(Exception):
-    """Base of everything this library raises on purpose."""
+    """The base class of all errors of this library."""
 
 
 class UnreadableLogError(DetectorError):
-    """The bytes are none of the three log formats, or break off or decode wrongly."""
+    """The file is in no known log format, damaged or incomplete."""
 
 
 class LogTooLargeError(DetectorError):
-    """The log holds more bytes, once unpacked, than the caller allows."""
+    """The log is larger, once unpacked, than the caller allows."""
 
     def __init__(self, max_bytes: int) -> None:
-        super().__init__(f"the log is larger than {max_bytes:,} bytes unpacked")
+        super().__init__(f"The log is larger than {max_bytes:,} bytes unpacked.")
         self.max_bytes = max_bytes
 
 
 class MalformedJSONError(DetectorError):
-    """A body that is not JSON: wrong syntax, wrong encoding, or nested beyond reason."""
+    """A body that is not JSON: wrong syntax, wrong encoding, or nested too deeply."""
 
 
 class NestedTooDeeplyError(MalformedJSONError):
-    """JSON, perhaps, but nested beyond anything that could be read."""
+    """JSON that is nested too deeply to be read."""
 
     def __init__(self) -> None:
-        super().__init__("not JSON as expected: nested too deeply")
+        super().__init__("This is not JSON that we can read: it is nested too deeply.")
 
 
 class TooManyRecordsError(DetectorError):
-    """A batch of more records than one request may carry."""
+    """A batch with more records than one request may have."""
 
     def __init__(self, count: int, maximum: int) -> None:
-        super().__init__(f"{count:,} records in one batch; at most {maximum:,} are accepted")
+        super().__init__(f"The batch has {count:,} records. Send at most {maximum:,} per request.")
         self.count = count
         self.maximum = maximum
 
@@ -43,8 +45,8 @@ class ContractError(DetectorError):
     Attributes
     ----------
     offenders : tuple of str
-        Where it happened and which fields, e.g. ``line 3: unknown fields messages``; at most 10,
-        never a value.
+        Location and fields, such as ``line 3: unknown fields messages``; at most 10, never a
+        value.
     """
 
     def __init__(self, message: str, offenders: tuple[str, ...] = ()) -> None:
@@ -53,18 +55,18 @@ class ContractError(DetectorError):
 
 
 class TooFewValidRowsError(DetectorError):
-    """Less than half of the rows are valid, so the audit would mislead.
+    """Too few rows are valid for an audit.
 
-    `reason` is what most of the others are invalid for; it never holds a value of theirs.
+    `reason` is the most common reason of the invalid rows; it never repeats a value.
     """
 
     def __init__(self, valid_pct: float, minimum_pct: float, reason: str = "") -> None:
-        super().__init__(
-            f"only {valid_pct:.1f}% of the rows are valid; an audit needs {minimum_pct:.0f}%"
-            + (f"; most often: {reason}" if reason else "")
-        )
+        share = f"Only {valid_pct:.1f}% of the rows could be read" if valid_pct else _NO_ROWS
+        minimum = "half" if minimum_pct == 50 else f"{minimum_pct:g}%"
+        because = f" Most common reason: {reason}." if reason else ""
+        super().__init__(f"{share} (at least {minimum} must be).{because}")
         self.valid_pct = valid_pct
 
 
 class PriceTermsError(DetectorError, ValueError):
-    """A discount or an override that cannot be what was meant; the message says which and why."""
+    """An invalid discount or override; the message names it and the reason."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from detectors import Report
 
 STANDARD_INPUT = Path("-")
-SCRUB_HINT = "To keep only the counts, run: tallystick scrub {file} --out usage.jsonl"
+SCRUB_HINT = "For example: tallystick scrub {file} --out usage.jsonl"
 
 _path = click.Path(path_type=Path)
 
@@ -82,7 +82,7 @@ def _audit(file: Path, prices: Path | None) -> "Report":
         with long_progress("Auditing", file.stat().st_size) as progress:
             return detectors.audit(detectors.read(file, progress=progress), **terms)
     except ContractError as error:
-        raise BadInputError(f"{error}. {SCRUB_HINT.format(file=shown(file))}") from error
+        raise BadInputError(f"{error} {SCRUB_HINT.format(file=shown(file))}") from error
     except DetectorError as error:
         raise BadInputError(str(error)) from error
     except OSError as error:

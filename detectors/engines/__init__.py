@@ -1,8 +1,7 @@
-"""What differs between dataframe engines, so that pricing and rules need not know their own.
+"""The differences between dataframe engines, so that pricing and rules work on all of them.
 
 Polars is the default and the fastest; pandas, DuckDB and PySpark frames are audited where they are.
-An engine's own library is imported only where the calls are on it already, or where it is asked
-for by name.
+An engine's library is imported only if the calls are on that engine or if the caller names it.
 """
 
 from detectors.engines.choice import (

@@ -1,4 +1,4 @@
-"""Which engine a frame is on, and the engine that a caller names."""
+"""Finds the engine of a frame, or the engine that a caller names."""
 
 from importlib import import_module
 from os import PathLike, fspath
@@ -15,7 +15,7 @@ _BY_NAME: Final = {
     "duckdb": nw.Implementation.DUCKDB,
     "pyspark": nw.Implementation.PYSPARK,
 }
-ENGINES: Final = tuple(_BY_NAME)  # that files can be audited on
+ENGINES: Final = tuple(_BY_NAME)  # for audits of files
 
 _CLASSES: Final = {
     nw.Implementation.POLARS: ("polars", "PolarsEngine"),
@@ -27,32 +27,32 @@ _CLASSES: Final = {
 
 
 class UnknownEngineError(DetectorError):
-    """The frame, or the name, belongs to an engine that audits do not run on."""
+    """The frame or the name belongs to an engine that audits do not support."""
 
     @classmethod
     def of_frame(cls, implementation: str) -> Self:
-        return cls(f"audits run on Polars, pandas, DuckDB and PySpark, not on {implementation}")
+        return cls(f"Audits run on Polars, pandas, DuckDB and PySpark, not on {implementation}.")
 
     @classmethod
     def of_name(cls) -> Self:
-        return cls(f"expected one of these as the engine: {', '.join(ENGINES)}")
+        return cls(f"Use one of these engines: {', '.join(ENGINES)}.")
 
 
 class MissingEngineError(DetectorError):
-    """The engine that was asked for is not installed here."""
+    """The named engine is not installed."""
 
     def __init__(self, engine: str) -> None:
         package = "'tallystick-server[spark]'" if engine == "pyspark" else engine
-        super().__init__(f"engine {engine} needs a package: pip install {package}")
+        super().__init__(f"The engine {engine} needs a package: pip install {package}")
 
 
 def is_known(frame: nw.DataFrame[Any] | Calls) -> bool:
-    """Whether audits run on the frame's own engine."""
+    """Check whether audits support the frame's engine."""
     return frame.implementation in _CLASSES
 
 
 def engine_of(calls: Calls) -> Engine:
-    """The engine that holds the calls."""
+    """Return the engine that holds the calls."""
     if not is_known(calls):
         raise UnknownEngineError.of_frame(calls.implementation.name)
     module, name = _CLASSES[calls.implementation]
@@ -61,21 +61,21 @@ def engine_of(calls: Calls) -> Engine:
 
 
 def fetch(few: Calls) -> list[Row]:
-    """The rows of a small result."""
+    """Fetch the rows of a small result."""
     return engine_of(few).fetch(few)
 
 
 def place_beside(calls: Calls, rows: pl.DataFrame) -> Calls:
-    """A small frame on the engine that holds the calls, ready to be joined to them."""
+    """Copy a small frame to the engine that holds the calls, to join it with them."""
     return engine_of(calls).place(rows, calls)
 
 
 def scan_parquet(source: object, engine: str) -> Calls:
-    """The Parquet files of a path or pattern as a frame of the engine of this name."""
+    """Open the Parquet files of a path or pattern on the named engine."""
     if engine not in ENGINES:
         raise UnknownEngineError.of_name()
     if not isinstance(source, str | PathLike):
-        raise TypeError("engine says where Parquet files are audited: expected their path")
+        raise TypeError("`engine` is for Parquet files: pass their path")
     try:
         module = import_module(f"detectors.engines.{_CLASSES[_BY_NAME[engine]][0]}")
     except ImportError as error:

@@ -22,21 +22,21 @@ def scan(paths: str) -> Calls:
     try:
         relation = duckdb.connect().read_parquet(paths)
     except duckdb.Error as error:
-        raise UnreadableLogError("expected one or more Parquet files at that path") from error
+        raise UnreadableLogError("There are no readable Parquet files at that path.") from error
     calls: Calls = nw.from_native(relation)
     return calls
 
 
 class DuckdbEngine(Engine):
-    """Whatever changes the catalog makes relations bind anew, long ones slowly.
+    """Runs statements on a short relation that reads nothing, the anchor.
 
-    So statements run beside a short relation that reads nothing, the anchor.
+    Every change of the catalog makes relations bind again, which is slow for long relations.
     """
 
     def __init__(self) -> None:
         self._anchor: duckdb.DuckDBPyRelation | None = None
         self._kept: list[str] = []
-        self._has_own = False  # whether what the calls are read from is a table of our own
+        self._has_own = False  # whether the calls are in a table of ours
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
         relation = beside.to_native() if self._anchor is None else self._anchor
@@ -48,13 +48,13 @@ class DuckdbEngine(Engine):
         return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
     def keep(self, calls: Calls) -> Calls:
-        """A temporary table, which may grow beyond memory as any table may."""
+        """Store the calls in a temporary table, which may exceed memory."""
         anchor, name = self._anchored(calls), _new_name()
         if self._has_own:
             anchor.query("anchor", f"CREATE TEMP TABLE {name} AS {calls.to_native().sql_query()}")
         else:
-            # The caller's relation may have parameters, which its text does not hold. It is read
-            # by a name that no table of the caller's has: such a table would be read instead.
+            # The caller's relation may have parameters, which its SQL does not contain. The name
+            # must be new, or a table of the caller with that name would be read instead.
             given = _new_name()
             calls.to_native().query(given, f"CREATE TEMP TABLE {name} AS FROM {given}")
         self._has_own = True
@@ -67,7 +67,7 @@ class DuckdbEngine(Engine):
             self._anchor.query("anchor", f"DROP TABLE {self._kept.pop()}")
 
     def _anchored(self, calls: Calls) -> duckdb.DuckDBPyRelation:
-        """A relation on the same connection; what a statement that writes returns reads nothing."""
+        """Return a relation on the same connection: the result of a statement that writes."""
         if self._anchor is None:
             name = _new_name()
             statement = f"CREATE TEMP TABLE {name} AS SELECT 1 AS one"
@@ -93,7 +93,7 @@ def _new_name() -> str:
 
 
 def _values(rows: pl.DataFrame) -> str:
-    """A query that gives these rows."""
+    """Return a query whose result is these rows."""
     names = ", ".join(f'"{name}"' for name in rows.columns)
     typed = ", ".join(
         f'CAST("{name}" AS {_TYPES.get(type(kind), "BIGINT")}) AS "{name}"'
@@ -109,5 +109,5 @@ def _values(rows: pl.DataFrame) -> str:
 def _literal(value: object) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    # A float as its shortest text, which a cast turns back into the very same one.
+    # The shortest text of a float, which a cast turns back into the same float.
     return f"'{value!r}'" if isinstance(value, float) else str(value)

@@ -1,7 +1,6 @@
-"""What an engine does in a way of its own; what is written here are plain expressions.
+"""The operations that differ between engines; the defaults here are plain expressions.
 
-What a method computes stays on the engine. Only `fetch` brings rows here, and is for results that
-are as few as findings are.
+Results stay on the engine. Only `fetch` returns rows, for results as small as findings.
 """
 
 from collections.abc import Sequence
@@ -15,59 +14,58 @@ Row = dict[str, Any]
 
 
 class Engine:
-    """One audit's use of an engine; `close` gives back what `keep` took."""
+    """One audit's use of an engine; `close` frees what `keep` stored."""
 
-    # Whether rows have an order, so that a row can be told by its number.
+    # Whether rows have an order, so that a row number identifies a row.
     has_order = False
-    # Of the numbers that stand for labels.
+    # The type of the numbers that replace labels.
     label_type: type[nw.Int32 | nw.Int64] = nw.Int32
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
-        """A small frame on the engine that holds the calls, ready to be joined to them."""
+        """Copy a small frame to the engine that holds the calls, to join it with them."""
         raise NotImplementedError
 
     def fetch(self, few: Calls) -> list[Row]:
-        """The rows of a small result."""
+        """Fetch the rows of a small result."""
         raise NotImplementedError
 
     def keep(self, calls: Calls) -> Calls:
-        """The calls computed once, so that six rules do not each compute them again."""
+        """Compute the calls once, so that the rules don't each compute them again."""
         raise NotImplementedError
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
         return [self.keep(plan) for plan in plans]
 
     def close(self) -> None:
-        """Give back what was kept."""
+        """Free what was stored."""
 
-    def settle(self, table: Calls) -> Calls:
-        """The table with columns that expressions can judge, as an engine's own types may not be.
+    def with_plain_types(self, table: Calls) -> Calls:
+        """Convert an engine's own column types to types that expressions can check.
 
-        Where rows have an order, their number is added as `row`.
+        If rows have an order, add their number as `row`.
         """
         return table
 
     def read_instants(self, table: Calls) -> Calls:
-        """The table with `at_us` for its `ts`, an instant, in UTC where it has no zone."""
+        """Add `at_us` for `ts`, an instant; without a time zone it is in UTC."""
         return table.with_columns(nw.col("ts").dt.timestamp("us").cast(nw.Int64).alias("at_us"))
 
     def read_times(self, table: Calls) -> Calls:
-        """The table with `at_us` for its `ts`, a text: null where that is no time."""
+        """Add `at_us` for `ts`, a text; null where it is not a time."""
         raise NotImplementedError
 
     def number_labels(self, calls: Calls, name: str, labels: Sequence[str]) -> Calls:
-        """The distinct labels, numbered in their order."""
+        """Number the distinct labels in order."""
         distinct = calls.select(*labels).unique().with_row_index(name, order_by=list(labels))
         return distinct.with_columns(nw.col(name).cast(self.label_type))
 
     def number_rows(
         self, calls: Calls, name: str, order: Sequence[str], kept: Sequence[str]
     ) -> Calls:
-        """The calls, of their columns only those kept, with a number in this order.
+        """Number the calls in this order, keeping only the columns `kept`.
 
-        `order` begins with the group. No two calls have one number, and within a group there are no
-        gaps: each group counts on from where the group before it ends, so that groups need not
-        be looked through together.
+        `order` begins with the group. Numbers are unique and without gaps within a group: each
+        group continues where the previous group ends, so no step needs all groups at once.
         """
         group = order[0]
         sizes = calls.group_by(group).agg(nw.len().cast(nw.Int64).alias("calls"))
@@ -77,37 +75,37 @@ class Engine:
                 group, (nw.col("start") - nw.col("calls")).alias("start")
             )
         )
-        place = nw.col("one").cum_sum().over(group, order_by=list(order[1:])).cast(nw.Int64)
+        position = nw.col("unit").cum_sum().over(group, order_by=list(order[1:])).cast(nw.Int64)
         return (
-            calls.with_columns(nw.lit(1, nw.Int64).alias("one"))
-            .with_columns(place.alias("place"))
+            calls.with_columns(nw.lit(1, nw.Int64).alias("unit"))
+            .with_columns(position.alias("position"))
             .join(starts, on=group, how="inner")
-            .with_columns((nw.col("start") + nw.col("place") - 1).alias(name))
+            .with_columns((nw.col("start") + nw.col("position") - 1).alias(name))
             .select(name, *kept)
         )
 
     def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
-        """The calls without log echoes.
+        """Remove duplicate rows.
 
-        Rows equal in every field, with a non-empty request id, are one call logged twice.
+        Rows that are equal in every field and have a request ID are one call, logged twice.
         """
         named = calls.filter(nw.col("request_id") != "").select(*fields)
-        # One row a group of equal ones; a window over them would have to sort all.
+        # Grouping leaves one row of each; a window would have to sort all rows.
         once = named.group_by(*fields).agg(nw.len().alias("rows")).select(*fields)
         others = calls.filter(nw.col("request_id") == "").select(*fields)
         return nw.concat([others, once], how="vertical")
 
     def look_up(self, flagged: Calls, calls: Calls, names: Sequence[str]) -> Calls:
-        """The flagged calls with these columns of theirs."""
+        """Add these columns to the flagged calls."""
         return flagged.join(calls.select("number", *names), on="number", how="inner")
 
-    def pick_dearest(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
-        """So many calls of each key, the dearest by `cost_usd` first, then by this order."""
-        place = nw.col("one").cum_sum().over(key, order_by=["dearness", *order])
+    def pick_most_expensive(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
+        """Return at most `most` calls of each key, by `cost_usd` and then by `order`, as `rank`."""
+        rank = nw.col("unit").cum_sum().over(key, order_by=["negative_usd", *order])
         return (
-            calls.with_columns(nw.lit(1, nw.Int64).alias("one"))
-            .with_columns((nw.col("cost_usd") * -1.0).alias("dearness"))
-            .with_columns(place.cast(nw.Int64).alias("place"))
-            .filter(nw.col("place") <= most)
-            .drop("one", "dearness")
+            calls.with_columns(nw.lit(1, nw.Int64).alias("unit"))
+            .with_columns((nw.col("cost_usd") * -1.0).alias("negative_usd"))
+            .with_columns(rank.cast(nw.Int64).alias("rank"))
+            .filter(nw.col("rank") <= most)
+            .drop("unit", "negative_usd")
         )

@@ -18,20 +18,20 @@ class PandasEngine(Engine):
 
     def fetch(self, few: Calls) -> list[Row]:
         frame: pd.DataFrame = few.collect().to_native()
-        # Through lists, which turn NumPy's numbers into Python's.
+        # Lists convert NumPy's numbers to Python's.
         columns = [frame[name].tolist() for name in frame.columns]
         return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def keep(self, calls: Calls) -> Calls:
         return calls.collect().lazy()
 
-    def settle(self, table: Calls) -> Calls:
-        """Columns of Python's objects get the type that their values have in common, if any."""
+    def with_plain_types(self, table: Calls) -> Calls:
+        """Convert columns of Python objects to the common type of their values, if any."""
         frame = table.to_native()
         objects = [name for name in frame.columns if frame[name].dtype == object]
         common = {name: frame[name].convert_dtypes() for name in objects}
-        settled = frame.assign(**common, row=range(len(frame)))
-        calls: Calls = nw.from_native(settled).lazy()
+        typed = frame.assign(**common, row=range(len(frame)))
+        calls: Calls = nw.from_native(typed).lazy()
         return calls
 
     def read_times(self, table: Calls) -> Calls:
@@ -47,6 +47,6 @@ class PandasEngine(Engine):
 
     def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         frame = calls.to_native()[list(fields)]
-        is_echo = (frame["request_id"] != "") & frame.duplicated()
-        once: Calls = nw.from_native(frame[~is_echo]).lazy()
+        is_duplicate = (frame["request_id"] != "") & frame.duplicated()
+        once: Calls = nw.from_native(frame[~is_duplicate]).lazy()
         return once

@@ -11,7 +11,7 @@ from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
 
 _LARGEST: Final = 2**63 - 1
-_TOGETHER: Final = 4  # columns that are copied at once
+_COPIED_COLUMNS: Final = 4  # at once
 
 
 def scan(paths: str) -> Calls:
@@ -19,7 +19,7 @@ def scan(paths: str) -> Calls:
     try:
         frame.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UnreadableLogError("expected one or more Parquet files at that path") from error
+        raise UnreadableLogError("There are no readable Parquet files at that path.") from error
     calls: Calls = nw.from_native(frame)
     return calls
 
@@ -39,12 +39,12 @@ class PolarsEngine(Engine):
         return _lazy(_collect(calls))
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
-        """Together, so that what the plans have in common is computed once."""
+        """Compute all plans at once, so that their common parts are computed once."""
         return [_lazy(frame) for frame in pl.collect_all([plan.to_native() for plan in plans])]
 
-    def settle(self, table: Calls) -> Calls:
-        settled: Calls = nw.from_native(table.to_native().with_row_index("row"))
-        return settled
+    def with_plain_types(self, table: Calls) -> Calls:
+        numbered: Calls = nw.from_native(table.to_native().with_row_index("row"))
+        return numbered
 
     def read_times(self, table: Calls) -> Calls:
         frame = _collect(table)
@@ -54,48 +54,48 @@ class PolarsEngine(Engine):
     def number_rows(
         self, calls: Calls, name: str, order: Sequence[str], kept: Sequence[str]
     ) -> Calls:
-        """The rows are sorted, too, since windows run faster over rows that lie in their order."""
+        """Number and sort the calls, because windows run faster over sorted rows."""
         frame = _collect(calls)
         del calls
         rows = pl.all().gather(_argsort(frame, order))
-        # A few columns at a time, each let go once it is copied: all at once are twice the memory.
+        # A few columns at a time, freed once copied: all at once would take twice the memory.
         frame, parts = frame.select(kept), []
-        for first in range(0, len(kept), _TOGETHER):
-            names = kept[first : first + _TOGETHER]
+        for first in range(0, len(kept), _COPIED_COLUMNS):
+            names = kept[first : first + _COPIED_COLUMNS]
             parts.append(frame.lazy().select(names).select(rows).collect())
             frame = frame.drop(names)
         return _lazy(pl.concat(parts, how="horizontal").with_row_index(name))
 
     def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         frame = _collect(calls).select(fields)
-        # Hashes are compared first, several times faster than texts; equal ones are looked at.
+        # Compare hashes first, which is several times faster than comparing texts.
         named = frame["request_id"] != ""
         candidates = (named & frame["request_id"].hash().is_duplicated()).arg_true()
         if candidates.is_empty():
             return _lazy(frame)
-        suspects = frame[candidates].with_columns(candidates.alias("row"))
-        first = suspects.unique(subset=fields, keep="first")
-        echoes = suspects.join(first, on="row", how="anti")["row"]
+        candidate_rows = frame[candidates].with_columns(candidates.alias("row"))
+        first = candidate_rows.unique(subset=fields, keep="first")
+        duplicates = candidate_rows.join(first, on="row", how="anti")["row"]
         rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
-        return _lazy(frame.filter(~rows.is_in(echoes.implode())))
+        return _lazy(frame.filter(~rows.is_in(duplicates.implode())))
 
     def look_up(self, flagged: Calls, calls: Calls, names: Sequence[str]) -> Calls:
-        # Calls lie in the order of their numbers, so that each is found without a search.
+        # Calls are sorted by number, so each is found without a search.
         found = _collect(flagged)
         columns = calls.to_native().select(pl.col(names).gather(found["number"]))
         return _lazy(found.hstack(columns.collect()))
 
-    def pick_dearest(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
+    def pick_most_expensive(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
         frame = calls.to_native()
-        dearest = frame.group_by(key).agg(pl.col("cost_usd").top_k(most).min().alias("least_usd"))
-        # Only what is dear enough is sorted: a finding may concern a million calls.
-        candidates = frame.join(dearest, on=key).filter(pl.col("cost_usd") >= pl.col("least_usd"))
+        limits = frame.group_by(key).agg(pl.col("cost_usd").top_k(most).min().alias("least_usd"))
+        # Sort only expensive calls: a finding may have a million calls.
+        candidates = frame.join(limits, on=key).filter(pl.col("cost_usd") >= pl.col("least_usd"))
         picked: Calls = nw.from_native(
             candidates.with_columns(-pl.col("cost_usd").alias("order"))
             .sort("order", *order, maintain_order=False)
             .group_by(key, maintain_order=True)
             .head(most)
-            .with_columns(pl.int_range(1, pl.len() + 1).over(key).alias("place"))
+            .with_columns(pl.int_range(1, pl.len() + 1).over(key).alias("rank"))
             .drop("order", "least_usd")
         )
         return picked
@@ -112,10 +112,10 @@ def _lazy(frame: pl.DataFrame) -> Calls:
 
 
 def _argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
-    """Where each row of the sorted frame comes from.
+    """Return the row numbers in sorted order.
 
-    The first two columns, integers, are sorted as one, and only rows that are still tied by the
-    others: that is several times faster than sorting by all of them, texts included.
+    The first two columns, integers, are sorted as one column, and only tied rows by the other
+    columns. That is several times faster than sorting by all columns, because some are texts.
     """
     packed = _pack(frame, order[0], order[1])
     if packed is None:
@@ -123,16 +123,16 @@ def _argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     keys = frame.lazy().select(packed.alias("key")).with_row_index("row").sort("key").collect()
     same = pl.col("key") == pl.col("key").shift(1)
     tied = (same | same.shift(-1)).fill_null(value=False).arg_true()
-    places = keys.lazy().select(tied).collect().to_series()
-    if places.is_empty():
+    positions = keys.lazy().select(tied).collect().to_series()
+    if positions.is_empty():
         return keys["row"]
-    rows = keys["row"].gather(places)
+    rows = keys["row"].gather(positions)
     ties = frame.lazy().select(pl.col(order).gather(rows)).select(pl.arg_sort_by(order))
-    return keys["row"].scatter(places, rows.gather(ties.collect().to_series()))
+    return keys["row"].scatter(positions, rows.gather(ties.collect().to_series()))
 
 
 def _pack(frame: pl.DataFrame, major: str, minor: str) -> pl.Expr | None:
-    """Two integer columns as one that sorts as they do; none where 64 bits do not hold it."""
+    """Combine two integer columns into one with the same order; None if 64 bits are too few."""
     if frame.is_empty():
         return None
     limits = frame.lazy().select(

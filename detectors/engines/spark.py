@@ -1,7 +1,7 @@
 """Calls as Spark frames, classic or through Spark Connect.
 
-Nothing here runs over all calls in one partition: numbers count within a group, and labels are
-numbered by the place that a distributed sort gives them.
+Nothing here needs all calls in one partition: calls are numbered within a group, and labels by a
+distributed sort.
 """
 
 from collections.abc import Sequence
@@ -22,23 +22,23 @@ _LOCAL_MICROSECONDS: Final = "timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-0
 
 
 class SparkUnavailableError(DetectorError):
-    """No Spark session, and none can be started."""
+    """There is no Spark session, and none can be started."""
 
     def __init__(self) -> None:
         super().__init__(
-            "Spark does not start here: it needs Java 17 or later (on Debian: apt install "
-            "default-jre-headless), or SPARK_REMOTE, the address of a Spark Connect server"
+            "Spark doesn't start. Install Java 17 or later (on Debian: apt install "
+            "default-jre-headless), or set SPARK_REMOTE to the address of a Spark Connect server."
         )
 
 
 def scan(paths: str) -> Calls:
-    """On the session that is active, or on a new one: local, unless the environment says where."""
+    """Read on the active session, or on a new one: local, unless SPARK_REMOTE is set."""
     session = _session()
     try:
         calls: Calls = nw.from_native(session.read.parquet(paths))
         calls.collect_schema()
-    except Exception as error:  # Spark's own family differs between classic and Connect
-        raise UnreadableLogError("expected one or more Parquet files at that path") from error
+    except Exception as error:  # classic and Connect raise different errors
+        raise UnreadableLogError("There are no readable Parquet files at that path.") from error
     return calls
 
 
@@ -48,7 +48,7 @@ def _session() -> SparkSession:
         return active
     try:
         return SparkSession.builder.appName("tallystick").getOrCreate()
-    except Exception as error:  # of PySpark, of the gateway to Java or of gRPC
+    except Exception as error:  # from PySpark, the gateway to Java, or gRPC
         raise SparkUnavailableError from error
 
 
@@ -56,7 +56,7 @@ class SparkEngine(Engine):
     label_type = nw.Int64
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
-        """As an Arrow table: rows of Python's would be read by a Python of the executors' own."""
+        """Copy as an Arrow table: Python rows would need Python on the executors."""
         session = beside.to_native().sparkSession
         table = rows.cast({pl.selectors.integer(): pl.Int64}).to_arrow()
         placed: Calls = nw.from_native(session.createDataFrame(table))
@@ -66,17 +66,17 @@ class SparkEngine(Engine):
         return [row.asDict() for row in few.to_native().collect()]
 
     def keep(self, calls: Calls) -> Calls:
-        """A checkpoint on the executors, in memory and beyond it on disk.
+        """Store the calls in a checkpoint on the executors, in memory and on disk.
 
-        Cached frames would do but for their plans: each holds those of all before it. What is kept
-        goes when nothing refers to it any longer.
+        Cached frames would keep the plans of all frames before them. Spark frees a checkpoint when
+        nothing refers to it.
         """
         kept: Calls = nw.from_native(calls.to_native().localCheckpoint())
         return kept
 
     def read_instants(self, table: Calls) -> Calls:
         kind = table.to_native().schema["ts"].dataType
-        # A time without a zone is one of UTC, whatever the session's own zone is.
+        # A time without a zone is in UTC, whatever the session's time zone.
         is_local = isinstance(kind, TimestampNTZType)
         return _with_times(table, _LOCAL_MICROSECONDS if is_local else "unix_micros(ts)")
 

@@ -1,8 +1,8 @@
-"""Times as texts or as Python objects into microseconds since 1970 in UTC.
+"""Converts texts or Python objects to microseconds since 1970 in UTC.
 
 `sql` is an expression that DuckDB and Spark both understand. It reads the extended form of
 ISO 8601: a date, or a date and a time with or without seconds, decimals of a second and an offset
-from UTC. It uses numbers alone, since casts to timestamps depend on the session's time zone.
+from UTC. It uses numbers only, because casts to timestamps depend on the session's time zone.
 """
 
 from typing import Final
@@ -16,12 +16,12 @@ PATTERN: Final = f"^[0-9]{{4}}-{_TWO}-{_TWO}([Tt ]{_CLOCK}{_OFFSET}?)?$"
 
 
 def sql(column: str, days: str) -> str:
-    """The expression for a column; `days` is that of a date `{}` as days since 1970."""
+    """Return the expression for a column; `days` converts a date `{}` to days since 1970."""
     parts = {
         "hours": _number(column, "^.{11}([0-9]{2}):"),
         "minutes": _number(column, "^.{13}:([0-9]{2})"),
         "seconds": _number(column, "^.{16}:([0-9]{2})"),
-        # The seventh decimal rounds; what comes after it cannot matter.
+        # The seventh decimal decides the rounding.
         "carry": _number(column, "[.,][0-9]{6}([5-9])", "CASE WHEN {} > 0 THEN 1 ELSE 0 END"),
     }
     decimals = f"CAST(rpad(regexp_extract({column}, '[.,]([0-9]{{1,6}})', 1), 6, '0') AS BIGINT)"
@@ -40,12 +40,12 @@ def sql(column: str, days: str) -> str:
 
 
 def _number(column: str, pattern: str, form: str = "{}") -> str:
-    """The digits that the pattern captures as a number, 0 where there are none."""
+    """Return the captured digits as a number, 0 if there are none."""
     return form.format(f"CAST(concat('0', regexp_extract({column}, '{pattern}', 1)) AS BIGINT)")
 
 
 def find_microseconds(value: object) -> int | None:
-    """Return one value of a column of Python objects in microseconds; None where it is no time."""
+    """Return one value of a column of Python objects in microseconds; None if it is not a time."""
     try:
         return (read_moment(value) - EPOCH) // MICROSECOND
     except (ValueError, OverflowError):

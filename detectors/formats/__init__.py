@@ -1,6 +1,6 @@
-"""Bytes in, records out: the ingest body, the canonical form, and one reader a log format.
+"""Bytes in, records out: the ingest body, the canonical form, and one reader per log format.
 
-Nothing here imports a dataframe library: the service validates with this package.
+Nothing here imports a dataframe library, because the service validates with this package.
 """
 
 from detectors.formats.batches import decode_batch

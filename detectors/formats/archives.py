@@ -48,12 +48,12 @@ _BROKEN: Final = "This ZIP archive is damaged or incomplete. Create it again."
 
 
 def is_packed(start: bytes) -> bool:
-    """Check whether a file that begins so has to be unpacked before it can be read."""
+    """Check whether the first bytes are those of gzip or ZIP."""
     return start.startswith((GZIP, ZIP))
 
 
 def refuse_archive(start: bytes, *, is_unpacked: bool) -> None:
-    """Raise `UnreadableLogError` naming the archive or document that begins so."""
+    """Raise `UnreadableLogError` if the first bytes are those of an archive or document."""
     for signature, message in _REFUSED.items():
         if start.startswith(signature) and (signature != b"BZh" or start[4:7] in _BZIP2_MAGIC):
             raise UnreadableLogError(message)
@@ -77,16 +77,16 @@ def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
             try:
                 piece = unpacker.decompress(pending, block_bytes)
             except zlib.error:
-                raise UnreadableLogError("the gzip file is broken") from None
+                raise UnreadableLogError("This gzip file is damaged. Create it again.") from None
             if piece:
                 yield piece
             pending = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
     if not unpacker.eof:
-        raise UnreadableLogError("the gzip file breaks off before its end")
+        raise UnreadableLogError("This gzip file is incomplete. Create it again.")
 
 
 def unzip(file: BinaryIO, block_bytes: int, advance: Advance | None = None) -> Iterator[bytes]:
-    """Yield the bytes of the one log in a ZIP archive, checked against its CRC at the end.
+    """Yield the bytes of the only log in a ZIP archive, checked against its CRC at the end.
 
     The file must be seekable, since the directory of an archive is at its end. `advance` receives
     how many bytes of the archive were read so far.
@@ -128,7 +128,7 @@ def _find_log(archive: ZipFile) -> ZipInfo:
 
 
 def _is_clutter(entry: ZipInfo) -> bool:
-    """Folders, and what macOS adds beside each file."""
+    """Check for a folder, or a file that macOS adds next to each file."""
     return entry.is_dir() or entry.filename.startswith("__MACOSX/")
 
 

@@ -1,8 +1,7 @@
-"""The ingest body: `{"records": [...]}`, taken whole or refused whole.
+"""The ingest body, `{"records": [...]}`: accepted or rejected as a whole.
 
-The typed decoder takes a good batch in a millisecond or two and its first complaint ends it; a
-batch that it does not take is read again without types, to be accepted after all or to be told
-everything that is wrong with it.
+The typed decoder reads a good batch in a millisecond or two but stops at the first error. A batch
+that it rejects is read again without types, to accept unusual notations or to list every error.
 """
 
 from datetime import UTC
@@ -30,34 +29,36 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _DECODER: Final = msgspec.json.Decoder(_Batch)
-_SHAPE: Final = 'the body must be an object with one key, "records", that holds a non-empty array'
+_SHAPE: Final = (
+    'The body must be an object with a single key, "records", that contains a non-empty array.'
+)
 
 
 def decode_batch(body: bytes) -> list[UsageRecord]:
-    """The batch's records, their times in UTC.
+    """Return the batch's records, with times in UTC.
 
     Raises
     ------
     MalformedJSONError
         The body is not JSON.
     TooManyRecordsError
-        More records than a batch may carry, whatever they hold.
+        More records than a batch may have; their content is not checked.
     ContractError
         JSON that breaks the contract; names the records and fields.
     """
     try:
         records = _DECODER.decode(body).records
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _decode_slowly(body)
+        return _decode_untyped(body)
     if len(records) > MAX_BATCH_RECORDS:
         raise TooManyRecordsError(len(records), MAX_BATCH_RECORDS)
     if records and _are_clean(records, body):
         return records
-    return _decode_slowly(body)
+    return _decode_untyped(body)
 
 
 def _are_clean(records: list[UsageRecord], body: bytes) -> bool:
-    """Whether the decoded records also keep what types cannot say; brings their times to UTC."""
+    """Convert times to UTC, and check the rules that types cannot express."""
     try:
         bring_to_utc(records)
     except ValueError:
@@ -71,7 +72,7 @@ def _are_clean(records: list[UsageRecord], body: bytes) -> bool:
 
 
 def bring_to_utc(records: list[UsageRecord]) -> None:
-    """Set every time to UTC in place, the records being ours alone so far."""
+    """Convert all times to UTC in place; nothing else refers to these records yet."""
     instants = [record.ts for record in records]
     if {instant.tzinfo for instant in instants} == {UTC}:
         if min(instants) < FIRST_INSTANT or max(instants) >= LAST_INSTANT:
@@ -90,7 +91,7 @@ def _have_control_characters(records: list[UsageRecord]) -> bool:
     )
 
 
-def _decode_slowly(body: bytes) -> list[UsageRecord]:
+def _decode_untyped(body: bytes) -> list[UsageRecord]:
     listed = _get_records(decode_document(body))
     records: list[UsageRecord] = []
     offenders: list[Offender] = []
@@ -111,25 +112,25 @@ def _get_records(document: object) -> list[object]:
     records = document.get("records")
     if isinstance(records, list) and len(records) > MAX_BATCH_RECORDS:
         raise TooManyRecordsError(len(records), MAX_BATCH_RECORDS)
-    strangers = [key for key in document if key != "records"]
-    if strangers:
-        _refuse_keys(strangers)
+    unknown_keys = [key for key in document if key != "records"]
+    if unknown_keys:
+        _reject_keys(unknown_keys)
     if not isinstance(records, list) or not records:
         raise ContractError(_SHAPE)
     return records
 
 
-def _refuse_keys(keys: list[object]) -> Never:
+def _reject_keys(keys: list[object]) -> Never:
     error = contract_error([Offender("body", unknown(shown_name(key))) for key in keys])
-    raise ContractError(f"{error}; {_SHAPE}", error.offenders)
+    raise ContractError(f"{error} {_SHAPE}", error.offenders)
 
 
 def _read_batch_record(values: object) -> UsageRecord | list[Problem]:
     if not isinstance(values, dict):
-        return [Problem("bad", "it", "an object")]
-    strangers = [unknown(shown_name(key)) for key in values if key not in RECORD_FIELDS]
-    if not strangers:
+        return [Problem("bad", "the record", "an object")]
+    unknown_fields = [unknown(shown_name(key)) for key in values if key not in RECORD_FIELDS]
+    if not unknown_fields:
         return read_record(values)
-    # Everything that is wrong is told at once, the unknown fields first.
+    # List every error at once, unknown fields first.
     record = read_record({key: values[key] for key in RECORD_FIELDS if key in values})
-    return strangers + (record if isinstance(record, list) else [])
+    return unknown_fields + (record if isinstance(record, list) else [])

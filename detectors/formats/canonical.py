@@ -1,9 +1,9 @@
 """The canonical form: records re-encoded field by field as JSON Lines, the only form kept.
 
-What is stored is built from checked, typed values and never from the bytes that came, so that
-nothing that the contract does not name can survive in it. Between the records may stand what is
-left of invalid rows: `{"line":3,"reason":"missing field model"}`. A call of a vendor's log that was
-not billed at the standard tier has its tier beside the record's fields.
+Stored data is built from checked, typed values and never from the received bytes, so nothing
+outside the contract can survive in it. Invalid rows become lines such as
+`{"line":3,"reason":"missing field model"}`. A call that was not billed at the standard tier also
+has its service tier.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,13 +22,13 @@ from detectors.formats.json_logs.dialect import service_tiers
 from detectors.formats.sources import split_lines
 
 STORED_CHUNK_BYTES: Final = 1 << 20
-_INVALID_START: Final = b'{"line":'  # what no record begins with, nor can hold: it is not escaped
+_INVALID_START: Final = b'{"line":'  # no record can contain this: its quotes would be escaped
 
 
 class _Line(msgspec.Struct, omit_defaults=True, gc=False):
-    """A record as its columns have it: made by position, which is several times faster.
+    """A record made from columns by position, which is several times faster.
 
-    The members stand in the record's order, so that either is encoded to the same bytes.
+    The members are in the order of `UsageRecord`, so both encode to the same bytes.
     """
 
     ts: datetime
@@ -63,14 +63,14 @@ _FIELDS: Final = _Line.__struct_fields__[1:]
 
 
 def encode_records(records: Iterable[UsageRecord]) -> bytes:
-    """The records as canonical JSON Lines: times in UTC, absent fields left out."""
+    """Return the records as canonical JSON Lines: times in UTC, absent fields omitted."""
     return _ENCODER.encode_lines([_in_utc(record) for record in records])
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
-    """The same of a reader's chunk: its calls, then what is left of its invalid rows."""
+    """Return a chunk as canonical JSON Lines: its calls, then its invalid rows."""
     columns = chunk.columns
-    # Exact to the microsecond in every year that a record may be of, and by far the fastest way.
+    # Exact to the microsecond in every year that a record may have, and by far the fastest way.
     seconds = [instant / 1_000_000 for instant in columns["ts"]]
     instants = msgspec.convert(seconds, list[datetime], strict=False)
     fields = (columns[name] for name in _FIELDS)
@@ -79,15 +79,15 @@ def encode_chunk(chunk: Chunk) -> bytes:
 
 
 def decode_records(blob: bytes) -> list[UsageRecord]:
-    """The records that `encode_records` wrote; raises `UnreadableLogError` for anything else."""
-    with _refusing():
+    """Decode what `encode_records` wrote; anything else raises `UnreadableLogError`."""
+    with _unreadable_on_error():
         return _DECODER.decode_lines(blob)
 
 
 def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[Chunk]:
-    """The chunks that `encode_records` or `encode_chunk` wrote, a bounded number of bytes at once.
+    """Yield the chunks that `encode_records` or `encode_chunk` wrote, in bounded memory.
 
-    Raises `UnreadableLogError` for anything else.
+    Anything else raises `UnreadableLogError`.
     """
     blocks = iter(lambda: file.read(chunk_bytes), b"")
     for text in split_lines(blocks, chunk_bytes):
@@ -98,11 +98,11 @@ def _decode_chunk(text: bytes) -> Chunk:
     invalid: list[InvalidRow] = []
     if _INVALID_START in text:
         lines = text.splitlines(keepends=True)
-        refused = [line for line in lines if line.startswith(_INVALID_START)]
+        invalid_lines = [line for line in lines if line.startswith(_INVALID_START)]
         text = b"".join(line for line in lines if not line.startswith(_INVALID_START))
-        with _refusing():
-            invalid = _INVALID_DECODER.decode_lines(b"".join(refused))
-    with _refusing():
+        with _unreadable_on_error():
+            invalid = _INVALID_DECODER.decode_lines(b"".join(invalid_lines))
+    with _unreadable_on_error():
         records = _STORED_DECODER.decode_lines(text)
     columns = columns_of(records) | {
         "service_tier": service_tiers([record.service_tier for record in records])
@@ -111,11 +111,11 @@ def _decode_chunk(text: bytes) -> Chunk:
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def _unreadable_on_error() -> Iterator[None]:
     try:
         yield
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise UnreadableLogError("the blob is not a canonical re-encoding of records") from None
+        raise UnreadableLogError("The blob is not a canonical re-encoding of records.") from None
 
 
 def _in_utc(record: UsageRecord) -> UsageRecord:

@@ -1,4 +1,4 @@
-"""Check columns for what their types accept and the contract does not."""
+"""Check columns for values that their types accept but the contract does not."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,10 +14,10 @@ from detectors.formats.fields import (
 
 
 def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) -> set[int]:
-    """The rows that hold what their types let through and the contract does not.
+    """Return the rows with values that their types accept but the contract does not.
 
     Each column is checked as a whole first, which is nearly free; only a column that fails is
-    searched for the rows that are to blame. `None` stands for a required value that is missing.
+    searched row by row. `None` means that a required value is missing.
     """
     rows = _find_bad_instants(columns["ts"]) | _find_bad_providers(columns["provider"])
     rows |= _find_bad_hashes(columns["prefix_hash"])
@@ -37,7 +37,7 @@ def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
 
 
 def _find_bad_counts(counts: list[int | None]) -> set[int]:
-    """Rows whose count is missing, or was added up from several to more than a count may be."""
+    """Return the rows whose count is missing, or is a sum that exceeds the maximum."""
     try:
         if max(counts, default=0) <= MAX_COUNT:  # type: ignore[type-var, operator]
             return set()
@@ -77,7 +77,7 @@ def _find_control_characters(texts: list[str]) -> set[int]:
 
 
 def has_control_characters(texts: Iterable[str]) -> bool:
-    """Whether any of the texts breaks the rule for labels; one search for all of them."""
+    """Check all texts in one search."""
     return LABEL_TEXT.match("".join(texts)) is None
 
 
@@ -86,9 +86,9 @@ def is_provider(text: str) -> bool:
 
 
 def are_prefix_hashes(texts: list[str]) -> bool:
-    """Whether every text is 64 hexadecimal digits, given that each is 64 characters long."""
+    """Check texts of 64 characters each for hexadecimal digits only."""
     try:
-        # Spaces between digits are skipped in silence, and then bytes are missing.
+        # `fromhex` skips spaces between digits, and then bytes are missing.
         return len(bytes.fromhex("".join(texts))) == 32 * len(texts)
     except ValueError:
         return False

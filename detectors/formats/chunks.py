@@ -1,4 +1,4 @@
-"""A bounded number of rows at a time: the valid ones as columns, the invalid ones with reasons."""
+"""Chunks of a bounded number of rows: valid rows as columns, invalid rows with reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from detectors.formats.columns import COLUMNS, Columns
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a log: the valid ones as columns, the invalid ones with their reasons."""
+    """Consecutive rows of a log: valid rows as columns, invalid rows with their reasons."""
 
     columns: Columns
     invalid: list[InvalidRow]
@@ -22,7 +22,7 @@ class Chunk:
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    """Chunks that follow one another as one."""
+    """Join consecutive chunks."""
     columns = {
         name: list(chain.from_iterable(chunk.columns[name] for chunk in chunks)) for name in COLUMNS
     }
@@ -31,7 +31,7 @@ def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
 
 @dataclass
 class Parts:
-    """Columns with the numbers of their rows, and the rows that are invalid."""
+    """Columns with their row numbers, and the invalid rows."""
 
     invalid: list[InvalidRow] = field(default_factory=list)
     _numbers: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Parts:
     _is_ordered: bool = True
 
     def add(self, numbers: list[int], columns: Columns) -> None:
-        """Take rows whose numbers rise."""
+        """Add rows with increasing numbers."""
         if not numbers:
             return
         if self._numbers and self._numbers[-1] > numbers[0]:
@@ -48,11 +48,11 @@ class Parts:
         for name, column in columns.items():
             self._columns[name] += column
 
-    def refuse(self, number: int, reason: str) -> None:
+    def reject(self, number: int, reason: str) -> None:
         self.invalid.append(InvalidRow(number, reason))
 
     def columns(self) -> Columns:
-        """The columns of all valid rows, by their numbers."""
+        """Return the columns of all valid rows, sorted by row number."""
         if self._is_ordered:
             return self._columns
         order = sorted(range(len(self._numbers)), key=self._numbers.__getitem__)
@@ -65,7 +65,7 @@ class Parts:
 def take_clean(
     numbers: list[int], columns: Columns, unclean: set[int]
 ) -> tuple[list[int], Columns]:
-    """The rows that are not unclean, with their numbers."""
+    """Return the columns and row numbers without the unclean rows."""
     if not unclean:
         return numbers, columns
     clean = [row for row in range(len(numbers)) if row not in unclean]

@@ -1,9 +1,9 @@
-"""Calls as columns: the shape in which every reader hands them on.
+"""Calls as columns, which every reader returns.
 
-A column is a plain list, one entry a call. What is absent is the empty string or 0, so that
-absent, null, "" and 0 are the same from here on; only `latency_ms` keeps its nulls. `ts` counts
-microseconds since 1970 in UTC. `service_tier` is no field of a record: only vendors' own logs
-tell it, and it holds nothing but the tiers that are priced apart.
+A column is a plain list with one entry per call. Absent values are the empty string or 0, so
+absent, null, "" and 0 are equal from here on; only `latency_ms` keeps its nulls. `ts` is
+microseconds since 1970 in UTC. `service_tier` is not a field of a record: only the logs of model
+providers have it, and only tiers with prices of their own are kept.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")
 
 
 def columns_of(records: Sequence[UsageRecord]) -> Columns:
-    """The columns of checked records, their times being in UTC; their tier is the standard one."""
+    """Return the columns of checked records with times in UTC; their tier is the standard tier."""
     return {
         "ts": [(record.ts - EPOCH) // MICROSECOND for record in records],
         "provider": [record.provider for record in records],
@@ -48,9 +48,9 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
 
 
 def records_of(columns: Columns) -> list[UsageRecord]:
-    """The records that the columns hold; what is empty or 0 and optional is absent in them.
+    """Return the records of the columns; optional values that are empty or 0 become absent.
 
-    A record has no place for the service tier.
+    The service tier is lost, because a record has no field for it.
     """
     values = zip(*(columns[name] for name in COLUMNS), strict=True)
     return [

@@ -1,11 +1,11 @@
-"""Which of the three formats a file is in, judged by its beginning alone, once a file."""
+"""Detects the format of a file from its first bytes."""
 
 import csv
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
-from detectors.contract import RECORD_FIELDS
+from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
 from detectors.errors import MalformedJSONError, UnreadableLogError
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.arrays import split_array_start
@@ -15,12 +15,13 @@ from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.sources import MAX_LINE_BYTES
 
 EXPECTED: Final = (
-    "expected OpenAI-style JSON lines, Anthropic-style JSON lines (or one JSON array of either), "
-    "or CSV with commas and a header of the record's field names; in UTF-8, with token counts only"
+    "Use OpenAI-style JSON Lines, Anthropic-style JSON Lines, one JSON array of either, or a CSV "
+    f"with at least these columns: {', '.join(REQUIRED_FIELDS)}. Use UTF-8 and token counts only."
 )
+_UNREADABLE: Final = "We couldn't read this file."
 HEAD_BYTES: Final = 1 << 18
 _SAMPLE: Final = 50
-_VENDOR_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
+_PROVIDER_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
 _OPENAI_USAGE: Final = frozenset(
     {
         "prompt_tokens",
@@ -45,16 +46,16 @@ _ANTHROPIC_USAGE: Final = frozenset(
 
 
 class Format(NamedTuple):
-    """A file's format: the container, and for JSON whose objects it holds."""
+    """A file's format: its container, and for JSON the dialect of its objects."""
 
     container: Literal["lines", "array", "csv"]
     dialect: Dialect | None = None
 
 
 def detect_format(blocks: Iterator[bytes]) -> tuple[Format, list[bytes]]:
-    """The format, and the blocks that were taken to tell it.
+    """Return the format, and the blocks that were read to detect it.
 
-    It is judged by the same first bytes however large the blocks are: at least one whole line.
+    The decision uses the same first bytes whatever the size of the blocks: at least one whole line.
     """
     taken: list[bytes] = []
     size = first_line = 0
@@ -72,14 +73,14 @@ def detect_format(blocks: Iterator[bytes]) -> tuple[Format, list[bytes]]:
 
 
 def _find_first_line_end(text: bytes) -> int:
-    """Where the first line ends that is not blank; 0 where that is not yet to be seen."""
+    """Return the end of the first line that is not blank; 0 if it is not in the text yet."""
     return text.find(b"\n", len(text) - len(text.lstrip())) + 1
 
 
 def detect(head: bytes, *, is_whole: bool) -> Format:
-    """The format of a file that begins with `head`; `is_whole` where that is all of it.
+    """Return the format of a file that begins with `head`; `is_whole` if that is all of it.
 
-    Raises `UnreadableLogError`, which says what was expected, for a file of no format.
+    A file in no known format raises `UnreadableLogError`, which lists the formats.
     """
     text = head.lstrip()
     if _is_header(_parse_header(_first_line(text))):
@@ -87,16 +88,17 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     container: Literal["lines", "array"] = "array" if text.startswith(b"[") else "lines"
     pieces = split_array_start(text) if container == "array" else _lines(text, is_whole)
     objects = list(islice(_objects(pieces), _SAMPLE))
-    if not any(_VENDOR_KEYS & document.keys() for document in objects):
+    if not any(_PROVIDER_KEYS & document.keys() for document in objects):
         raise UnreadableLogError(_complaint(pieces, objects))
     return Format(container, _dialect_of(objects))
 
 
 def _complaint(pieces: list[bytes], objects: list[dict[str, Any]]) -> str:
-    """What was expected; led by what is wrong with objects that are written with a slip."""
+    """Return the error message, with the reason if the objects have a comma too many."""
     first = next((piece for piece in pieces if piece.strip()), b"")
     reason = reason_of(first) if first.lstrip().startswith(b"{") else ""
-    return f"{reason}; {EXPECTED}" if not objects and "comma" in reason else EXPECTED
+    because = f" The first line is {reason}." if not objects and "comma" in reason else ""
+    return f"{_UNREADABLE}{because} {EXPECTED}"
 
 
 def _first_line(text: bytes) -> str:
@@ -119,17 +121,17 @@ def _objects(pieces: list[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _dialect_of(objects: list[dict[str, Any]]) -> Dialect:
-    """The vendor of the first object that tells; OpenAI's where none does, as the most copied."""
-    vendors = (_find_vendor(document) for document in objects)
-    return next((vendor for vendor in vendors if vendor), OPENAI)
+    """Return the first object's dialect; by default OpenAI's, which most gateways copy."""
+    dialects = (_find_dialect(document) for document in objects)
+    return next((dialect for dialect in dialects if dialect), OPENAI)
 
 
-def _find_vendor(document: dict[str, Any]) -> Dialect | None:
+def _find_dialect(document: dict[str, Any]) -> Dialect | None:
     response = document.get("response")
     body = response if isinstance(response, dict) else document
     usage = body.get("usage")
     keys = usage.keys() if isinstance(usage, dict) else frozenset[str]()
-    # The counts tell best: gateways put other vendors' models behind either API.
+    # Counts are the best sign: gateways put other providers' models behind either API.
     if keys & _OPENAI_USAGE:
         return OPENAI
     if keys & _ANTHROPIC_USAGE or body.get("type") == "message":
@@ -143,7 +145,7 @@ def _find_vendor(document: dict[str, Any]) -> Dialect | None:
 
 
 def _parse_header(line: str) -> list[str]:
-    """The cells of a header line in lower case; empty where it is no CSV at all."""
+    """Return the cells of a header line in lower case; none if it is not CSV."""
     try:
         cells = next(csv.reader([line]), [])
     except csv.Error:
@@ -152,5 +154,5 @@ def _parse_header(line: str) -> list[str]:
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    """Whether the cells are field names at all: data, or text, is not taken for a header."""
+    """Check that at least two cells are field names, so that data or text is not a header."""
     return len(set(cells) & set(RECORD_FIELDS)) >= 2

@@ -1,7 +1,7 @@
-"""The record's fields: how one value of each is read, and what is said where it cannot be.
+"""The record's fields: how to read a value of each, and what a valid value is.
 
-The one definition of a valid value, for batches, log lines, CSV cells and frames alike. Readers
-decode by type first and come here only for what their types could not settle.
+The only definition of a valid value, for batches, log lines, CSV cells and frames. Readers decode
+by type first and use this module only for values that the typed decoder rejects.
 """
 
 import math
@@ -38,16 +38,16 @@ _PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
 
 
 def read_instant(value: object) -> datetime:
-    """An ISO 8601 text as an instant in UTC; `ValueError` for anything else, or other years."""
-    if isinstance(value, datetime):  # only ever from Python; JSON has none
+    """Parse ISO 8601 as an instant in UTC; `ValueError` for anything else, or other years."""
+    if isinstance(value, datetime):  # from Python only; JSON has no such type
         return to_utc(value)
     return to_utc(_parse_instant(value))
 
 
 def _parse_instant(value: object) -> datetime:
-    """As wide as `datetime.fromisoformat`, but RFC 3339 first.
+    """Parse what `datetime.fromisoformat` accepts, but try RFC 3339 first.
 
-    So a text that the fast decoders take means the same instant here.
+    A text that the fast decoders accept is then the same instant here.
     """
     if not isinstance(value, str):
         raise ValueError
@@ -58,7 +58,7 @@ def _parse_instant(value: object) -> datetime:
 
 
 def to_utc(instant: datetime) -> datetime:
-    """The instant in UTC, which a naive one is taken for; `ValueError` outside 2000 to 2100."""
+    """Convert to UTC; a time without a zone is UTC. `ValueError` outside 2000 to 2100."""
     aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
     if not FIRST_INSTANT <= aware < LAST_INSTANT:
         raise ValueError
@@ -66,7 +66,7 @@ def to_utc(instant: datetime) -> datetime:
 
 
 def read_moment(value: object) -> datetime:
-    """An instant as logs write it: ISO 8601, or seconds since 1970 as a number."""
+    """Parse a time as logs write it: ISO 8601, or seconds since 1970 as a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return read_instant(value)
     if not math.isfinite(value) or abs(value) > MAX_COUNT:
@@ -75,7 +75,7 @@ def read_moment(value: object) -> datetime:
 
 
 def read_any_moment(value: object) -> datetime | int | float:
-    """The same before its range is known to matter: another field may tell the time instead."""
+    """Parse a time without checking its range: another field may have the call's time."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _parse_instant(value)
     return value
@@ -88,7 +88,7 @@ def read_count(value: object) -> int:
 
 
 def read_latency(value: object) -> float:
-    # A count beyond the range of floats would overflow: it is compared before it is converted.
+    # Compared before it is converted, because an integer beyond the range of floats overflows.
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError
     if not 0 <= value <= MAX_LATENCY_MS:
@@ -122,7 +122,7 @@ def read_prefix_hash(value: object) -> str:
 
 
 class Field(NamedTuple):
-    """How a field's value is read, and the words for what is expected of it."""
+    """How to read a field's value, and the description of a valid value."""
 
     read: Callable[[object], object]
     expected: str
@@ -132,7 +132,7 @@ class Field(NamedTuple):
 COUNT: Final = Field(read_count, f"an integer from 0 to {MAX_COUNT}")
 LABEL: Final = Field(
     read_label,
-    f"a string of at most {MAX_LABEL_LENGTH} characters, none of them a control one",
+    f"a string of at most {MAX_LABEL_LENGTH} characters without control characters",
     is_text=True,
 )
 INSTANT: Final = Field(read_instant, "an ISO 8601 time from 2000 to 2100")
@@ -150,7 +150,7 @@ RECORD: Final[Mapping[str, Field]] = {
     ),
     "model": Field(
         read_model,
-        f"a string of 1 to {MAX_LABEL_LENGTH} characters, none of them a control one",
+        f"a string of 1 to {MAX_LABEL_LENGTH} characters without control characters",
         is_text=True,
     ),
     "prompt_tokens": COUNT,
@@ -170,9 +170,9 @@ LOG_RECORD: Final[Mapping[str, Field]] = {**RECORD, "ts": MOMENT}
 def read_record(
     values: Mapping[str, object], fields: Mapping[str, Field] = RECORD
 ) -> UsageRecord | list[Problem]:
-    """The record that these values make, or everything that is wrong with them.
+    """Build a record, or list every problem of the values.
 
-    The caller has settled that no key is outside the schema. An optional null is absent.
+    The caller has checked that all keys are fields. An optional null is absent.
     """
     problems = [missing(name) for name in REQUIRED_FIELDS if name not in values]
     read: dict[str, object] = {}

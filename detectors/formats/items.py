@@ -1,6 +1,6 @@
 """Python objects in, chunks out: records, or dicts with a record's fields.
 
-Records are checked like everything else, since anybody can make one without a decoder.
+Records are checked too, because a record can be built without a decoder.
 """
 
 import math
@@ -30,24 +30,24 @@ _CHUNK_ITEMS: Final = 50_000
 
 
 def read_items(items: Iterable[UsageRecord | Mapping[str, Any]]) -> Iterator[Chunk]:
-    """The items' chunks; rows count from 1.
+    """Yield the items' chunks; rows count from 1.
 
     Raises
     ------
     ContractError
-        A dict has a key that is no field of a record.
+        A dict has a key that is not a field of a record.
     UnreadableLogError
         An item is neither a record nor a dict.
     """
     source = iter(items)
     first = 1
     while batch := list(islice(source, _CHUNK_ITEMS)):
-        yield _read_quickly(batch) or _read_slowly(batch, first)
+        yield _read_valid(batch) or _read_each(batch, first)
         first += len(batch)
 
 
-def _read_quickly(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
-    """The chunk of a batch without anything wrong in it, else nothing."""
+def _read_valid(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
+    """Return the chunk of a batch without errors, or None."""
     try:
         values = [asdict(item) if isinstance(item, UsageRecord) else item for item in batch]
         records = msgspec.convert(values, list[UsageRecord])
@@ -60,7 +60,7 @@ def _read_quickly(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
     return Chunk(columns, [])
 
 
-def _read_slowly(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chunk:
+def _read_each(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chunk:
     records: list[UsageRecord] = []
     invalid: list[InvalidRow] = []
     offenders: list[Offender] = []
@@ -87,7 +87,7 @@ def _values_of(item: object) -> dict[str, object]:
     elif isinstance(item, Mapping):
         values = dict(item)
     else:
-        raise UnreadableLogError("expected an iterable of UsageRecord or of dicts of its fields")
+        raise UnreadableLogError("Pass an iterable of UsageRecord or of dicts with its fields.")
     latency = values.get("latency_ms")
     if isinstance(latency, float) and math.isnan(latency):
         values["latency_ms"] = None  # what frames write for a missing number

@@ -1,6 +1,6 @@
-"""What is wrong with submitted data, in words that never repeat a value.
+"""Problems of submitted data, described without repeating a value.
 
-A stranger's field name is repeated only where it looks like a name; nothing else of the input
+A field name of the input is repeated only if it looks like a name; nothing else of the input
 reaches a message.
 """
 
@@ -12,14 +12,14 @@ from detectors.contract import FIELD_NAME, RECORD_FIELDS
 from detectors.errors import ContractError
 
 MAX_OFFENDERS: Final = 10
-NEVER_ACCEPTED: Final = "content is never accepted"
-COUNTS_UNDER_USAGE: Final = (
-    "in JSON lines the counts stand under usage; the record's own names head the columns of a CSV"
+_COUNTS_UNDER_USAGE: Final = (
+    "In JSON Lines, token counts go under usage; the record's own field names are for CSV columns."
 )
+_FILE_UNITS: Final = frozenset({"line", "object"})
 
 
 class Problem(NamedTuple):
-    """One field and what is wrong with it; `field` is safe to print."""
+    """One field and its problem; `field` is safe to print."""
 
     kind: Literal["unknown", "missing", "bad"]
     field: str
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 
 class Offender(NamedTuple):
-    """A problem and where it is: `record 3`, `line 7`."""
+    """A problem and its location: `record 3`, `line 7`, `header`."""
 
     where: str
     problem: Problem
@@ -45,13 +45,13 @@ def bad(name: str, expected: str) -> Problem:
     return Problem("bad", name, expected)
 
 
-def shown_name(key: object, otherwise: str = "a key that is no field name") -> str:
-    """The key where it looks like a field name, else words that stand for it."""
+def shown_name(key: object, otherwise: str = "a key that is not a field name") -> str:
+    """Return the key if it looks like a field name, or else a description of it."""
     return key if isinstance(key, str) and FIELD_NAME.fullmatch(key) else otherwise
 
 
 def describe(problems: Iterable[Problem]) -> str:
-    """All problems of one place in one phrase: `unknown fields a, b; missing field model`."""
+    """Join the problems of one record: `unknown fields a, b; missing field model`."""
     listed = list(problems)
     parts = []
     for kind, word in (("unknown", "unknown"), ("missing", "missing")):
@@ -63,19 +63,63 @@ def describe(problems: Iterable[Problem]) -> str:
 
 
 def contract_error(offenders: Sequence[Offender], more: str = "") -> ContractError:
-    """The error naming the first ten offenders; `more` says what else there is."""
+    """Build the error that names the first ten offenders; `more` replaces the count of the others.
+
+    Unknown fields are grouped: `fields we never accept (messages, choices) on lines 1–5`.
+    """
     named = offenders[:MAX_OFFENDERS]
     left_out = len(offenders) - len(named)
-    texts = tuple(
-        f"{where}: {describe(offender.problem for offender in group)}"
-        for where, group in groupby(named, key=lambda offender: offender.where)
-    )
-    parts = list(texts)
-    if left_out:
-        parts.append(more or f"and {left_out} more")
-    unknown_fields = {o.problem.field for o in offenders if o.problem.kind == "unknown"}
-    if unknown_fields & set(RECORD_FIELDS):
-        parts.append(COUNTS_UNDER_USAGE)
+    others = (more or f"and {left_out} more") if left_out else ""
+    unknown_fields = [each for each in named if each.problem.kind == "unknown"]
+    wrong_values = [each for each in named if each.problem.kind != "unknown"]
+    parts = []
     if unknown_fields:
-        parts.append(NEVER_ACCEPTED)
-    return ContractError("; ".join(parts), texts)
+        parts.append(_describe_unknown(unknown_fields, "" if wrong_values else others))
+    if {each.problem.field for each in unknown_fields} & set(RECORD_FIELDS):
+        parts.append(_COUNTS_UNDER_USAGE)
+    if wrong_values:
+        listed = "; ".join([*_by_location(wrong_values), *([others] if others else [])])
+        parts.append(f"{listed[0].upper()}{listed[1:]}.")
+    return ContractError(" ".join(parts), _by_location(named))
+
+
+def _by_location(offenders: Iterable[Offender]) -> tuple[str, ...]:
+    return tuple(
+        f"{where}: {describe(offender.problem for offender in group)}"
+        for where, group in groupby(offenders, key=lambda offender: offender.where)
+    )
+
+
+def _describe_unknown(offenders: Sequence[Offender], others: str) -> str:
+    names = ", ".join(dict.fromkeys(offender.problem.field for offender in offenders))
+    locations = " ".join(filter(None, [_locations(offenders), others]))
+    is_file = offenders[0].where.partition(" ")[0] in _FILE_UNITS
+    remedy = "Remove them, or run `tallystick scrub`." if is_file else "Remove them."
+    return (
+        f"Contains fields we never accept ({names}) {locations}: content is never accepted. "
+        f"{remedy}"
+    )
+
+
+def _locations(offenders: Iterable[Offender]) -> str:
+    """Return `on line 3`, `on lines 1–5, 7`, `in record 0` or `in the header`."""
+    wheres = list(dict.fromkeys(offender.where for offender in offenders))
+    unit, _, number = wheres[0].partition(" ")
+    if not number:
+        return f"in the {unit}"
+    numbers = [int(where.partition(" ")[2]) for where in wheres]
+    ranges = [list(run) for run in _runs(numbers)]
+    shown = ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 1 else f"{r[0]}" for r in ranges)
+    preposition = "on" if unit == "line" else "in"
+    return f"{preposition} {unit}{'s' if len(numbers) > 1 else ''} {shown}"
+
+
+def _runs(numbers: Iterable[int]) -> Iterable[list[int]]:
+    """Split numbers into runs of consecutive ones."""
+    run: list[int] = []
+    for number in numbers:
+        if run and number != run[-1] + 1:
+            yield run
+            run = []
+        run.append(number)
+    yield run

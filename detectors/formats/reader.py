@@ -1,6 +1,6 @@
-"""One reader for every log: a file of any of the formats into chunks, in bounded memory.
+"""The reader of every log format: a file in, chunks out, in bounded memory.
 
-The library and the service both read through here, so that a file is judged in one way.
+The library and the service both use it, so a file means the same to both.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from detectors.formats.problems import MAX_OFFENDERS, Offender, contract_error, 
 from detectors.formats.sources import BLOCK_BYTES, read_blocks, split_lines
 
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
-# What an upload may hold, packed or unpacked; the library itself reads any size.
+# The limit for uploads, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
 
 
@@ -30,19 +30,19 @@ def read_chunks(
     max_bytes: int | None = None,
     advance: Advance | None = None,
 ) -> Iterator[Chunk]:
-    """The log's chunks, in its order; invalid rows carry the log's own line numbers.
+    """Yield the log's chunks in order; invalid rows have the log's own line numbers.
 
-    In a JSON array rows count by object instead. `max_bytes` bounds the file and what it unpacks
-    to; `advance` hears how many of the file's bytes were read so far. Nothing is kept of what
-    was yielded, so memory depends on `chunk_bytes` and not on the file. A consumer that stores
-    chunks must throw them away if an error follows.
+    In a JSON array, objects are counted instead of lines. `max_bytes` limits the file and what it
+    unpacks to; `advance` receives how many of the file's bytes were read so far. Memory depends on
+    `chunk_bytes` and not on the file. A caller that stores chunks must delete them if an error
+    follows.
 
     Raises
     ------
     ContractError
-        The log names fields outside the contract; raised once ten are known, or at the end.
+        The log has fields outside the contract; raised after ten of them, or at the end.
     UnreadableLogError
-        The file is in none of the formats, breaks off, or holds no row.
+        The file is in no known format, incomplete, or has no rows.
     LogTooLargeError
         More bytes than `max_bytes`.
     """
@@ -55,7 +55,7 @@ def read_chunks(
         rows += chunk.rows
         yield chunk
     if not rows:
-        raise UnreadableLogError(f"the log holds no row: {EXPECTED}")
+        raise UnreadableLogError(f"This log has no rows. {EXPECTED}")
 
 
 def _read_format(form: Format, blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[Chunk]:
@@ -85,9 +85,9 @@ def _check_contract(results: Iterable[Parsed], unit: str) -> Iterator[Chunk]:
     check, is_clean = ContractCheck(unit), True
     try:
         for parsed in results:
-            if parsed.strangers:
+            if parsed.unknown_fields:
                 is_clean = False
-                check.add(parsed.strangers)
+                check.add(parsed.unknown_fields)
             if is_clean:
                 yield Chunk(parsed.columns, parsed.invalid)
     except UnreadableLogError:
@@ -98,24 +98,25 @@ def _check_contract(results: Iterable[Parsed], unit: str) -> Iterator[Chunk]:
 
 
 class ContractCheck:
-    """Collects fields outside the contract; the error names the log's first ten of them.
+    """Collects fields outside the contract; the error names the first ten of the log.
 
-    It says the same of a log however that was cut, since it counts no further than eleven.
+    It counts no further than eleven, so the message is the same however the log was split.
     """
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._offenders: list[Offender] = []
 
-    def add(self, strangers: Iterable[tuple[int, str]], before: int = 0) -> None:
-        """Take the fields by their lines, and the lines that came before these."""
+    def add(self, unknown_fields: Iterable[tuple[int, str]], before: int = 0) -> None:
+        """Add unknown fields by line; `before` is the number of lines before these."""
         self._offenders += [
-            Offender(f"{self._where} {before + line}", unknown(name)) for line, name in strangers
+            Offender(f"{self._where} {before + line}", unknown(name))
+            for line, name in unknown_fields
         ]
         if len(self._offenders) > MAX_OFFENDERS:
             self.close()
 
     def close(self) -> None:
-        """Raise the error if there is anything to tell."""
+        """Raise the error if any field was added."""
         if self._offenders:
             raise contract_error(self._offenders[: MAX_OFFENDERS + 1], more="and more")

@@ -1,4 +1,4 @@
-"""Where bytes come from: files and streams in blocks, unpacked where they are gzip, bounded."""
+"""Reads files and streams in blocks: unpacked, and limited in size."""
 
 from collections.abc import Iterator
 from io import SEEK_END
@@ -29,16 +29,16 @@ def read_blocks(
     max_bytes: int | None = None,
     advance: Advance | None = None,
 ) -> Iterator[bytes]:
-    """The file's bytes in blocks, unpacked and without a byte order mark.
+    """Yield the file's bytes in blocks, unpacked and without a byte order mark.
 
-    `advance` hears how many bytes of the file itself were read so far.
+    `advance` receives how many bytes of the file itself were read so far.
 
     Raises
     ------
     LogTooLargeError
-        More than `max_bytes`, packed or unpacked; raised before the excess is handed on.
+        More than `max_bytes`, packed or unpacked; raised before the excess is yielded.
     UnreadableLogError
-        The file is gzip and broken or cut off.
+        The file is an archive that is damaged, incomplete or of an unsupported kind.
     """
     raw = _read_raw(file, block_bytes, max_bytes, advance)
     start = _read_start(raw, SIGNATURE_BYTES)
@@ -62,7 +62,7 @@ def _unzip(
     max_bytes: int | None,
     advance: Advance | None,
 ) -> Iterator[bytes]:
-    """Unpack an archive in place, or from a copy without a name where the file is a stream."""
+    """Unpack an archive in place, or from an unnamed copy if the file is a stream."""
     if getattr(file, "seekable", bool)():
         if max_bytes is not None and file.seek(0, SEEK_END) > max_bytes:
             raise LogTooLargeError(max_bytes)
@@ -79,7 +79,7 @@ def _read_raw(
     total = 0
     while block := file.read(block_bytes):
         if not isinstance(block, bytes):
-            raise UnreadableLogError("expected a file that is open in binary mode")
+            raise UnreadableLogError("Open the file in binary mode.")
         total += len(block)
         if max_bytes is not None and total > max_bytes:
             raise LogTooLargeError(max_bytes)
@@ -89,7 +89,7 @@ def _read_raw(
 
 
 def _read_start(blocks: Iterator[bytes], size: int) -> bytes:
-    """The first blocks, as many as it takes for `size` bytes."""
+    """Read blocks until there are `size` bytes."""
     start = b""
     while len(start) < size and (block := next(blocks, b"")):
         start += block
@@ -106,9 +106,9 @@ def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:
 
 
 def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
-    """The text in pieces of about `chunk_bytes` that end at line breaks (the last may not).
+    """Yield pieces of about `chunk_bytes` that end at line breaks; the last piece may not.
 
-    Where the text turns unreadable, the whole lines before that place still come first.
+    If the text becomes unreadable, the whole lines before that point are still yielded first.
     """
     kept: list[bytes] = []
     size = 0
@@ -138,13 +138,13 @@ def _check_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         end = block.rfind(b"\n") + 1
         if unbroken + (block.find(b"\n") if end else len(block)) > MAX_LINE_BYTES:
-            raise too_long("line")
+            raise too_long("longest line")
         unbroken = len(block) - end + (0 if end else unbroken)
         yield block
 
 
 def find_line_start(blocks: Iterator[bytes]) -> int | None:
-    """How many bytes it is to the next line, or to the text's end; none within a line too long."""
+    """Return the bytes up to the next line or the end; None within a line that is too long."""
     seen = 0
     for block in blocks:
         end = block.find(b"\n") + 1
@@ -158,5 +158,5 @@ def find_line_start(blocks: Iterator[bytes]) -> int | None:
 
 def too_long(what: str) -> UnreadableLogError:
     return UnreadableLogError(
-        f"a {what} is longer than {MAX_LINE_BYTES:,} bytes: a line of counts is far shorter"
+        f"The {what} is longer than {MAX_LINE_BYTES:,} bytes. A line of counts is far shorter."
     )

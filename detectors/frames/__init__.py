@@ -1,4 +1,4 @@
-"""Logs as frames of calls: read from any source, checked, kept as Parquet."""
+"""Logs as frames of calls: read from any source, checked, stored as Parquet."""
 
 from detectors.frames.sources import Source, from_records, place, read
 from detectors.frames.tables import CHECKED

@@ -1,9 +1,9 @@
-"""Read the ranges of one file in several processes at once.
+"""Reads the ranges of one file in several processes.
 
-A pipe holds one ticket a range, and every process draws the next ticket until none is left, so that
-a slow start or a busy core costs nothing. Threads would not help: decoding holds the interpreter's
-lock. The workers are fresh processes, not forks, since a child forked after Polars was used hangs.
-A worker that dies, stalls or never starts only costs time: its ranges are read again here.
+A pipe holds one ticket per range, and each process takes the next ticket until none is left, so a
+slow start or a busy core costs nothing. Threads would not help: decoding holds the interpreter
+lock. The workers are new processes, not forks, because a child forked after Polars was used hangs.
+If a worker dies, stalls or never starts, this process reads its ranges again.
 """
 
 import json
@@ -25,7 +25,7 @@ from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
 
-PATIENCE_SECONDS: Final = 30.0
+WORKER_TIMEOUT_SECONDS: Final = 30.0
 _TICKET: Final = struct.Struct("=I")
 _LENGTHS: Final = struct.Struct("=QQ")
 BOOT: Final = (
@@ -36,30 +36,30 @@ _DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC)}
 
 
 def read_ranges(ranges: Ranges, processes: int, advance: Advance | None) -> Iterator[RangeResult]:
-    """The results of all ranges, in their order; `advance` hears how far in the file it got."""
+    """Yield the results of all ranges in order; `advance` receives the bytes read so far."""
     with RangeWorkers(ranges, processes - 1) as workers:
         results = {}
-        for result in _draw_and_read(ranges, workers.tickets):
+        for result in _take_and_read(ranges, workers.tickets):
             results[result.notes.index] = result
             if advance:
                 advance(min(ranges.size, (result.notes.index + 1) * ranges.width))
         results |= workers.results()
     for index in range(ranges.count):
-        # Missing: a helper lost it, or nobody drew it since the log is refused before it.
+        # Missing if a worker lost it, or if an earlier range ended the reading.
         yield results.pop(index) if index in results else ranges.read(index)
 
 
-def _draw_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
+def _take_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
     while ticket := os.read(tickets, _TICKET.size):
         result = ranges.read(*_TICKET.unpack(ticket))
         yield result
         if result.notes.ends_reading:
             while os.read(tickets, 1 << 16):
-                pass  # nobody needs to read any further
+                pass  # discard the other tickets
 
 
 class RangeWorkers:
-    """The other processes, what they are given and what they hand back."""
+    """The worker processes and their results."""
 
     def __init__(self, ranges: Ranges, count: int) -> None:
         self._ranges = ranges
@@ -87,7 +87,7 @@ class RangeWorkers:
         }
         with ExitStack() as opened:
             file = opened.enter_context(tempfile.TemporaryFile())
-            process = subprocess.Popen(  # noqa: S603 - this very interpreter, our own words
+            process = subprocess.Popen(  # noqa: S603 - this interpreter, our own arguments
                 [sys.executable, "-c", BOOT, json.dumps(task)],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -98,11 +98,11 @@ class RangeWorkers:
         self._started.append((process, file))
 
     def results(self) -> dict[int, RangeResult]:
-        """What the helpers read, once all have ended or patience has."""
+        """Return the workers' results, after all have ended or the timeout has passed."""
         results = {}
         for process, file in self._started:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE_SECONDS)
+                process.wait(WORKER_TIMEOUT_SECONDS)
             file.seek(0)
             for result in load(file):
                 results[result.notes.index] = result
@@ -119,9 +119,9 @@ class RangeWorkers:
 def worker_main(
     descriptor: int, start: int, size: int, dialect: str, range_bytes: int, tickets: int
 ) -> None:
-    """A helper's whole life: draw, read, and write the results to standard output."""
+    """Run a worker: take tickets, read their ranges, write the results to standard output."""
     ranges = Ranges(descriptor, start, size, _DIALECTS[dialect], range_bytes)
-    for result in _draw_and_read(ranges, tickets):
+    for result in _take_and_read(ranges, tickets):
         dump(result, sys.stdout.buffer)
 
 
@@ -136,7 +136,7 @@ def dump(result: RangeResult, file: IO[bytes]) -> None:
 
 
 def load(file: IO[bytes]) -> Iterator[RangeResult]:
-    """The results in a helper's output; one that it did not finish writing is left out."""
+    """Yield the complete results in a worker's output."""
     while len(lengths := file.read(_LENGTHS.size)) == _LENGTHS.size:
         notes_length, frame_length = _LENGTHS.unpack(lengths)
         notes, frame = file.read(notes_length), file.read(frame_length)

@@ -1,6 +1,6 @@
-"""Cut a large file of JSON lines into byte ranges that can be read apart.
+"""Splits a large file of JSON lines into byte ranges that can be read separately.
 
-Each range holds the lines that start within it, so every line is read exactly once.
+A range contains the lines that start within it, so every line is read exactly once.
 """
 
 import os
@@ -25,21 +25,21 @@ MAX_RANGES: Final = 4_000  # a pipe holds the tickets of all of them
 
 
 class RangeNotes(msgspec.Struct):
-    """What a range held besides its calls. Lines count from 1 within the range.
+    """What a range contains besides its calls. Lines count from 1 within the range.
 
-    `error` says why the rest of the range, and so of the file, could not be read.
+    `error` is why the rest of the range, and so of the file, could not be read.
     """
 
     index: int
     lines: int = 0
     invalid: list[InvalidRow] = []
-    strangers: list[tuple[int, str]] = []
+    unknown_fields: list[tuple[int, str]] = []
     error: str = ""
 
     @property
     def ends_reading(self) -> bool:
-        """Whether the file is refused at this range at the latest."""
-        return bool(self.error) or len(self.strangers) > MAX_OFFENDERS
+        """Check whether this range already makes the file invalid."""
+        return bool(self.error) or len(self.unknown_fields) > MAX_OFFENDERS
 
 
 class RangeResult(NamedTuple):
@@ -49,9 +49,9 @@ class RangeResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranges:
-    """A file of JSON lines of one dialect, cut into ranges of equal width.
+    """A file of JSON lines of one dialect, split into ranges of equal width.
 
-    `start` is where the text begins, after a byte order mark.
+    `start` is the first byte of text, after a byte order mark.
     """
 
     descriptor: int
@@ -69,7 +69,7 @@ class Ranges:
         return -(-self.size // self.width)
 
     def read(self, index: int) -> RangeResult:
-        """The calls of the lines that start within the range."""
+        """Read the calls of the lines that start within the range."""
         first = max(self.start, self._line_start(index * self.width))
         end = self._line_start(min(self.size, (index + 1) * self.width))
         notes, frames = RangeNotes(index), [CALLS.to_frame()]
@@ -78,16 +78,16 @@ class Ranges:
                 parsed = parse_text(text, notes.lines + 1, self.dialect)
                 frames.append(from_columns(parsed.columns))
                 notes.invalid += parsed.invalid
-                notes.strangers += parsed.strangers
+                notes.unknown_fields += parsed.unknown_fields
                 notes.lines += text.count(b"\n")
         except UnreadableLogError as error:
             notes.error = str(error)
         return RangeResult(notes, pl.concat(frames))
 
     def _line_start(self, position: int) -> int:
-        """Where the first line begins that begins at this position or after it.
+        """Return where the first line starts at this position or after it.
 
-        Within a line too long to read that is the end: the range where it begins meets it.
+        Within a line that is too long, return the end: the range where the line starts reports it.
         """
         if position in (0, self.size):
             return position
@@ -95,7 +95,7 @@ class Ranges:
         return self.size if distance is None else position - 1 + distance
 
     def _blocks(self, position: int, end: int) -> Iterator[bytes]:
-        # Positioned reads: the processes share the open file, and with it one offset.
+        # `pread`, because the processes share the open file and its offset.
         while position < end and (
             block := os.pread(self.descriptor, min(CHUNK_BYTES, end - position), position)
         ):

@@ -1,6 +1,6 @@
-"""Read a log from any source: a path, an open file, records or a frame. The one way in.
+"""Reads a log from any source: a path, an open file, records or a frame.
 
-`place` is where an audit starts: everything that the rules see passes through it.
+Every audit starts with `place`.
 """
 
 import os
@@ -38,18 +38,18 @@ Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, A
 def read(
     source: Source, *, processes: int | None = None, progress: Progress | None = None
 ) -> UsageLog:
-    """The log of a path, an open binary file, an iterable of records or dicts, or a frame.
+    """Read the log of a path, an open binary file, an iterable of records or dicts, or a frame.
 
     Parameters
     ----------
     source : path, binary file, iterable of records or dicts, or frame
-        In one of the formats of an upload, Parquet files, or rows with the fields of
+        A file in a format that uploads accept, Parquet files, or rows with the fields of
         `UsageRecord`.
     processes : int, optional
-        How many may read a large file of JSON lines that is given as a path: by default one a
-        core, at most four.
+        How many processes read a large file of JSON lines that is given as a path. The default is
+        one per core, at most four.
     progress : callable of (int, int), optional
-        Hears the bytes done and the bytes in all.
+        Receives the bytes read so far and the size of the file.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def read(
     ContractError
         A field outside the contract is present.
     UnreadableLogError
-        The source is in none of the formats, or breaks off.
+        The source is in no known format, damaged or incomplete.
     """
     if _is_parquet(source):
         return _collect(scan_parquet(source, "polars"))
@@ -80,10 +80,10 @@ def read(
 
 
 def place(source: "Source | UsageLog", named: str | None = None) -> tuple[CheckedCalls, Engine]:
-    """The checked calls of any source, and the engine that holds them.
+    """Return the checked calls of any source, and the engine that holds them.
 
-    A frame stays on its own engine; anything else is placed on Polars, or, if it is the path or
-    pattern of Parquet files, on the engine that is named.
+    A frame stays on its own engine. Anything else goes to Polars, except the path or pattern of
+    Parquet files, which goes to the named engine.
     """
     if named is not None or _is_parquet(source):
         table: Native | None = scan_parquet(source, named or "polars")
@@ -93,33 +93,33 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
         log = source if isinstance(source, UsageLog) else read(source)
         calls: Calls = nw.from_native(log.frame.lazy().select(_AT_US, *CHECKED[1:]))
         return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
-    calls = _near(table)
+    calls = _on_supported_engine(table)
     engine = engine_of(calls)
     return check_table(calls, engine), engine
 
 
 def _find_frame(source: object) -> Native | None:
-    """The source as a Narwhals frame, if it is a frame of any engine."""
+    """Return the source as a Narwhals frame if it is a frame of any engine, or None."""
     frame = nw.from_native(source, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
 
 
 def _is_parquet(source: object) -> bool:
-    """Whether the source is the path, or the pattern of paths, of Parquet files."""
+    """Check for the path, or a pattern of paths, of Parquet files."""
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
 
 
-def _near(table: Native) -> Calls:
-    """The table on an engine that audits run on; one that is in this process goes to Polars."""
+def _on_supported_engine(table: Native) -> Calls:
+    """Return the table on an engine that audits support; other tables in memory go to Polars."""
     if is_known(table) or isinstance(table, nw.LazyFrame):
         return table.lazy()
-    near: Calls = nw.from_native(table.lazy().collect("polars").to_native().lazy())
-    return near
+    calls: Calls = nw.from_native(table.lazy().collect("polars").to_native().lazy())
+    return calls
 
 
 def _collect(table: Native) -> UsageLog:
-    """The calls of a frame of any engine, brought into this process."""
-    calls = _near(table)
+    """Collect the calls of a frame of any engine into this process."""
+    calls = _on_supported_engine(table)
     engine = engine_of(calls)
     try:
         checked = check_table(calls, engine)
@@ -131,7 +131,7 @@ def _collect(table: Native) -> UsageLog:
 
 
 def _default_processes() -> int:
-    # The cores that this process may use, where the system tells them.
+    # Only some systems know the cores that this process may use.
     usable = getattr(os, "sched_getaffinity", None)
     return min(len(usable(0)) if usable else os.cpu_count() or 1, MAX_PROCESSES)
 
@@ -149,7 +149,7 @@ def _advance(progress: Progress, size: int) -> Advance:
 
 
 def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
-    """The file's ranges, if it is one that can be read from the middle; rewinds it."""
+    """Return the file's ranges, or None if its format must be read from the start; rewinds it."""
     start = file.read(SIGNATURE_BYTES)
     file.seek(0)
     if is_packed(start):
@@ -163,15 +163,15 @@ def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
 
 
 def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
-    """The log of records, or of dicts with a record's fields, checked like any other source."""
+    """Read records, or dicts with a record's fields, with the same checks as any other source."""
     return from_chunks(read_items(records))
 
 
 def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
-    """The same of a file's ranges, whose lines count from 1 each."""
+    """Join the ranges of a file; lines count from 1 in each of them."""
     frames, tally, check, before = [CALLS.to_frame()], InvalidTally(), ContractCheck("line"), 0
     for notes, frame in results:
-        check.add(notes.strangers, before)
+        check.add(notes.unknown_fields, before)
         tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
         frames.append(frame)
         before += notes.lines

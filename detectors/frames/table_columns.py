@@ -1,4 +1,4 @@
-"""Check the columns of a caller's own dataframe as expressions, without fetching a value."""
+"""Checks the columns of a caller's dataframe as expressions, without fetching a value."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from detectors.engines import Calls, Engine
 from detectors.formats.columns import COUNTS, SERVICE_TIERS
 from detectors.formats.fields import FIRST_MICROSECOND, LAST_MICROSECOND
 
-# Without anchors at the end, which engines write differently.
+# No anchors at the end, because engines write them differently.
 _CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
 _NO_PROVIDER: Final = r"^[._-]|[^a-z0-9._-]"
 _NO_HASH: Final = "[^0-9a-fA-F]"
@@ -20,7 +20,7 @@ _SECOND_US: Final = 1_000_000
 
 
 def with_times(table: Calls, engine: Engine) -> Calls:
-    """The table with `at_us`, microseconds since 1970 in UTC; null where `ts` is no time."""
+    """Add `at_us`, microseconds since 1970 in UTC; null where `ts` is not a time."""
     kind = table.collect_schema()["ts"]
     ts = nw.col("ts")
     if isinstance(kind, nw.Datetime):
@@ -40,7 +40,7 @@ def _whole_seconds(ts: nw.Expr) -> nw.Expr:
 
 
 def _seconds(ts: nw.Expr) -> nw.Expr:
-    """Rounded half to even, as Python does it."""
+    """Convert to microseconds, rounding half to even as Python does."""
     exact = nw.when(_is_within(ts, _SECOND_US)).then(ts) * float(_SECOND_US)
     down = exact.floor()
     rest = exact - down
@@ -49,13 +49,13 @@ def _seconds(ts: nw.Expr) -> nw.Expr:
 
 
 def _is_within(time: nw.Expr, units: int) -> nw.Expr:
-    """From 2000 to 2100; a time of so many microseconds a unit."""
+    """Check for a time from 2000 to 2100; `units` is the microseconds per unit."""
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedColumn:
-    """A column's value in the schema of calls, and which rows have none or a wrong one."""
+    """A column's value in the schema of calls, and which rows are bad or missing."""
 
     value: nw.Expr
     is_bad: nw.Expr
@@ -86,7 +86,7 @@ def _absent(name: str) -> nw.Expr:
 
 
 def _number(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
-    """Whole floats are integers too: so pandas keeps integers beside missing values."""
+    """Check a number; whole floats are integers, as pandas writes them beside missing values."""
     if not kind.is_numeric():
         return _absent(name), nw.lit(value=False)
     value = nw.col(name) if kind.is_integer() else nw.col(name).cast(nw.Float64)
@@ -103,7 +103,7 @@ def _number(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
 def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
     is_text = isinstance(kind, nw.String | nw.Categorical | nw.Enum)
     if name == "service_tier":
-        # Whatever else stands there, a vendor's word for its standard tier, is not priced apart.
+        # Any other value is a name of the standard tier.
         tier = nw.col(name).cast(nw.String) if is_text else nw.lit("")
         priced = nw.when(tier.is_in(SERVICE_TIERS)).then(tier).otherwise(nw.lit(""))
         return priced, nw.lit(value=True)

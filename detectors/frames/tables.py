@@ -1,7 +1,7 @@
-"""A caller's own dataframe as checked calls, on the engine that holds it.
+"""A caller's dataframe as checked calls, on the engine that holds it.
 
-Columns are checked whole, as expressions, and nothing is brought here but counts. What is wrong
-with a row follows from which of its fields are missing or bad, so no value needs to be looked at.
+Columns are checked as expressions, and only counts are fetched. The reason of an invalid row
+follows from which fields are missing or bad, so no value is fetched.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,27 +30,27 @@ from detectors.formats.problems import (
 from detectors.frames.table_columns import CheckedColumn, read_column, with_times
 from detectors.frames.usage_log import FIRST_INVALID, CheckedCalls
 
-# Columns of checked calls: as in a frame of calls, but the time as a number.
+# Columns of checked calls: those of a frame of calls, with the time as a number.
 CHECKED: Final = ("at_us", *COLUMNS[1:])
 
 Native = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 
 def check_table(frame: Native, engine: Engine) -> CheckedCalls:
-    """The valid calls; invalid rows are counted from 1, and listed where rows have an order.
+    """Return the valid calls; invalid rows count from 1 and are listed if rows have an order.
 
     Raises
     ------
     ContractError
-        A column is outside the record schema; `service_tier` may stand beside it.
+        A column is outside the record schema; `service_tier` is allowed too.
     UnreadableLogError
         A required column is missing.
     """
     names = frame.collect_schema().names()
     _check_columns(names)
     table = frame.lazy().select(*[nw.col(name).alias(name.lower()) for name in names])
-    judged = engine.keep(_judge(engine.settle(table), engine))
-    counts = engine.fetch(judged.group_by("problems").agg(nw.len().alias("rows")))
+    checked = engine.keep(_check(engine.with_plain_types(table), engine))
+    counts = engine.fetch(checked.group_by("problems").agg(nw.len().alias("rows")))
     reasons: dict[str, int] = {}
     for count in counts:
         if count["problems"]:
@@ -59,31 +59,34 @@ def check_table(frame: Native, engine: Engine) -> CheckedCalls:
     invalid = InvalidRows(
         count=sum(reasons.values()),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        first=tuple(_first(judged, engine)) if reasons and engine.has_order else (),
+        first=tuple(_first(checked, engine)) if reasons and engine.has_order else (),
     )
-    valid = judged.filter(nw.col("problems") == 0) if reasons else judged
+    valid = checked.filter(nw.col("problems") == 0) if reasons else checked
     return CheckedCalls(valid.select(*CHECKED), sum(count["rows"] for count in counts), invalid)
 
 
 def _check_columns(names: Sequence[str]) -> None:
-    strangers = [
+    unknown_columns = [
         Offender("frame", unknown(shown_name(name, f"column {number}")))
         for number, name in enumerate(names, 1)
         if name.lower() not in COLUMNS
     ]
-    if strangers:
-        raise contract_error(strangers)
+    if unknown_columns:
+        raise contract_error(unknown_columns)
     absent = [name for name in REQUIRED_FIELDS if name not in map(str.lower, names)]
     if absent:
-        raise UnreadableLogError(f"expected a frame that names {', '.join(absent)} too")
+        raise UnreadableLogError(
+            f"A frame needs these columns: {', '.join(REQUIRED_FIELDS)}. "
+            f"Missing: {', '.join(absent)}."
+        )
     if len({name.lower() for name in names}) < len(names):
-        raise UnreadableLogError("expected a frame that names each column once")
+        raise UnreadableLogError("Each column of a frame needs a different name.")
 
 
-def _judge(table: Calls, engine: Engine) -> Calls:
-    """The columns of `CHECKED`, and as `problems` a digit to base 3 for each field.
+def _check(table: Calls, engine: Engine) -> Calls:
+    """Return the columns of `CHECKED`, and `problems` with a digit in base 3 for each field.
 
-    A digit is 0 for what is fine, 1 for a bad value and 2 for a missing one.
+    A digit is 0 for a valid value, 1 for a bad one and 2 for a missing one.
     """
     table = with_times(table, engine)
     schema = table.collect_schema()
@@ -109,7 +112,7 @@ def _describe(problems: int) -> str:
     return describe(found)
 
 
-def _first(judged: Calls, engine: Engine) -> Iterable[InvalidRow]:
-    listed = judged.filter(nw.col("problems") > 0).select("row", "problems").head(FIRST_INVALID)
+def _first(checked: Calls, engine: Engine) -> Iterable[InvalidRow]:
+    listed = checked.filter(nw.col("problems") > 0).select("row", "problems").head(FIRST_INVALID)
     for row in engine.fetch(listed):
         yield InvalidRow(row["row"] + 1, _describe(row["problems"]))

@@ -18,7 +18,7 @@ from detectors.formats.columns import COLUMNS, COUNTS, Columns
 
 FIRST_INVALID: Final = 100
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
-# One row a call; no nulls but in latency_ms. Absent labels are "" and absent counts 0.
+# One row per call; nulls only in latency_ms. Absent labels are "" and absent counts 0.
 CALLS: Final = pl.Schema(
     {
         "ts": pl.Datetime("us", "UTC"),
@@ -41,7 +41,7 @@ CALLS: Final = pl.Schema(
 
 @dataclass
 class InvalidTally:
-    """Counts invalid rows by reason as they come, and keeps the first hundred."""
+    """Counts invalid rows by reason, and keeps the first hundred."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first: list[InvalidRow] = field(default_factory=list)
@@ -53,7 +53,7 @@ class InvalidTally:
                 self.first.append(row)
 
     def summary(self) -> InvalidRows:
-        """The tally as the report shows it, the most frequent reason first."""
+        """Return the tally as the report shows it, most common reason first."""
         reasons = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return InvalidRows(
             count=self.counts.total(), reasons=dict(reasons), first=tuple(self.first)
@@ -69,13 +69,13 @@ class _ReadRows:
 
     @property
     def valid_pct(self) -> float:
-        """Percentage of valid rows, 0 to 100; 0 for a log without rows."""
+        """Return the percentage of valid rows, 0 to 100; 0 for a log without rows."""
         return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
 
 
 @dataclass(frozen=True)
 class UsageLog(_ReadRows):
-    """The valid calls of a log, in its order, and what became of the other rows."""
+    """The valid calls of a log, in its order, and its invalid rows."""
 
     frame: pl.DataFrame
     rows: int
@@ -84,7 +84,7 @@ class UsageLog(_ReadRows):
 
 @dataclass(frozen=True, slots=True)
 class CheckedCalls(_ReadRows):
-    """The valid calls of a log, and what became of the other rows."""
+    """The valid calls of a log on an engine, and its invalid rows."""
 
     calls: Calls
     rows: int
@@ -92,21 +92,21 @@ class CheckedCalls(_ReadRows):
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
-    """The log that a reader's chunks make up."""
+    """Build a log from a reader's chunks."""
     frames, tally, rows = [CALLS.to_frame()], InvalidTally(), 0
     for chunk in chunks:
         frames.append(from_columns(chunk.columns))
         tally.add(chunk.invalid)
         rows += chunk.rows
-    # Left in pieces: to lay them together would take their memory twice.
+    # Not rechunked, because that would take twice the memory.
     return UsageLog(pl.concat(frames), rows, tally.summary())
 
 
 def from_columns(columns: Columns) -> pl.DataFrame:
-    """The frame of checked columns."""
+    """Build a frame from checked columns."""
     series = [pl.Series("ts", columns["ts"], pl.Int64).cast(CALLS["ts"])]
     series += [_series(name, columns[name]) for name in COLUMNS if name != "ts"]
-    # A digest is the same in either case, and the rules compare hashes as text.
+    # Upper and lower case digits mean the same, but the rules compare hashes as text.
     lowered = pl.col("prefix_hash").str.to_lowercase()
     return pl.DataFrame(series).select(CALLS.names()).with_columns(lowered)
 
@@ -114,12 +114,12 @@ def from_columns(columns: Columns) -> pl.DataFrame:
 def _series(name: str, values: list[Any]) -> pl.Series:
     if name == "latency_ms" or name in COUNTS or any(values):
         return pl.Series(name, values, CALLS[name])
-    # A label that no call carries: no need to walk the list again.
+    # No call has this label: a constant column is faster.
     return pl.repeat("", len(values), dtype=pl.String, eager=True).alias(name)
 
 
 def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:
-    """Write the calls as Parquet, the invalid rows beside them; the same log, the same bytes."""
+    """Write the calls as Parquet, with the invalid rows; the same log gives the same bytes."""
     metadata = {_INVALID_ROWS: msgspec.json.encode(log.invalid).decode()}
     log.frame.rechunk().write_parquet(
         file, compression="zstd", row_group_size=250_000, metadata=metadata
@@ -127,7 +127,7 @@ def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:
 
 
 def read_log(file: Path | BinaryIO) -> UsageLog:
-    """The log that `write_log` wrote; raises `UnreadableLogError` for anything else."""
+    """Read what `write_log` wrote; anything else raises `UnreadableLogError`."""
     try:
         with _opened(file) as opened:
             metadata = pl.read_parquet_metadata(opened)
@@ -135,13 +135,13 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
             frame = pl.read_parquet(opened)
         invalid = msgspec.json.decode(metadata[_INVALID_ROWS], type=InvalidRows)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UnreadableLogError("the file is not a frame of calls in Parquet") from error
+        raise UnreadableLogError("The file is not a frame of calls in Parquet.") from error
     except (KeyError, msgspec.MsgspecError) as error:
-        raise UnreadableLogError("the Parquet file does not tell of invalid rows") from error
-    if "service_tier" not in frame.columns:  # as frames were written at first
+        raise UnreadableLogError("The Parquet file has no summary of invalid rows.") from error
+    if "service_tier" not in frame.columns:  # frames of the first versions
         frame = frame.with_columns(pl.lit("").alias("service_tier"))
     if frame.schema != CALLS:
-        raise UnreadableLogError("the Parquet file does not have the columns of a frame of calls")
+        raise UnreadableLogError("The Parquet file lacks columns of a frame of calls.")
     return UsageLog(frame, frame.height + invalid.count, invalid)
 
 

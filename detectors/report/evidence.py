@@ -51,12 +51,12 @@ def _find_concerned(
 def _pick_evidence(
     concerned: Calls, impacts: Sequence[Impact], most: int, engine: Engine
 ) -> list[tuple[Evidence, ...]]:
-    """The dearest calls of each finding first; ties by time, then by the counts."""
+    """Return the most expensive calls of each finding; ties by time, then by counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
     if most > 0:
         order = ["at_us", *COUNTS, "saving_usd"]
-        picked = engine.fetch(engine.pick_dearest(concerned, "finding", order, most))
-        for row in sorted(picked, key=lambda row: (row["finding"], row["place"])):
+        picked = engine.fetch(engine.pick_most_expensive(concerned, "finding", order, most))
+        for row in sorted(picked, key=lambda row: (row["finding"], row["rank"])):
             evidence[row["finding"]].append(_call(row, impacts[row["finding"]].group.model))
     return [tuple(calls) for calls in evidence]
 

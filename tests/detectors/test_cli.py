@@ -140,8 +140,8 @@ def test_it_refuses_what_the_system_will_not_read(log: Path, found: Arrange) -> 
 
 
 def test_it_refuses_a_broken_contract_in_one_line(log: Path, found: Arrange) -> None:
-    found(ContractError("line 3: messages;\ncontent is never accepted", ("line 3: messages",)))
-    _assert_one_line(_run("audit", log), "line 3: messages; content is never accepted")
+    found(ContractError("Contains messages:\ncontent is never accepted.", ("line 3: messages",)))
+    _assert_one_line(_run("audit", log), "Contains messages: content is never accepted.")
 
 
 def test_it_refuses_a_place_where_it_cannot_write(
@@ -182,7 +182,7 @@ def test_it_reads_standard_input() -> None:
     result = CliRunner().invoke(cli.library, ["audit", "-"], input=text)
     assert result.exit_code == 0
     assert "2 calls" in result.stdout
-    _assert_one_line(CliRunner().invoke(cli.library, ["audit", "-"], input=""), "expected")
+    _assert_one_line(CliRunner().invoke(cli.library, ["audit", "-"], input=""), "read this file")
 
 
 def _watch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,11 +232,20 @@ GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("", "expected OpenAI-style JSON lines"),
-        ("Dear diary,\nthe canary sang.\n", "expected OpenAI-style JSON lines"),
-        (f"{HEADER},messages\n{GOOD},canary\n", "messages; content is never accepted"),
-        ("\n".join([HEADER, GOOD, BAD, BAD]), "only 33.3% of the rows are valid"),
-        ("\n".join([HEADER, BAD]), "most often: completion_tokens must be an integer"),
+        ("", "We couldn't read this file. Use OpenAI-style JSON Lines"),
+        (
+            "Dear diary,\nthe canary sang.\n",
+            "We couldn't read this file. Use OpenAI-style JSON Lines",
+        ),
+        (
+            f"{HEADER},messages\n{GOOD},canary\n",
+            "(messages) in the header: content is never accepted",
+        ),
+        (
+            "\n".join([HEADER, GOOD, BAD, BAD]),
+            "Only 33.3% of the rows could be read (at least half must be)",
+        ),
+        ("\n".join([HEADER, BAD]), "Most common reason: completion_tokens must be an integer"),
     ],
 )
 def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expected: str) -> None:

@@ -1,6 +1,6 @@
-"""A CSV text that comes in pieces of whole lines: the pieces themselves, or rows and their lines.
+"""CSV text in pieces of whole lines, or as rows with their line numbers.
 
-Most pieces are flawless and never read row by row; the reader of rows sees only the others.
+Most pieces have no errors and are never read row by row.
 """
 
 import csv
@@ -8,49 +8,49 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
-# So few rows at once that they are gone before Python's collector looks at them, which would take
-# longer than all the rest.
+# Few enough that the rows are freed before Python's garbage collector runs, which would take longer
+# than everything else.
 _BATCH_ROWS: Final = 500
 
 
 class Batch(NamedTuple):
-    """Some rows and the lines they start on; what is no CSV comes as a row without cells."""
+    """Rows and the lines they start on; a row that is not CSV has no cells."""
 
     lines: Sequence[int]
     rows: list[list[str]]
 
 
 class CsvText:
-    """Reads a CSV text; blank rows are left out. All methods share one place in the text."""
+    """Reads CSV text, without blank rows. All methods share one position in the text."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._lines: Iterator[str] = iter(())
-        self._given = 0  # lines that the reader of rows was given, of which it takes one by one
-        self._passed = 0  # lines that it never saw
+        self._given = 0  # lines that the row reader received
+        self._skipped = 0  # lines that it did not receive
         self._reader = csv.reader(self._feed())
 
     def pieces(self) -> Iterator[bytes]:
-        """The pieces not yet begun; each is to be passed over or read before the next is taken."""
+        """Return the remaining pieces; skip or read each before taking the next."""
         return self._pieces
 
-    def pass_over(self, piece: bytes) -> None:
+    def skip(self, piece: bytes) -> None:
         """Count the lines of a piece that was read in another way."""
-        self._passed += _count_lines(piece)
+        self._skipped += _count_lines(piece)
 
     def read(self, piece: bytes) -> Iterator[Batch]:
-        """The piece's rows, and what follows as far as a cell within quotes leads into it."""
+        """Yield the piece's rows; a quoted cell may continue into the next piece."""
         self._open(piece)
         return self.rest()
 
     def rest(self) -> Iterator[Batch]:
-        """The rows of the piece that was begun."""
+        """Yield the remaining rows of the current piece."""
         while batch := self._take(_BATCH_ROWS):
             if batch.rows:
                 yield batch
 
     def first(self) -> list[str]:
-        """The first row that is not blank; no cells where there is none, or it is no CSV."""
+        """Return the first row that is not blank; no cells if there is none or it is not CSV."""
         batches = (batch for piece in self._pieces for batch in self._begin(piece))
         return next((batch.rows[0] for batch in batches if batch.rows), [])
 
@@ -59,7 +59,7 @@ class CsvText:
         return iter(lambda: self._take(1), None)
 
     def _feed(self) -> Iterator[str]:
-        """The lines for the reader: those of the piece, and of later ones where it wants more."""
+        """Yield the lines of the piece, and of later pieces within a quoted cell."""
         while True:
             lines = self._lines
             yield from lines
@@ -70,7 +70,7 @@ class CsvText:
                 self._open(piece, is_within_quotes=True)
 
     def _open(self, piece: bytes, *, is_within_quotes: bool = False) -> None:
-        # What is not UTF-8 becomes lone surrogates, which no label may hold: the row is invalid.
+        # Bytes that are not UTF-8 become lone surrogates, which are invalid in labels.
         lines = piece.decode("utf-8", "surrogateescape").split("\n")
         if not lines[-1]:
             lines.pop()
@@ -81,15 +81,15 @@ class CsvText:
         self._given += len(lines)
 
     def _take(self, count: int) -> Batch | None:
-        """Up to so many rows of the piece that was begun; none at its end."""
-        # A row takes a line at least: no more are asked for, so that the reader ends where the
-        # piece does, but for a cell within quotes that goes on.
+        """Read up to `count` rows of the current piece; None at its end."""
+        # A row has at least one line, so this many rows never read past the end of the piece,
+        # except for a quoted cell that continues.
         count = min(count, self._given - self._reader.line_num)
         if not count:
             return None
-        first, rows, is_broken = self._passed + self._reader.line_num + 1, list[list[str]](), False
+        first, rows, is_broken = self._skipped + self._reader.line_num + 1, list[list[str]](), False
         try:
-            # What comes before an error stays in the list.
+            # Rows before an error stay in the list.
             rows.extend(islice(self._reader, count))
         except csv.Error:
             is_broken = True
@@ -98,15 +98,15 @@ class CsvText:
 
     def _number(self, rows: list[list[str]], first: int, *, is_broken: bool) -> Batch:
         lines: Sequence[int] = range(first, first + len(rows))
-        if is_broken or self._passed + self._reader.line_num != first + len(rows) - 1:
-            # A cell within quotes may go on over several lines.
+        if is_broken or self._skipped + self._reader.line_num != first + len(rows) - 1:
+            # A quoted cell may span several lines.
             spans = (1 + sum(cell.count("\n") for cell in row) for row in rows)
             lines = list(accumulate(spans, initial=first))[: len(rows)]
         if [] not in rows:
             return Batch(lines, rows)
         last = len(rows) - 1
-        kept = [place for place, row in enumerate(rows) if row or (is_broken and place == last)]
-        return Batch([lines[place] for place in kept], [rows[place] for place in kept])
+        kept = [index for index, row in enumerate(rows) if row or (is_broken and index == last)]
+        return Batch([lines[index] for index in kept], [rows[index] for index in kept])
 
 
 def _count_lines(piece: bytes) -> int:

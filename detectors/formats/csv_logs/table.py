@@ -1,7 +1,7 @@
 """Generic CSV: a header row with the record's field names, in any order and any case.
 
-Cells have no types of their own: `100.0`, as spreadsheets and dataframes write whole numbers,
-is the integer 100, and an empty cell is absent.
+Cells have no types: `100.0`, as spreadsheets and dataframes write whole numbers, is the integer
+100, and an empty cell is absent.
 """
 
 import types
@@ -32,30 +32,33 @@ _LONGEST_CELL: Final = 1_000
 _TYPES: Final[dict[str, Any]] = {
     field.name: field.type for field in msgspec.structs.fields(UsageRecord)
 }
-# What stands for an empty cell, where that is not the empty string.
+# The value of an empty cell, where it is not the empty string.
 _EMPTY: Final = {"latency_ms": None, **dict.fromkeys(COUNTS, 0)}
 
 Row = tuple[int, list[str]]
 
 
 def check_header(cells: Sequence[str]) -> None:
-    """Raise `ContractError` for unknown columns, `UnreadableLogError` for missing or double."""
-    strangers = [
+    """Raise an error for unknown, missing or repeated columns."""
+    unknown_columns = [
         Offender("header", unknown(shown_name(cell, f"column {number}")))
         for number, cell in enumerate(cells, 1)
         if cell not in RECORD_FIELDS
     ]
-    if strangers:
-        raise contract_error(strangers)
+    if unknown_columns:
+        raise contract_error(unknown_columns)
     absent = [name for name in REQUIRED_FIELDS if name not in cells]
     if absent:
-        raise UnreadableLogError(f"expected a CSV header that names {', '.join(absent)} too")
+        raise UnreadableLogError(
+            f"A CSV needs these columns: {', '.join(REQUIRED_FIELDS)}. "
+            f"Missing: {', '.join(absent)}."
+        )
     if len(set(cells)) < len(cells):
-        raise UnreadableLogError("expected a CSV header that names each column once")
+        raise UnreadableLogError("Each column of a CSV needs a different name.")
 
 
 def read_csv(pieces: Iterator[bytes]) -> Iterator[Chunk]:
-    """The chunks of a CSV text that comes in whole lines."""
+    """Yield the chunks of CSV text that comes in pieces of whole lines."""
     text = CsvText(pieces)
     header = [cell.strip().lower() for cell in text.first()]
     check_header(header)
@@ -64,38 +67,38 @@ def read_csv(pieces: Iterator[bytes]) -> Iterator[Chunk]:
     for piece in text.pieces():
         chunk = table.parse_piece(piece)
         if chunk:
-            text.pass_over(piece)
+            text.skip(piece)
             yield chunk
         else:
             yield from _join(map(table.parse, text.read(piece)))
 
 
 def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The chunks, some at a time as one."""
+    """Join several chunks at a time."""
     while some := list(islice(chunks, _CHUNK_BATCHES)):
         yield join_chunks(some)
 
 
 class _Table:
-    """What the header says of the rows below it."""
+    """Parses the rows below a header."""
 
     def __init__(self, header: list[str]) -> None:
         self._header = header
-        # Positional, so that a row of cells is converted as it stands.
+        # `array_like`, so that a row of cells is converted by position.
         fields = [(name, _TYPES[name]) for name in header]
         self._struct = msgspec.defstruct("CsvRow", fields, array_like=True, gc=False)
         self._list = types.GenericAlias(list, (self._struct,))
         self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in header}
 
     def parse_piece(self, piece: bytes) -> Chunk | None:
-        """The chunk of whole lines where all are flawless, else nothing."""
+        """Return the chunk of whole lines without errors, or None."""
         cells = _split(piece.replace(b"\r\n", b"\n"), len(self._header))
         if cells is None or any(map(_has_long_cells, cells)):
             return None
         return self._parse_cells(cells)
 
     def parse(self, batch: Batch) -> Chunk:
-        """The chunk of some rows, column by column, or row by row where something is wrong."""
+        """Return the chunk of some rows: column by column, or row by row if there are errors."""
         if set(map(len, batch.rows)) == {len(self._header)}:
             chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
             if chunk:
@@ -103,7 +106,7 @@ class _Table:
         return self._parse_rows(batch)
 
     def _parse_cells(self, columns_of_cells: Sequence[Sequence[str]]) -> Chunk | None:
-        """The chunk of cells that are flawless, given column by column, else nothing."""
+        """Return the chunk of columns of cells without errors, or None."""
         given = dict(zip(self._header, columns_of_cells, strict=True))
         rows = len(columns_of_cells[0])
         try:
@@ -126,16 +129,16 @@ class _Table:
         return [value or empty for value in column]
 
     def _parse_rows(self, batch: Batch) -> Chunk:
-        """The chunk of rows that are converted together, or singly where that fails."""
+        """Return the chunk of rows that are converted together, or one by one if that fails."""
         parts = Parts()
         whole = list(self._take_whole(zip(*batch, strict=True), parts))
-        lines, rows, refused = self._convert(whole)
+        lines, rows, rejected = self._convert(whole)
         columns = self._columns_of(rows)
         unclean = find_unclean_rows(columns, may_hold_control_characters=True)
         parts.add(*take_clean(lines, columns, unclean))
         unclean_lines = {lines[row] for row in unclean}
-        refused += [row for row in whole if row[0] in unclean_lines]
-        self._examine(sorted(refused), parts)
+        rejected += [row for row in whole if row[0] in unclean_lines]
+        self._examine(sorted(rejected), parts)
         return Chunk(parts.columns(), parts.ordered_invalid())
 
     def _take_whole(self, batch: Iterable[Row], parts: Parts) -> Iterator[Row]:
@@ -144,24 +147,24 @@ class _Table:
             if len(cells) == width:
                 yield line, cells
             else:
-                parts.refuse(line, f"expected {width} cells" if cells else "not CSV")
+                parts.reject(line, f"expected {width} cells" if cells else "not CSV")
 
     def _convert(self, whole: list[Row]) -> tuple[list[int], list[Any], list[Row]]:
-        """The rows that convert, with their lines, and those that do not."""
+        """Return the lines and values of rows that convert, and the rows that do not."""
         values = [[cell or None for cell in cells] for _, cells in whole]
         with suppress(msgspec.ValidationError):
             rows = msgspec.convert(values, self._list, strict=False)
             return [line for line, _ in whole], rows, []
         lines: list[int] = []
-        rows, refused = [], []
+        rows, rejected = [], []
         for row, cells in zip(whole, values, strict=True):
             try:
                 rows.append(msgspec.convert(cells, self._struct, strict=False))
             except msgspec.ValidationError:
-                refused.append(row)
+                rejected.append(row)
             else:
                 lines.append(row[0])
-        return lines, rows, refused
+        return lines, rows, rejected
 
     def _columns_of(self, rows: list[Any]) -> Columns:
         columns = {name: self._column(name, rows) for name in COLUMNS}
@@ -175,27 +178,27 @@ class _Table:
         get = attrgetter(name)
         return [get(row) for row in rows] if empty is None else [get(row) or empty for row in rows]
 
-    def _examine(self, refused: list[Row], parts: Parts) -> None:
-        """Take after all what is only written unusually, and say what is wrong with the rest."""
+    def _examine(self, rejected: list[Row], parts: Parts) -> None:
+        """Accept rows in unusual notations, and give a reason for each of the others."""
         records: list[UsageRecord] = []
         lines: list[int] = []
-        for line, cells in refused:
+        for line, cells in rejected:
             given = {name: cell for name, cell in zip(self._header, cells, strict=True) if cell}
             record = read_record({name: _typed(name, given[name]) for name in given}, LOG_RECORD)
             if isinstance(record, UsageRecord):
                 records.append(record)
                 lines.append(line)
             else:
-                parts.refuse(line, describe(record))
+                parts.reject(line, describe(record))
         parts.add(lines, columns_of(records))
 
 
 def _split(piece: bytes, width: int) -> list[list[str]] | None:
-    """The cells of whole lines column by column, if each line has so many.
+    """Return the columns of cells if every line has `width` cells, or None.
 
-    One split for all lines: each break becomes a cell of its own, and stands where every line
-    ends if, and only if, every line has the right number of cells. Nothing for a piece whose
-    quotes are needed: where they do anything but enclose whole columns.
+    One split for all lines: each line break becomes a cell, and these cells are at the end of every
+    line only if every line has the right number of cells. None also if quotes do anything but
+    enclose whole columns.
     """
     if b"\r" in piece:
         return None
@@ -209,12 +212,12 @@ def _split(piece: bytes, width: int) -> list[list[str]] | None:
     breaks = cells[width :: width + 1]
     if len(breaks) * (width + 1) + 1 != len(cells) or breaks.count("\n") != len(breaks):
         return None
-    columns = [cells[place : -1 : width + 1] for place in range(width)]
+    columns = [cells[index : -1 : width + 1] for index in range(width)]
     return _unquote(columns) if '"' in text else columns
 
 
 def _unquote(columns: list[list[str]]) -> list[list[str]] | None:
-    """The columns without their quotes, where each is wholly within them or has none."""
+    """Remove quotes from columns that are entirely quoted; None if any other quote remains."""
     bare: list[list[str]] = []
     for cells in columns:
         if '"' in cells[0]:
@@ -227,12 +230,12 @@ def _unquote(columns: list[list[str]]) -> list[list[str]] | None:
 
 
 def _has_long_cells(cells: list[str]) -> bool:
-    """Whether any is longer than every valid one: only rows can say what that is."""
+    """Check for cells longer than any valid value, which need the row-by-row reader."""
     return max(map(len, cells)) > _LONGEST_CELL
 
 
 def _typed(name: str, cell: str) -> object:
-    """The cell as the field's type, or as it is where the field has to refuse it."""
+    """Convert the cell to the field's type, or return it unchanged for the field to reject."""
     if name in ("ts", "latency_ms", *COUNTS):
         with suppress(msgspec.ValidationError):
             return msgspec.convert(cell, _TYPES[name], strict=False)

@@ -1,7 +1,7 @@
-"""Anthropic-style lines, flat or wrapped: Messages, beta members of their usage included.
+"""Anthropic-style lines, flat or wrapped: Messages, including beta members of their usage.
 
-The structs are the allowlist. The vendor's `input_tokens` leave the cached parts out; a record's
-`prompt_tokens` hold them. The vendor's objects have no time: a line needs `ts` (or `created`).
+The structs are the allowlist. Anthropic's `input_tokens` exclude cached tokens; a record's
+`prompt_tokens` include them. Anthropic's objects have no time: a line needs `ts` (or `created`).
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class _OutputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False)
 
 
 class _Iteration(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One sampling step of a call; the call's own counts hold it already."""
+    """One sampling step of a call; the call's counts already include it."""
 
     type: Label | None = None
     model: Label | None = None
@@ -134,12 +134,12 @@ def _usage_columns(usages: Sequence[_Usage]) -> Columns:
 
 
 def _tier(usage: _Usage) -> str | None:
-    """Fast mode is named apart from the tier, and costs more in any of them."""
+    """Return the service tier; fast mode is a separate field and costs more in any tier."""
     return "fast" if usage.speed == "fast" else usage.service_tier
 
 
 def _cache_writes(usage: _Usage) -> int:
-    """The total that the vendor gives, else the sum of its breakdown by lifetime."""
+    """Return the total if given, or else the sum of its breakdown by lifetime."""
     if usage.cache_creation_input_tokens is not None:
         return usage.cache_creation_input_tokens
     split = usage.cache_creation

@@ -1,6 +1,6 @@
 """Split the blocks of one JSON array into its elements.
 
-Memory stays bounded: an element longer than any counts-only object ends the reading.
+Memory stays bounded: an element longer than any counts-only object raises an error.
 """
 
 import re
@@ -11,29 +11,29 @@ from detectors.errors import UnreadableLogError
 from detectors.formats.sources import MAX_LINE_BYTES, too_long
 
 _WHITESPACE: Final = b" \t\r\n"
-# A string is passed over whole; a quote that opens none is the start of one cut off.
+# A string is one token; a single quote is the start of an incomplete string.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
 
 _ATOM: Final = rb'[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"'
-_DEPTH: Final = 6  # of the deepest allowed object, and a little more
+_DEPTH: Final = 6  # deeper than any allowed object
 
 
 def _balanced(depth: int) -> bytes:
-    """A pattern for what brackets of this depth may hold; possessive, so it takes linear time."""
+    """Return a pattern for the content of brackets; possessive, so it takes linear time."""
     if not depth:
         return _ATOM
     inner = _balanced(depth - 1)
     return rb"%s|\{(?:%s)*+\}|\[(?:%s)*+\]" % (_ATOM, inner, inner)
 
 
-# A whole element at once, where it is an ordinary object and its end is in sight.
+# Matches a whole element if it is an ordinary object that is complete.
 _ELEMENT: Final = re.compile(rb"\s*+\{(?:%s)*+\}\s*+," % _balanced(_DEPTH - 1), re.DOTALL)
 
 
 def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """The elements of the JSON array that the text is, as texts, those of a block at a time.
+    """Yield the texts of the JSON array's elements, one list per block.
 
-    Raises `UnreadableLogError` where the array breaks off or something follows it.
+    An array that is incomplete or followed by anything raises `UnreadableLogError`.
     """
     splitter = _ArraySplitter()
     for block in blocks:
@@ -43,12 +43,12 @@ def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def split_array_start(text: bytes) -> list[bytes]:
-    """The complete elements at the beginning of an array that may be cut off or broken."""
+    """Return the complete elements at the beginning of an array, which may be incomplete."""
     return _ArraySplitter().feed(text)
 
 
 class _ArraySplitter:
-    """Finds the commas between the elements; what is not yet complete waits for more text."""
+    """Finds the commas between elements; keeps an incomplete element until more text comes."""
 
     def __init__(self) -> None:
         self._text = b""
@@ -61,20 +61,20 @@ class _ArraySplitter:
         if not self._is_open:
             self._text = self._text.lstrip(_WHITESPACE)
             self._is_open = bool(self._text)
-            self._text = self._text[1:]  # the caller has seen that it is a bracket
+            self._text = self._text[1:]  # the opening bracket, which the caller has checked
         return [] if self._is_closed else self._split()
 
     def check(self) -> None:
-        """Raise where the text after the elements so far cannot be right."""
+        """Raise an error if the text after the elements so far cannot be valid."""
         if self._is_closed:
             self._text = self._text.strip(_WHITESPACE)
             if self._text:
-                raise UnreadableLogError("something follows the end of the JSON array")
+                raise UnreadableLogError("There is more text after the end of the JSON array.")
         if len(self._text) > MAX_LINE_BYTES:
-            raise too_long("object of the array")
+            raise too_long("longest object of the array")
 
     def _split(self) -> list[bytes]:
-        """All complete elements; what follows the last comma is kept."""
+        """Return all complete elements; keep the text after the last comma."""
         items: list[bytes] = []
         start = 0
         while not self._is_closed:
@@ -92,7 +92,7 @@ class _ArraySplitter:
         return items
 
     def _find_end(self, start: int) -> int:
-        """Where the comma or bracket after the element is; -1 where that is not yet there."""
+        """Return the position of the comma or bracket after the element; -1 if it is missing."""
         depth = 0
         for match in _TOKEN.finditer(self._text, start):
             token = match[0]
@@ -108,4 +108,4 @@ class _ArraySplitter:
 
     def close(self) -> None:
         if not self._is_closed:
-            raise UnreadableLogError("the JSON array breaks off before its end")
+            raise UnreadableLogError("The JSON array is incomplete.")

@@ -1,6 +1,6 @@
-"""What the JSON formats share: the label fields of our own, and the border to each vendor.
+"""What the JSON formats share: our own label fields, and the interface of a dialect.
 
-A dialect knows its vendor's shapes and how their rows become columns. It reads no bytes.
+A dialect defines the shapes of a model provider's objects and converts their rows to columns.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
 class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """The record's own fields that both vendors' lines may carry at their top level."""
+    """The record's own fields that the lines of both dialects may have at their top level."""
 
     ts: Moment = None
     created: Moment = None
@@ -36,7 +36,7 @@ class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """What a wrapped line may repeat of the request: the model and the caps, never the prompt."""
+    """The request of a wrapped line: the model and the caps, never the prompt."""
 
     model: Label | None = None
     max_tokens: Count | None = None
@@ -46,7 +46,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 @dataclass(frozen=True)
 class Layout:
-    """One shape of a vendor's lines: its decoder, its allowlist, its way into columns."""
+    """One shape of a dialect's lines: its decoder, its allowlist, its conversion to columns."""
 
     struct: type[Struct]
     decoder: msgspec.json.Decoder[Any]
@@ -60,7 +60,7 @@ def layout(struct: type[Struct], to_columns: Callable[[Sequence[Any]], Columns])
 
 @dataclass(frozen=True)
 class Dialect:
-    """A log format of JSON objects. `names` says where a column's value stands in a line."""
+    """A log format of JSON objects. `names` maps a column to its path in a line, for messages."""
 
     name: str
     flat: Layout
@@ -68,13 +68,13 @@ class Dialect:
     names: dict[str, str]
 
     def layout_of(self, document: dict[str, Any]) -> Layout:
-        """The layout that a line's keys ask for."""
+        """Return the layout for a line's keys."""
         is_wrapped = "response" in document or "request" in document
         return self.wrapped if is_wrapped else self.flat
 
 
 def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
-    """The columns that come from the labels alone; `ts` and `request_id` are added to them."""
+    """Return the columns that depend on labels only; the caller adds `ts` and `request_id`."""
     return {
         "provider": [row.provider or provider for row in rows],
         "endpoint": [row.endpoint or "" for row in rows],
@@ -86,14 +86,14 @@ def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
 
 
 def declared_of(labels: Labels, request: Request | None) -> int:
-    """The cap that the caller declared: our own label, else the request's."""
+    """Return the declared max_tokens: our own label, or else the request's."""
     if labels.declared_max_tokens or request is None:
         return labels.declared_max_tokens or 0
     return request.max_tokens or request.max_completion_tokens or request.max_output_tokens or 0
 
 
 def first_given(*columns: list[Any]) -> list[Any]:
-    """For each row the first value that is not null."""
+    """Return the first value of each row that is not null."""
     result = columns[0]
     for column in columns[1:]:
         if None not in result:
@@ -105,7 +105,7 @@ def first_given(*columns: list[Any]) -> list[Any]:
 
 
 def to_microseconds(moments: list[Moment]) -> list[int | None]:
-    """The moments as microseconds since 1970 in UTC, whatever their range."""
+    """Convert times to microseconds since 1970 in UTC, without checking their range."""
     kinds = set(map(type, moments))
     if kinds == {int}:
         return [moment * 1_000_000 for moment in moments]  # type: ignore[operator, misc]
@@ -120,12 +120,12 @@ def _microseconds_of(moment: Moment) -> int | None:
     if isinstance(moment, datetime):
         aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         return (aware - EPOCH) // MICROSECOND
-    # Clipped, since a float may overflow here; far outside of the years it stays in any case.
+    # Clipped because a float may overflow; the result is still far outside the valid years.
     return round(max(-MAX_COUNT, min(moment, MAX_COUNT)) * 1_000_000)
 
 
 def service_tiers(named: Sequence[str | None]) -> list[str]:
-    """The tiers that vendors' logs name; empty for a standard one, whatever it is called."""
+    """Return the service tiers with prices of their own; all others become empty."""
     if _PRICED_APART.isdisjoint(named):
         return [""] * len(named)
     return [tier if tier in _PRICED_APART else "" for tier in named]

@@ -1,6 +1,6 @@
-"""One JSON text into plain Python values, strictly, whatever the text does.
+"""Strict decoding of JSON into plain Python values, safe for hostile input.
 
-Used where typed decoding has failed and somebody has to say why.
+Used after typed decoding has failed, to find out why.
 """
 
 import json
@@ -13,15 +13,15 @@ from detectors.errors import MalformedJSONError, NestedTooDeeplyError
 
 # Too large for any field, and small enough to stay an ordinary integer.
 _HUGE: Final = 10**30
-_NOT_JSON: Final = "not JSON: expected one JSON object in UTF-8"
-# Numbers beyond the range of floats are syntactically fine: as infinity they fail the field.
+_NOT_JSON: Final = "This is not JSON. Send one JSON object in UTF-8."
+# Numbers beyond the range of floats are valid JSON; they become infinity, which no field accepts.
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _COMMA_TOO_MANY: Final = re.compile(rb"[,{\[]\s*+,|,\s*+(?:[}\]]|\Z)")
 _DECODER: Final = msgspec.json.Decoder(float_hook=float)
 
 
 def decode_document(text: bytes) -> object:
-    """The text's value, of duplicate keys the last; `MalformedJSONError` where it is not JSON."""
+    """Return the text's value; the last of duplicate keys counts. Raises `MalformedJSONError`."""
     try:
         return _DECODER.decode(text)
     except msgspec.ValidationError:
@@ -33,22 +33,22 @@ def decode_document(text: bytes) -> object:
 
 
 def reason_of(text: bytes) -> str:
-    """Why a text that is not JSON is not, where that is the mistake of those who write it by hand.
+    """Return why a text is not JSON, for common mistakes of handwritten JSON.
 
-    Says nothing of what stands in the text.
+    The reason repeats nothing of the text.
     """
     bare = _STRING.sub(b'""', text).strip()
     if not bare:
-        return "not JSON: nothing stands there, so there is a comma too many"
+        return "not JSON: an extra comma, with nothing after it"
     if bare.endswith(b"},"):
-        return "not JSON: a comma follows the object"
+        return "not JSON: a comma after the object"
     if _COMMA_TOO_MANY.search(bare):
-        return "not JSON: there is a comma too many"
+        return "not JSON: an extra comma"
     return "not JSON"
 
 
 def _decode_with_huge_numbers(text: bytes) -> object:
-    """The same for a text with integers of more digits than the fast decoder converts."""
+    """Decode a text with integers of more digits than the fast decoder accepts."""
     try:
         return json.loads(text.decode(), parse_int=_parse_integer, parse_constant=_refuse)
     except ValueError:

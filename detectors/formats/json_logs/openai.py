@@ -1,7 +1,7 @@
 """OpenAI-style lines, flat or wrapped: Chat Completions, Completions, Embeddings, Responses.
 
-The structs are the allowlist. Their members are those that the vendor's published types document,
-the usage of images included; whatever else a line has, it breaks the counts-only contract.
+The structs are the allowlist. Their members are those of OpenAI's published types, including the
+usage of images; any other field breaks the counts-only contract.
 """
 
 from collections.abc import Sequence
@@ -163,7 +163,7 @@ def _completion_tokens(
 
 
 def _is_embedding(body: _Flat | _Response) -> bool:
-    """Whether the call has no output by nature: embeddings report no completion tokens."""
+    """Check for embeddings, which have no output and report no completion tokens."""
     usage = body.usage
     if usage.prompt_tokens is None:
         return False

@@ -1,7 +1,7 @@
-"""Allowlists of JSON objects, taken from the very structs that the fast decoders decode into.
+"""Allowlists of JSON objects, derived from the structs that the fast decoders use.
 
-A line that the typed decoder refuses is examined here key by key: what is outside the allowlist
-breaks the contract, at any depth; a known key with a wrong value only makes the row invalid.
+A line that the typed decoder rejects is examined here key by key: a key outside the allowlist, at
+any depth, breaks the contract; a known key with a wrong value only makes the row invalid.
 """
 
 import types
@@ -16,13 +16,13 @@ from detectors.contract import FIELD_NAME
 from detectors.formats.fields import ANY_MOMENT, COUNT, LABEL, LOG_RECORD, Field
 from detectors.formats.problems import Problem, bad, missing
 
-_MAX_STRANGERS: Final = 11  # one more than any message names
-_NO_NAME: Final = "a key that is no field name"
+_MAX_UNKNOWN_FIELDS: Final = 11  # one more than any message lists
+_NO_NAME: Final = "a key that is not a field name"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The keys that an object may have, and what each may hold."""
+    """The keys that an object may have, and what each may contain."""
 
     members: Mapping[str, "Field | Shape | Listed"]
     required: tuple[str, ...]
@@ -37,15 +37,15 @@ class Listed:
 
 @dataclass
 class Examination:
-    """What an object held: keys outside the allowlist, wrong values, and the values read."""
+    """The unknown keys, wrong values and valid values of an object."""
 
-    strangers: list[str] = field(default_factory=list)
+    unknown_fields: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
 
 
 def shape_of(struct: type[Struct]) -> Shape:
-    """The allowlist that the struct's fields spell out."""
+    """Return the allowlist of the struct's fields."""
     members = msgspec.structs.fields(struct)
     return Shape(
         members={member.name: _member_of(member.name, member.type) for member in members},
@@ -74,12 +74,12 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 
 def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examination:
-    """Everything there is to say about the object; `path` leads every name, as in `usage.`."""
+    """Examine an object; `path` is the prefix of every name, as in `usage.`."""
     found = Examination()
     for key, value in document.items():
         member = shape.members.get(key)
         if member is None:
-            found.strangers.append(_shown(key, path))
+            found.unknown_fields.append(_shown(key, path))
         elif not _is_absent(value, member, key in shape.required):
             _examine_member(found, key, value, member, path)
     found.problems += [
@@ -89,7 +89,7 @@ def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examin
 
 
 def _is_absent(value: object, member: "Field | Shape | Listed", is_required: bool) -> bool:
-    """Null always is, and so is an empty text where none is needed."""
+    """Check for null, or an empty text in an optional field."""
     if value == "" and not is_required:
         return isinstance(member, Field) and member.is_text
     return value is None
@@ -109,20 +109,20 @@ def _examine_member(
         except (ValueError, OverflowError):
             found.problems.append(bad(name, member.expected))
     else:
-        found.strangers += _keys_within(value, name)
+        found.unknown_fields += _keys_within(value, name)
         found.problems.append(bad(name, _expected_of(member)))
 
 
 def _examine_item(found: Examination, item: Any, shape: Shape, name: str) -> dict[str, Any]:
     if isinstance(item, dict):
         return _take(found, examine(item, shape, f"{name}."))
-    found.strangers += _keys_within(item, name)
+    found.unknown_fields += _keys_within(item, name)
     found.problems.append(bad(name, "an array of objects"))
     return {}
 
 
 def _take(found: Examination, within: Examination) -> dict[str, Any]:
-    found.strangers += within.strangers
+    found.unknown_fields += within.unknown_fields
     found.problems += within.problems
     return within.values
 
@@ -134,10 +134,10 @@ def _expected_of(member: Field | Shape | Listed) -> str:
 
 
 def _keys_within(value: Any, path: str) -> list[str]:
-    """The keys at any depth of a value that should hold none: whatever they are, unknown."""
+    """Return the keys, at any depth, of a value that should have none."""
     names: list[str] = []
     stack = [(value, path)]
-    while stack and len(names) < _MAX_STRANGERS:
+    while stack and len(names) < _MAX_UNKNOWN_FIELDS:
         current, prefix = stack.pop()
         if isinstance(current, dict):
             names += [_shown(key, f"{prefix}.") for key in current]

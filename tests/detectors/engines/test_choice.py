@@ -34,12 +34,12 @@ def test_files_of_parquet_need_no_engine_named(parquet: Path) -> None:
 
 
 def test_an_engine_of_another_name_is_refused(parquet: Path) -> None:
-    with pytest.raises(UnknownEngineError, match="engine: polars, duckdb, pyspark"):
+    with pytest.raises(UnknownEngineError, match="engines: polars, duckdb, pyspark"):
         detectors.audit(parquet, engine="dask")
 
 
 def test_an_engine_is_for_files(parquet: Path) -> None:
-    with pytest.raises(TypeError, match="expected their path"):
+    with pytest.raises(TypeError, match="pass their path"):
         detectors.audit(pl.read_parquet(parquet), engine="duckdb")
 
 
@@ -72,7 +72,7 @@ def test_without_java_spark_says_what_it_needs(parquet: Path, tmp_path: Path) ->
         text=True,
         check=True,
     )
-    assert "it needs Java 17 or later" in run.stdout
+    assert "Install Java 17 or later" in run.stdout
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])

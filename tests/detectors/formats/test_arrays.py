@@ -50,7 +50,7 @@ def test_any_text_is_cut_alike(text: str, width: int) -> None:
     assert outcome(width) == outcome(10_000)
 
 
-COMMA = "not JSON: nothing stands there, so there is a comma too many"
+COMMA = "not JSON: an extra comma, with nothing after it"
 
 
 @pytest.mark.parametrize(

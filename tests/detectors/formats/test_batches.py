@@ -1,4 +1,4 @@
-"""The ingest body: what is taken, what is refused, and in which words."""
+"""The ingest body: which batches are accepted, and the messages for those that are not."""
 
 import json
 import time
@@ -105,13 +105,13 @@ WRONG: list[tuple[str, list[Any]]] = [
 )
 def test_a_wrong_value_names_index_field_and_what_was_expected(field: str, value: Any) -> None:
     message = refusal(body(FULL, FULL | {field: value}))
-    assert message.startswith(f"record 1: {field} must be ")
+    assert message.startswith(f"Record 1: {field} must be ")
 
 
 @pytest.mark.parametrize("field", sorted(GOOD))
 def test_a_missing_field_is_named(field: str) -> None:
     record = {key: value for key, value in GOOD.items() if key != field}
-    assert refusal(body(record)) == f"record 0: missing field {field}"
+    assert refusal(body(record)) == f"Record 0: missing field {field}."
 
 
 def test_every_limit_itself_is_within() -> None:
@@ -128,22 +128,25 @@ def test_every_limit_itself_is_within() -> None:
 
 def test_unknown_fields_are_named_and_content_is_never_accepted() -> None:
     record = GOOD | {"messages": [CANARY], "content": CANARY}
-    expected = "record 3: unknown fields messages, content; content is never accepted"
-    assert refusal(body(GOOD, GOOD, GOOD, record)) == expected
+    assert refusal(body(GOOD, GOOD, GOOD, record)) == (
+        "Contains fields we never accept (messages, content) in record 3: content is never "
+        "accepted. Remove them."
+    )
 
 
 @pytest.mark.parametrize("key", [CANARY, "", "0abc", "a" * 65, "ключ", "a\n", "a b", "$.x"])
 def test_a_key_that_looks_like_no_name_is_not_repeated(key: str) -> None:
-    expected = "record 0: unknown field a key that is no field name; content is never accepted"
-    assert refusal(body(GOOD | {key: CANARY})) == expected
+    message = refusal(body(GOOD | {key: CANARY}))
+    assert "fields we never accept (a key that is not a field name) in record 0:" in message
 
 
-def test_everything_wrong_with_a_record_is_told_at_once() -> None:
+def test_all_problems_of_a_record_are_listed_at_once() -> None:
     message = refusal(body({"model": "m", "prompt_tokens": -1, "prompt": CANARY, "ts": CANARY}))
     assert message == (
-        "record 0: unknown field prompt; missing fields provider, completion_tokens; "
+        "Contains fields we never accept (prompt) in record 0: content is never accepted. Remove "
+        "them. Record 0: missing fields provider, completion_tokens; "
         "ts must be an ISO 8601 time from 2000 to 2100; "
-        "prompt_tokens must be an integer from 0 to 1000000000000; content is never accepted"
+        "prompt_tokens must be an integer from 0 to 1000000000000."
     )
 
 
@@ -152,12 +155,12 @@ def test_at_most_ten_offenders_are_named() -> None:
         decode_batch(body(*[GOOD | {"prompt_tokens": -1}] * 14))
     assert len(caught.value.offenders) == 10
     assert str(caught.value).count("prompt_tokens") == 10
-    assert str(caught.value).endswith("; and 4 more")
+    assert str(caught.value).endswith("; and 4 more.")
 
 
 @pytest.mark.parametrize("record", [None, 5, CANARY, [], [CANARY], True])
 def test_a_record_that_is_no_object(record: Any) -> None:
-    assert refusal(body(GOOD, record)) == "record 1: it must be an object"
+    assert refusal(body(GOOD, record)) == "Record 1: the record must be an object."
 
 
 @pytest.mark.parametrize(
@@ -172,7 +175,7 @@ def test_a_body_that_is_no_batch(document: Any) -> None:
 
 def test_other_keys_beside_records_are_named_where_they_look_like_names() -> None:
     message = refusal(body(GOOD, metadata=CANARY, **{CANARY: 1}))
-    assert message.startswith("body: unknown fields metadata, a key that is no field name;")
+    assert "(metadata, a key that is not a field name) in the body:" in message
 
 
 def test_the_count_decides_before_the_records_do() -> None:
@@ -180,7 +183,7 @@ def test_the_count_decides_before_the_records_do() -> None:
         decode_batch(body(*[GOOD] * 5_001))
     assert caught.value.count == 5_001
     for records in ([CANARY] * 5_001, [GOOD | {"content": CANARY}] * 5_001):
-        with pytest.raises(TooManyRecordsError, match="^5,001 records"):
+        with pytest.raises(TooManyRecordsError, match="^The batch has 5,001 records"):
             decode_batch(body(*records, extra=1))
     assert len(decode_batch(body(*[GOOD] * 5_000))) == 5_000
 

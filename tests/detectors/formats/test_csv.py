@@ -136,32 +136,35 @@ def test_rows_keep_their_places() -> None:
 @pytest.mark.parametrize(
     ("extra", "named"),
     [
-        ("content", "header: unknown field content"),
-        ("messages,TEAM", "header: unknown fields messages, team"),
-        ("created", "header: unknown field created"),
-        ("CANARY the customer said", "header: unknown field column 6"),
-        (",", "header: unknown fields column 6, column 7"),
-        ("tag,ключ", "header: unknown field column 7"),
+        ("content", "content"),
+        ("messages,TEAM", "messages, team"),
+        ("created", "created"),
+        ("CANARY the customer said", "column 6"),
+        (",", "column 6, column 7"),
+        ("tag,ключ", "column 7"),
     ],
 )
 def test_an_unknown_column_breaks_the_contract(extra: str, named: str) -> None:
     with pytest.raises(ContractError) as caught:
         read_csv(f"{HEADER},{extra}\n{ROW},CANARY\n")
-    assert str(caught.value) == f"{named}; content is never accepted"
+    assert str(caught.value) == (
+        f"Contains fields we never accept ({named}) in the header: content is never accepted. "
+        "Remove them."
+    )
 
 
 def test_the_contract_comes_before_missing_columns() -> None:
-    with pytest.raises(ContractError, match="unknown field prompt;"):
+    with pytest.raises(ContractError, match=r"never accept \(prompt\)"):
         read_csv("ts,model,prompt\n1,2,3\n")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ts,provider,model\n1,2,3", "that names prompt_tokens, completion_tokens too"),
-        (f"{HEADER},Model\n{ROW},x", "names each column once"),
-        (HEADER, "holds no row"),
-        (f"{HEADER}\n\n\n", "holds no row"),
+        ("ts,provider,model\n1,2,3", "Missing: prompt_tokens, completion_tokens"),
+        (f"{HEADER},Model\n{ROW},x", "needs a different name"),
+        (HEADER, "has no rows"),
+        (f"{HEADER}\n\n\n", "has no rows"),
     ],
 )
 def test_an_incomplete_table_is_unreadable(text: str, expected: str) -> None:

@@ -96,7 +96,7 @@ def test_the_corpus_holds_a_hundred_bodies() -> None:
 def test_what_is_not_json_is_malformed(raw: bytes) -> None:
     with pytest.raises(MalformedJSONError) as caught:
         decode_batch(raw)
-    assert str(caught.value).startswith("not JSON")
+    assert str(caught.value).startswith("This is not JSON")
 
 
 @pytest.mark.parametrize("raw", REFUSED, ids=lambda raw: repr(raw[-60:]))

@@ -22,8 +22,8 @@ MESSAGE: dict[str, Any] = {
 }
 CANARY = "CANARY"
 COUNT = "an integer from 0 to 1000000000000"
-LABEL = "a string of at most 200 characters, none of them a control one"
-MODEL = "a string of 1 to 200 characters, none of them a control one"
+LABEL = "a string of at most 200 characters without control characters"
+MODEL = "a string of 1 to 200 characters without control characters"
 MOMENT = "an ISO 8601 time, or seconds since 1970 as a number, from 2000 to 2100"
 
 

@@ -270,16 +270,16 @@ def test_the_betas_of_the_responses_api_are_the_same_as_its_own_counts() -> None
 
 
 COMMAS: Final = [
-    (b"[%s,]", "nothing stands there"),
-    (b"[%s,,%s]", "nothing stands there"),
-    (b"%s\n%s,\n%s,", "a comma follows the object"),
-    (b'%s\n{"model": "CANARY",}', "there is a comma too many"),
-    (b'%s\n{"usage": {"prompt_tokens": 1,, "a": 2}}', "there is a comma too many"),
+    (b"[%s,]", "an extra comma, with nothing after it"),
+    (b"[%s,,%s]", "an extra comma, with nothing after it"),
+    (b"%s\n%s,\n%s,", "a comma after the object"),
+    (b'%s\n{"model": "CANARY",}', "an extra comma"),
+    (b'%s\n{"usage": {"prompt_tokens": 1,, "a": 2}}', "an extra comma"),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "said"), COMMAS)
-def test_a_comma_too_many_is_named_as_such(pattern: bytes, said: str) -> None:
+def test_the_reason_names_an_extra_comma(pattern: bytes, said: str) -> None:
     text = pattern.replace(b"%s", json.dumps(CHAT).encode())
     chunks = list(read_chunks(BytesIO(text)))
     reasons = {row.reason for chunk in chunks for row in chunk.invalid}
@@ -289,7 +289,7 @@ def test_a_comma_too_many_is_named_as_such(pattern: bytes, said: str) -> None:
 
 def test_a_log_whose_every_line_ends_in_a_comma_is_refused_with_that() -> None:
     line = json.dumps(CHAT).encode()
-    with pytest.raises(UnreadableLogError, match="a comma follows the object; expected OpenAI"):
+    with pytest.raises(UnreadableLogError, match="a comma after the object. Use OpenAI"):
         list(read_chunks(BytesIO(line + b",\n" + line + b",\n")))
 
 

@@ -121,13 +121,15 @@ def test_bad_items_are_invalid_rows_and_the_others_stay(members: dict[str, Any])
 
 
 def test_an_unknown_key_of_a_dict_breaks_the_contract() -> None:
-    with pytest.raises(ContractError, match="^row 2: unknown fields content, a key that is no"):
+    with pytest.raises(
+        ContractError, match=r"never accept \(content, a key that is not a field name\) in row 2:"
+    ):
         read([CALL, CALL | {"content": "CANARY", "CANARY the customer": 1}])
 
 
 @pytest.mark.parametrize("items", [["CANARY"], [5], [None], ["text", "text"]])
 def test_other_items_are_unreadable(items: list[Any]) -> None:
-    with pytest.raises(UnreadableLogError, match="expected an iterable of UsageRecord"):
+    with pytest.raises(UnreadableLogError, match="Pass an iterable of UsageRecord"):
         read(items)
 
 

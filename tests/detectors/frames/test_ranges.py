@@ -94,7 +94,7 @@ def test_ranges_are_the_same_wherever_they_are_cut(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_ranges")
 @pytest.mark.parametrize("bad", [1, 7, 10, 11, 2_000])
-def test_a_broken_contract_is_told_alike(tmp_path: Path, bad: int) -> None:
+def test_a_broken_contract_gives_the_same_message(tmp_path: Path, bad: int) -> None:
     lines = numbered(2_500)
     lines[400 : 400 + bad] = [LINE | {"content": "CANARY"}] * bad
     path = write(tmp_path / "log.jsonl", lines)
@@ -104,13 +104,13 @@ def test_a_broken_contract_is_told_alike(tmp_path: Path, bad: int) -> None:
             read(path, processes=processes)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
-    assert messages[0].startswith("line 401: unknown field content")
+    assert messages[0].startswith("Contains fields we never accept (content) on line")
     assert ("and more" in messages[0]) == (bad > 10)
 
 
 @pytest.mark.usefixtures("small_ranges")
 @pytest.mark.parametrize("before", [0, 1, 11])
-def test_a_line_beyond_all_measure_is_told_alike(
+def test_a_line_that_is_too_long_gives_the_same_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     monkeypatch.setattr(sources, "RANGE_BYTES", 1 << 20)
@@ -159,7 +159,7 @@ def test_helpers_that_fail_only_cost_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: str
 ) -> None:
     monkeypatch.setattr(range_workers, "BOOT", boot)
-    monkeypatch.setattr(range_workers, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(range_workers, "WORKER_TIMEOUT_SECONDS", 0.5)
     path = write(tmp_path / "log.jsonl", numbered(1_000))
     assert same(read(path, processes=2), read(path, processes=1))
 

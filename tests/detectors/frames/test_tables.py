@@ -67,14 +67,14 @@ def test_unknown_columns_break_the_contract(engine: str) -> None:
     frame = FRAME.with_columns(content=pl.lit("CANARY")).rename({"tag": "CANARY the customer"})
     with pytest.raises(ContractError) as caught:
         read(ENGINES[engine](frame))
-    message = "frame: unknown fields column 8, content; content is never accepted"
-    assert str(caught.value) == message
+    message = str(caught.value)
+    assert message.startswith("Contains fields we never accept (column 8, content) in the frame")
 
 
 def test_missing_columns_are_named() -> None:
-    with pytest.raises(UnreadableLogError, match="that names provider, model too"):
+    with pytest.raises(UnreadableLogError, match="Missing: provider, model"):
         read(FRAME.drop("provider", "model"))
-    with pytest.raises(UnreadableLogError, match="names each column once"):
+    with pytest.raises(UnreadableLogError, match="needs a different name"):
         read(FRAME.with_columns(Model=pl.lit("m")))
 
 

@@ -86,7 +86,7 @@ def test_data_at_fault_fails_at_once_with_its_message(
 
     audit = load(engine, audit_id)
     assert (audit.status, audit.attempts) == ("failed", 1)
-    assert audit.error == "only 12.5% of the rows are valid; an audit needs 50%"
+    assert audit.error == "Only 12.5% of the rows could be read (at least half must be)."
     assert audit.finished_at is not None
     assert audit.valid_pct == 100.0  # noted before the audit
 

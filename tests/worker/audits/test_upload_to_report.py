@@ -89,7 +89,7 @@ def test_a_mostly_invalid_upload_fails_clearly_and_gives_its_credit_back(
     audit_id = _upload(system, person, log_file(1) + b"no JSON\n" * 3)
     told = _wait_for(system, person, audit_id, "failed")
     assert told["valid_pct"] == 25.0
-    assert told["error"].startswith("only 25.0% of the rows are valid; an audit needs 50%")
+    assert told["error"].startswith("Only 25.0% of the rows could be read (at least half must be).")
     assert free_credits(make_session_factory(system.engine), person) == 3
 
 

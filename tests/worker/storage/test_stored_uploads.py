@@ -199,7 +199,7 @@ def test_too_few_valid_rows_fail_the_audit_and_give_its_credit_back_once(
     run_audit(audit_id)
     audit = load(engine, audit_id)
     assert (audit.status, audit.valid_pct) == ("failed", 20.0)
-    assert (audit.error or "").startswith("only 20.0% of the rows are valid")
+    assert (audit.error or "").startswith("Only 20.0% of the rows could be read")
     assert _free_credits(engine, account_id) == 1
     _rerun(engine, audit_id)
     assert load(engine, audit_id).status == "failed"

@@ -146,7 +146,7 @@ def test_a_refused_batch_names_the_record_and_the_fields(
     assert "record 1" in message
     assert "messages" in message
     assert "prompt" in message
-    assert "record 2" in message
+    assert "Record 2" in message
     assert "prompt_tokens" in message
     assert "never accepted" in message
 

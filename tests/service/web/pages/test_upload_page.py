@@ -165,7 +165,7 @@ def test_a_refused_file_is_answered_with_the_form_and_what_was_wrong(
     response = send(client, load(client, person), log_file(messages=[{"content": "secret words"}]))
     assert response.status_code == 422
     page = words(response)
-    assert "line 1: unknown field messages" in page
+    assert "Contains fields we never accept (messages) on lines 1" in page
     assert "content is never accepted" in page
     assert "Nothing was stored and no credit was used." in page
     assert "secret words" not in response.get_data(as_text=True)
