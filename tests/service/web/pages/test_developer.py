@@ -173,7 +173,7 @@ def test_the_last_use_is_shown(make_browser: MakeBrowser, db_session: Session) -
     row = db_session.scalars(select(IngestKey)).one()
     row.last_used_at = utc_now() - timedelta(days=2)
     db_session.commit()
-    assert row.last_used_at.strftime("%Y-%m-%d %H:%M") in browser.get(HOME)
+    assert f"{row.last_used_at:%Y-%m-%dT%H:%M:%SZ}" in browser.get(HOME)
 
 
 def test_what_another_account_has_is_as_missing_as_nothing(
