@@ -1,7 +1,7 @@
 """The detectors. Each module holds one, as expressions that run on every engine.
 
-A new detector is a module here and its name in `_MODULES`; everything that prints a report takes
-its name, definition, advice, formula and thresholds from there.
+A new detector is a module here and its name in `_MODULES`. Everything that shows a report takes its
+name, definition, thresholds, advice, formula and evidence columns from the module.
 """
 
 from importlib import import_module

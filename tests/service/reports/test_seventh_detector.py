@@ -1,0 +1,55 @@
+"""The service shows a detector that it was not built with, from the report document alone."""
+
+from collections.abc import Callable
+from io import BytesIO
+
+import pytest
+from flask.testing import FlaskClient
+from pypdf import PdfReader
+
+from detectors.contract import Report
+from detectors.wording.names import introduce_detectors
+from service.mail.report_ready import tell_finding
+from tests.detectors.rules.seventh.library import LOG, make_library, run
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    library = make_library(tmp_path_factory.mktemp("seventh"))
+    run(library, "-m", "detectors", "audit", LOG, "--json", "report.json")
+    return Report.from_json((library / "report.json").read_bytes())
+
+
+@pytest.fixture
+def address(publish: Callable[[Report], str], report: Report) -> str:
+    return publish(report)
+
+
+def test_the_service_was_not_built_with_it() -> None:
+    assert "d7_long_answers" not in introduce_detectors()
+
+
+def test_it_stands_on_the_page(client: FlaskClient, address: str) -> None:
+    page = client.get(address).text
+    for part in ("Long answers", "essays", "$10.22", "Request a summary"):
+        assert part in page
+    finding = client.get(f"{address}?finding=d7-001").text
+    assert '<th scope="col" class="num">Answer length</th>' in finding
+    assert '<td class="num" data-label="Answer length">9,000</td>' in finding
+    assert "Prompt tokens" not in finding
+
+
+def test_it_stands_in_the_pdf(client: FlaskClient, address: str) -> None:
+    pdf = PdfReader(BytesIO(client.get(f"{address}/pdf").data))
+    text = " ".join(" ".join(page.extract_text() for page in pdf.pages).split())
+    for part in ("Long answers", "essays", "$10.22/month", "Do instead. Request a summary"):
+        assert part in text
+
+
+def test_it_stands_in_the_downloads(client: FlaskClient, address: str) -> None:
+    assert b"d7-001,d7_long_answers," in client.get(f"{address}/findings.csv").data
+    assert b'"detector":"d7_long_answers"' in client.get(f"{address}/json").data
+
+
+def test_a_mail_names_it(report: Report) -> None:
+    assert tell_finding(report.findings[0], report.methods)["what"] == "Long answers"
