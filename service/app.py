@@ -37,7 +37,7 @@ from service.web.pages.audits import report as reports
 from service.web.pages.audits import upload
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
-from service.web.pages.public import docs, health, legal, sample
+from service.web.pages.public import client_index, docs, health, legal, sample
 from service.web.pages.public import landing as public
 
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
@@ -100,6 +100,7 @@ def _register_routes(app: Flask, base_url: str) -> None:
         public,
         sample,
         legal,
+        client_index,
         docs,
         settings,
         developer,

@@ -54,6 +54,7 @@ _GROUPS: Final = {
         "tests/service/web/http/test_sockets.py",
         "tests/service/web/intake/test_ingest_live.py",
         "tests/service/web/intake/test_uploads_at_once.py",
+        "tests/service/web/pages/test_examples.py",
         "tests/service/operations/test_admin.py",
     ),
     "up": ("tests/service/cli/test_up.py",),

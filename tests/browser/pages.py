@@ -11,12 +11,14 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser
 
+from service.core.client_wheel import get_client_wheel
 from tests.browser.chromium import Window, opened
 from tests.browser.site import NEW, RICH, Site
 from tests.browser.states import STATES, Act
 from tests.service.support.oauth_flow import AUTHORIZE
 from tests.service.support.scenes import ADMIN_TOKEN
 
+_WHEEL: Final = get_client_wheel()
 ADMIN_HEADERS: Final = {"X-Admin-Token": ADMIN_TOKEN}
 
 
@@ -148,6 +150,13 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
     "/sample/pdf": ("application/pdf", Example("sample-pdf", "/sample/pdf")),
     "/sample/json": ("application/json", Example("sample-json", "/sample/json")),
     "/sample/findings.csv": ("text/csv", Example("sample-csv", "/sample/findings.csv")),
+    # A package index has a form of its own, which programs read.
+    "/client/": ("text/html", Example("client-projects", "/client/")),
+    "/client/tallystick/": ("text/html", Example("client-files", "/client/tallystick/")),
+    "/client/files/<digest>/<file_name>": (
+        "application/octet-stream",
+        Example("client-wheel", f"/client/files/{_WHEEL.sha256}/{_WHEEL.file_name}"),
+    ),
     "/static/<path:filename>": ("text/css", Example("static", "/static/tallystick.css")),
 }
 

@@ -53,7 +53,9 @@ def test_a_key_is_minted_shown_once_used_and_revoked(
     assert answer.status_code == 200
     assert answer.headers["Cache-Control"] == "no-store"
     secret = _secret(page, Kind.INGEST_KEY)
-    assert f"SERVICE_DSN=http://{secret}@localhost:8000" in codes_of(page)
+    install, dsn, *_ = codes_of(page)
+    assert install == "pip install --index-url http://localhost:8000/client/ tallystick"
+    assert dsn == f"SERVICE_DSN=http://{secret}@localhost:8000"
     assert browser.client.post(INGEST, json=batch(), headers=bearer(secret)).status_code == 201
 
     listed = browser.get(HOME)

@@ -2,12 +2,18 @@
 
 import re
 import shlex
+import subprocess
+import sys
+import venv
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import requests
 from sqlalchemy import func, select
 
+import tallystick
 from service.models import Account, Audit, Subscription
 from service.models.identity.accounts import find_account
 from service.web.auth.web_sessions import COOKIE_NAME
@@ -108,3 +114,23 @@ def test_an_account_that_is_deleted_under_load_leaves_nothing(live: LiveService)
         others = select(func.count()).where(Audit.account_id == other.account_id)
         assert session.scalar(others) == 24
     assert requests.get(f"{live.url}{AUDITS}", headers=other.reads, timeout=30).status_code == 200
+
+
+def test_the_client_installs_from_the_service_into_an_empty_environment(
+    live: LiveService, tmp_path: Path
+) -> None:
+    visitor = _Visitor(live, f"{uuid4().hex}@example.org")
+    page = visitor.post("/developer", "/developer/ingest-keys", label="").text
+    [command] = [code for code in codes_of(page) if code.startswith("pip install ")]
+    venv.create(tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    words = shlex.split(command.replace("http://localhost:8000", live.url))
+    pip = [sys.executable, "-m", "pip", "--isolated", "--no-cache-dir", "--python", str(python)]
+    subprocess.run([*pip, *words[1:]], cwd=tmp_path, check=True, timeout=120)
+    program = "import tallystick; print(tallystick.__version__, tallystick.__file__)"
+    imported = subprocess.run(
+        [python, "-I", "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    version, file = imported.stdout.split()
+    assert version == tallystick.__version__
+    assert Path(file).is_relative_to(tmp_path)
