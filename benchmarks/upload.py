@@ -36,7 +36,7 @@ from service.core.blobs import BlobStore
 from service.models import Credit
 from service.models.identity.accounts import find_account
 from service.operations.local.stack import Stack
-from service.web.intake.multipart import FileSink, copy_file
+from service.web.intake.receiving import FileSink, copy_file
 from service.web.intake.storing import CHUNK_BYTES
 
 PERSON: Final = "benchmark@example.com"

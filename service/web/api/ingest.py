@@ -2,25 +2,15 @@
 
 from typing import Any, Final
 
-from detectors.formats import encode_records
-from service.models.audits.audits import INGEST, KeyTakenError, add_audit
-from service.web.auth.callers import (
-    credential_id,
-    current_caller,
-    require_key,
-    require_subscription,
-)
+from service.web.auth.callers import credential_id, require_key, require_subscription
 from service.web.http.bodies import bounded_body
-from service.web.http.current import current_blobs, current_queues, get_session
+from service.web.http.current import current_queues, get_session
 from service.web.http.limits import client_address, limiter, per_minute
-from service.web.http.storage import storage_needed
-from service.web.intake.blob_rollback import delete_blob_if_absent, delete_blob_on_error
-from service.web.intake.idempotency import HEADER_DOCUMENT, idempotency_key, replay, replayable
-from service.web.intake.storing import new_audit
+from service.web.intake.gates import HEADER_DOCUMENT, idempotency_key, replayable
+from service.web.intake.storing import stored_batch
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import AcceptedSchema, BatchSchema, ReplayedSchema
 
-ROUTE: Final = "ingest"  # the namespace of this route's idempotency keys
 _ERRORS: Final = {
     400: "The body isn't valid JSON, or a header is malformed.",
     401: "The ingest key is missing, invalid, expired or revoked.",
@@ -65,7 +55,7 @@ blueprint = Blueprint("ingest", __name__, description="Send usage records.")
 @limiter.limit(per_minute("ingest_ip_limit_per_minute"), key_func=client_address)
 @require_subscription
 @bounded_body
-@replayable(ROUTE)
+@replayable
 @blueprint.documented(
     operation="ingest_batch", security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS
 )
@@ -74,17 +64,7 @@ blueprint = Blueprint("ingest", __name__, description="Send usage records.")
 @blueprint.response(201, AcceptedSchema, description="Accepted. The audit is running.")
 def ingest(batch: dict[str, Any]) -> Any:
     """Audit a batch of usage records."""
-    records, key, session = batch["records"], idempotency_key(), get_session()
-    audit = new_audit(current_caller().account_id, INGEST)
-    audit.records = len(records)
-    with storage_needed():
-        current_blobs().put(audit.blob_key, encode_records(records))
-    try:
-        with delete_blob_on_error(audit.blob_key):
-            add_audit(session, audit, ROUTE, key)
-    except KeyTakenError as taken:
-        return replay(taken.earlier.audit_id)
-    with delete_blob_if_absent(audit):
-        session.commit()
-    current_queues().enqueue_audit(audit.id)
-    return {"audit_id": audit.id, "records": len(records), "replayed": False}
+    with stored_batch(batch["records"], idempotency_key()) as audit:
+        get_session().commit()
+    current_queues().enqueue_audit(audit.id, audit.source)
+    return {"audit_id": audit.id, "records": audit.records, "replayed": False}

@@ -2,11 +2,18 @@
 
 from typing import Any, Final
 
+from service.models.audits.audits import KeyTakenError
 from service.web.auth.callers import EMAIL_HEADER_DOCUMENT, require_login
-from service.web.http.current import current_config
+from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.paths import API_PREFIX
-from service.web.intake import accept_upload, bounded_upload, limit_uploads
-from service.web.intake.idempotency import HEADER_DOCUMENT, idempotency_key
+from service.web.intake.gates import (
+    HEADER_DOCUMENT,
+    admit_upload,
+    bounded_upload,
+    idempotency_key,
+    limit_uploads,
+)
+from service.web.intake.storing import stored_upload
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import UploadedSchema
 
@@ -61,8 +68,15 @@ blueprint = Blueprint("uploads", __name__, description="Upload log files.")
 @blueprint.response(201, UploadedSchema, description="Accepted. One credit is used.")
 def create() -> Any:
     """Audit an uploaded log."""
-    accepted = accept_upload(idempotency_key())
-    base_url = current_config().base_url
-    status_url = f"{base_url}{API_PREFIX}/audits/{accepted.audit_id}/status"
-    body = {**accepted._asdict(), "status_url": status_url}
-    return body, 200 if accepted.replayed else 201
+    try:
+        with stored_upload(admit_upload(idempotency_key())) as audit:
+            get_session().commit()
+    except KeyTakenError as taken:
+        return _accepted(taken.earlier.audit_id, is_replayed=True), 200
+    current_queues().enqueue_audit(audit.id, audit.source)
+    return _accepted(audit.id, is_replayed=False), 201
+
+
+def _accepted(audit_id: str, *, is_replayed: bool) -> dict[str, Any]:
+    status_url = f"{current_config().base_url}{API_PREFIX}/audits/{audit_id}/status"
+    return {"audit_id": audit_id, "replayed": is_replayed, "status_url": status_url}

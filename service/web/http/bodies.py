@@ -1,7 +1,7 @@
 """Read a request's body within limits of size, type and encoding."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
@@ -17,8 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
-_BROKEN_OFF: Final = "The request body is incomplete or its chunked encoding is malformed."
-_BLOCK_BYTES: Final = 128 * 1024  # larger blocks no longer fit a core's cache
+BROKEN_OFF: Final = "The request body is incomplete or its chunked encoding is malformed."
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # accepts a gzip header only
 
 
@@ -52,31 +51,11 @@ def _read_body(announced: int | None) -> bytes:
         raise
     except Exception as error:
         # Each server has its own exceptions for incomplete and malformed bodies.
-        raise BadRequestError(_BROKEN_OFF) from error
+        raise BadRequestError(BROKEN_OFF) from error
     if announced is not None and len(body) < announced:
         # The part that arrived could parse as a complete but different batch.
-        raise BadRequestError(_BROKEN_OFF)
+        raise BadRequestError(BROKEN_OFF)
     return body
-
-
-def read_blocks() -> Iterator[bytes]:
-    """Yield the body block by block; raise `BadRequestError` if it is incomplete."""
-    received, announced = 0, request.content_length
-    while block := _read_block():
-        received += len(block)
-        yield block
-    if announced is not None and received < announced:
-        raise BadRequestError(_BROKEN_OFF)
-
-
-def _read_block() -> bytes:
-    try:
-        return request.stream.read(_BLOCK_BYTES)
-    except HTTPException:
-        raise
-    except Exception as error:
-        # As above; a failed read must not look like a full disk.
-        raise BadRequestError(_BROKEN_OFF) from error
 
 
 def decode_body() -> list[UsageRecord]:

@@ -3,7 +3,8 @@
 Only this module maps errors to status codes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -94,6 +95,17 @@ def describe_error(error: Exception) -> Described | None:
 def on_http_exception(error: HTTPException) -> Response:
     """Answer what Flask, webargs and the limiter raise, without showing their own texts."""
     return _respond(_describe_http_exception(error))
+
+
+@contextmanager
+def storage_needed() -> Iterator[None]:
+    """Raise `UnavailableError`, a 503, where the disk is full or the storage is unreachable."""
+    try:
+        yield
+    except OSError as error:
+        _log.error("storage_failed", error_type=type(error).__name__, errno=error.errno)
+        message = "Storage is temporarily unavailable. Try again shortly."
+        raise UnavailableError(message) from error
 
 
 def _respond(described: Described) -> Response:

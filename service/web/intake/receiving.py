@@ -1,66 +1,65 @@
-"""From the request's body to a temporary file, within bounds, before anything looks at it."""
+"""Receive the one file of a multipart/form-data body, within bounds, into a temporary file.
 
-from collections.abc import Callable, Iterator
+Nothing else of the body is kept: no file name, no type, no other field. The CSRF token of a form,
+which comes before its file, is checked and forgotten.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from itertools import chain
 from tempfile import TemporaryFile
-from typing import BinaryIO, Final, ParamSpec, TypeVar, cast
+from typing import BinaryIO, Final, cast
 
 from flask import request
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
 from service.errors import (
     BadRequestError,
+    InvalidRequestError,
     PayloadTooLargeError,
     UnsupportedMediaTypeError,
 )
-from service.web.http.bodies import read_blocks
+from service.web.auth.csrf import TOKEN_FIELD
+from service.web.http.bodies import BROKEN_OFF
 from service.web.http.current import current_config
-from service.web.http.storage import storage_needed
-from service.web.intake.multipart import MAX_OVERHEAD_BYTES, FileSink, TokenCheck, copy_file
+from service.web.http.error_responses import storage_needed
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-# RFC 2046, 5.1.1; another could not be told from what it separates.
+PART_NAME: Final = "file"
+_MAX_TOKEN_BYTES: Final = 1024
+# Bytes of the body beside the file's own: boundaries, headers, a preamble, an epilogue.
+MAX_OVERHEAD_BYTES: Final = 512 * 1024
+_MALFORMED: Final = "The body is not well-formed multipart/form-data, or broke off before its end."
+_EXPECTED: Final = f'Send one file, as the part "{PART_NAME}", and no other part or field.'
+_BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
+# RFC 2046, 5.1.1; a longer boundary cannot be told from what it separates.
 _MAX_BOUNDARY_LENGTH: Final = 70
+
+TokenCheck = Callable[[str | None], None]
 
 
 @dataclass(frozen=True)
 class ReceivedFile:
-    """An uploaded file, at its beginning; gone as soon as it is closed."""
+    """An uploaded file, at its first byte. Closing it deletes it."""
 
     file: BinaryIO
     size: int
     sha256: bytes
 
 
-def bounded_upload(view: Callable[P, R]) -> Callable[P, R]:
-    """Refuse at once, with 413, a body that says to be too large for one file."""
-
-    @wraps(view)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        max_bytes = current_config().max_upload_bytes
-        # What comes without a length is counted while it streams.
-        request.max_content_length = max_bytes + MAX_OVERHEAD_BYTES
-        if (request.content_length or 0) > max_bytes + MAX_OVERHEAD_BYTES:
-            raise PayloadTooLargeError(f"The file must be at most {max_bytes:,} bytes.")
-        return view(*args, **kwargs)
-
-    return checked
-
-
 @contextmanager
 def received_file(check_token: TokenCheck | None = None) -> Iterator[ReceivedFile]:
-    """The request's one file, in a temporary file that has no name and so cannot be left behind.
+    """Yield the request's one file, in a temporary file without a name, so nothing is left behind.
 
-    With `check_token` it comes from a form, whose token that judges before the file is looked at.
+    With `check_token`, the file comes from a form, and its token is checked before the file.
     """
     boundary, config = _boundary(), current_config()
     with storage_needed(), TemporaryFile(dir=config.upload_folder or None, buffering=0) as spool:
         file = cast(BinaryIO, spool)
         sink = FileSink(file, config.max_upload_bytes, check_token)
-        copy_file(read_blocks(), boundary, sink)
+        copy_file(_read_blocks(), boundary, sink)
         file.seek(0)
         yield ReceivedFile(file, sink.size, sink.sha256)
 
@@ -71,5 +70,115 @@ def _boundary() -> bytes:
         raise UnsupportedMediaTypeError("Send the file as multipart/form-data, not encoded.")
     boundary = request.mimetype_params.get("boundary", "")
     if not (boundary.isascii() and 0 < len(boundary) <= _MAX_BOUNDARY_LENGTH):
-        raise BadRequestError("The Content-Type names no boundary, or none that can be one.")
+        raise BadRequestError("The Content-Type has no valid boundary.")
     return boundary.encode("ascii")
+
+
+class FileSink:
+    """Write the file's bytes to a stream while counting and hashing them.
+
+    With `check_token`, the token of a form may come first; it is checked before the file begins.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, max_bytes: int, check_token: TokenCheck | None = None
+    ) -> None:
+        self._stream = stream
+        self._max_bytes = max_bytes
+        self._check_token = check_token
+        self._token: bytearray | None = None
+        self._hash = hashlib.sha256()
+        self._is_open = False
+        self.size = 0
+
+    @property
+    def sha256(self) -> bytes:
+        return self._hash.digest()
+
+    def take(self, event: Event) -> None:
+        """Take the file's headers and bytes; refuse any part except the file and the token."""
+        if isinstance(event, Data):
+            self._write(event.data)
+        elif isinstance(event, Field):
+            self._open_token(event.name)
+        elif isinstance(event, File):
+            self._open_file(event.name)
+
+    def close(self) -> None:
+        if not self._is_open:
+            raise InvalidRequestError(_EXPECTED)
+
+    def _open_token(self, name: str) -> None:
+        is_first = self._token is None and not self._is_open
+        if self._check_token is None or name != TOKEN_FIELD or not is_first:
+            raise InvalidRequestError(_EXPECTED)
+        self._token = bytearray()
+
+    def _open_file(self, name: str) -> None:
+        if self._is_open or name != PART_NAME:
+            raise InvalidRequestError(_EXPECTED)
+        if self._check_token is not None:
+            token = None if self._token is None else self._token.decode("ascii", "replace")
+            self._check_token(token)
+        self._is_open = True
+
+    def _write(self, data: bytes) -> None:
+        if not self._is_open:
+            self._write_token(data)
+            return
+        self.size += len(data)
+        if self.size > self._max_bytes:
+            raise PayloadTooLargeError(f"The file must be at most {self._max_bytes:,} bytes.")
+        self._hash.update(data)
+        self._stream.write(data)
+
+    def _write_token(self, data: bytes) -> None:
+        assert self._token is not None, "data follows the beginning of a part"  # noqa: S101
+        self._token += data
+        if len(self._token) > _MAX_TOKEN_BYTES:
+            raise InvalidRequestError(_EXPECTED)
+
+
+def copy_file(blocks: Iterable[bytes], boundary: bytes, sink: FileSink) -> None:
+    """Pass the file's bytes to the sink.
+
+    Raise `BadRequestError` for a malformed multipart body, `InvalidRequestError` for one without
+    exactly one file, `PayloadTooLargeError` as soon as the file is too large.
+    """
+    decoder = MultipartDecoder(boundary, max_form_memory_size=MAX_OVERHEAD_BYTES)
+    for block in chain(blocks, (None,)):
+        for event in _events(decoder, block):
+            sink.take(event)
+    sink.close()
+
+
+def _events(decoder: MultipartDecoder, block: bytes | None) -> list[Event]:
+    """Return what this block, or the end, completes; never more than a few blocks of bytes."""
+    events: list[Event] = []
+    try:
+        decoder.receive_data(block)
+        while not isinstance(event := decoder.next_event(), NeedData | Epilogue):
+            events.append(event)
+    except (ValueError, RequestEntityTooLarge) as error:
+        raise BadRequestError(_MALFORMED) from error
+    return events
+
+
+def _read_blocks() -> Iterator[bytes]:
+    """Yield the body as it arrives; raise `BadRequestError` where it breaks off."""
+    received, announced = 0, request.content_length
+    while block := _read_block():
+        received += len(block)
+        yield block
+    if announced is not None and received < announced:
+        raise BadRequestError(BROKEN_OFF)
+
+
+def _read_block() -> bytes:
+    try:
+        return request.stream.read(_BLOCK_BYTES)
+    except HTTPException:
+        raise
+    except Exception as error:
+        # Servers raise exceptions of their own here, and an OSError would pass for a full disk.
+        raise BadRequestError(BROKEN_OFF) from error

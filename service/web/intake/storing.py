@@ -1,37 +1,155 @@
-"""The contract check over a whole file, and the re-encoding of what passes it.
+"""One intake for batches and files: check, store the blob, add the row; the view commits.
 
-One pass does both: a blob appears only once the last line has passed.
+A blob is on disk before its row is committed, and it is deleted if no row will name it.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
-from detectors.formats import encode_chunk, read_chunks
-from service.models.audits.audits import RAW_FOLDER, Audit
-from service.models.base import new_id
-from service.web.http.current import current_blobs, current_config
-from service.web.http.storage import storage_needed
-from service.web.intake.receiving import ReceivedFile
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-# As fast as larger ones, and several uploads at once stay small.
+from detectors.contract import UsageRecord
+from detectors.formats import encode_chunk, encode_records, read_chunks
+from service.core.logs import get_logger
+from service.errors import InvalidRequestError
+from service.models.audits.audits import (
+    INGEST,
+    RAW_FOLDER,
+    UPLOAD,
+    Audit,
+    KeyTakenError,
+    add_audit,
+)
+from service.models.base import new_id
+from service.models.billing.credits import NoCreditError, claim_credit
+from service.web.auth.callers import current_caller
+from service.web.http.current import (
+    current_blobs,
+    current_config,
+    current_session_factory,
+    get_session,
+)
+from service.web.http.error_responses import storage_needed
+from service.web.intake.gates import KEY_NAMESPACES, Admission, payment_required
+from service.web.intake.receiving import ReceivedFile, TokenCheck, received_file
+
+# As fast as larger chunks, and several uploads at once stay small.
 CHUNK_BYTES: Final = 256 * 1024
 
+_log = get_logger(__name__)
 
-def new_audit(account_id: str, source: str) -> Audit:
+
+@contextmanager
+def stored_batch(records: Sequence[UsageRecord], key: str | None) -> Iterator[Audit]:
+    """Store checked records and add their audit, for the view to commit here.
+
+    Raise `KeyTakenError` for a replayed key.
+    """
+    audit = _new_audit(INGEST)
+    audit.records = len(records)
+    with storage_needed():
+        current_blobs().put(audit.blob_key, encode_records(records))
+    _add(audit, key)
+    with _delete_blob_unless_committed(audit):
+        yield audit
+
+
+@contextmanager
+def stored_upload(admission: Admission, check_token: TokenCheck | None = None) -> Iterator[Audit]:
+    """Receive and store the request's file and add its audit, for the view to commit here.
+
+    Raise `KeyTakenError` for a replayed key with the same file. `check_token` checks the CSRF token
+    that a form sends before the file.
+    """
+    audit = _receive(admission, check_token)
+    with _delete_blob_unless_committed(audit):
+        yield audit
+
+
+def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
+    key, earlier = admission
+    with received_file(check_token) as upload:
+        if earlier is None:
+            try:
+                return _add(_store_file(upload), key, upload.sha256)
+            except KeyTakenError as taken:  # by a request that ran at the same time
+                earlier = taken.earlier
+        if earlier.body_hash != upload.sha256:
+            raise InvalidRequestError("This Idempotency-Key was used for another file.")
+        raise KeyTakenError(earlier)
+
+
+def _new_audit(source: str) -> Audit:
     """Return an audit with its ID and the key of its raw blob, which is stored before its row."""
-    audit_id = new_id()
+    audit_id, account_id = new_id(), current_caller().account_id
     blob_key = f"{RAW_FOLDER}/{audit_id}.jsonl"
     return Audit(id=audit_id, account_id=account_id, source=source, blob_key=blob_key)
 
 
-def store_log(upload: ReceivedFile, blob_key: str) -> int:
-    """Store the log under this key, as a blob that outlives a crash; returns its valid rows.
+def _store_file(upload: ReceivedFile) -> Audit:
+    """Check the file and store its re-encoding in one pass.
 
-    Raises a `DetectorError`, with nothing stored, for a file that breaks the contract, is in none
-    of the formats, or is too large unpacked.
+    The blob gets its name after the last line has passed. Raise a `DetectorError`, with nothing
+    stored, for a file that breaks the contract, has an unknown format, or is too large unpacked.
     """
-    valid, max_bytes = 0, current_config().max_upload_bytes
-    with storage_needed(), current_blobs().writer(blob_key) as blob:
+    audit, max_bytes = _new_audit(UPLOAD), current_config().max_upload_bytes
+    audit.size_bytes, audit.records = upload.size, 0
+    with storage_needed(), current_blobs().writer(audit.blob_key) as blob:
         for chunk in read_chunks(upload.file, chunk_bytes=CHUNK_BYTES, max_bytes=max_bytes):
             blob.write(encode_chunk(chunk))
-            valid += chunk.rows - len(chunk.invalid)
-    return valid
+            audit.records += chunk.rows - len(chunk.invalid)
+    return audit
+
+
+def _add(audit: Audit, key: str | None, sha256: bytes | None = None) -> Audit:
+    """Insert the audit and its key, and claim an upload's credit, in the view's transaction."""
+    session = get_session()
+    with _delete_blob_on_error(audit.blob_key):
+        add_audit(session, audit, KEY_NAMESPACES[audit.source], key, body_hash=sha256)
+        if audit.source == UPLOAD:
+            try:
+                claim_credit(session, audit.account_id, audit.id)
+            except NoCreditError:
+                raise payment_required() from None
+    return audit
+
+
+@contextmanager
+def _delete_blob_on_error(blob_key: str) -> Iterator[None]:
+    """Delete the blob if the block fails, because no row will ever name it."""
+    try:
+        yield
+    except BaseException:
+        _delete_blob(blob_key)
+        raise
+
+
+@contextmanager
+def _delete_blob_unless_committed(audit: Audit) -> Iterator[None]:
+    """Delete the blob if the commit failed; keep it if the commit may have happened.
+
+    The answer to a commit can be lost after the commit took effect.
+    """
+    try:
+        yield
+    except DBAPIError:
+        if _is_surely_absent(audit.id):
+            _delete_blob(audit.blob_key)
+        raise
+
+
+def _is_surely_absent(audit_id: str) -> bool:
+    try:
+        with current_session_factory()() as session:
+            return session.get(Audit, audit_id) is None
+    except SQLAlchemyError:
+        return False
+
+
+def _delete_blob(blob_key: str) -> None:
+    try:
+        current_blobs().delete(blob_key)
+    except OSError as error:
+        # The request fails with its first error; the sweeper deletes an orphan blob later.
+        _log.warning("blob_not_deleted", blob_key=blob_key, exc_info=error)

@@ -22,9 +22,8 @@ from service.reports.csv_cells import write_early_access
 from service.web.auth.admin_gate import require_admin
 from service.web.http.bodies import FORM_TYPES, read_body
 from service.web.http.current import current_blobs, current_queues, get_session
-from service.web.http.error_responses import wants_page
+from service.web.http.error_responses import storage_needed, wants_page
 from service.web.http.paths import AUDIT_ID_DOCUMENT, check_audit_id
-from service.web.http.storage import storage_needed
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint, BodyParser
 from service.web.schemas.admin import (
     MarkedPaidSchema,

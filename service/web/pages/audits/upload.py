@@ -9,17 +9,18 @@ from werkzeug.exceptions import HTTPException
 from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
 from service.errors import ServiceError
+from service.models.audits.audits import KeyTakenError
 from service.models.base import new_id
 from service.models.billing.credits import count_free_credits
 from service.payments.links import payment_links
 from service.web.auth.csrf import check_token
 from service.web.auth.visitors import require_visitor
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.current import current_config, get_session
+from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.error_responses import describe_error
 from service.web.http.headers import keep_private
-from service.web.intake import accept_upload, bounded_upload, limit_uploads
-from service.web.intake.idempotency import check_key
+from service.web.intake.gates import admit_upload, bounded_upload, check_key, limit_uploads
+from service.web.intake.storing import stored_upload
 from service.web.pages.account.billing import granting_for
 
 # The form shows these problems itself, above another attempt.
@@ -42,10 +43,14 @@ def send() -> Response:
     """Accept a file from a browser without JavaScript, with the checks of the API."""
     try:
         key = check_key(request.args.get("key"))
-        accepted = accept_upload(key, check_token=check_token)
+        with stored_upload(admit_upload(key), check_token) as audit:
+            get_session().commit()
+    except KeyTakenError as taken:
+        return _show_audit(taken.earlier.audit_id)
     except (ServiceError, DetectorError, HTTPException) as error:
         return _show_again(error)
-    return redirect(url_for("audit_pages.show", audit_id=accepted.audit_id), 303)
+    current_queues().enqueue_audit(audit.id, audit.source)
+    return _show_audit(audit.id)
 
 
 def _page(**context: Any) -> str:
@@ -65,6 +70,10 @@ def _page(**context: Any) -> str:
         key=new_id(),
         **context,
     )
+
+
+def _show_audit(audit_id: str) -> Response:
+    return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
 
 
 def _show_again(error: Exception) -> Response:

@@ -98,7 +98,7 @@ def test_a_key_that_is_taken_between_the_look_and_the_claim_is_a_replay(
 ) -> None:
     first = _post(client, tenant, "k")
     # As if the first request had committed just after the second looked.
-    monkeypatch.setattr("service.web.intake.idempotency.find_replay", lambda *_: None)
+    monkeypatch.setattr("service.web.intake.gates.find_replay", lambda *_: None)
     second = _post(client, tenant, "k")
     assert second.status_code == 200
     assert second.get_json() == {"audit_id": first.get_json()["audit_id"], "replayed": True}

@@ -60,7 +60,7 @@ def test_no_connection_is_held_while_records_are_decoded_and_stored(
         return counted
 
     monkeypatch.setattr("service.web.http.bodies.decode_batch", counting(decode_batch))
-    monkeypatch.setattr("service.web.api.ingest.encode_records", counting(encode_records))
+    monkeypatch.setattr("service.web.intake.storing.encode_records", counting(encode_records))
     headers = {**tenant.writes, "Idempotency-Key": "k"}
     assert app.test_client().post(INGEST, json=batch(), headers=headers).status_code == 201
     assert held == [0, 0]
@@ -73,7 +73,7 @@ def test_an_audit_is_enqueued_once_and_after_its_commit(
 ) -> None:
     tenant, app, committed = add_tenant(own_sessions), create_app(own_database), list[str]()
 
-    def enqueue(audit_id: str) -> None:
+    def enqueue(audit_id: str, _source: str) -> None:
         with own_sessions() as other:
             committed.append(other.get_one(Audit, audit_id).id)
 
