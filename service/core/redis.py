@@ -11,7 +11,7 @@ from service.config import Config
 
 
 def connection_options(config: Config) -> dict[str, Any]:
-    """Return short timeouts, and one retry for a connection that was cut, none for a hang."""
+    """Return the rate limiter's: short timeouts, one retry of a cut connection, none of a hang."""
     return {
         "socket_timeout": config.redis_timeout_seconds,
         "socket_connect_timeout": config.redis_timeout_seconds,
@@ -20,6 +20,10 @@ def connection_options(config: Config) -> dict[str, Any]:
 
 
 def connect(config: Config, **options: Any) -> "Redis":
-    """Return a client that connects at first use; `options` replace the usual ones."""
-    client: Redis = Redis.from_url(config.redis_url, **{**connection_options(config), **options})
+    """Return a client that connects at first use; `options` replace the usual ones.
+
+    It retries a hang once too: RQ ends a worker at the first timeout that reaches it.
+    """
+    usual = {**connection_options(config), "retry": Retry(NoBackoff(), 1)}
+    client: Redis = Redis.from_url(config.redis_url, **{**usual, **options})
     return client

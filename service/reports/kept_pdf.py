@@ -2,18 +2,10 @@
 
 from contextlib import suppress
 from datetime import datetime
-from pathlib import PurePosixPath
-from typing import Final
 
 from service.core.blobs import BlobNotFoundError, BlobStore
 from service.models.audits.audits import Audit
-
-PDF_FOLDER: Final = "pdf"
-
-
-def pdf_key(frame_key: str) -> str:
-    """Return the blob key of the report's PDF; each attempt of an audit has its own."""
-    return f"{PDF_FOLDER}/{PurePosixPath(frame_key).stem}.pdf"
+from service.models.audits.blob_keys import pdf_key
 
 
 def get_pdf(

@@ -27,7 +27,6 @@ from service.models.base import Base, new_id, utc_now
 
 QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "failed")
 INGEST, UPLOAD = SOURCES = ("ingest", "upload")
-RAW_FOLDER, FRAME_FOLDER = "raw", "frames"  # where the blobs lie that audits name
 
 _USD = Numeric(30, 9)  # the dearest log that the contract allows has 17 digits before the point
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, Connection, Row, Update, and_, func, or_, select, update
 
 from service.models.audits.audits import DONE, FAILED, PROCESSING, QUEUED, Audit
+from service.models.audits.blob_keys import frame_key
 from service.models.billing.credits import return_credit
 
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
@@ -37,15 +38,12 @@ class Claim:
 
     @property
     def frame_key(self) -> str:
-        return self.frame_key_of(self.attempt)
+        return frame_key(self.audit_id, self.attempt)
 
     @property
     def earlier_frame_keys(self) -> list[str]:
         """Return where killed attempts may have left frames."""
-        return [self.frame_key_of(attempt) for attempt in range(1, self.attempt)]
-
-    def frame_key_of(self, attempt: int) -> str:
-        return f"frames/{self.audit_id}-{attempt}.parquet"
+        return [frame_key(self.audit_id, attempt) for attempt in range(1, self.attempt)]
 
 
 def gave_up_message(max_attempts: int) -> str:

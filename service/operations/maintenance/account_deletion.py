@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.models.audits.audits import Audit
+from service.models.audits.blob_keys import pdf_key
 from service.models.identity.deletion import close_account, delete_account, delete_audits
-from service.reports.kept_pdf import pdf_key
 
 # A person waits. Blobs that are left then are orphans, which the sweeper removes.
 _BLOB_SECONDS: Final = 5.0

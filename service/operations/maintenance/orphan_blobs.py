@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
-from service.models.audits.audits import FRAME_FOLDER, RAW_FOLDER, list_named_keys
-from service.reports.kept_pdf import PDF_FOLDER, pdf_key
+from service.models.audits.audits import list_named_keys
+from service.models.audits.blob_keys import BLOB_FOLDERS, audit_id_of, is_frame_key, pdf_key
 
 _OLD_SECONDS: Final = 3_600.0
 _LOOK_AGAIN_SECONDS: Final = 3_600.0
@@ -47,9 +47,8 @@ class OrphanBlobs:
         page = list(islice(self._keys, _PAGE))
         if not page and time.monotonic() >= self._look_again_at:
             self._look_again_at = time.monotonic() + _LOOK_AGAIN_SECONDS
-            folders = (RAW_FOLDER, FRAME_FOLDER, PDF_FOLDER)
             self._keys = chain.from_iterable(
-                self._blobs.list_old(folder, _OLD_SECONDS) for folder in folders
+                self._blobs.list_old(folder, _OLD_SECONDS) for folder in BLOB_FOLDERS
             )
             page = list(islice(self._keys, _PAGE))
         return page
@@ -58,15 +57,10 @@ class OrphanBlobs:
         if not keys:
             return
         with connection.begin():
-            named = list_named_keys(connection, [_audit_id_of(key) for key in keys])
-        named |= {pdf_key(key) for key in named if key.startswith(f"{FRAME_FOLDER}/")}
+            named = list_named_keys(connection, [audit_id_of(key) for key in keys])
+        named |= {pdf_key(key) for key in named if is_frame_key(key)}
         orphans = [key for key in keys if key not in named]
         for key in orphans:
             self._blobs.delete(key)
         if orphans:
             _log.info("orphan_blobs_removed", count=len(orphans))
-
-
-def _audit_id_of(key: str) -> str:
-    """Blobs are named `raw/<audit id>.<ending>`, or with `-<attempt>` after the ID."""
-    return key.partition("/")[2].partition(".")[0].partition("-")[0]

@@ -78,34 +78,36 @@ def _describe_answer(response: Response) -> Response:
 
 
 def read_endpoint(
-    scopes: str | Sequence[str],
+    scopes: str | Sequence[str] | None,
     schema: Any,
     *,
     operation: str,
     description: str,
     errors: Mapping[int, str] = _ERRORS,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Require a token with these scopes, apply the read limit and document the response."""
-    needed = (scopes,) if isinstance(scopes, str) else tuple(scopes)
+    """Require a credential, apply the read limit and document the response.
+
+    The credential is a token with these scopes or, without scopes, a web session.
+    """
+    needed = (scopes,) if isinstance(scopes, str) else tuple(scopes or ())
+    by_email = [] if needed else [EMAIL_HEADER_DOCUMENT]
     decorators = (
-        require_scope(*needed),
+        require_scope(*needed) if needed else require_login,
         limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id),
         blueprint.documented(
             operation=operation,
-            security=("read_token", "access_token"),
+            security=("read_token", "access_token") if needed else "session",
             scopes=needed,
-            parameters=[IF_NONE_MATCH_DOCUMENT],
+            parameters=[*by_email, IF_NONE_MATCH_DOCUMENT],
             errors=errors,
             headers=LIMIT_HEADERS,
         ),
-    )
-    answers = (
         blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True),
         blueprint.response(200, schema, headers=ETAG_HEADERS, description=description),
     )
 
     def decorate(view: Callable[..., Any]) -> Callable[..., Any]:
-        for decorator in reversed((*decorators, *answers)):
+        for decorator in reversed(decorators):
             view = decorator(view)
         return view
 
@@ -185,18 +187,12 @@ def report(audit_id: str) -> Response:
 
 
 @blueprint.route("/audits/<audit_id>/status", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
-@require_login
-@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
-@blueprint.documented(
+@read_endpoint(
+    None,
+    AuditStatusSchema,
     operation="get_status",
-    security="session",
-    parameters=[EMAIL_HEADER_DOCUMENT, IF_NONE_MATCH_DOCUMENT],
+    description="Gains fields as the audit advances.",
     errors=_STATUS_ERRORS,
-    headers=LIMIT_HEADERS,
-)
-@blueprint.alt_response(304, headers=ETAG_HEADERS, description=NOT_MODIFIED, success=True)
-@blueprint.response(
-    200, AuditStatusSchema, headers=ETAG_HEADERS, description="Gains fields as the audit advances."
 )
 def status(audit_id: str) -> dict[str, Any]:
     """Get an audit's status."""

@@ -120,6 +120,8 @@ def _respond(described: Described) -> Response:
         title = HTTPStatus(status).phrase
         page = render_template("pages/error.html", status=status, title=title, message=message)
         response = make_response(page)
+        # An error under a private page's address has no blueprint that keeps it out of caches.
+        response.headers["Cache-Control"] = "no-store"
     response.status_code = status
     response.headers.update(headers)
     return response

@@ -15,12 +15,12 @@ from service.core.logs import get_logger
 from service.errors import InvalidRequestError
 from service.models.audits.audits import (
     INGEST,
-    RAW_FOLDER,
     UPLOAD,
     Audit,
     KeyTakenError,
     add_audit,
 )
+from service.models.audits.blob_keys import raw_key
 from service.models.base import new_id
 from service.models.billing.credits import NoCreditError, claim_credit
 from service.web.auth.callers import current_caller
@@ -83,7 +83,7 @@ def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
 def _new_audit(source: str) -> Audit:
     """Return an audit with its ID and the key of its raw blob, which is stored before its row."""
     audit_id, account_id = new_id(), current_caller().account_id
-    blob_key = f"{RAW_FOLDER}/{audit_id}.jsonl"
+    blob_key = raw_key(audit_id)
     return Audit(id=audit_id, account_id=account_id, source=source, blob_key=blob_key)
 
 

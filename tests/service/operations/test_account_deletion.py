@@ -31,6 +31,7 @@ from service.models import (
     Subscription,
 )
 from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
+from service.models.audits.blob_keys import pdf_key
 from service.models.base import new_id, utc_now
 from service.models.identity.deletion import delete_account
 from service.models.identity.sign_in import add_magic_link
@@ -38,7 +39,6 @@ from service.operations.maintenance import account_deletion
 from service.payments.events import Payer, PaymentReported, VerifiedEvent
 from service.payments.owners import adopt_payments
 from service.payments.recording import record_event
-from service.reports.kept_pdf import pdf_key
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import INGEST, SECRET_KEY, batch, bearer, error_of
 

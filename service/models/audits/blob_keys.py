@@ -1,0 +1,34 @@
+"""The layout of the blobs that audits name: which folder holds what, and under which key.
+
+A key is `<folder>/<audit ID>.<ending>`, with `-<attempt>` after the ID where each attempt has one.
+"""
+
+from pathlib import PurePosixPath
+from typing import Final
+
+RAW, FRAMES, PDFS = BLOB_FOLDERS = ("raw", "frames", "pdf")
+_FRAME_PREFIX: Final = f"{FRAMES}/"
+
+
+def raw_key(audit_id: str) -> str:
+    """Return the key of the re-encoded records of a batch or an upload."""
+    return f"{RAW}/{audit_id}.jsonl"
+
+
+def frame_key(audit_id: str, attempt: int) -> str:
+    """Return the key of the normalized calls as Parquet."""
+    return f"{FRAMES}/{audit_id}-{attempt}.parquet"
+
+
+def pdf_key(frame_key: str) -> str:
+    """Return the key of the report's PDF; each attempt of an audit has its own."""
+    return f"{PDFS}/{PurePosixPath(frame_key).stem}.pdf"
+
+
+def is_frame_key(key: str) -> bool:
+    return key.startswith(_FRAME_PREFIX)
+
+
+def audit_id_of(key: str) -> str:
+    """Return the ID of the audit that a blob belongs to."""
+    return key.partition("/")[2].partition(".")[0].partition("-")[0]
