@@ -23,10 +23,11 @@ ROOT: Final = Path(__file__).parents[4]
 INTAKE: Final = "service/web/intake/"
 VIEWS: Final = {"batch": "service/web/api/ingest.py", "file": "service/web/api/uploads.py"}
 MAX_HOPS: Final = 8
-# One-line accessors that every view uses: who calls, the settings, the session, a new ID.
+# Not steps: the caller, the settings, the session, a new ID, a blob's key, a failed disk as 503.
 ACCESSORS: Final = frozenset(
     f"service/{name}.py"
     for name in (
+        "models/audits/blob_keys",
         "models/base",
         "web/auth/callers",
         "web/http/current",
