@@ -1,6 +1,6 @@
 """The settings: one frozen value, read from the environment once. No other module reads it.
 
-Every field is a setting; its name in upper case is its environment variable.
+Every field is a setting; its environment variable is the name in upper case.
 """
 
 import os
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from service.errors import ConfigError
 
 _MIN_SECRET_LENGTH: Final = 32
-# What a header carries unchanged; without spaces at its ends, which are not part of its value.
+# Characters that a header carries unchanged.
 _ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -32,9 +32,9 @@ _OPTIONAL: Final = {"smtp_url"}
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of every process of the service; see `docs/operations.md` for each.
+    """The settings of every process of the service; `docs/operations.md` describes each.
 
-    `_seconds`, `_bytes`, `_days` are units; `_per_minute` is a limit that answers 429 beyond it.
+    `_seconds`, `_bytes` and `_days` are units; requests above a `_per_minute` limit get a 429.
     """
 
     secret_key: str = field(repr=False)
@@ -105,12 +105,12 @@ class Config:
 
     @classmethod
     def load(cls) -> Self:
-        """The settings of this process's environment."""
+        """Load the settings from this process's environment."""
         return cls.from_environment(os.environ)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read the settings; raises `ConfigError` naming every missing or malformed one."""
+        """Read the settings; raise `ConfigError` naming every missing or malformed setting."""
         values: dict[str, object] = {}
         problems: list[str] = []
         for setting in fields(cls):
@@ -120,12 +120,12 @@ class Config:
                 try:
                     values[setting.name] = _KINDS[setting.type](text)
                 except ValueError:
-                    problems.append(f"{name} is not a number")
+                    problems.append(f"{name} must be a number")
             elif setting.default is MISSING:
                 problems.append(f"{name} is not set")
             elif name in environment and name.endswith("_WEBHOOK_SECRET"):
                 # Anyone can sign with an empty secret.
-                problems.append(f"{name} is empty; set it or leave it out")
+                problems.append(f"{name} is empty; set it or remove it")
         if problems:
             raise ConfigError("; ".join(problems))
         return cls(**values)  # type: ignore[arg-type]
@@ -140,27 +140,29 @@ class Config:
             *self._payment_problems("paddle"),
         ]
         if len(self.secret_key) < _MIN_SECRET_LENGTH:
-            problems.append(f"SECRET_KEY is shorter than {_MIN_SECRET_LENGTH} characters")
+            problems.append(f"SECRET_KEY must have at least {_MIN_SECRET_LENGTH} characters")
         if self.admin_token and not _ADMIN_TOKEN.fullmatch(self.admin_token):
             problems.append(
-                f"ADMIN_TOKEN is not {_MIN_SECRET_LENGTH} or more printable ASCII characters"
+                f"ADMIN_TOKEN must be at least {_MIN_SECRET_LENGTH} printable ASCII characters"
+                " without spaces"
             )
         if any(len(key) < _MIN_SECRET_LENGTH for key in self.secret_keys[:-1]):
             problems.append(
-                f"SECRET_KEY_FALLBACKS holds a key of fewer than {_MIN_SECRET_LENGTH} characters"
+                f"every key in SECRET_KEY_FALLBACKS must have at least {_MIN_SECRET_LENGTH}"
+                " characters"
             )
         if "@" not in parseaddr(self.mail_from)[1]:
-            problems.append("MAIL_FROM is no email address")
+            problems.append("MAIL_FROM must be an email address")
         if self.owner_email and "@" not in self.owner_email:
-            problems.append("OWNER_EMAIL is not an email address")
+            problems.append("OWNER_EMAIL must be an email address")
         if self.log_level not in _LOG_LEVELS:
-            problems.append(f"LOG_LEVEL is none of {', '.join(_LOG_LEVELS)}")
+            problems.append(f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}")
         if problems:
             raise ConfigError("; ".join(problems))
 
     @property
     def secret_keys(self) -> tuple[str, ...]:
-        """What a signature may have been made with; the last one is what signs now."""
+        """Return the keys that signatures are verified with; the last one also signs."""
         return (*self.secret_key_fallbacks.split(), self.secret_key)
 
     @property
@@ -174,16 +176,16 @@ class Config:
         return bool(self.owner_email) and email == self.owner_email
 
     def _url_problems(self) -> list[str]:
-        # Only the setting's name is told: these addresses carry passwords.
+        # The message names only the setting, because these URLs contain passwords.
         return [
-            f"{name.upper()} starts with none of {', '.join(f'{one}://' for one in schemes)}"
+            f"{name.upper()} must start with {' or '.join(f'{scheme}://' for scheme in schemes)}"
             for name, schemes in _SCHEMES.items()
             if (address := getattr(self, name)) or name not in _OPTIONAL
             if urlsplit(address).scheme not in schemes
         ]
 
     def _number_problems(self) -> list[str]:
-        numbers = [one.name for one in fields(self) if one.type in (int, float)]
+        numbers = [setting.name for setting in fields(self) if setting.type in (int, float)]
         at_least_zero = {"trusted_proxies"}
         return [
             f"{name.upper()} must be greater than 0"
@@ -196,18 +198,22 @@ class Config:
         ]
 
     def _payment_problems(self, provider: str) -> list[str]:
-        """A provider that takes money needs a secret, or its events could not be believed."""
-        names = [one.name for one in fields(self) if one.name.startswith(f"{provider}_")]
+        """Check a payment provider's settings; without a secret, anyone could forge its events."""
+        names = [
+            setting.name for setting in fields(self) if setting.name.startswith(f"{provider}_")
+        ]
         secret = f"{provider}_webhook_secret"
         problems = [
-            f"{name.upper()} is no https:// address"
+            f"{name.upper()} must be an https:// URL"
             for name in names
             if name.endswith("_link")
             and getattr(self, name)
             and urlsplit(getattr(self, name)).scheme != "https"
         ]
         if any(getattr(self, name) for name in names) and not getattr(self, secret).strip():
-            problems.append(f"{secret.upper()} is needed by the other {provider.upper()}_ settings")
+            problems.append(
+                f"{secret.upper()} is required if other {provider.upper()}_ settings are set"
+            )
         return problems
 
 

@@ -1,4 +1,4 @@
-"""The service's commands, handed to the console program through its entry-point group."""
+"""The service's commands, registered with the console program through its entry-point group."""
 
 import gc
 from collections.abc import Iterator
@@ -9,8 +9,7 @@ import click
 def register(group: click.Group) -> None:
     """Add every command of the service to the group.
 
-    What is imported stays: a collector that looks through it over and over, and once more at the
-    end, doubles the time that a command takes.
+    Imported objects are frozen, because garbage collection of them doubles a command's run time.
     """
     gc.disable()
     try:

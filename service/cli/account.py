@@ -1,4 +1,4 @@
-"""tallystick account: accounts, their plans and their secrets."""
+"""tallystick account: accounts, plans, keys and tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 @click.group()
 def account() -> None:
-    """Create accounts and mint their keys and tokens."""
+    """Create accounts, keys and tokens."""
 
 
 @account.command()
@@ -45,13 +45,13 @@ def account() -> None:
 @data_option
 @one_line_errors
 def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
-    """Create an account, with a subscription where the plan is a paid one."""
+    """Create an account, with a subscription if the plan is paid."""
     with session_of(reach(data_dir)) as session:
         created = create_account(session, email, plan)
         try:
             session.commit()
         except IntegrityError as error:
-            raise CommandError(f"there is already an account of {email}") from error
+            raise CommandError(f"an account for {email} already exists") from error
         print_fields({"account_id": created.id, "email": created.email, "plan": plan}, as_json)
 
 
@@ -59,20 +59,27 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
 @click.argument("email")
 @click.argument("kind", type=click.Choice(("ingest-key", "read-token")))
 @click.option(
-    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Of a read token; both."
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(SCOPES),
+    help="Scope of a read token.  [default: both]",
 )
-@click.option("--label", default="", help="To tell it from the others; up to 60 characters.")
+@click.option("--label", default="", help="A name to recognize it by; up to 60 characters.")
 @click.option(
-    "--expires-in-days", "days", type=click.IntRange(1, 3_650), help="Of a read token; never."
+    "--expires-in-days",
+    "days",
+    type=click.IntRange(1, 3_650),
+    help="Lifetime of a read token.  [default: never expires]",
 )
 @json_option
 @data_option
 @one_line_errors
-def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **told: Any) -> None:
-    """Mint a secret of an account. It is shown now and never again."""
-    scopes, days, label = told["scopes"], told["days"], _read_label(told["label"])
+def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
+    """Create an ingest key or read token for an account, and print it once."""
+    scopes, days, label = options["scopes"], options["days"], _read_label(options["label"])
     if (scopes or days) and kind == "ingest-key":
-        raise CommandError("an ingest key has no scopes and no end; it only writes")
+        raise CommandError("--scope and --expires-in-days apply to read tokens only")
     config = reach(data_dir)
     with session_of(config) as session:
         owner = get_account(session, email)
@@ -100,7 +107,7 @@ def session_of(config: Config) -> Iterator[Session]:
 def create_account(session: Session, email: str, plan: str) -> Account:
     address = find_address(email)
     if address is None:
-        raise CommandError("that is no email address")
+        raise CommandError("invalid email address")
     created = Account(email=address)
     if KEY_LIMITS[plan]:
         created.subscriptions = [Subscription(plan=plan, status="active", provider=COMP)]
@@ -111,12 +118,12 @@ def create_account(session: Session, email: str, plan: str) -> Account:
 def get_account(session: Session, email: str) -> Account:
     found = find_account(session, email)
     if found is None:
-        raise CommandError(f"there is no account of {email}")
+        raise CommandError(f"there is no account for {email}")
     return found
 
 
 def mint_ingest_key(session: Session, owner: Account, label: str = "") -> str:
-    """A new ingest key, if the plan allows one more."""
+    """Create an ingest key, if the plan allows another."""
     try:
         _, key = add_ingest_key(session, owner, label)
     except KeyLimitError as error:
@@ -132,11 +139,11 @@ def mint_read_token(
     *,
     expires_at: datetime | None = None,
 ) -> str:
-    """A new read token, if the account may have one more."""
+    """Create a read token, if the account may have another."""
     try:
         _, token = add_read_token(session, owner, scopes, label, expires_at=expires_at)
     except TokenLimitError as error:
-        raise CommandError(f"an account has at most {MAX_READ_TOKENS} read tokens") from error
+        raise CommandError(f"an account can have up to {MAX_READ_TOKENS} read tokens") from error
     return token
 
 

@@ -1,4 +1,4 @@
-"""tallystick admin: what administrators do, from a terminal that reaches the database."""
+"""tallystick admin: admin actions from a terminal with access to the database."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -50,7 +50,7 @@ page_option = click.option(
 
 @click.group()
 def admin() -> None:
-    """Look after audits and payments of any account; every act is written down."""
+    """Manage audits and payments of any account. Every action is logged."""
 
 
 @admin.command()
@@ -59,7 +59,7 @@ def admin() -> None:
 @data_option
 @one_line_errors
 def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
-    """Remove an audit's raw upload and keep what was derived from it."""
+    """Delete an audit's raw upload and keep its report and derived data."""
     config = reach(data_dir)
     with session_of(config) as session:
         audit, is_new = mark_purged(session, audit_id, COMMAND)
@@ -74,7 +74,7 @@ def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
-    """Run an audit again, from its raw upload or, if that is purged, from its record frame."""
+    """Rerun an audit from its raw upload or, if that was purged, from its stored records."""
     config = reach(data_dir)
     with session_of(config) as session:
         audit = queue_rerun(session, BlobStore.from_url(config.storage_url), audit_id, COMMAND)
@@ -86,7 +86,10 @@ def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
 @admin.command()
 @click.argument("audit_id")
 @click.option(
-    "--output", type=click.File("wb"), default="-", help="Where to; standard output without it."
+    "--output",
+    type=click.File("wb"),
+    default="-",
+    help="The file to write.  [default: standard output]",
 )
 @data_option
 @one_line_errors
@@ -99,23 +102,23 @@ def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
 
 @admin.command()
 @click.argument("email")
-@click.option("--provider", required=True, help="stripe, paddle, invoice, …; comp for a gift.")
-@click.option("--reference", required=True, help="Names the payment at its provider.")
-@click.option("--amount", required=True, help="In whole units of the currency; 0 for a gift.")
+@click.option("--provider", required=True, help="stripe, paddle, invoice, …, or comp for a gift.")
+@click.option("--reference", required=True, help="The payment provider's ID of the payment.")
+@click.option("--amount", required=True, help="In whole currency units; 0 for a gift.")
 @click.option("--currency", default="USD", show_default=True)
 @click.option("--kind", default="credit", show_default=True, help="credit or subscription.")
-@click.option("--plan", help="Of a subscription: pro or team.")
+@click.option("--plan", help="Plan of a subscription: pro or team.")
 @json_option
 @data_option
 @one_line_errors
-def mark_paid(as_json: bool, data_dir: Path | None, **told: str | None) -> None:
-    """Grant what was paid for elsewhere, or give it away."""
-    payment = _load_payment({name: value for name, value in told.items() if value is not None})
+def mark_paid(as_json: bool, data_dir: Path | None, **fields: str | None) -> None:
+    """Grant a credit or plan that was paid for elsewhere or is free."""
+    payment = _load_payment({name: value for name, value in fields.items() if value is not None})
     with session_of(reach(data_dir)) as session:
         row, is_new = record_payment(session, payment, COMMAND)
         session.commit()
-    fields = {"payment_id": row.id, "account_id": row.account_id, "is_repeat": not is_new}
-    print_fields(fields, as_json)
+    done = {"payment_id": row.id, "account_id": row.account_id, "is_repeat": not is_new}
+    print_fields(done, as_json)
 
 
 @admin.command()
@@ -135,7 +138,7 @@ def grant(email: str, count: int, as_json: bool, data_dir: Path | None) -> None:
     """Give an email address free audit credits."""
     address = find_address(email)
     if address is None:
-        raise CommandError("that is not an email address")
+        raise CommandError("invalid email address")
     with session_of(reach(data_dir)) as session:
         grant_credits(session, address, count, COMMAND)
         session.commit()
@@ -175,7 +178,7 @@ def accounts(page: int, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def early_access(as_csv: bool, page: int, as_json: bool, data_dir: Path | None) -> None:
-    """List or export the addresses that asked for early access."""
+    """List or export the early access signups."""
     config = reach(data_dir)
     if not as_csv:
         _list(config, page_of_early_access, EarlyAccessLineSchema(many=True), page, as_json)
@@ -186,9 +189,9 @@ def early_access(as_csv: bool, page: int, as_json: bool, data_dir: Path | None) 
     click.echo(write_early_access(rows), nl=False)
 
 
-def _load_payment(told: Mapping[str, str]) -> Any:
+def _load_payment(fields: Mapping[str, str]) -> Any:
     try:
-        return MarkPaidSchema().load(told)
+        return MarkPaidSchema().load(fields)
     except ValidationError as error:
         wrong = cast("dict[str, list[str]]", error.messages)
         message = "; ".join(f"{name} {' '.join(texts)}" for name, texts in wrong.items())
@@ -210,4 +213,4 @@ def _list(
         return
     print_table(tuple(schema.fields), rows)
     if page.has_next:
-        click.echo(f"More with --page {number + 1}.", err=True)
+        click.echo(f"For the next page, add --page {number + 1}.", err=True)

@@ -54,7 +54,7 @@ def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
         if not once:
             click.echo(f"Serving at {stack.config.base_url} until Ctrl-C.")
             stack.wait()
-            raise CommandError("the supervising process ended, and everything it ran with it")
+            raise CommandError("the supervisor process exited and stopped the service")
     if not is_shown:
         raise click.exceptions.Exit(INTERRUPTED)
 
@@ -80,7 +80,9 @@ def read_sample() -> list[UsageRecord]:
         with SAMPLE.open("rb") as file:
             return [record for chunk in read_chunks(file) for record in records_of(chunk.columns)]
     except FileNotFoundError:
-        raise CommandError("the sample log is missing; run the demo in a checkout") from None
+        raise CommandError(
+            "the sample log is missing; run the demo from a source checkout"
+        ) from None
 
 
 def _mint_credentials(session: Session) -> tuple[str, str]:
@@ -118,7 +120,7 @@ def _wait_for(port: int, token: str, audit_ids: Sequence[str]) -> None:
         if not waiting:
             return
         time.sleep(_POLL_SECONDS)
-    raise CommandError(f"the audit is not done after {AUDIT_SECONDS:.0f} seconds")
+    raise CommandError(f"the audit didn't finish within {AUDIT_SECONDS:.0f} seconds")
 
 
 def _load(config: Config, audit_id: str) -> Report:

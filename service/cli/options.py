@@ -1,4 +1,4 @@
-"""What the commands share: the data folder's option, and errors as one line with exit status 2."""
+"""Shared by all commands: the data folder option, and errors as one line with exit status 2."""
 
 import functools
 import os
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 class CommandError(click.ClickException):
-    """One line for the person at the terminal."""
+    """An error shown as one line at the terminal."""
 
     exit_code = 2
 
@@ -37,14 +37,14 @@ data_option = click.option(
 
 
 def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Let a command fail with one clear line where somebody can act on it."""
+    """Show a command's expected errors as one line."""
 
     @functools.wraps(command)
     def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
             return command(*args, **kwargs)
         except OperationalError as error:
-            raise CommandError("the database does not answer") from error
+            raise CommandError("can't connect to the database") from error
         except (ServersError, ServiceError, SupervisorError) as error:
             raise CommandError(" ".join(str(error).split())) from error
 
@@ -52,10 +52,10 @@ def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameter
 
 
 def reach(data_dir: Path | None) -> Config:
-    """The settings of a running service; raises `CommandError` where there is none.
+    """Return the settings of a running service; raise `CommandError` if none is running.
 
-    That is the `up` on the data folder, unless the environment names a database and no folder is
-    given. What `up` does not fix, the environment may set.
+    They come from `tallystick up` in the data folder, or from the environment if it names a
+    database and no folder is given. The environment may set whatever `up` doesn't.
     """
     environment = dict(os.environ)
     if data_dir is None and environment.get("DATABASE_URL"):
@@ -64,7 +64,9 @@ def reach(data_dir: Path | None) -> Config:
     state = find_state(folder)
     if state is None:
         option = f" --data {folder}" if data_dir else ""
-        raise CommandError(f"nothing runs on {folder}; start it with: tallystick up{option}")
+        raise CommandError(
+            f"tallystick isn't running in {folder}; start it with: tallystick up{option}"
+        )
     # The job that a worker forks reads its settings from the environment.
     os.environ.update(state)
     return Config.from_environment({**environment, **state})
@@ -75,6 +77,6 @@ def _read_environment(environment: dict[str, str]) -> Config:
         return Config.from_environment(environment)
     except ConfigError as error:
         raise CommandError(
-            f"{error} (where DATABASE_URL is set, the environment holds every setting; "
-            "--data DIR reaches the tallystick up on a folder instead)"
+            f"{error} (DATABASE_URL is set, so all settings come from the environment; "
+            "use --data DIR to reach a running tallystick up instead)"
         ) from error

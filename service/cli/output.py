@@ -1,4 +1,4 @@
-"""What commands print: the facts of one thing, or a table of several."""
+"""Print the fields of one object, or a table of several."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

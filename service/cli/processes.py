@@ -1,4 +1,4 @@
-"""tallystick worker, sweeper, metrics and migrate: the parts of the service run by themselves."""
+"""tallystick worker, sweeper, metrics and migrate: run one part of the service."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ from service.operations.maintenance.sweeper import run_sweeper
     type=click.Choice(("audits", "mail")),
     default="audits",
     show_default=True,
-    help="What to work on.",
+    help="The queue to process.",
 )
 @data_option
 @one_line_errors
 def worker(queue: str, data_dir: Path | None) -> None:
-    """Audit, or mail, what is queued, one at a time, until stopped."""
+    """Process queued audits or mails, one at a time, until stopped."""
     run = run_mail_worker if queue == "mail" else run_worker
     run(reach(data_dir))
 
@@ -31,7 +31,7 @@ def worker(queue: str, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def sweeper(data_dir: Path | None) -> None:
-    """Queue anew what was lost or whose worker died, until stopped."""
+    """Queue lost audits and mails again, and clean up, until stopped."""
     run_sweeper(reach(data_dir))
 
 
@@ -39,7 +39,7 @@ def sweeper(data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def metrics(data_dir: Path | None) -> None:
-    """Tell Prometheus how the service does, on METRICS_PORT, until stopped."""
+    """Serve metrics for Prometheus on METRICS_PORT, until stopped."""
     run_metrics(reach(data_dir))
 
 
@@ -47,5 +47,5 @@ def metrics(data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def migrate(data_dir: Path | None) -> None:
-    """Bring the database's tables up to date."""
+    """Migrate the database to the latest version."""
     migrate_database(reach(data_dir).database_url)

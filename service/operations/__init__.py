@@ -1,1 +1,1 @@
-"""What whoever runs an installation needs: admin, maintenance, metrics, the local stack."""
+"""Operate an installation: admin actions, maintenance, metrics and the local stack."""

@@ -75,7 +75,7 @@ def test_a_vanished_folder_is_said_to_be_gone(closed_home: Path) -> None:
     gone = (closed_home / "var" / placement.ELSEWHERE_NAME).read_text().strip()
     shutil.rmtree(gone)
     with EmbeddedServers(closed_home / "var") as servers:
-        assert servers.notices[0] == f"{gone} is gone, and the database with it"
+        assert servers.notices[0] == f"{gone} no longer exists; its database is lost"
         assert read_version(servers.database_url)
 
 

@@ -176,7 +176,7 @@ def list_queued(
     return connection.execute(statement).all()
 
 
-def note_enqueued(connection: Connection, audit_ids: Sequence[str]) -> None:
+def mark_enqueued(connection: Connection, audit_ids: Sequence[str]) -> None:
     statement = update(Audit).where(Audit.id.in_(audit_ids), Audit.status == QUEUED)
     connection.execute(statement.values(enqueued_at=func.now()))
 

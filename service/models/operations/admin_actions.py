@@ -42,7 +42,7 @@ class Via:
 COMMAND: Final = Via("command")
 
 
-def note_admin_action(
+def log_admin_action(
     session: Session, via: Via, act: str, target: str, details: Mapping[str, Any]
 ) -> None:
     """Log the action in the transaction that performs it; the caller commits both or neither."""

@@ -1,1 +1,1 @@
-"""Admin actions and the overview that the admin page shows."""
+"""Admin actions and the overview on the admin page."""

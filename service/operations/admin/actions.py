@@ -1,7 +1,6 @@
-"""What administrators do, to any account: each act, and its line in the log of acts.
+"""Admin actions on any account, each with its line in the log of admin actions.
 
-An act that is refused raises before anything is changed. Callers commit; blobs and queues are
-theirs, too.
+A rejected action raises before it changes anything. Callers commit, delete blobs and enqueue.
 """
 
 from decimal import Decimal
@@ -21,69 +20,68 @@ from service.models.operations.admin_actions import (
     PURGE,
     RERUN,
     Via,
-    note_admin_action,
+    log_admin_action,
 )
 from service.payments import ManualPayment, mark_paid
 from service.reports.kept_pdf import get_pdf
 
-_NOWHERE = "No audit has this id."
+_NOT_FOUND = "There is no audit with this ID."
 
 
 def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str) -> bytes:
-    """The report of an audit as PDF."""
+    """Return the report of an audit as PDF."""
     audit, row = session.get(Audit, audit_id), session.get(ReportRow, audit_id)
     if audit is None:
-        raise NotFoundError(_NOWHERE)
+        raise NotFoundError(_NOT_FOUND)
     if row is None:
         raise NotFoundError("This audit has no report.")
     return get_pdf(blobs, audit, row.document, row.created_at)
 
 
 def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]:
-    """Note that the raw upload is no more, and whether that is new; delete the blob after commit.
+    """Mark the raw upload as purged, and return whether that is new; delete the blob after commit.
 
-    In this order, since a row may name nothing that is gone. A blob that a crash left in between
-    goes with the orphans.
+    The order matters, because a row must not name a deleted blob. If a crash leaves the blob
+    behind, it is removed as an orphan.
     """
     audit = _get_ended(session, audit_id, "purged")
     is_new = audit.raw_purged_at is None
     audit.raw_purged_at = audit.raw_purged_at or utc_now()
-    note_admin_action(session, via, PURGE, audit.id, {"is_repeat": not is_new})
+    log_admin_action(session, via, PURGE, audit.id, {"is_repeat": not is_new})
     return audit, is_new
 
 
 def queue_rerun(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> Audit:
-    """Queue a new attempt from the raw upload or, if that is purged, from the record frame.
+    """Queue the audit again, from the raw upload or, if that is purged, from the record frame.
 
-    It may be started as often as the first one. The report of before stays until it is replaced.
+    The count of attempts starts over. The previous report stays until it is replaced.
     """
-    audit = _get_ended(session, audit_id, "run again")
+    audit = _get_ended(session, audit_id, "rerun")
     source_key = audit.blob_key if audit.raw_purged_at is None else audit.frame_key
     if source_key is None or not blobs.exists(source_key):
         raise InvalidRequestError(
-            "There is nothing left to run this audit from: its raw upload is purged, "
-            "and it has no record frame."
+            "This audit can't be rerun: its raw upload was purged and it has no record frame."
         )
-    note_admin_action(session, via, RERUN, audit.id, {"source": source_key.partition("/")[0]})
+    log_admin_action(session, via, RERUN, audit.id, {"source": source_key.partition("/")[0]})
     audit.status, audit.uncounted_attempts = QUEUED, audit.attempts
     audit.enqueued_at = audit.started_at = audit.finished_at = None
     audit.error = audit.valid_pct = None
     return audit
 
 
-def record_payment(session: Session, told: ManualPayment, via: Via) -> tuple[Payment, bool]:
-    """The payment that an administrator vouches for, and whether it is new."""
-    payment, is_new = mark_paid(session, told)
+def record_payment(session: Session, manual: ManualPayment, via: Via) -> tuple[Payment, bool]:
+    """Record a payment that an administrator confirms; return it and whether it is new."""
+    payment, is_new = mark_paid(session, manual)
     details = {
-        "provider": told.provider,
-        "reference": told.reference,
-        "kind": told.kind,
-        "plan": told.plan,
-        "amount": str(told.amount),
-        "currency": told.currency,
+        "provider": manual.provider,
+        "reference": manual.reference,
+        "kind": manual.kind,
+        "plan": manual.plan,
+        "amount": str(manual.amount),
+        "currency": manual.currency,
         "is_repeat": not is_new,
     }
-    note_admin_action(session, via, MARK_PAID, told.email, details)
+    log_admin_action(session, via, MARK_PAID, manual.email, details)
     return payment, is_new
 
 
@@ -101,19 +99,19 @@ def grant_credits(session: Session, email: str, count: int, via: Via) -> None:
 
 
 def export_early_access(session: Session, via: Via) -> list[EarlyAccess]:
-    """Everybody who asked; that the list was taken is an act, too."""
+    """Return all early access signups; the export is logged as an admin action."""
     rows = list(list_early_access(session))
-    note_admin_action(session, via, EXPORT, "early_access", {"rows": len(rows)})
+    log_admin_action(session, via, EXPORT, "early_access", {"rows": len(rows)})
     return rows
 
 
-def _get_ended(session: Session, audit_id: str, done_to_it: str) -> Audit:
-    """The audit with its row locked; refused while somebody may be reading its upload."""
+def _get_ended(session: Session, audit_id: str, action: str) -> Audit:
+    """Return the audit with its row locked; raise while a worker may be reading its upload."""
     audit = session.get(Audit, audit_id, with_for_update=True, populate_existing=True)
     if audit is None:
-        raise NotFoundError(_NOWHERE)
+        raise NotFoundError(_NOT_FOUND)
     if audit.status not in (DONE, FAILED):
         raise InvalidRequestError(
-            f"This audit is {audit.status}; it can be {done_to_it} once it is done or failed."
+            f"This audit is {audit.status}. It can be {action} once it is done or failed."
         )
     return audit

@@ -1,4 +1,4 @@
-"""What the administrator's page shows, as JSON and for the template. No record, no secret."""
+"""Load the content of the admin page: no records and no secrets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ _LISTS: Final[Mapping[str, tuple[str, Callable[[Session, int], Page]]]] = {
 def load_overview(
     session: Session, queues: AuditQueues, pages: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The wanted page of each list, and what waits."""
+    """Load the requested page of each list, and the queues."""
     now, connection = utc_now(), session.connection()
     found = {
         name: (parameter, load(session, pages[parameter]))

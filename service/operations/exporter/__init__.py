@@ -1,1 +1,1 @@
-"""What `tallystick metrics` tells Prometheus: what processes count, and what PostgreSQL knows."""
+"""`tallystick metrics`: export counters of processes and figures of PostgreSQL to Prometheus."""

@@ -1,7 +1,7 @@
-"""What PostgreSQL and Redis know, told at each scrape: truths, where counts would be guesses.
+"""Metrics read from PostgreSQL and Redis at each scrape, where counters would only be estimates.
 
-The unfinished few are read each time. The totals read whole tables, so they are read at most twice
-a minute, however often and by however many the port is asked.
+Unfinished audits and mails are read each time. Totals scan whole tables, so they are read at most
+twice a minute.
 """
 
 import time
@@ -31,7 +31,7 @@ _log = get_logger(__name__)
 
 
 class ServerMetrics(Collector):
-    """One scrape at a time; a server that is away is told by `tallystick_up` alone."""
+    """Collect one scrape at a time; if a server is down, only `tallystick_up` reports it."""
 
     def __init__(self, engine: Engine, queues: AuditQueues) -> None:
         self._engine = engine
@@ -41,7 +41,7 @@ class ServerMetrics(Collector):
         self._totals_at = -_FRESH_SECONDS
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing, so that registering asks no server."""
+        """Return nothing, so that registering doesn't query the servers."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -72,13 +72,13 @@ class ServerMetrics(Collector):
 
     def _read_redis(self) -> list[Metric]:
         depths = self._queues.depths()
-        return [_gauge("tallystick_wake_ups", "Wake-ups that wait in Redis.", "queue", depths)]
+        return [_gauge("tallystick_wake_ups", "Wake-ups waiting in Redis.", "queue", depths)]
 
 
 def _read_queue(connection: Connection) -> list[Metric]:
     known = {(row.kind, row.status): row for row in totals.list_waiting_audits(connection)}
-    places = product(SOURCES, (QUEUED, PROCESSING))
-    return _waiting("tallystick_audits", "source", {place: known.get(place) for place in places})
+    keys = product(SOURCES, (QUEUED, PROCESSING))
+    return _waiting("tallystick_audits", "source", {key: known.get(key) for key in keys})
 
 
 def _read_mails(connection: Connection) -> list[Metric]:
@@ -91,11 +91,11 @@ def _waiting(
 ) -> list[Metric]:
     now = utc_now()
     labels = [label, "status"]
-    depth = GaugeMetricFamily(f"{name}_waiting", "How many are not finished.", labels=labels)
-    age = GaugeMetricFamily(f"{name}_oldest_seconds", "Age of the oldest of them.", labels=labels)
-    for place, row in rows.items():
-        depth.add_metric(place, row.number if row else 0)
-        age.add_metric(place, _seconds_since(row.oldest_at, now) if row else 0)
+    depth = GaugeMetricFamily(f"{name}_waiting", "Number of unfinished items.", labels=labels)
+    age = GaugeMetricFamily(f"{name}_oldest_seconds", "Age of the oldest item.", labels=labels)
+    for key, row in rows.items():
+        depth.add_metric(key, row.number if row else 0)
+        age.add_metric(key, _seconds_since(row.oldest_at, now) if row else 0)
     return [depth, age]
 
 
@@ -106,9 +106,11 @@ def _read_totals(connection: Connection) -> list[Metric]:
     events = dict.fromkeys(PROVIDERS, 0) | totals.count_events(connection)
     return [
         _gauge("tallystick_audits", "Audits by status.", "status", audits),
-        _gauge("tallystick_mails", "Mails by status, until they are cleared.", "status", mails),
-        _gauge("tallystick_credits", "Credits ever granted, and now.", "state", credits),
-        _gauge("tallystick_payment_events", "Events kept, by provider.", "provider", events),
+        _gauge("tallystick_mails", "Mails by status, until they are deleted.", "status", mails),
+        _gauge("tallystick_credits", "Credits by state.", "state", credits),
+        _gauge(
+            "tallystick_payment_events", "Stored events by payment provider.", "provider", events
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""`tallystick metrics`: the internal port that Prometheus asks. It asks nobody who they are."""
+"""`tallystick metrics`: the internal port that Prometheus scrapes, without authentication."""
 
 import signal
 from dataclasses import replace
@@ -29,7 +29,9 @@ def run_metrics(config: Config) -> None:
             config.metrics_port, config.metrics_host, make_registry(config)
         )
     except OSError as error:
-        raise ConfigError("METRICS_HOST and METRICS_PORT name no free port here") from error
+        raise ConfigError(
+            "METRICS_PORT is in use, or METRICS_HOST isn't an address here"
+        ) from error
     _log.info("metrics_served", port=config.metrics_port)
     stopping.wait()
     server.shutdown()
@@ -38,7 +40,7 @@ def run_metrics(config: Config) -> None:
 
 
 def make_registry(config: Config) -> CollectorRegistry:
-    """What the processes of this machine count, and what the servers know."""
+    """Return a registry with this machine's counters and the metrics of the servers."""
     registry = CollectorRegistry()
     # One connection is enough: scrapes take turns.
     engine = make_engine(replace(config, database_pool_size=1))

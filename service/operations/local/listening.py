@@ -6,11 +6,11 @@ from typing import Self
 from service.operations.local.embedded import ServersError
 
 _BACKLOG = 2048
-_TRIES = 20  # a port that IPv4 has free may be taken on IPv6
+_ATTEMPTS = 20  # a port that is free on IPv4 may be taken on IPv6
 
 
 class PortTakenError(ServersError):
-    """Another program listens on the port that the service was asked to use."""
+    """Another program is listening on the requested port."""
 
     def __init__(self, port: int) -> None:
         super().__init__(f"port {port} is in use; choose another with --port")
@@ -28,14 +28,14 @@ class LoopbackSockets:
 
     @classmethod
     def open(cls, wanted: int | None, usual: int) -> Self:
-        """Listen on the wanted port, else on the usual one, else on any that is free."""
+        """Listen on the requested port, or else the default port, or else any free port."""
         found = cls._find(wanted or usual)
         if found is None and wanted:
             raise PortTakenError(wanted)
-        for _ in range(_TRIES):
+        for _ in range(_ATTEMPTS):
             found = found or cls._find(0)
         if found is None:
-            raise ServersError("no port of this machine is free on both IPv4 and IPv6")
+            raise ServersError("no port is free on both IPv4 and IPv6")
         return found
 
     @classmethod

@@ -1,7 +1,7 @@
-"""What a running `tallystick up` leaves in its data folder for other commands to reach it.
+"""Files that a running `tallystick up` writes to its data folder, so other commands can reach it.
 
-The secrets are made once and outlive restarts, so that report links stay valid. Every file here is
-readable by its owner alone.
+The secret is created once and survives restarts, so that report links stay valid. Only the owner
+can read these files.
 """
 
 import os
@@ -18,7 +18,7 @@ STATE_NAME = "state.json"
 
 
 def load_secret_key(data_dir: Path) -> str:
-    """The folder's secret, made at first use."""
+    """Return the folder's secret, created on first use."""
     path = data_dir / SECRET_KEY_NAME
     if not path.exists():
         _write_private(path, f"{secrets.token_urlsafe(48)}\n".encode())
@@ -26,12 +26,12 @@ def load_secret_key(data_dir: Path) -> str:
 
 
 def save_state(data_dir: Path, settings: Mapping[str, str]) -> None:
-    """Note the settings that this process runs with."""
+    """Save the settings of this process."""
     _write_private(data_dir / STATE_NAME, msgspec.json.encode(settings))
 
 
 def find_state(data_dir: Path) -> dict[str, str] | None:
-    """The settings of the `up` that runs on the folder, if one does and is ready."""
+    """Return the settings of the `up` running on the folder, if it is ready."""
     if find_owner(data_dir) is None:
         return None
     try:
@@ -45,7 +45,7 @@ def clear_state(data_dir: Path) -> None:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Write the file whole or not at all."""
+    """Write the file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

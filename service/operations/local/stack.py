@@ -22,16 +22,16 @@ USUAL_OWNER = "owner@localhost"
 INSTANCE_ID = "INSTANCE_ID"
 READY_SECONDS = 60.0
 GIVE_UP_AFTER_CRASHES = 3
-# What a program that has used up its grace still needs to end by itself.
+# Extra time for a program to exit after its grace period.
 _STOP_MARGIN_SECONDS = 5.0
-_PROGRAMS_STAGE = 1  # Stopped before the servers that they use.
+_PROGRAMS_STAGE = 1  # Programs stop before the servers they use.
 
 
 class Stack:
     """Everything that `tallystick up` runs, from start to stop.
 
-    `environment` holds the settings; those that it lacks are filled in from the data folder and
-    the embedded servers. Without a `port`, the usual one or a free one is taken.
+    `environment` holds the settings; missing settings come from the data folder and the embedded
+    servers. Without `port`, the default port or a free port is used.
     """
 
     config: Config
@@ -64,7 +64,7 @@ class Stack:
 
     @property
     def supervisor(self) -> Supervisor:
-        """Runs the programs, by the names of their log files."""
+        """Return the supervisor, which runs each program under the name of its log file."""
         return self._servers.supervisor
 
     @property
@@ -72,7 +72,7 @@ class Stack:
         return self._servers.notices
 
     def start(self) -> None:
-        """Start everything in order; returns once the web process is ready for traffic."""
+        """Start everything in order; return once the web process is ready for traffic."""
         try:
             self._open_ports()
             self._servers.start()
@@ -113,7 +113,7 @@ class Stack:
                 sockets.close()
 
     def _fill_in_settings(self) -> dict[str, str]:
-        """Each setting that other processes must share, as given or from what runs here."""
+        """Return the settings that all processes share, from the environment or else local."""
         makers: dict[str, Callable[[], str]] = {
             "SECRET_KEY": lambda: run_state.load_secret_key(self.data_dir),
             "DATABASE_URL": lambda: self._servers.database_url,
@@ -134,7 +134,7 @@ class Stack:
             is_web = name == "web"
             program = Program(
                 name=name,
-                # -P: a folder named `service` where the user stands must not be imported.
+                # -P: never import a folder named `service` in the current directory.
                 command=(sys.executable, "-P", "-m", module, *arguments),
                 folder=str(self.data_dir),
                 log_file=str(self._servers.log_file(name)),

@@ -1,1 +1,1 @@
-"""The sweeper and the work it does in the background."""
+"""The sweeper and its background work."""

@@ -1,6 +1,6 @@
-"""Deleting an account for good: what could still act first, then what it made, then itself.
+"""Delete an account permanently: first its credentials, then its data, then its row.
 
-Each step is committed, so that no transaction is long, and one that breaks off can be repeated.
+Each step is committed, so transactions stay short and an interrupted deletion can be repeated.
 """
 
 import time
@@ -15,7 +15,7 @@ from service.models.audits.audits import Audit
 from service.models.audits.blob_keys import pdf_key
 from service.models.identity.deletion import close_account, delete_account, delete_audits
 
-# A person waits. Blobs that are left then are orphans, which the sweeper removes.
+# A person is waiting. The sweeper removes the remaining blobs as orphans.
 _BLOB_SECONDS: Final = 5.0
 
 _log = get_logger(__name__)
@@ -24,7 +24,7 @@ _log = get_logger(__name__)
 def erase_account(
     session: Session, blobs: BlobStore, *, account_id: str, email: str, session_id: str
 ) -> None:
-    """Delete the account of this signed-in person and everything that it owns."""
+    """Delete the account of the signed-in person and everything it owns."""
     close_account(session, account_id, email, session_id)
     session.commit()
     ends_at = time.monotonic() + _BLOB_SECONDS
@@ -43,6 +43,6 @@ def erase_account(
 def _delete_blobs(blobs: BlobStore, audit: Audit) -> None:
     frames = [key for key in (audit.frame_key,) if key is not None]
     for key in (audit.blob_key, *frames, *map(pdf_key, frames)):
-        # Each is named by no audit any more.
+        # No audit names these blobs anymore.
         with suppress(OSError):
             blobs.delete(key)

@@ -1,6 +1,6 @@
-"""Clearing away what is over, and the daily digests, in rounds, for the one sweeper that leads.
+"""Delete expired data and send daily digests, in rounds, for the leading sweeper.
 
-A round is a few batches at each of the sweeper's turns, so that it has time for audits in between.
+A round takes several turns of a few batches each, so that the sweeper gets back to audits quickly.
 """
 
 import time
@@ -31,12 +31,12 @@ _UNFINISHED_BLOB_SECONDS: Final = 3_600.0
 
 _log = get_logger(__name__)
 
-# A batch of one kind; returns how much it cleared away. Less than a batch is the last.
+# Processes one batch and returns its size; a smaller batch is the last.
 Chore = Callable[[Connection], int]
 
 
 class Housekeeping:
-    """Every `housekeeping_seconds` one round of all chores; the first at once."""
+    """Run one round of all chores every `housekeeping_seconds`, the first immediately."""
 
     def __init__(self, config: Config, blobs: BlobStore) -> None:
         self._config = config
@@ -46,7 +46,7 @@ class Housekeeping:
         self._cleared: dict[str, int] = {}
 
     def take_turn(self, connection: Connection) -> None:
-        """Go on with the round, or begin one that is due."""
+        """Continue the round, or begin one if it is due."""
         if not self._left and time.monotonic() >= self._due_at:
             self._due_at = time.monotonic() + self._config.housekeeping_seconds
             self._left.extend(self._chores().items())
@@ -92,13 +92,13 @@ class Housekeeping:
                 connection, config.raw_retention_days, config.failed_raw_retention_days
             )
         for key in keys:
-            # One that cannot be deleted now is an orphan from here on.
+            # A blob that can't be deleted now will be removed as an orphan.
             with suppress(OSError):
                 self._blobs.delete(key)
         return len(keys)
 
     def _delete_unfinished(self, _connection: Connection) -> int:
-        # All at once, and never a whole batch of them: that would be another round.
+        # They are all deleted at once; reporting a full batch would cause another call.
         return min(self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1)
 
 

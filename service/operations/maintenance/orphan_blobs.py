@@ -1,9 +1,8 @@
-"""Clearing away blobs that no audit names.
+"""Delete orphan blobs: those that no audit names.
 
-A raw blob is stored before its audit's row is committed, and a frame before its report is, so a
-process that is killed in between leaves one behind. Neither takes nearly an hour from the one to
-the other. A raw upload that is purged is named no more, and neither is the PDF of a report that a
-rerun has replaced.
+A raw blob is stored before its audit's row is committed, and a frame before its report, so a killed
+process can leave a blob behind. Both take far less than an hour. A purged raw upload becomes an
+orphan as well, and so does the PDF of a report that a rerun replaced.
 """
 
 import time
@@ -19,17 +18,14 @@ from service.models.audits.audits import list_named_keys
 from service.models.audits.blob_keys import BLOB_FOLDERS, audit_id_of, is_frame_key, pdf_key
 
 _OLD_SECONDS: Final = 3_600.0
-_LOOK_AGAIN_SECONDS: Final = 3_600.0
+_INTERVAL_SECONDS: Final = 3_600.0
 _PAGE: Final = 1_000
 
 _log = get_logger(__name__)
 
 
 class OrphanBlobs:
-    """Goes through the blobs page by page, and once through all of them an hour.
-
-    One page a call, however many blobs there are: the sweeper has more urgent things to do.
-    """
+    """Check all blobs once an hour, one page per call, so that the sweeper isn't held up."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -46,7 +42,7 @@ class OrphanBlobs:
     def _next_page(self) -> list[str]:
         page = list(islice(self._keys, _PAGE))
         if not page and time.monotonic() >= self._look_again_at:
-            self._look_again_at = time.monotonic() + _LOOK_AGAIN_SECONDS
+            self._look_again_at = time.monotonic() + _INTERVAL_SECONDS
             self._keys = chain.from_iterable(
                 self._blobs.list_old(folder, _OLD_SECONDS) for folder in BLOB_FOLDERS
             )

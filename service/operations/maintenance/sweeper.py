@@ -1,4 +1,4 @@
-"""The sweeper: sends on what Redis forgot or a dead worker held, and clears away what is over."""
+"""The sweeper: re-queue audits and mails whose wake-up or worker was lost, and clean up."""
 
 import signal
 from collections.abc import Iterator, Sequence
@@ -16,22 +16,22 @@ from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
 from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
-from service.models.audits.leases import fail_exhausted, list_queued, note_enqueued, requeue_expired
+from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 
-# Any number will do, as long as every sweeper of this database takes the same lock.
+# An arbitrary number: every sweeper of this database takes the same lock.
 _SWEEPER_LOCK: Final = 7_255_019_430_872
-# The view enqueues right after its commit: a row this young has most likely just been sent.
+# The view enqueues right after its commit, so a row this young was probably just sent.
 _FRESH_SECONDS: Final = 1.0
 
 _log = get_logger(__name__)
 
 
 class Sweeper:
-    """One of possibly several; the one that holds the database's lock acts, the others wait.
+    """One of possibly several sweepers; the one that holds the database lock does the work.
 
-    The lock belongs to the connection that also does the work: who loses one loses both.
+    The lock belongs to the connection that does the work, so losing one loses both.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Sweeper:
         self._taken_before: set[str] = set()
 
     def run(self, stopping: Event) -> None:
-        """Sweep until told to stop, through restarts of both servers."""
+        """Sweep until `stopping` is set, through restarts of both servers."""
         while not stopping.is_set():
             try:
                 with self._engine.connect() as connection:
@@ -55,7 +55,7 @@ class Sweeper:
                 stopping.wait(min(1.0, self._config.sweep_seconds))
 
     def sweep(self, connection: Connection) -> None:
-        """One round: what ran out is queued or ended, what is queued is sent again, orphans go."""
+        """Run one round: end or retry expired audits, resend lost wake-ups, clean up."""
         max_attempts = self._config.max_starts
         with connection.begin():
             failed = fail_exhausted(connection, max_attempts)
@@ -89,16 +89,16 @@ class Sweeper:
         sent, taken = 0, set[str]()
         for page in _queued_pages(connection):
             wake_ups = [WakeUp(row.id, row.source, row.attempts + 1) for row in page]
-            existing = self._queues.existing_job_ids([one.job_id for one in wake_ups])
-            # A job that exists but waits nowhere has just been taken by a worker, or was taken by
-            # one that died before it claimed the row: then it is so again in the next round.
+            existing = self._queues.existing_job_ids([wake_up.job_id for wake_up in wake_ups])
+            # A job that exists but isn't waiting was taken by a worker. If it is still so in the
+            # next round, that worker died before it claimed the row.
             taken |= existing - waiting
             live = (existing & waiting) | (taken - self._taken_before)
-            lost = [one for one in wake_ups if one.job_id not in live]
+            lost = [wake_up for wake_up in wake_ups if wake_up.job_id not in live]
             for wake_up in lost:
                 self._queues.push(wake_up)
             with connection.begin():
-                note_enqueued(connection, [wake_up.audit_id for wake_up in lost])
+                mark_enqueued(connection, [wake_up.audit_id for wake_up in lost])
             sent += len(lost)
         self._taken_before = taken
         return sent
@@ -118,7 +118,7 @@ def _queued_pages(
 
 
 def _try_lock(connection: Connection) -> bool:
-    # A leader whose machine vanished must not lead for the hours that TCP would believe in it.
+    # Without keepalives, a leader whose machine vanished would hold the lock for hours.
     connection.execute(text("SET tcp_keepalives_idle = 10"))
     connection.execute(text("SET tcp_keepalives_interval = 5"))
     connection.execute(text("SET tcp_keepalives_count = 3"))

@@ -93,7 +93,7 @@ def test_rerun(run: Run, committed: Session, audit: Audit) -> None:
 @pytest.mark.parametrize("act", ["purge", "rerun", "report"])
 def test_an_id_that_names_nothing_is_told_in_one_line(run: Run, act: str) -> None:
     result = run(act, uuid4().hex)
-    assert (result.exit_code, result.stderr) == (2, "Error: No audit has this id.\n")
+    assert (result.exit_code, result.stderr) == (2, "Error: There is no audit with this ID.\n")
 
 
 def test_report(run: Run, audit: Audit, committed: Session, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_grant_waits_for_an_account_that_does_not_exist_yet(run: Run) -> None:
 
 def test_a_grant_to_what_is_not_an_address_is_rejected_in_one_line(run: Run) -> None:
     result = run("grant", "nobody")
-    assert (result.exit_code, result.stderr) == (2, "Error: that is not an email address\n")
+    assert (result.exit_code, result.stderr) == (2, "Error: invalid email address\n")
 
 
 def test_a_bad_payment_is_told_what_was_expected(run: Run) -> None:

@@ -35,7 +35,9 @@ def test_without_a_checkout_it_says_what_is_missing(
     register(group)
     result = CliRunner().invoke(group, ["demo", "--once", "--data", str(tmp_path / "var")])
     assert result.exit_code == 2
-    assert result.stderr == "Error: the sample log is missing; run the demo in a checkout\n"
+    assert (
+        result.stderr == "Error: the sample log is missing; run the demo from a source checkout\n"
+    )
 
 
 def test_it_prints_five_findings_and_saves_a_report_that_outlives_it(

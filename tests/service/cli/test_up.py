@@ -125,7 +125,7 @@ def test_mail_lies_in_the_outbox_and_signs_in(up: Up) -> None:
 def test_a_second_up_on_the_folder_is_refused_in_one_line(up: Up) -> None:
     second = tallystick("up", folder=up.folder)
     assert second.returncode == 2
-    assert second.stderr.startswith("Error: tallystick is already running on ")
+    assert second.stderr.startswith("Error: tallystick is already running in ")
     assert second.stderr.count("\n") == 1
 
 

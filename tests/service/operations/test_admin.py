@@ -221,7 +221,7 @@ def test_a_purged_audit_is_run_again_from_its_frame_or_not_at_all(
     assert post(administered, f"/admin/audits/{framed.id}/rerun").status_code == 200
     assert acts_on(administered, framed.id)[0].details == {"source": "frames"}
     bare = make_audit(status="failed", raw_purged_at=utc_now())
-    assert "nothing left" in message(post(administered, f"/admin/audits/{bare.id}/rerun"), 422)
+    assert "can't be rerun" in message(post(administered, f"/admin/audits/{bare.id}/rerun"), 422)
     assert load(administered, bare.id).status == "failed"
 
 
@@ -230,7 +230,7 @@ def test_a_rerun_of_an_upload_that_the_storage_has_lost_is_refused_and_keeps_the
 ) -> None:
     audit = make_audit(status="done")
     (administered.blobs / audit.blob_key).unlink()
-    assert "nothing left" in message(post(administered, f"/admin/audits/{audit.id}/rerun"), 422)
+    assert "can't be rerun" in message(post(administered, f"/admin/audits/{audit.id}/rerun"), 422)
     assert load(administered, audit.id).status == "done"
     assert acts_on(administered, audit.id) == []
 

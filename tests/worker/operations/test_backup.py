@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import migrate
-from service.models.operations.admin_actions import COMMAND, note_admin_action
+from service.models.operations.admin_actions import COMMAND, log_admin_action
 from service.operations.local.embedded import EmbeddedServers
 from service.operations.local.embedded.binaries import find_binaries
 from tests.worker.support.stored import document, load
@@ -56,7 +56,7 @@ def test_a_restored_backup_holds_everything_and_works(
     audit_id = new_audit()
     run_audit(audit_id)
     with Session(engine) as session:
-        note_admin_action(session, COMMAND, "purge", audit_id, {})
+        log_admin_action(session, COMMAND, "purge", audit_id, {})
         session.commit()
     before, report = _counts(engine), document(engine, audit_id)
 

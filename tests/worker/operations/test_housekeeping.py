@@ -15,7 +15,7 @@ from service.core.blobs import BlobStore
 from service.models import Account, AdminAction, Audit, MagicLink, Mail, PaymentEvent, WebSession
 from service.models.base import utc_now
 from service.models.operations import retention
-from service.models.operations.admin_actions import COMMAND, note_admin_action
+from service.models.operations.admin_actions import COMMAND, log_admin_action
 from service.operations.maintenance.housekeeping import Housekeeping
 from tests.worker.support.stored import load
 
@@ -144,7 +144,7 @@ def test_the_logs_of_payments_and_of_acts_stay(
         event = PaymentEvent(provider="stripe", event_id="evt_old", type="x", payload={})
         event.occurred_at = event.received_at = _ago(days=4_000)
         session.add(event)
-        note_admin_action(session, COMMAND, "purge", "old", {})
+        log_admin_action(session, COMMAND, "purge", "old", {})
         session.flush()
         before = [session.scalar(select(func.count()).select_from(one)) for one in _LOGS]
         session.commit()

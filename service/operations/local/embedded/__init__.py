@@ -1,6 +1,6 @@
-"""PostgreSQL and Valkey under a data folder, for a machine that has neither.
+"""PostgreSQL and Valkey in a data folder, for a machine that has neither.
 
-Nothing here is used where `DATABASE_URL` and `REDIS_URL` point to servers of one's own.
+They are not used if `DATABASE_URL` and `REDIS_URL` point to your own servers.
 """
 
 from service.operations.local.embedded.errors import (

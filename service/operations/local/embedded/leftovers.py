@@ -1,8 +1,8 @@
-"""Servers of a data folder that outlived their supervisor.
+"""Stop servers of a data folder that outlived their supervisor.
 
-No pid file is believed, since its number may belong to a stranger by now: a leftover is a process
-of the servers' user that runs the server's program with this very folder among its arguments or,
-as the sessions of PostgreSQL do, within it.
+PID files aren't trusted, because process IDs are reused: a leftover is a process of the servers'
+user that runs the server's program with this folder as an argument or, like PostgreSQL's sessions,
+as its working directory.
 """
 
 import contextlib
@@ -16,10 +16,9 @@ STOP_SECONDS = 15.0
 
 
 def stop_leftovers(programs: frozenset[str], folder: Path, user: int, signal: Signals) -> None:
-    """Stop what still runs on a folder, with SIGKILL for what takes too long.
+    """Stop processes that still run on a folder; use SIGKILL if they take too long.
 
-    psutil checks the start time before it signals, so a process that took the number over in
-    between is safe.
+    psutil checks the start time before it sends a signal, so a process with a reused ID is safe.
     """
     leftovers = [
         process

@@ -1,4 +1,4 @@
-"""Who owns a data folder: the process that holds its lock, and nobody once that is gone."""
+"""Ownership of a data folder: the process that holds its lock."""
 
 import contextlib
 import fcntl
@@ -14,12 +14,12 @@ LOCK_NAME = "lock"
 # A killed owner's supervisor holds the lock until its servers are down.
 WINDING_DOWN_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-# A start time moves when the machine's clock is set; numbers are not reused this soon.
+# A start time shifts when the clock is set; process IDs aren't reused this soon.
 _SAME_START_SECONDS = 60.0
 
 
 class FolderLock:
-    """An exclusive lock on a data folder that the kernel gives back when its holders are gone."""
+    """An exclusive lock on a data folder; the kernel releases it when its holders exit."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +29,7 @@ class FolderLock:
         return self._descriptor
 
     def acquire(self) -> None:
-        """Take the lock; raises `AlreadyRunningError` at once while the owner lives."""
+        """Acquire the lock; raise `AlreadyRunningError` immediately if the owner is alive."""
         deadline = time.monotonic() + WINDING_DOWN_SECONDS
         while not self._try():
             owner = _read_owner(self._descriptor)
@@ -42,7 +42,7 @@ class FolderLock:
         os.pwrite(self._descriptor, mark, 0)
 
     def release(self) -> None:
-        """Give the lock back, also on behalf of forked copies of this process."""
+        """Release the lock, for forked copies of this process as well."""
         os.ftruncate(self._descriptor, 0)
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
@@ -56,7 +56,7 @@ class FolderLock:
 
 
 def find_owner(folder: Path) -> int | None:
-    """The living process that owns the folder, if there is one."""
+    """Return the ID of the live process that owns the folder, if any."""
     try:
         descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -68,7 +68,7 @@ def find_owner(folder: Path) -> int | None:
 
 
 def _read_owner(descriptor: int) -> int | None:
-    """The process named in the lock file, told from a later one of its number by its start."""
+    """Return the process ID in the lock file, unless the ID was reused by a later process."""
     words = os.pread(descriptor, 100, 0).split()
     if len(words) != 2:
         return None

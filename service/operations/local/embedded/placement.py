@@ -1,8 +1,7 @@
-"""As whom the servers run and where they keep their files.
+"""Choose the user that the servers run as, and the folder of their files.
 
-PostgreSQL refuses to run as root, so root hands it to an ordinary user. Where that user cannot
-reach the data folder, another folder takes its files; where he cannot reach the programs, they
-are copied.
+PostgreSQL refuses to run as root, so root runs it as an ordinary user. If that user can't reach the
+data folder, another folder holds the files; if they can't reach the programs, we copy them.
 """
 
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 from service.operations.local.embedded.binaries import Binaries, copy_binaries
 from service.operations.local.embedded.errors import ServersError
 
-# In the data folder: names the folder that holds the servers' files instead.
+# A file in the data folder with the path of the folder that holds the servers' files instead.
 ELSEWHERE_NAME = "servers-folder"
 ELSEWHERE = Path("/var/tmp")  # noqa: S108 - a fresh private folder is made in it
 SHORT_SOCKETS = Path("/tmp")  # noqa: S108 - likewise
@@ -27,7 +26,7 @@ LONGEST_SOCKET_NAME = ".s.PGSQL.5432"
 
 @dataclass(frozen=True)
 class ServerUser:
-    """The ordinary user as whom root runs the servers."""
+    """The ordinary user that root runs the servers as."""
 
     name: str
     user: int
@@ -36,9 +35,10 @@ class ServerUser:
 
 @dataclass(frozen=True)
 class Placement:
-    """`owner` is the name of who runs this, `user` as whom the servers run if not as he.
+    """The users, folders and programs of the servers.
 
-    `notices` are lines to show: whatever lies where nobody would look for it.
+    `owner` is the name of the current user; `user` runs the servers, if it is another user.
+    `notices` are lines to show, about files in unexpected folders.
     """
 
     owner: str
@@ -49,7 +49,7 @@ class Placement:
     notices: tuple[str, ...]
 
     def make_private(self, name: str) -> Path:
-        """A folder within that only the servers' user (and root) can enter."""
+        """Create a folder inside that only the servers' user and root can enter."""
         return make_private(self.folder / name, self.user)
 
 
@@ -82,7 +82,7 @@ def make_private(folder: Path, user: ServerUser | None) -> Path:
 
 
 def _find_server_user(data_dir: Path) -> ServerUser:
-    """The owner of existing data, else an ordinary user that every machine has."""
+    """Return the owner of existing data, or else an ordinary user that every machine has."""
     existing = _recorded_folder(data_dir) or data_dir / "servers"
     try:
         entries = [pwd.getpwuid((existing / "postgres").stat().st_uid)]
@@ -92,7 +92,7 @@ def _find_server_user(data_dir: Path) -> ServerUser:
     for entry in entries:
         if entry.pw_uid != 0:
             return ServerUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
-    raise ServersError("PostgreSQL cannot run as root and there is no user postgres or nobody")
+    raise ServersError("PostgreSQL can't run as root, and there is no user postgres or nobody")
 
 
 def _place_for(user: ServerUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]:
@@ -104,18 +104,18 @@ def _place_for(user: ServerUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]
         folder.rmdir()
         record = data_dir / ELSEWHERE_NAME
         if record.exists():
-            notices.append(f"{record.read_text().strip()} is gone, and the database with it")
+            notices.append(f"{record.read_text().strip()} no longer exists; its database is lost")
         recorded = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
         record.write_text(f"{recorded}\n")
     notices.append(
-        f"the servers run as {user.name}, who cannot enter {data_dir}: "
-        f"the database is kept in {recorded}"
+        f"the servers run as the user {user.name}, who can't access {data_dir}; "
+        f"the database is in {recorded}"
     )
     return _make_passable(recorded, user), tuple(notices)
 
 
 def _recorded_folder(data_dir: Path) -> Path | None:
-    """The folder chosen earlier, while it stands and is root's own."""
+    """Return the folder chosen earlier, if it exists and belongs to root."""
     try:
         folder = Path((data_dir / ELSEWHERE_NAME).read_text().strip())
         owner = folder.lstat().st_uid
@@ -167,5 +167,5 @@ def _user_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         raise ServersError(
-            f"PostgreSQL needs a user with a name; {os.geteuid()} has none"
+            f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
         ) from None

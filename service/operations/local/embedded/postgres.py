@@ -1,4 +1,4 @@
-"""PostgreSQL of a data folder: made once, then started on a unix socket without any TCP port."""
+"""PostgreSQL in a data folder: created once, then started on a Unix socket without a TCP port."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from service.operations.local.processes import Program
 
 NAME = "postgres"
 DATABASE = ROLE = "tallystick"
-PORT = 5432  # Part of the socket's name only.
+PORT = 5432  # Only part of the socket's name.
 
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 _SETTINGS = {
@@ -28,21 +28,21 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "jit": "off",
-    # Statements and details of errors would carry records into the log.
+    # Logged statements and error details would contain records.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
 }
 
 
 def prepare(placement: Placement) -> Path:
-    """Make the data folder if there is none, and clear what a killed server left; the folder."""
+    """Create the data folder if needed, stop leftover processes, and return the folder."""
     folder = placement.folder / NAME
     owner = placement.user.user if placement.user else os.geteuid()
     stop_leftovers(frozenset({NAME}), folder, owner, signal.SIGINT)
     if not folder.exists():
         unfinished = folder.with_suffix(".unfinished")
         stop_leftovers(frozenset({"initdb"}), unfinished, owner, signal.SIGTERM)
-        _initialise(placement, unfinished)
+        _initialize(placement, unfinished)
         unfinished.rename(folder)
     _write_user_map(placement, folder)
     return folder
@@ -60,13 +60,13 @@ def program(placement: Placement, log_file: Path) -> Program:
         environment=_ENVIRONMENT,
         user=placement.user.user if placement.user else None,
         group=placement.user.group if placement.user else None,
-        stop_signal=signal.SIGINT,  # "fast": sessions are cut off, nothing is lost
+        stop_signal=signal.SIGINT,  # "fast" shutdown: disconnects sessions without losing data
         stop_seconds=20.0,
         pid_files=(
             str(folder / "postmaster.pid"),
             str(placement.sockets / f".s.PGSQL.{PORT}.lock"),
         ),
-        # A session at work does not notice that its server was killed, and blocks the next one.
+        # A busy session doesn't notice that its server was killed, and blocks the next server.
         orphans=NAME,
     )
 
@@ -82,14 +82,14 @@ def database_url(placement: Placement) -> str:
 
 
 def answers(placement: Placement) -> bool:
-    """Whether the server takes connections; the first answer also makes the database."""
+    """Check whether the server accepts connections; create the database the first time."""
     try:
         connection = psycopg2.connect(
             host=str(placement.sockets), user=ROLE, dbname="postgres", connect_timeout=2
         )
     except psycopg2.OperationalError:
         return False
-    connection.autocommit = True  # CREATE DATABASE runs in no transaction.
+    connection.autocommit = True  # CREATE DATABASE can't run in a transaction.
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
         if cursor.fetchone() is None:
@@ -98,8 +98,8 @@ def answers(placement: Placement) -> bool:
     return True
 
 
-def _initialise(placement: Placement, folder: Path) -> None:
-    """Make the folder, aside from its final place, so that a kill leaves no half of one there."""
+def _initialize(placement: Placement, folder: Path) -> None:
+    """Create the folder under a temporary name, so that a kill leaves no incomplete folder."""
     shutil.rmtree(folder, ignore_errors=True)
     placement.make_private(folder.name)
     made = subprocess.run(  # noqa: S603 - our own program
@@ -109,7 +109,7 @@ def _initialise(placement: Placement, folder: Path) -> None:
             folder,
             f"--username={ROLE}",
             "--encoding=UTF8",
-            # The same order of texts on every machine, whatever locales it has.
+            # The same sort order on every machine, regardless of its locales.
             "--locale-provider=builtin",
             "--builtin-locale=C.UTF-8",
             "--locale=C",
@@ -133,12 +133,12 @@ def _initialise(placement: Placement, folder: Path) -> None:
 
 
 def _write_user_map(placement: Placement, folder: Path) -> None:
-    """Let in whoever runs the service, by what the kernel says about him, and nobody else."""
+    """Admit only the user that runs the service, as identified by the kernel."""
     _write(placement, folder / "pg_ident.conf", f'tallystick "{placement.owner}" {ROLE}\n')
 
 
 def _write(placement: Placement, path: Path, text: str) -> None:
-    """Replace a file of the server's, never following a link that lies in its place."""
+    """Replace a file of the server without following a link."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

@@ -16,21 +16,21 @@ from service.operations.local.embedded.placement import Placement, place
 from service.operations.local.processes import Supervisor
 
 START_SECONDS = 60.0
-# A server that ends this often while it is waited for will not come up at all.
+# A server that crashes this often during startup will not start at all.
 GIVE_UP_AFTER_CRASHES = 5
 _LONGEST_LOG_BYTES = 5_000_000
 
 
 class EmbeddedServers:
-    """PostgreSQL and Valkey under a data folder, which this process owns from start to stop.
+    """PostgreSQL and Valkey in a data folder that this process owns from start to stop.
 
-    However this process ends, the servers end with it. A server that the caller has elsewhere is
-    left out; with neither, the folder is owned and the supervisor runs for the caller's programs.
+    The servers end with this process, however it ends. Leave out a server that runs elsewhere;
+    without either server, the folder lock and the supervisor remain for the caller's programs.
 
     Attributes
     ----------
     supervisor : Supervisor
-        Runs the servers; the owner may add programs, which are stopped before them.
+        Runs the servers; the owner may add programs, which stop before the servers.
     notices : tuple of str
         Lines to show to the person who started this.
     kept_open : tuple of int
@@ -75,9 +75,9 @@ class EmbeddedServers:
         return valkey.redis_url(self._placed)
 
     def start(self) -> None:
-        """Take the folder and start the servers; returns once both answer.
+        """Lock the folder and start the servers; return once both accept connections.
 
-        Raises `AlreadyRunningError` while another process owns the folder, and other
+        Raises `AlreadyRunningError` while another process owns the folder, and another
         `ServersError` with one line that says what is wrong.
         """
         try:
@@ -86,13 +86,13 @@ class EmbeddedServers:
                 self._start_servers()
         except OSError as error:
             self.stop()
-            raise ServersError(f"cannot use {error.filename}: {error.strerror}") from error
+            raise ServersError(f"can't use {error.filename}: {error.strerror}") from error
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        """Stop everything in order and give the folder back; may be called twice."""
+        """Stop everything in order and release the folder; may be called twice."""
         if self._lock is None:
             return
         self.supervisor.close()
@@ -116,7 +116,7 @@ class EmbeddedServers:
         self._wait_for(valkey.NAME, valkey.answers)
 
     def log_file(self, name: str) -> Path:
-        """Where a program writes; one that has grown too long is put aside."""
+        """Return the log file of a program; rotate it if it has grown too long."""
         path = self.data_dir / "log" / f"{name}.log"
         if path.exists() and path.stat().st_size > _LONGEST_LOG_BYTES:
             path.replace(path.with_suffix(".log.old"))
@@ -131,7 +131,7 @@ class EmbeddedServers:
     def _take_folder(self) -> None:
         if not self.data_dir.exists():
             self.data_dir.mkdir(parents=True)
-            # The servers' user may have to pass, whatever the umask; what is private is closed.
+            # The servers' user may have to pass through, whatever the umask.
             self.data_dir.chmod(0o711)
         (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
         lock = FolderLock(self.data_dir)

@@ -1,4 +1,4 @@
-"""Valkey of a data folder: a unix socket, nothing kept, since Redis is disposable here."""
+"""Valkey in a data folder: on a Unix socket, without persistence, because Redis is disposable."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ _PROGRAM_NAMES = frozenset({"valkey-server", "redis-server"})
 
 
 def prepare(placement: Placement) -> None:
-    """Make the server's folder, and stop one that outlived its supervisor."""
+    """Create the server's folder, and stop a server that outlived its supervisor."""
     folder = placement.make_private(NAME)
     owner = placement.user.user if placement.user else os.geteuid()
     stop_leftovers(_PROGRAM_NAMES, folder, owner, signal.SIGTERM)
@@ -33,7 +33,7 @@ def program(placement: Placement, log_file: Path) -> Program:
         "save": "",
         "appendonly": "no",
         "loglevel": "warning",
-        # The arguments stay visible: a later start knows its own leftovers by them.
+        # The arguments must stay visible, because a later start finds leftovers by them.
         "set-proc-title": "no",
     }
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -54,7 +54,7 @@ def redis_url(placement: Placement) -> str:
 
 
 def answers(placement: Placement) -> bool:
-    """Whether the server takes commands."""
+    """Check whether the server accepts commands."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(2)
         try:

@@ -15,10 +15,10 @@ from service.operations.local.processes.program import Program, Status
 
 FIRST_BACKOFF_SECONDS = 0.1
 LONGEST_BACKOFF_SECONDS = 5.0
-# Who ran this long is taken to be healthy: the next crash starts the backoff anew.
+# After running this long, a program counts as healthy and its next crash restarts the backoff.
 HEALTHY_SECONDS = 30.0
 
-# What keeps a program from starting: its files, the system's limits, the change of user.
+# Errors that keep a program from starting: files, system limits, the change of user.
 START_ERRORS = (OSError, subprocess.SubprocessError)
 
 _PR_SET_PDEATHSIG = 1
@@ -40,7 +40,7 @@ class Child:
         return Status(pid=self._process.pid if self._process else None, crashes=self.crashes)
 
     def start(self) -> None:
-        """Start the process unless it runs already."""
+        """Start the process unless it is already running."""
         if self._process is not None:
             return
         self._restart_at = None
@@ -49,34 +49,34 @@ class Child:
         self._process = _spawn(self.program)
         self._started_at = time.monotonic()
 
-    def look_after(self) -> str | None:
-        """Notice an end that nobody asked for and restart when it is time; returns what to log."""
+    def check(self) -> str | None:
+        """Detect a crash and restart when it is time; return a message to log."""
         if self._process is not None and (code := self._process.poll()) is not None:
             self._process = None
             if self.program.orphans:
                 kill_orphans(self.program.orphans)
-            return f"{self.program.name} ended with code {code}; {self._plan_restart()}"
+            return f"{self.program.name} exited with code {code}; {self._plan_restart()}"
         if self._restart_at is not None and time.monotonic() >= self._restart_at:
             try:
                 self.start()
-            except START_ERRORS as error:  # Too many processes, say; a later try may succeed.
-                return f"{self.program.name} did not start: {error}; {self._plan_restart()}"
+            except START_ERRORS as error:  # Such as too many processes; a later try may succeed.
+                return f"{self.program.name} didn't start: {error}; {self._plan_restart()}"
         return None
 
     def signal_stop(self, stop_signal: int | None = None) -> None:
-        """Ask the process to end, and forget any planned restart."""
+        """Ask the process to exit, and cancel any planned restart."""
         self._restart_at = None
         if self._process is not None:
             self._process.send_signal(stop_signal or self.program.stop_signal)
 
     def wait_stopped(self) -> None:
-        """Wait until the process has ended; one that takes too long is killed with its group."""
+        """Wait until the process has exited; kill it with its group if it takes too long."""
         if self._process is None:
             return
         try:
             self._process.wait(self.program.stop_seconds)
         except subprocess.TimeoutExpired:
-            # Not yet reaped, so the group id cannot belong to a stranger.
+            # The process isn't reaped yet, so the group ID can't have been reused.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.kill()
@@ -90,16 +90,16 @@ class Child:
         delay = min(FIRST_BACKOFF_SECONDS * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
         self._failures = min(self._failures + 1, 10)
         self._restart_at = time.monotonic() + delay
-        return f"starting again in {delay:.1f} s"
+        return f"restarting in {delay:.1f} s"
 
 
 def _disown(pid_file: Path) -> None:
-    """Put our own number in the first line: PostgreSQL knows that its parent is no rival.
+    """Write our own process ID to the first line, because PostgreSQL accepts its parent's ID.
 
-    The other lines stay, by which it finds out whether a session of its predecessor still runs.
+    The other lines stay: with them, PostgreSQL detects sessions of its predecessor.
     """
     try:
-        # The folder is another user's, who must not lead us to a file elsewhere.
+        # The folder belongs to another user, who could place a link to another file.
         descriptor = os.open(pid_file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
@@ -119,7 +119,7 @@ def _spawn(program: Program) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            # A terminal's Ctrl-C goes to the owner alone, who stops the children in order.
+            # Ctrl-C must reach only the owner, which stops the children in order.
             start_new_session=True,
             user=program.user,
             group=program.group,
@@ -130,10 +130,10 @@ def _spawn(program: Program) -> subprocess.Popen[bytes]:
 
 
 def _die_with_parent(death_signal: int) -> Callable[[], None] | None:
-    """What a child runs before its program, so that the kernel ends it with the supervisor.
+    """Return a function for the child to run first, so that the kernel ends it with the supervisor.
 
-    It runs after the change of user, which would clear the setting. Only Linux has it; elsewhere
-    a killed supervisor leaves its children behind and the next start stops them.
+    It runs after the change of user, which would clear the setting. It works only on Linux;
+    elsewhere the next start stops the children of a killed supervisor.
     """
     if sys.platform != "linux":
         return None

@@ -22,20 +22,20 @@ _encode_order = msgspec.json.Encoder().encode
 
 
 class SupervisorError(Exception):
-    """The supervising process is gone, or could not do what it was told."""
+    """The supervisor process exited, or could not carry out an order."""
 
 
 class Supervisor:
-    """Starts and stops programs through a process of its own, which ends with this one.
+    """Start and stop programs through a separate process that ends with this process.
 
-    `kept_open` are file descriptors that the supervising process holds until it has stopped every
-    program, such as the lock of the data folder. Calls from several threads take turns.
+    The supervisor process holds the file descriptors `kept_open` until it has stopped every
+    program, for example the lock of the data folder. The methods are thread-safe.
     """
 
     def __init__(self, log_file: Path, kept_open: tuple[int, ...] = ()) -> None:
         with log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                # -P: a folder named `service` where the user stands must not be imported.
+                # -P: never import a folder named `service` in the current directory.
                 [sys.executable, "-P", "-m", "service.operations.local.processes.supervisor"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -56,14 +56,14 @@ class Supervisor:
         self._order(Start(program))
 
     def stop(self, name: str, signal: int | None = None) -> None:
-        """Stop one program, with another signal than its own if one is given."""
+        """Stop one program; `signal` overrides its stop signal."""
         self._order(Stop(name, signal))
 
     def programs(self) -> dict[str, Status]:
         return self._order(Ask())
 
     def close(self) -> None:
-        """Stop every program in order and wait for that."""
+        """Stop every program in order and wait until all have exited."""
         with self._turn:
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
@@ -80,13 +80,13 @@ class Supervisor:
     def _exchange(self, line: bytes) -> Answer:
         orders, answers = self._process.stdin, self._process.stdout
         if orders is None or answers is None:
-            raise SupervisorError("the supervising process has no pipes")
+            raise SupervisorError("the supervisor process has no pipes")
         try:
             orders.write(line)
             orders.flush()
             reply = answers.readline()
         except (OSError, ValueError) as error:
-            raise SupervisorError("the supervising process is gone") from error
+            raise SupervisorError("the supervisor process has exited") from error
         if not reply:
-            raise SupervisorError("the supervising process is gone")
+            raise SupervisorError("the supervisor process has exited")
         return _decode_answer(reply)

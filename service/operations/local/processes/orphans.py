@@ -1,7 +1,7 @@
 """Processes whose parent, a supervised program, was killed.
 
-On Linux they become children of the supervisor. So there is no doubt whose they are, and while
-they are not reaped, their numbers cannot go to strangers. Elsewhere there are none to be found.
+On Linux they become children of the supervisor, so they can be identified safely, and their process
+IDs aren't reused until they are reaped. Other systems have no such adoption.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever a killed program leaves behind."""
+    """Become the parent of processes that a killed program leaves behind."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def kill_orphans(name: str | None = None, spared: frozenset[int] = frozenset()) -> None:
-    """Kill the orphans of one name, which no running program may have, or all but the spared."""
+    """Kill the orphans with this name, or all of them, except those in `spared`."""
     orphans = []
     for child in psutil.Process().children():
-        with contextlib.suppress(psutil.Error):  # It just ended.
+        with contextlib.suppress(psutil.Error):  # It has just exited.
             if child.pid not in spared and name in (None, child.name()):
                 child.kill()
                 orphans.append(child)
@@ -34,7 +34,7 @@ def kill_orphans(name: str | None = None, spared: frozenset[int] = frozenset()) 
 
 
 def reap_orphans(own: frozenset[int]) -> None:
-    """Bury orphans that ended; the ends of our `own` children are left for their keepers."""
+    """Reap orphans that exited; leave our `own` children to their `Child` objects."""
     if sys.platform != "linux":
         return
     with contextlib.suppress(ChildProcessError):

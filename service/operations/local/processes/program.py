@@ -1,4 +1,4 @@
-"""What the owner and its supervising process say to each other: one JSON value a line."""
+"""The messages between the owner and its supervisor process: one JSON value per line."""
 
 from signal import SIGTERM
 
@@ -8,13 +8,13 @@ from msgspec import Struct
 class Program(Struct, frozen=True, kw_only=True):
     """One process to keep running.
 
-    Programs of a higher `stage` are stopped before those of a lower one. Its output is appended to
-    `log_file`. `user` and `group` are ids, None for the supervisor's own.
+    Programs of a higher `stage` stop before those of a lower stage. Output is appended to
+    `log_file`. `user` and `group` are IDs; None means those of the supervisor.
 
-    `pid_files` are left behind by a killed predecessor, and the number in them may belong to a
-    stranger by now: before every start, it is replaced by the supervisor's own. `orphans` is the
-    name of processes that may outlive a killed predecessor and keep its successor from starting.
-    `descriptors` are open files of the supervising process that the program inherits.
+    A killed predecessor may leave `pid_files` with a process ID that was reused since; before every
+    start, it is replaced by the supervisor's own. `orphans` names processes that may outlive a
+    killed predecessor and keep the program from starting. The program inherits the open file
+    `descriptors` of the supervisor process.
     """
 
     name: str
@@ -33,34 +33,34 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 class Start(Struct, frozen=True, tag=True):
-    """Start a program, or one that was stopped, and keep it running."""
+    """Start a new or stopped program, and keep it running."""
 
     program: Program
 
 
 class Stop(Struct, frozen=True, tag=True):
-    """Stop a program and leave it stopped; `signal` replaces the program's own stop signal."""
+    """Stop a program and keep it stopped; `signal` overrides the program's stop signal."""
 
     name: str
     signal: int | None = None
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """Ask how the programs do."""
+    """Ask for the status of all programs."""
 
 
 Order = Start | Stop | Ask
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """`pid` is None while the program is down; `crashes` counts ends that nobody asked for."""
+    """The status of a program. `pid` is None while it is down; `crashes` counts its crashes."""
 
     pid: int | None
     crashes: int
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """How every program does after an order, or why the order failed."""
+    """The status of every program after an order, or why the order failed."""
 
     programs: dict[str, Status] = {}
     error: str | None = None

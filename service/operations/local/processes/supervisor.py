@@ -1,9 +1,9 @@
-"""The supervising process, which takes orders on its stdin.
+"""The supervisor process, which reads orders from its stdin.
 
 `python -P -m service.operations.local.processes.supervisor`
 
-It ends with its owner, however that dies: the end of the pipe or a new parent tells. It must stay
-small and single-threaded, since it has to outlive everything else.
+It exits with its owner, however that dies: its pipe closes or its parent changes. It must stay
+small and single-threaded, because it has to outlive everything else.
 """
 
 import itertools
@@ -27,7 +27,7 @@ _encode_answer = msgspec.json.Encoder().encode
 
 
 class SupervisingProcess:
-    """Runs the programs that the owner orders until the owner is gone or says so."""
+    """Run the programs that the owner orders, until the owner exits or closes the pipe."""
 
     def __init__(self, orders: int, answers: int) -> None:
         self._orders = orders
@@ -44,7 +44,7 @@ class SupervisingProcess:
         try:
             while not self._ending and os.getppid() == self._owner:
                 self._read_orders()
-                self._look_after_children()
+                self._check_children()
                 reap_orphans(self._own_pids())
         finally:
             self._stop_all()
@@ -75,14 +75,14 @@ class SupervisingProcess:
                 case Stop(name):
                     return Answer(error=f"there is no program named {name}")
                 case Ask():
-                    self._look_after_children()
+                    self._check_children()
         except START_ERRORS as error:
             return Answer(error=str(error))
         return Answer(programs={name: child.status for name, child in self._children.items()})
 
-    def _look_after_children(self) -> None:
+    def _check_children(self) -> None:
         for child in self._children.values():
-            if event := child.look_after():
+            if event := child.check():
                 _log(event)
 
     def _stop_all(self) -> None:
@@ -93,7 +93,7 @@ class SupervisingProcess:
                 child.signal_stop()
             for child in stopping:
                 child.wait_stopped()
-            # What a killed program left at work must not meet servers that go away under it.
+            # Orphans of a killed program must not keep using servers that are about to stop.
             kill_orphans(spared=self._own_pids())
 
     def _own_pids(self) -> frozenset[int]:
