@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from io import TextIOWrapper
 
 from rich.box import SIMPLE_HEAD
@@ -159,6 +158,6 @@ def _footnotes(report: Report, top: int) -> Iterator[Text]:
     if report.audit.below_floor:
         yield Text(
             f"{counted(report.audit.below_floor, 'finding')} under "
-            f"{usd(Decimal(str(report.thresholds.floor_usd)))}/month not shown."
+            f"{usd(report.thresholds.floor_usd)}/month not shown."
         )
     yield Text("A call can trigger several findings; totals count each dollar once.", style="dim")

@@ -16,8 +16,8 @@ from detectors.html.markup import (
     worth,
 )
 from detectors.wording.evidence import evidence_cell, evidence_columns
-from detectors.wording.figures import counted, usd
-from detectors.wording.headline import sentence
+from detectors.wording.figures import counted
+from detectors.wording.headline import basis, sentence
 from detectors.wording.names import SEVERITY_WORDS, detector_name
 
 _SHOWN: Final = 20
@@ -33,19 +33,6 @@ def show_report(report: Report) -> str:
         if more:
             body += paragraph(f"And {counted(more, 'smaller finding')}: report.findings", "quiet")
     return cell(body)
-
-
-def basis(report: Report) -> str:
-    """What the figures rest on."""
-    audit = report.audit
-    span = f" from {audit.first_call[:10]}" if audit.first_call else ""
-    span += f" to {audit.last_call[:10]}" if audit.last_call else ""
-    negotiated = ", with negotiated rates" if report.prices.negotiated else ""
-    return (
-        f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}{span} · "
-        f"{counted(audit.records, 'call')} · prices from {report.prices.source} "
-        f"{report.prices.version}{negotiated}"
-    )
 
 
 def list_findings(findings: Iterable[Finding], methods: Sequence[Method]) -> str:

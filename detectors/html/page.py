@@ -2,16 +2,15 @@
 
 import os
 from collections.abc import Iterator
-from decimal import Decimal
 from html import escape
 from pathlib import Path
 
 from detectors import charts
 from detectors.contract import Method, Report
-from detectors.html.findings import basis, finding_body, list_findings
+from detectors.html.findings import finding_body, list_findings
 from detectors.html.markup import STYLE, figure, paragraph, table, text
 from detectors.wording.figures import counted, percent, usd
-from detectors.wording.headline import sentence
+from detectors.wording.headline import basis, sentence
 from detectors.wording.names import detector_name
 
 _FULL = 100  # so many findings with their evidence; the others in a table
@@ -68,7 +67,7 @@ def _cautions(report: Report) -> Iterator[str]:
     if audit.below_floor:
         yield (
             f"{counted(audit.below_floor, 'smaller finding')} under "
-            f"{usd_floor(report)}/month not listed."
+            f"{usd(report.thresholds.floor_usd)}/month not listed."
         )
     if audit.equiv_spend:
         yield (
@@ -81,10 +80,6 @@ def _cautions(report: Report) -> Iterator[str]:
             f"({percent(audit.valid_pct)} are valid). "
             f"Most common reason: {report.invalid_rows.main_reason}."
         )
-
-
-def usd_floor(report: Report) -> str:
-    return usd(Decimal(str(report.thresholds.floor_usd)))
 
 
 def _left_out(report: Report) -> Iterator[str]:

@@ -113,8 +113,9 @@ class PriceBook:
     ... )
     >>> book.negotiated[0]
     'openai: 12% off'
-    >>> book.negotiated[1]
-    'openai gpt-5.5: input_mtok $4, output_mtok $24; cache rates scaled in proportion to input'
+    >>> print(book.negotiated[1].replace("; ", "\\n"))
+    openai gpt-5.5: input_mtok $4.00, output_mtok $24.00
+    cache rates scaled in proportion to input
     """
 
     source = "genai-prices"

@@ -11,6 +11,7 @@ from typing import Final
 
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.rates import REQUESTS_PER_KCOUNT, TOKENS_PER_MTOK, Rates
+from detectors.wording import figures
 from detectors.wording.labels import inert
 
 # Named as in the price book's own records: US dollars per million tokens, per thousand requests.
@@ -93,7 +94,7 @@ class Override:
         return {RATES[key][0]: float(rate / RATES[key][1]) for key, rate in self.rates.items()}
 
     def __str__(self) -> str:
-        rates = ", ".join(f"{key} ${rate:f}" for key, rate in self.rates.items())
+        rates = ", ".join(f"{key} {figures.rate(amount)}" for key, amount in self.rates.items())
         return f"{inert(self.provider)} {inert(self.model)}: {rates} {self.period}".rstrip()
 
 

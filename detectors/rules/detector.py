@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import EvidenceColumn, Thresholds
 from detectors.engines import Calls
-from detectors.wording.figures import counted, fine_usd, percent
+from detectors.wording.figures import counted, fine_usd, percent, rate
 
 VERIFIED: Final = "VERIFIED"
 ESTIMATED: Final = "ESTIMATED"
@@ -79,8 +79,8 @@ class FlaggedCalls:
 
 
 def per_mtok(usd_per_mtok: float) -> str:
-    """Return a rate or a difference of rates, without the last bits of a float."""
-    return f"{fine_usd(Decimal(f'{usd_per_mtok:.6f}'))} per million"
+    """Write a rate or a difference of rates."""
+    return f"{rate(usd_per_mtok)} per million"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

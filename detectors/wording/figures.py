@@ -12,7 +12,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
 _THOUSANDS: Final = ((10**15, "Q"), (10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
-def usd(amount: Decimal) -> str:
+def usd(amount: Decimal | float) -> str:
     """Format as $1,234.56; an amount too small for cents keeps its leading digits."""
     if amount < 0:
         return f"−{usd(-amount)}"
@@ -32,7 +32,11 @@ def fine_usd(amount: Decimal) -> str:
         return f"−{fine_usd(-amount)}"
     if amount >= 1:
         return usd(amount)
-    whole, _, decimals = f"{amount:.6f}".partition(".")
+    return _six_decimals(amount)
+
+
+def _six_decimals(amount: Decimal) -> str:
+    whole, _, decimals = f"{amount:,.6f}".partition(".")
     return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
 
 
@@ -45,10 +49,10 @@ def short_usd(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 else f"${Decimal(f'{amount:.2g}'):f}"
 
 
-def rate(usd_per_mtok: float) -> str:
+def rate(usd_per_mtok: Decimal | float) -> str:
     """Format dollars per million tokens with the decimals that price lists use: $2.50, $0.075."""
-    whole, _, decimals = f"{usd_per_mtok:,.4f}".partition(".")
-    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+    amount = Decimal(f"{usd_per_mtok:.6f}")  # without the last bits of a float
+    return f"{'−' if amount < 0 else ''}{_six_decimals(abs(amount))}"
 
 
 def percent(value: float) -> str:

@@ -1,7 +1,7 @@
-"""The headline of a report, the same on its page, in its PDF and in its mail."""
+"""The headline of a report and the line below it, the same wherever a report is shown."""
 
 from detectors.contract import Report
-from detectors.wording.figures import percent, whole_usd
+from detectors.wording.figures import counted, percent, usd, whole_usd
 
 
 def sentence(report: Report) -> str:
@@ -17,4 +17,17 @@ def sentence(report: Report) -> str:
     return (
         f"{spend}. About {whole_usd(audit.projected_savings_usd)} of it "
         f"({percent(audit.savings_pct)}) is avoidable."
+    )
+
+
+def basis(report: Report) -> str:
+    """Return the calls, the days and the prices that the figures are calculated from."""
+    audit = report.audit
+    span = f" from {audit.first_call[:10]}" if audit.first_call else ""
+    span += f" to {audit.last_call[:10]}" if audit.last_call else ""
+    negotiated = ", with negotiated rates" if report.prices.negotiated else ""
+    return (
+        f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}{span} · "
+        f"{counted(audit.records, 'call')} · prices from {report.prices.source} "
+        f"{report.prices.version}{negotiated}"
     )

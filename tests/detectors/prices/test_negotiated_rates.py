@@ -97,7 +97,7 @@ def test_cache_rates_move_with_an_overridden_input_rate() -> None:
 
 def test_a_model_without_cache_rates_promises_none() -> None:
     book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"input_mtok": 8}})
-    assert book.negotiated == ("openai gpt-4-turbo: input_mtok $8",)
+    assert book.negotiated == ("openai gpt-4-turbo: input_mtok $8.00",)
 
 
 def test_an_override_holds_for_every_name_of_its_model_and_no_other() -> None:
