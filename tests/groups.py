@@ -18,6 +18,7 @@ _STARTS_PROCESSES: Final = frozenset(
         "private_servers",
         "environment",
         "up",
+        "both",
         "clone",
         "empty",
     }

@@ -1,6 +1,7 @@
 """Every command of the README runs, in order, in a folder like a fresh clone.
 
-`make test` is a dry run, because it would run this test again.
+`make test` is a dry run, because it would run this test again. `make demo ONCE=1` is one, too:
+`tests/service/cli/test_demo.py` runs its command.
 """
 
 import os
@@ -35,7 +36,12 @@ kill -INT -- -$demo
 wait $demo || true
 set +m
 """
-STAND_INS = {"tallystick up": UP, "make demo": DEMO, "make test": "make --dry-run test"}
+STAND_INS = {
+    "tallystick up": UP,
+    "make demo": DEMO,
+    "make demo ONCE=1": "make --dry-run demo ONCE=1",
+    "make test": "make --dry-run test",
+}
 
 
 def blocks(language: str) -> list[str]:
@@ -90,6 +96,7 @@ def test_every_command_works(clone: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert "Serving at http://localhost:" in (clone / "demo.txt").read_text()
+    assert "tallystick demo --once" in run.stdout
     report = (clone / "report.json").read_text()
     assert report.startswith('{"audit":')
     for detector in DETECTORS:

@@ -136,22 +136,26 @@ def test_a_port_in_use_is_refused_in_one_line(up: Up, servers_folder: Path) -> N
     assert other.stderr == f"Error: port {port} is in use; choose another with --port\n"
 
 
-def test_two_at_once_each_serve_on_a_port_of_their_own(servers_folder: Path) -> None:
-    names = ("first", "second")
+@pytest.fixture(scope="module")
+def both(servers_folder: Path) -> Iterator[tuple[Up, Up]]:
+    """Two that were started at the same moment; the first tests find both running."""
     with ThreadPoolExecutor() as pool:
-        both = list(pool.map(lambda name: Up(servers_folder / name), names))
-    try:
-        assert all(each.base_url for each in both)
-        assert both[0].base_url != both[1].base_url
-        for each in both:
-            asked = requests.post(
-                f"{each.base_url}/auth/magic-link", json={"email": "ada@example.org"}, timeout=10
-            )
-            assert asked.status_code == 200
-            assert wait_until(partial(has_mail, each.folder))
-    finally:
-        for each in both:
+        first, second = pool.map(Up, [servers_folder / "first", servers_folder / "second"])
+    yield first, second
+    for each in (first, second):
+        if each.process.poll() is None:
             each.stop(signal.SIGTERM)
+
+
+def test_two_at_once_each_serve_on_a_port_of_their_own(both: tuple[Up, Up]) -> None:
+    assert all(each.base_url for each in both)
+    assert both[0].base_url != both[1].base_url
+    for each in both:
+        asked = requests.post(
+            f"{each.base_url}/auth/magic-link", json={"email": "ada@example.org"}, timeout=10
+        )
+        assert asked.status_code == 200
+        assert wait_until(partial(has_mail, each.folder))
 
 
 def has_mail(folder: Path) -> bool:
@@ -257,11 +261,11 @@ def test_a_crashed_web_process_keeps_its_port(up: Up) -> None:
     assert wait_until(lambda: is_ready(up))
 
 
-@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_everything_within_seconds(
-    servers_folder: Path, stop_signal: signal.Signals
-) -> None:
-    up = Up(servers_folder / f"stop-{stop_signal}")
+def test_ctrl_c_stops_everything_within_seconds(both: tuple[Up, Up]) -> None:
+    assert_stops(both[0], signal.SIGINT)
+
+
+def assert_stops(up: Up, stop_signal: signal.Signals) -> None:
     everyone = up.processes()
     assert len(everyone) > 8
     started = time.monotonic()
@@ -272,16 +276,16 @@ def test_a_signal_stops_everything_within_seconds(
     assert not (up.folder / "state.json").exists()
 
 
-def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(servers_folder: Path) -> None:
-    folder = servers_folder / "killed"
-    up = Up(folder)
-    everyone, secret = up.processes(), (folder / "secret_key").read_text()
-    up.stop(signal.SIGKILL)
+def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(both: tuple[Up, Up]) -> None:
+    """The next one on its folder works, and a service manager's signal stops that in seconds."""
+    killed, folder = both[1], both[1].folder
+    everyone, secret = killed.processes(), (folder / "secret_key").read_text()
+    killed.stop(signal.SIGKILL)
     assert tallystick("migrate", folder=folder).returncode == 2
     assert wait_until(lambda: all(is_gone(process.pid) for process in everyone))
     again = Up(folder)
     assert (folder / "secret_key").read_text() == secret
-    assert again.stop(signal.SIGTERM)[0] == 0
+    assert_stops(again, signal.SIGTERM)
 
 
 def test_a_web_process_that_cannot_start_is_reported(servers_folder: Path) -> None:

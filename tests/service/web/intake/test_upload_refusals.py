@@ -27,18 +27,34 @@ from tests.service.support.uploads import (
     upload,
 )
 from tests.service.web.http.test_canaries import PAYLOADS
-from tests.worker.support.promises import Note, always_in_full
+from tests.worker.support.promises import Note
 
 MAX_MEGABYTES = 150
 CODES = {400: "bad_request", 413: "payload_too_large", 422: "validation_error"}
 
 
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(20 * MIB, id="at_a_tenth"),
+        pytest.param(200 * MIB, id="in_full", marks=pytest.mark.stress),
+    ],
+)
+def max_upload_bytes(request: pytest.FixtureRequest) -> int:
+    size: int = request.param
+    return size
+
+
 @pytest.fixture(scope="module")
 def service(
-    database_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+    database_url: str,
+    redis_url: str,
+    max_upload_bytes: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LiveService]:
     """A web process that has received nothing but what is in this file."""
-    service = start_live_service(database_url, redis_url, tmp_path_factory.mktemp("refusals"))
+    folder = tmp_path_factory.mktemp("refusals")
+    service = start_live_service(database_url, redis_url, folder, max_upload_bytes=max_upload_bytes)
     yield service
     stop_live_service(service)
 
@@ -86,10 +102,7 @@ def _refused(response: requests.Response) -> bool:
     return len(message) > 20 and CANARY not in response.text + str(response.headers)
 
 
-@always_in_full
-def test_a_refused_file_is_free(
-    service: LiveService, person: Person, note: Note, occasion: str
-) -> None:
+def test_a_refused_file_is_free(service: LiveService, person: Person, note: Note) -> None:
     wrong = [
         name for name, file in BAD_FILES.items() if not _refused(upload(service.url, person, file))
     ]
@@ -115,9 +128,8 @@ IN_PLACES = {
 }
 
 
-@always_in_full
 def test_a_text_in_any_place_of_an_upload_is_kept_nowhere(
-    service: LiveService, person: Person, note: Note, occasion: str
+    service: LiveService, person: Person, note: Note
 ) -> None:
     """The fixture above searches the database, Redis, the blobs and the log for it."""
     wrong = [n for n, file in AS_FILES.items() if not _refused(upload(service.url, person, file))]
@@ -179,10 +191,10 @@ FIELD = ('name="x"', CANARY.encode())
 FILE = ('name="file"; filename="x"', log_file())
 
 
-def _hostile_bodies() -> Iterator[tuple[bytes | Iterator[bytes], int, str]]:
+def _hostile_bodies(limit: int) -> Iterator[tuple[bytes | Iterator[bytes], int, str]]:
     """Bodies, the status that each must get, and what the message must say."""
-    yield _blocks(201 * MIB), 413, "209,715,200"
-    yield one_file(bytes(201 * MIB)), 413, ""
+    yield _blocks(limit + MIB), 413, f"{limit:,}"
+    yield one_file(bytes(limit + MIB)), 413, ""
     bomb = gzip_bomb()
     assert len(bomb) < 300 * MIB // 900
     yield one_file(bomb), 413, "unpacked"
@@ -201,16 +213,15 @@ def _is_refused(response: requests.Response, status: int, words: str) -> bool:
     return found == (status, CODES[status]) and words in error["message"]
 
 
-@always_in_full
 def test_hostile_bodies_are_refused_within_bounds(
-    service: LiveService, person: Person, note: Note, occasion: str
+    service: LiveService, person: Person, max_upload_bytes: int, note: Note
 ) -> None:
     """Far too large, packed a thousand times, in 10,000 parts, cut off, named as other files.
 
     The message says how large a file may be, packed or not.
     """
     tries = losses = 0
-    for body, status, words in _hostile_bodies():
+    for body, status, words in _hostile_bodies(max_upload_bytes):
         tries += 1
         losses += not _is_refused(post_body(service.url, person, body), status, words)
     losses += any(_peak_megabytes(web.pid) > MAX_MEGABYTES for web in _web_processes(service))

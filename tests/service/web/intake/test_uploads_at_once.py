@@ -160,12 +160,12 @@ def _kill_web_amid(live: LiveService, person: Person, body: bytes) -> None:
     wait_until(lambda: len(set(_web_pids(live)) - killed) == 2, 20)
 
 
-@always_in_full
+@at_both_scales
 def test_an_upload_that_is_killed_leaves_nothing(
-    database_url: str, redis_url: str, tmp_path: Path, note: Note, occasion: str
+    database_url: str, redis_url: str, tmp_path: Path, note: Note, share: float
 ) -> None:
     live = start_live_service(database_url, redis_url, tmp_path)
-    person, tries = add_person(live.sessions, 1), 5
+    person, tries = add_person(live.sessions, 1), scaled(5, share)
     try:
         for _ in range(tries):
             _kill_web_amid(live, person, one_file(log_file(10_000)))
