@@ -35,7 +35,7 @@ from service.operations.admin.actions import (
     queue_rerun,
     record_payment,
 )
-from service.reports.csv_cells import write_early_access
+from service.operations.admin.overview import write_early_access
 from service.web.schemas.admin import (
     AccountLineSchema,
     AuditLineSchema,

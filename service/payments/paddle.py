@@ -26,9 +26,8 @@ from service.payments.events import (
     VerifiedEvent,
 )
 from service.payments.prices import Prices
-from service.payments.shapes import PricedItem, list_price_ids, read_customer
+from service.payments.shapes import PricedItem, list_price_ids, rank_of, read_customer
 from service.payments.signatures import check_signature, find_timestamp
-from service.payments.statuses import rank_of
 
 # Whatever is none of these came about in between.
 _KIND_RANKS: Final = {"created": 0, "imported": 0, "canceled": 3}

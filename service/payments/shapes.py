@@ -1,12 +1,24 @@
-"""The pieces of events that both providers write alike."""
+"""The parts of events that both payment providers share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from service.payments.documents import convert
 from service.payments.events import CustomerReported, Payer, clean_email
+
+# A subscription's statuses in the order it passes through them.
+_LIFE: Final = (
+    "incomplete",
+    "trialing",
+    "active",
+    "past_due",
+    "unpaid",
+    "paused",
+    "incomplete_expired",
+    "canceled",
+)
 
 
 class _Price(msgspec.Struct):
@@ -30,3 +42,8 @@ def read_customer(reported: Mapping[str, Any]) -> CustomerReported:
     customer = convert(reported, _Customer)
     email = clean_email(customer.email)
     return CustomerReported(payer=Payer(customer_reference=customer.id, email=email))
+
+
+def rank_of(kind_rank: int, status: str) -> int:
+    """Return the order of two events with the same time: by kind, then by the later status."""
+    return kind_rank * (len(_LIFE) + 1) + (_LIFE.index(status) + 1 if status in _LIFE else 0)

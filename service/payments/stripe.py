@@ -23,9 +23,8 @@ from service.payments.events import (
     clean_email,
 )
 from service.payments.prices import Prices
-from service.payments.shapes import PricedItem, list_price_ids, read_customer
+from service.payments.shapes import PricedItem, list_price_ids, rank_of, read_customer
 from service.payments.signatures import TOLERANCE_SECONDS, check_signature, find_timestamp
-from service.payments.statuses import rank_of
 
 _KIND_RANKS: Final = {"created": 0, "updated": 1, "paused": 2, "resumed": 2, "deleted": 3}
 

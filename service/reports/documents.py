@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from detectors.contract import Evidence, Finding, Report
+from detectors.wording import findings_csv
 from service.errors import NotFoundError
 from service.models.audits.audits import ReportRow
 
@@ -56,3 +57,8 @@ def with_evidence(finding: ListedFinding) -> Finding:
     calls = tuple(msgspec.json.decode(call, type=Evidence) for call in finding.evidence)
     fields = {name: getattr(finding, name) for name in finding.__struct_fields__}
     return Finding(**(fields | {"evidence": calls}))
+
+
+def print_findings(document: bytes) -> str:
+    """Return every finding of a report document as CSV, by rank."""
+    return findings_csv.print_findings(Report.from_json(document))

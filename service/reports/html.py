@@ -19,7 +19,7 @@ from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_n
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
-from service.reports.kept_parts import KeptParts
+from service.reports.kept import KeptParts
 
 # Keeps the page under 150 kB, whatever the report.
 _FULL_FINDINGS: Final = 12

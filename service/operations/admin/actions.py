@@ -23,7 +23,7 @@ from service.models.operations.admin_actions import (
     log_admin_action,
 )
 from service.payments import ManualPayment, mark_paid
-from service.reports.kept_pdf import get_pdf
+from service.reports.kept import get_pdf
 
 _NOT_FOUND = "There is no audit with this ID."
 

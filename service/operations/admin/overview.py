@@ -1,14 +1,16 @@
 """Load the content of the admin page: no records and no secrets."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from redis import RedisError
 from sqlalchemy.orm import Session
 
+from detectors.wording.findings_csv import write_csv
 from service.jobs.queues import AuditQueues
 from service.models.base import utc_now
+from service.models.identity.early_access import EarlyAccess
 from service.models.mail.outbox import FAILED
 from service.models.operations import admin_listings as listings
 from service.models.operations import totals
@@ -56,3 +58,9 @@ def _find_wake_ups(queues: AuditQueues) -> dict[str, int] | None:
         return queues.depths()
     except (RedisError, OSError):
         return None
+
+
+def write_early_access(rows: Iterable[EarlyAccess]) -> str:
+    """Return the early-access requests as CSV."""
+    cells = [(row.email, row.asked_at.isoformat()) for row in rows]
+    return write_csv(("email", "asked_at"), cells)

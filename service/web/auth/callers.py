@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from service.core import tokens
 from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
-from service.models.access.credential_usage import CredentialTable
 from service.models.access.credentials import (
     Credential,
     IngestKey,
@@ -21,7 +20,7 @@ from service.models.access.credentials import (
     find_read_token,
 )
 from service.models.access.oauth import OAuthToken, find_access_token
-from service.web.auth.credential_usage import current_credential_usage
+from service.web.auth.credential_usage import CredentialTable, current_credential_usage
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_session_factory
 from service.web.http.limits import client_address

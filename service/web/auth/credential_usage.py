@@ -11,13 +11,17 @@ from threading import Lock
 from typing import Final
 
 from flask import Flask, current_app
+from sqlalchemy import func, update
 from sqlalchemy.orm import Session
 
-from service.models.access.credential_usage import CredentialTable, add_credential_usage
+from service.models.access.credentials import IngestKey, ReadToken
+from service.models.access.oauth import OAuthToken
 from service.models.base import utc_now
 
 INTERVAL: Final = timedelta(minutes=5)
 _MAX_WRITES: Final = 20  # per request
+
+CredentialTable = type[IngestKey] | type[ReadToken] | type[OAuthToken]
 
 
 @dataclass
@@ -50,7 +54,7 @@ class CredentialUsage:
         taken = self._take(limit)
         # Updating rows in a fixed order prevents deadlocks between processes.
         for (table, row_id), counted in sorted(taken, key=lambda item: item[0][1]):
-            add_credential_usage(session, table, row_id, counted.last, counted.count)
+            _add_to_row(session, table, row_id, counted.last, counted.count)
 
     def _take(self, limit: int) -> Iterable[tuple[tuple[CredentialTable, str], _Counted]]:
         with self._lock:
@@ -75,3 +79,12 @@ def write_remaining_usage(app: Flask) -> None:
         usage: CredentialUsage = app.extensions["credential_usage"]
         usage.write(session, limit=1_000)
         session.commit()
+
+
+def _add_to_row(
+    session: Session, table: CredentialTable, row_id: str, last_used_at: datetime, count: int
+) -> None:
+    """Add uses to a credential's row; do nothing if it was deleted in the meantime."""
+    latest = func.greatest(table.last_used_at, last_used_at)  # ignores NULL
+    values = {"last_used_at": latest, "uses": table.uses + count}
+    session.execute(update(table).where(table.id == row_id).values(values))

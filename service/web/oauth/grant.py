@@ -1,13 +1,14 @@
-"""The authorization code grant. Callers commit, after errors as well."""
+"""The authorization code grant and token revocation. Callers commit, after errors as well."""
 
 from typing import Any, Final
 
 from authlib.oauth2 import OAuth2Request
 from authlib.oauth2.rfc6749 import AccessDeniedError, ClientMixin, InvalidRequestError
 from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant
+from authlib.oauth2.rfc7009 import RevocationEndpoint
 
 from service.core import tokens
-from service.models.access.oauth import OAuthCode, find_code, revoke_issued, use_code
+from service.models.access.oauth import OAuthCode, find_code, revoke_issued, revoke_token, use_code
 from service.models.base import utc_now
 from service.web.http.current import get_session
 from service.web.oauth.clients import Client, Code
@@ -81,3 +82,21 @@ class CodeGrant(AuthorizationCodeGrant):
 
     def delete_authorization_code(self, authorization_code: Code) -> None:
         """Keep the used code, so that its reuse is detected."""
+
+
+class Revocation(RevocationEndpoint):
+    """Revoke a token (RFC 7009).
+
+    Respond the same way to unknown tokens, other applications' tokens and revoked tokens.
+    """
+
+    CLIENT_AUTH_METHODS = ("client_secret_basic", "client_secret_post")
+
+    def authenticate_token(self, request: Any, client: Any) -> bytes | None:
+        token = request.form.get("token")
+        if not token:
+            raise InvalidRequestError("Send the token to revoke.")
+        return tokens.find_hash(tokens.Kind.ACCESS_TOKEN, token)  # token_type_hint isn't needed
+
+    def revoke_token(self, token: bytes, request: Any) -> None:
+        revoke_token(get_session(), request.client.application.id, token)

@@ -27,10 +27,9 @@ from service.models.access.oauth import TOKEN_SECONDS, OAuthToken, find_applicat
 from service.web.auth.scopes import find_scopes
 from service.web.http.current import current_config, get_session
 from service.web.oauth.clients import Client
-from service.web.oauth.grant import CodeGrant
+from service.web.oauth.grant import CodeGrant, Revocation
 from service.web.oauth.pkce import RequiredChallenge
 from service.web.oauth.redirects import add_parameters
-from service.web.oauth.revocation import Revocation
 
 _JSON_HEADERS: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _BASIC: Final = 'Basic realm="tallystick"'

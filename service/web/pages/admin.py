@@ -16,9 +16,8 @@ from service.operations.admin.actions import (
     queue_rerun,
     record_payment,
 )
-from service.operations.admin.overview import load_overview
+from service.operations.admin.overview import load_overview, write_early_access
 from service.payments import ManualPayment
-from service.reports.csv_cells import write_early_access
 from service.web.auth.admin_gate import require_admin
 from service.web.http.bodies import FORM_TYPES, read_body
 from service.web.http.current import current_blobs, current_queues, get_session

@@ -20,7 +20,7 @@ from detectors.wording.figures import usd
 from service.core.blobs import BlobStore, FileBlobs
 from service.models.audits.audits import Audit
 from service.models.audits.blob_keys import pdf_key
-from service.reports.kept_pdf import get_pdf
+from service.reports.kept import get_pdf
 from service.reports.pdf import print_pdf
 from service.reports.pdf.fonts import PLAIN, _glyphs, printable
 from service.reports.pdf.labels import with_named_labels

@@ -7,10 +7,9 @@ from flask import Response, request, url_for
 from service.core.tokens import verify_report
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
-from service.reports.documents import Document, find_published
-from service.reports.findings_csv import print_findings
+from service.reports.documents import Document, find_published, print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report, print_waiting
-from service.reports.kept_pdf import get_pdf
+from service.reports.kept import get_pdf
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_unlisted
 from service.web.openapi.blueprint import Blueprint

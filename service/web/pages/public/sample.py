@@ -5,8 +5,7 @@ from typing import Final
 
 from flask import Blueprint, Response, request, url_for
 
-from service.reports.documents import Document
-from service.reports.findings_csv import print_findings
+from service.reports.documents import Document, print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report
 from service.reports.sample import get_sample_report
 from service.web.http.current import current_config

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from detectors.contract import Report
 from detectors.wording.figures import usd
 from service.models import Audit, ReportRow
-from service.reports.kept_parts import KeptParts
+from service.reports.kept import KeptParts
 from tests.service.reports.conftest import Publish
 from tests.service.support.scaled_reports import make_scaled_report
 
