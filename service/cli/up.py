@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -11,6 +12,8 @@ import click
 
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
 from service.cli.sign_in_link import make_owner_link
+from service.operations.local.embedded import ServerStartError
+from service.operations.local.reloading import SourceWatcher
 from service.operations.local.stack import USUAL_OWNER, Stack
 
 INTERRUPTED = 130  # the exit status of what a signal ended before it was done
@@ -31,21 +34,37 @@ port_option = click.option(
     help="The address to sign in with; it may grant itself credits.  "
     f"[default: OWNER_EMAIL, or {USUAL_OWNER}]",
 )
+@click.option("--reload", "is_reloading", is_flag=True, help="Restart when the code changes.")
 @data_option
 @one_line_errors
-def up(port: int | None, owner: str | None, data_dir: Path | None) -> None:
+def up(port: int | None, owner: str | None, is_reloading: bool, data_dir: Path | None) -> None:
     """Run the service on this machine until Ctrl-C.
 
     Prints a sign-in link for the owner, which works once. PostgreSQL and Redis are included;
     DATABASE_URL, REDIS_URL and STORAGE_URL replace them.
     """
+    watcher = SourceWatcher() if is_reloading else None
     with running_stack(port, data_dir, owner) as stack:
         config = stack.config
         click.echo(f"Tallystick is ready at {config.base_url} (Ctrl-C stops it)")
         click.echo(f"Sign in as {config.owner_email}: {make_owner_link(config)}")
         click.echo(f"(works once, for {config.magic_link_minutes} minutes)")
-        stack.wait()
+        stack.wait(partial(_reload, stack, watcher) if watcher else None)
         raise CommandError("the supervising process is gone, and everything with it")
+
+
+def _reload(stack: Stack, watcher: SourceWatcher) -> None:
+    """Restart web and workers after a change of their code."""
+    changed = watcher.find_change()
+    if changed is None:
+        return
+    click.echo(f"{changed} changed. Restarting …")
+    try:
+        stack.restart_programs()
+    except ServerStartError as error:  # the next change may fix it
+        click.echo(f"Error: {error}", err=True)
+    else:
+        click.echo(f"Ready again at {stack.config.base_url}")
 
 
 @contextmanager

@@ -43,6 +43,7 @@ class Stack:
         self._environment = {name: value for name, value in environment.items() if value}
         self._web_sockets: LoopbackSockets | None = None
         self._metrics_sockets: LoopbackSockets | None = None
+        self._programs: list[Program] = []
         self._instance_id = secrets.token_urlsafe(16)
         self._servers = EmbeddedServers(
             self.data_dir,
@@ -93,10 +94,23 @@ class Stack:
         self._servers.stop()
         self._close_sockets()
 
-    def wait(self) -> None:
-        """Wait until a signal interrupts, or return when the supervisor is gone."""
+    def wait(self, between: Callable[[], None] | None = None) -> None:
+        """Wait until a signal interrupts, or return when the supervisor is gone.
+
+        `between` is called twice a second.
+        """
         while self._servers.supervisor.is_running():
+            if between is not None:
+                between()
             time.sleep(0.5)
+
+    def restart_programs(self) -> None:
+        """Restart all but the servers, on the same ports; returns once the web process is ready."""
+        for program in self._programs:
+            self.supervisor.stop(program.name)
+        for program in self._programs:
+            self.supervisor.start(program)
+        self._wait_until_ready()
 
     def _open_ports(self) -> None:
         sockets = LoopbackSockets.open(self._wanted_port, USUAL_PORT)
@@ -143,6 +157,7 @@ class Stack:
                 stop_seconds=self.config.stop_seconds + _STOP_MARGIN_SECONDS,
                 stage=_PROGRAMS_STAGE,
             )
+            self._programs.append(program)
             self._servers.supervisor.start(program)
 
     def _commands(self) -> dict[str, tuple[str, ...]]:
@@ -160,12 +175,15 @@ class Stack:
         return commands
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
+        deadline, before = time.monotonic() + READY_SECONDS, self._count_crashes()
         while not _is_ready(self.port, self._instance_id):
-            crashes = self._servers.supervisor.programs()["web"].crashes
+            crashes = self._count_crashes() - before
             if crashes >= GIVE_UP_AFTER_CRASHES or time.monotonic() > deadline:
                 raise ServerStartError("the web process", self._servers.log_file("web"))
             time.sleep(0.05)
+
+    def _count_crashes(self) -> int:
+        return self.supervisor.programs()["web"].crashes
 
 
 def _is_ready(port: int, instance_id: str) -> bool:

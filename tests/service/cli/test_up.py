@@ -21,6 +21,8 @@ import requests
 from service.operations.local.listening import LoopbackSockets, PortTakenError
 from tests.embedded.processes import is_gone, wait_until
 
+ROOT = Path(__file__).parents[3]
+
 
 class Up:
     """A running `tallystick up` and the processes under it."""
@@ -251,6 +253,24 @@ def is_ready(up: Up) -> bool:
         return requests.get(f"{up.base_url}/readyz", timeout=5).status_code == 200
     except requests.RequestException:  # The port listens while the web process starts again.
         return False
+
+
+def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(servers_folder: Path) -> None:
+    up = Up(servers_folder / "reload", "--reload")
+    try:
+        parts = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
+        old = {part: up.find(part)[0] for part in parts}
+        database = up.find("postgres")[:1]
+        os.utime(ROOT / "worker.py")
+        assert up.process.stdout is not None
+        lines = iter(up.process.stdout.readline, "")
+        assert next(line for line in lines if "changed" in line).startswith("worker.py changed.")
+        assert next(lines) == f"Ready again at {up.base_url}\n"
+        assert requests.get(f"{up.base_url}/readyz", timeout=10).status_code == 200
+        assert all(is_replaced(up, part, process) for part, process in old.items())
+        assert up.find("postgres")[:1] == database
+    finally:
+        up.stop(signal.SIGTERM)
 
 
 def test_a_crashed_web_process_keeps_its_port(up: Up) -> None:

@@ -1,0 +1,54 @@
+"""Notices changes of the checkout's source files, for `tallystick up --reload`."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[3]
+# What a running process has loaded: code, templates and the data files beside the code.
+_WATCHED: Final = ("client", "detectors", "service", "templates", "worker.py")
+_ENDINGS: Final = frozenset({".html", ".json", ".py", ".toml", ".txt"})
+_STEADY_SECONDS: Final = 0.2
+
+Times = dict[Path, int]
+
+
+class SourceWatcher:
+    """Compares the files' modification times with those of the last look."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self._times = self._look()
+
+    def find_change(self) -> str | None:
+        """Return the name of a file that was changed, added or removed, once all are written."""
+        times = self._look()
+        if times == self._times:
+            return None
+        while (later := self._look_later()) != times:
+            times = later
+        changed = {path for path, _ in times.items() ^ self._times.items()}
+        self._times = times
+        return min(changed).relative_to(self._root).as_posix() if changed else None
+
+    def _look_later(self) -> Times:
+        """Wait until an editor or a checkout has written the next file."""
+        time.sleep(_STEADY_SECONDS)
+        return self._look()
+
+    def _look(self) -> Times:
+        times: Times = {}
+        for path in self._files():
+            try:
+                times[path] = path.stat().st_mtime_ns
+            except FileNotFoundError:  # removed since it was listed
+                continue
+        return times
+
+    def _files(self) -> Iterator[Path]:
+        for name in _WATCHED:
+            top = self._root / name
+            for path in top.rglob("*") if top.is_dir() else (top,):
+                if path.suffix in _ENDINGS:
+                    yield path

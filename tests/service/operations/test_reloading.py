@@ -1,0 +1,57 @@
+"""What `tallystick up --reload` takes for a change of the code."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.operations.local.reloading import ROOT, SourceWatcher
+
+Change = Callable[[Path], object]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for folder in ("service/web", "templates/pages", "detectors", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("worker.py", "service/app.py", "templates/pages/home.html", "docs/README.md"):
+        (tmp_path / name).write_text("before")
+    return tmp_path
+
+
+def later(path: Path) -> None:
+    """Give the file a later time, as saving it does."""
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1_000_000))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("worker.py", later),
+        ("service/app.py", later),
+        ("service/app.py", Path.unlink),
+        ("service/web/added.py", Path.touch),
+        ("templates/pages/home.html", later),
+        ("detectors/rates.toml", Path.touch),
+    ],
+)
+def test_a_change_of_code_is_noticed_once(checkout: Path, name: str, change: Change) -> None:
+    watcher = SourceWatcher(checkout)
+    assert watcher.find_change() is None
+    change(checkout / name)
+    assert watcher.find_change() == name
+    assert watcher.find_change() is None
+
+
+@pytest.mark.parametrize("name", ["docs/README.md", "service/app.pyc", "service/app.py.swp"])
+def test_other_files_are_not_watched(checkout: Path, name: str) -> None:
+    watcher = SourceWatcher(checkout)
+    (checkout / name).write_text("after")
+    assert watcher.find_change() is None
+
+
+def test_it_watches_this_checkout() -> None:
+    watched = set(SourceWatcher()._look())
+    assert {ROOT / "worker.py", ROOT / "service" / "app.py"} <= watched
+    assert any(path.suffix == ".html" for path in watched)
