@@ -1,6 +1,6 @@
-"""What crosses the border between log, library and service: records, thresholds, the report.
+"""The types that logs, library and service share: records, thresholds, the report.
 
-Nothing here imports a dataframe library, so that the service can validate and print without one.
+Nothing here imports a dataframe library, so that the service can validate and render without it.
 """
 
 from detectors.contract.record import (

@@ -1,4 +1,4 @@
-"""The usage record, and the bounds of its fields."""
+"""The usage record, and the limits of its fields."""
 
 import re
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ LABEL_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f\ud800-\udfff]*\Z"
 FIRST_INSTANT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_INSTANT: Final = datetime(2100, 1, 1, tzinfo=UTC)  # exclusive
 
-# A field name of a stranger's log is repeated in an error only where it looks like a name.
+# A field name of the input is repeated in an error only if it looks like a name.
 FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
@@ -32,9 +32,9 @@ class UsageRecord(
     """One language-model call as counts, times and labels; never text.
 
     Field for field the usage record of the API specification, part 2.1. Optional fields may be
-    absent or null, which mean the same. `ts` is in UTC. The types hold what a decoder can check
-    cheaply; the patterns above and the range of `ts` are checked by `detectors.formats`, column
-    by column, because a regular expression per value takes six times as long as decoding.
+    absent or null, which mean the same. `ts` is in UTC. The types express what a decoder can
+    check cheaply. `detectors.formats` checks the patterns above and the range of `ts` column by
+    column, because a regular expression per value takes six times as long as decoding.
     """
 
     ts: datetime
@@ -59,10 +59,10 @@ REQUIRED_FIELDS: Final = tuple(
 
 
 class InvalidRow(Struct, frozen=True):
-    """A row of a log that names only allowed fields but holds a bad value.
+    """A row of a log with allowed fields only, but a bad value.
 
-    `line` counts from 1 as an editor does (in a JSON array, a frame or an iterable it counts the
-    objects or rows); `reason` names the field and what was expected.
+    `line` counts from 1 as in an editor (in a JSON array, a frame or an iterable it counts objects
+    or rows); `reason` names the field and describes a valid value.
     """
 
     line: int

@@ -27,10 +27,10 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One line of the report: what one detector found in one (route, provider, model).
+    """What one detector found in one (route, provider, model).
 
     `calls` counts the flagged calls. Dollar fields are US dollars rounded to 9 decimals. `formula`
-    shows how they were reckoned; it is empty where no dollars are claimed.
+    shows how they were calculated; it is empty if no savings are claimed.
     """
 
     id: str
@@ -95,10 +95,10 @@ class SpendByDayAndModel(Struct, frozen=True, kw_only=True):
 
 
 class SavingsByDetector(Struct, frozen=True, kw_only=True):
-    """What all findings of one detector save a month, those under the floor included.
+    """Monthly savings of all findings of one detector, including those under the floor.
 
-    `alone_usd` is what they would save if nothing else were mended; `composed_usd` is what they
-    save of what the detectors before this one leave, so that these add up to the whole.
+    `alone_usd` is what they would save if nothing else were fixed; `composed_usd` is what they save
+    of the cost that the detectors before this one leave, so these add up to the total.
     """
 
     detector: str
@@ -107,7 +107,7 @@ class SavingsByDetector(Struct, frozen=True, kw_only=True):
 
 
 class Others(Struct, frozen=True, kw_only=True):
-    """What a list that is cut short leaves out: how many entries, and their sums."""
+    """The entries that are missing from a shortened list: their number and their sums."""
 
     count: int = 0
     calls: int = 0
@@ -129,16 +129,16 @@ class InvalidRows(Struct, frozen=True, kw_only=True):
 
     @property
     def main_reason(self) -> str:
-        """The reason of most rows, with the first line that it was seen on; "" without rows."""
+        """Return the most common reason with the first line that has it; "" without rows."""
         if not self.reasons:
             return ""
-        reason = min(self.reasons, key=lambda each: (-self.reasons[each], each))
+        reason = min(self.reasons, key=lambda name: (-self.reasons[name], name))
         line = next((row.line for row in self.first if row.reason == reason), None)
         return reason if line is None else f"{reason} (first on line {line:,})"
 
 
 class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose prices the dollars rest on; `negotiated` names the rates that took their place."""
+    """The prices behind the dollars; `negotiated` lists the rates that replace list prices."""
 
     source: str
     version: str
@@ -157,7 +157,7 @@ class EvidenceColumn(Struct, frozen=True, kw_only=True):
 
 
 class Method(Struct, frozen=True, kw_only=True):
-    """How one detector judges, in its own words."""
+    """The rules of one detector."""
 
     detector: str
     title: str
@@ -170,11 +170,11 @@ class Method(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The report document: everything that a page, a PDF or the API prints, and nothing else.
+    """The report document: everything that a page, a PDF or the API shows.
 
-    The lists of models, routes and unpriced models hold the first `LONGEST_LIST` entries, and what
-    is left out stands in the `other_` fields. `spend_by_day_and_model` holds the dearest models.
-    What has a default was added later: stored documents may lack it.
+    The lists of models, routes and unpriced models have the first `LONGEST_LIST` entries; the
+    `other_` fields sum the others. `spend_by_day_and_model` has the most expensive models. Fields
+    with a default were added later, so stored documents may lack them.
     """
 
     audit: AuditSummary
@@ -194,12 +194,12 @@ class Report(Struct, frozen=True, kw_only=True):
     methods: tuple[Method, ...] = ()
 
     def to_json(self) -> bytes:
-        """The document as JSON, dollars as numbers; the same report gives the same bytes."""
+        """Encode as JSON, with dollars as numbers; the same report gives the same bytes."""
         return _REPORT_ENCODER.encode(self)
 
     @classmethod
     def from_json(cls, document: bytes) -> Self:
-        """The report that `to_json` wrote; raises `msgspec.ValidationError` for anything else."""
+        """Decode what `to_json` wrote; anything else raises `msgspec.ValidationError`."""
         return msgspec.json.decode(document, type=cls)
 
 

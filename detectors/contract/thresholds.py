@@ -1,4 +1,4 @@
-"""The numbers that every audit has, and the limits of all thresholds."""
+"""The thresholds of every audit, and the limits of all thresholds."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -10,9 +10,9 @@ _MAX_THRESHOLD: Final = 1e12
 
 
 class Thresholds(Struct, frozen=True, kw_only=True):
-    """Every number of the definitions, each with its default.
+    """Every number in the detectors' definitions, with its default.
 
-    Units are in the names: `_tokens`, `_seconds`, `_usd` (US dollars a month), `_pct` (0 to 100),
+    Units are in the names: `_tokens`, `_seconds`, `_usd` (US dollars per month), `_pct` (0 to 100),
     `_share` and `_quantile` (0 to 1), `_multiple` (a factor), `_calls` (a count). The numbers of a
     detector start with its short code; `detectors.rules` adds them.
     """
@@ -50,8 +50,8 @@ def _whole_numbers(thresholds: type[Thresholds]) -> frozenset[str]:
 
 
 def _limits(threshold: str) -> tuple[int, float]:
-    """Return the least and the most that a threshold may be, by the unit in its name."""
-    if "_per_" in threshold:  # something is divided by it
+    """Return the minimum and maximum of a threshold, by the unit in its name."""
+    if "_per_" in threshold:  # it is a divisor
         return 1, _MAX_THRESHOLD
     if threshold.endswith(("_share", "_quantile")):
         return 0, 1

@@ -1,4 +1,4 @@
-"""What a call costs: the price book over genai-prices, and the data files beside it.
+"""The cost of a call: the price book on top of genai-prices, and data files with sources.
 
-`PriceBook` is imported from `detectors.prices.book`, since loading the price data takes time.
+Import `PriceBook` from `detectors.prices.book`, because loading the price data takes time.
 """

@@ -1,7 +1,7 @@
-"""The price book: which listing a (provider, model) label means, and its rates at a moment.
+"""The price book: the listing of a (provider, model) pair, and its rates at a given time.
 
-Everything is asked of genai-prices' own data and matching, so that what an audit says agrees with
-`genai_prices.calc_price`. Pricing whole frames is in `table`.
+Uses genai-prices' own data and matching, so that costs agree with `genai_prices.calc_price`. Module
+`table` prices whole frames.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from genai_prices.types import ModelInfo
 
 from detectors.contract import LAST_INSTANT
 from detectors.errors import PriceTermsError
-from detectors.prices import vendors
+from detectors.prices import model_data
 from detectors.prices.agreements import read_discounts, read_overrides
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.private import private_model
@@ -26,11 +26,11 @@ from detectors.prices.terms import CACHE_RATES, Discount, Override, Terms
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Listing:
-    """What the book has for one pair of labels.
+    """The price book's entry for a provider and a model.
 
-    `is_equivalent` says that the dollars are the vendor's list price for what was not billed so:
-    the label is a flat-rate plan or a provider that the book does not know. `is_own` says that the
-    provider has an entry of its own, and does not only sell what another vendor has an entry for.
+    `is_equivalent` means that the dollars are a list-price cost and not a bill: the provider is a
+    flat-rate plan or not in the book. `is_own` means that the provider has its own entry and does
+    not resell a model from another provider's entry.
     """
 
     provider: str
@@ -38,11 +38,11 @@ class Listing:
     info: ModelInfo
     is_equivalent: bool
     is_own: bool = True
-    sibling: "Listing | None" = None
+    cheaper: "Listing | None" = None
     terms: Terms = Terms()
 
     def find_rates(self, at: datetime, prompt_tokens: int, tier: str = "") -> Rates | None:
-        """The rates at a moment, for a prompt of this length, at a service tier."""
+        """Return the rates at a given time, for a prompt length and a service tier."""
         listed = self._list(at, prompt_tokens, tier)
         base = self._list(at, 0, "")
         if listed is None or base is None:
@@ -50,14 +50,14 @@ class Listing:
         return self.terms.negotiate(listed, base, at)
 
     def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
-        context = vendors.tier_context(tier)
+        context = model_data.tier_context(tier)
         if context and self.is_own and self._has_variant(context, at):
             return find_rates(self.info.get_prices(at, context), prompt_tokens)
         standard = find_rates(self.info.get_prices(at), prompt_tokens)
-        return standard and standard.times(vendors.tier_multiples(self.provider, tier))
+        return standard and standard.times(model_data.tier_multiples(self.provider, tier))
 
     def _has_variant(self, context: Mapping[str, str], at: datetime) -> bool:
-        """Whether the book has rates in force for calls of this kind."""
+        """Check whether the book has rates for calls of this kind at that time."""
         return any(
             variant.when.items() <= context.items()
             and (variant.constraint is None or variant.constraint.active(at))
@@ -65,44 +65,44 @@ class Listing:
         )
 
     def find_boundaries(self, tier: str = "") -> Boundaries:
-        """Where this listing's rates, or its sibling's, may change."""
+        """Return where the rates of this listing or its cheaper model may change."""
         found = Boundaries.of(self.info) | self.terms.boundaries
         if tier:
             found |= Boundaries.of_variants(self.info)
-        return found if self.sibling is None else found | self.sibling.find_boundaries(tier)
+        return found if self.cheaper is None else found | self.cheaper.find_boundaries(tier)
 
 
 class PriceBook:
-    """Rates of every model that genai-prices knows, as of its installed version.
+    """The rates of every model in the installed version of genai-prices.
 
-    Rates that were negotiated take the place of the list prices: of the calls, of the cheaper
-    models that findings suggest, and in every dollar of the report, which names them.
+    Negotiated rates replace list prices everywhere: for the calls, for the cheaper models that
+    findings suggest, and in every dollar figure. The report lists them.
 
     Parameters
     ----------
     snapshot : genai_prices.data_snapshot.DataSnapshot, optional
-        Another set of prices than the installed one, for instance an updated or a private one.
+        Other prices than the installed ones, such as an update or your own.
     version : str, optional
-        How the report names that set.
+        The name of these prices in the report.
     discounts : mapping of str to share, optional
-        By provider of the book, the share taken off every rate of it: ``0.12`` for 12%, or
-        ``{"share": 0.12, "from": "2026-01-01", "until": "2026-12-31"}``, or a list of such.
+        By provider, the share off all its rates: ``0.12`` for 12%, or
+        ``{"share": 0.12, "from": "2026-01-01", "until": "2026-12-31"}``, or a list of these.
     overrides : mapping of (str, str) to rates, optional
-        By provider and model, the rates agreed on, in US dollars per million tokens:
+        By provider and model, the negotiated rates in US dollars per million tokens:
         ``input_mtok``, ``cache_read_mtok``, ``cache_write_mtok``, ``output_mtok``, and per thousand
-        requests ``requests_kcount``; ``from`` and ``until`` as above, or a list of such. They
-        replace the discount; cache rates that are not given move in proportion to input. They are
-        stated for a short prompt at the standard tier: where the
-        list price is another for a long prompt or for `batch`, the agreed one is in proportion. A
-        model that the book does not know needs at least input and output, and is then priced.
+        requests ``requests_kcount``; ``from`` and ``until`` as above, or a list of these. They
+        replace the discount. Cache rates that are not given move in proportion to input. Rates are
+        for a short prompt at the standard tier; for a long prompt or `batch` they move in
+        proportion to the list price. A model that is not in the book needs at least input and
+        output.
 
-    Dates are days in UTC, the first and the last included; without them a rate always holds.
+    Dates are days in UTC, first and last included; without dates a rate always applies.
 
     Raises
     ------
     PriceTermsError
-        A discount or an override is not of this form, names what the book does not know, or two
-        of them hold on the same day.
+        A discount or an override has another form, an unknown provider or model, or two of them
+        apply on the same day.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class PriceBook:
 
     @property
     def negotiated(self) -> tuple[str, ...]:
-        """The rates that are not the list's, in words; the report names them."""
+        """Return the negotiated rates as text, for the report."""
         overrides = (f"{override}{self._implied(override)}" for override in self._overrides)
         return (*map(str, self._discounts), *overrides)
 
@@ -159,17 +159,17 @@ class PriceBook:
             if self._find_listed(override.provider, override.model) or override.is_whole:
                 continue
             raise PriceTermsError(
-                f"{override}: the price book knows no such model there; a model of your own needs "
+                f"{override}: this model is not in the price book; a model of your own needs "
                 "input_mtok and output_mtok"
             )
 
     def _unknown(self, provider: str) -> str:
-        near = get_close_matches(provider, [one.id for one in self._snapshot.providers], n=1)
-        meant = f"; perhaps {near[0]} is meant" if near else ""
-        return f"the price book knows no such provider{meant}"
+        near = get_close_matches(provider, [known.id for known in self._snapshot.providers], n=1)
+        suggestion = f"; did you mean {near[0]}?" if near else ""
+        return f"this provider is not in the price book{suggestion}"
 
     def find_listing(self, provider: str, model: str) -> Listing | None:
-        """What the labels of a call mean; none for a model that the book does not know there."""
+        """Return the listing for a call's provider and model; None if it is not in the book."""
         key = (provider, model)
         if key not in self._listings:
             self._listings[key] = self._find_listing(provider, model)
@@ -179,41 +179,42 @@ class PriceBook:
         listing = self._find_listed(provider, model)
         if listing is None:
             return self._find_private(provider, model)
-        sibling = listing.sibling and self._agree(listing.sibling, provider)
-        return replace(self._agree(listing, provider), sibling=sibling)
+        cheaper = listing.cheaper and self._with_terms(listing.cheaper, provider)
+        return replace(self._with_terms(listing, provider), cheaper=cheaper)
 
     def _find_private(self, provider: str, model: str) -> Listing | None:
-        """A model that only overrides tell of."""
-        concerned = [
-            one
-            for one in self._overrides
-            if (one.provider, one.model) == (provider.lower(), model.lower()) and one.is_whole
+        """Return the listing of a model that is in the overrides only."""
+        names = (provider.lower(), model.lower())
+        overrides = [
+            override
+            for override in self._overrides
+            if (override.provider, override.model) == names and override.is_whole
         ]
-        if not concerned:
+        if not overrides:
             return None
-        info = private_model(model, concerned)
+        info = private_model(model, overrides)
         return Listing(provider=provider, model=model, info=info, is_equivalent=False)
 
-    def _agree(self, listing: Listing, label: str) -> Listing:
-        """The listing at the rates agreed on with its provider, or for this very label."""
-        discounts = tuple(one for one in self._discounts if self._is_of(one, listing))
+    def _with_terms(self, listing: Listing, label: str) -> Listing:
+        """Add the terms negotiated with the listing's provider, or for this label."""
+        discounts = tuple(each for each in self._discounts if self._is_of(each, listing))
         overrides = tuple(
-            one
-            for one in self._overrides
-            if (listed := self._find_listed(one.provider, one.model))
+            each
+            for each in self._overrides
+            if (listed := self._find_listed(each.provider, each.model))
             and listed.info is listing.info
-            and (self._is_of(one, listing) or one.provider == label.lower())
+            and (self._is_of(each, listing) or each.provider == label.lower())
         )
         return replace(listing, terms=Terms(discounts, overrides))
 
-    def _is_of(self, one: Discount | Override, listing: Listing) -> bool:
-        known = find_provider_by_id(self._snapshot.providers, one.provider)
+    def _is_of(self, term: Discount | Override, listing: Listing) -> bool:
+        known = find_provider_by_id(self._snapshot.providers, term.provider)
         return known is not None and known.id == listing.provider
 
     def _find_listed(self, provider: str, model: str) -> Listing | None:
         is_known = find_provider_by_id(self._snapshot.providers, provider) is not None
-        is_equivalent = vendors.is_flat_rate(provider) or not is_known
-        # A plan's label may be a provider of the book too; its vendor's list price goes first.
+        is_equivalent = model_data.is_flat_rate(provider) or not is_known
+        # A plan's label may be a provider of the book too; the model provider's price comes first.
         for label in self._labels(provider, is_known=is_known):
             listing = self._look_up(label, model, is_equivalent=is_equivalent)
             if listing is not None:
@@ -222,24 +223,24 @@ class PriceBook:
 
     @staticmethod
     def _labels(provider: str, *, is_known: bool) -> Iterable[str | None]:
-        """The provider to look in; none stands for the vendor that the model's name tells of."""
+        """Return the providers to search; None means the provider that the model's name implies."""
         if not is_known:
-            # litellm is a gateway: the book reads the vendor out of the model's own name.
+            # litellm is a gateway: the book takes the provider from the model's name.
             return [provider] if provider == "litellm" else [None]
-        return [None, provider] if vendors.is_flat_rate(provider) else [provider]
+        return [None, provider] if model_data.is_flat_rate(provider) else [provider]
 
     def _look_up(self, provider: str | None, model: str, *, is_equivalent: bool) -> Listing | None:
         try:
             found, info = self._snapshot.find_provider_model(model, None, provider, None)
         except LookupError:
             return None
-        name = vendors.find_sibling(found.id, model)
-        sibling = name and self._look_up(found.id, name, is_equivalent=is_equivalent)
+        name = model_data.find_cheaper_model(found.id, model)
+        cheaper = name and self._look_up(found.id, name, is_equivalent=is_equivalent)
         return Listing(
             provider=found.id,
             model=model,
             info=info,
             is_equivalent=is_equivalent,
-            is_own=any(info is one for one in found.models),
-            sibling=sibling or None,
+            is_own=any(info is own for own in found.models),
+            cheaper=cheaper or None,
         )

@@ -1,4 +1,4 @@
-"""Where the rates of a model change: on which day, at what time of day, at what prompt length."""
+"""The boundaries where a model's rates change: days, times of day, and prompt lengths."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ _Constraint = StartDateConstraint | TimeOfDateConstraint | None
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """The moments, the UTC seconds of the day and the prompt lengths at which rates change.
+    """The times, the seconds of the UTC day and the prompt lengths at which rates change.
 
-    A moment and a second belong to what comes after them, a length to what comes before.
+    At a time or a second itself the new rate applies; at a length itself the old one.
     """
 
     moments: frozenset[datetime] = field(default_factory=frozenset)
@@ -35,7 +35,7 @@ class Boundaries:
         )
 
     def within(self, first: datetime, last: datetime, longest: int) -> "Boundaries":
-        """Those that fall between two calls and below the longest prompt."""
+        """Keep the boundaries between two calls and below the longest prompt."""
         return Boundaries(
             frozenset(moment for moment in self.moments if first < moment <= last),
             self.day_seconds - {0},
@@ -44,14 +44,14 @@ class Boundaries:
 
     @classmethod
     def of(cls, info: ModelInfo) -> "Boundaries":
-        """Where the standard rates change."""
+        """Return where the standard rates change."""
         if isinstance(info.prices, list):
             return cls._between([(price.constraint, price.prices) for price in info.prices])
         return cls._between([(None, info.prices)])
 
     @classmethod
     def of_variants(cls, info: ModelInfo) -> "Boundaries":
-        """Where the rates of other tiers change."""
+        """Return where the rates of other tiers change."""
         variants = info.price_variants or ()
         return cls._between([(variant.constraint, variant.prices) for variant in variants])
 
@@ -71,7 +71,7 @@ class Boundaries:
 
 
 def _utc_second(clock: time) -> int:
-    """The second of the UTC day; the book's times without a zone are UTC."""
+    """Return the second of the UTC day; the book's times without a zone are in UTC."""
     moment = datetime.combine(datetime(1970, 1, 1, tzinfo=UTC), clock, clock.tzinfo or UTC)
     moment = moment.astimezone(UTC)
     return moment.hour * 3600 + moment.minute * 60 + moment.second

@@ -1,14 +1,14 @@
-"""The frame that the rules read: priced calls in time order, labels turned into numbers.
+"""The frame that the rules read: priced calls in time order, with numbers instead of labels.
 
 Columns, none of them null. A rule may use these and no others:
 
-* `number`: place in the order of group and time; within a group without gaps.
+* `number`: position in the order of group and time; without gaps within a group.
 * `group`, `route`: numbers of the (route, provider, model) and of the route alone.
 * `has_route`, `prefix`: whether tag or endpoint is given; number of the prefix hash, 0 for none.
 * `at_us`: microseconds since 1970 in UTC.
 * `prompt_tokens`, `completion_tokens`, `cached_tokens`, `cache_write_tokens`,
   `declared_max_tokens`: the counts of the record, 0 where absent.
-* what `prices.table.price_calls` adds.
+* the columns that `prices.table.price_calls` adds.
 """
 
 from typing import Final
@@ -41,10 +41,10 @@ CALL_COLUMNS: Final = (
     "write_premium_usd",
     "has_cache_read",
     "cache_minimum",
-    "asks_for_caching",
-    "sibling_saving_usd",
+    "needs_cache_opt_in",
+    "cheaper_saving_usd",
 )
-# Records of one group in time order; equal ones are alike in everything that a rule looks at.
+# The time order within a group; calls that are equal here are equal in every column of the rules.
 _TIME_ORDER: Final = (
     "group",
     "at_us",
@@ -55,34 +55,31 @@ _TIME_ORDER: Final = (
     "cache_write_tokens",
     "declared_max_tokens",
     "prefix",
-    "cost_usd",  # calls alike in all else may have been billed at different tiers
+    "cost_usd",  # equal calls may have been billed at different tiers
 )
 
 
 def read_labels(calls: Calls) -> Calls:
-    """Checked calls with their tag or endpoint as `route_label`.
-
-    Columns that no rule looks at are left out.
-    """
+    """Add the tag or endpoint as `route_label`, and drop columns that no rule uses."""
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
     return calls.select(*LABELS, "service_tier", "at_us", "request_id", "prefix_hash", *COUNTS)
 
 
 def number_groups(labelled: Calls, engine: Engine) -> Calls:
-    """Every (route, provider, model) with its number and that of its route, in order of label."""
+    """Number every (route, provider, model) and every route, in order of label."""
     groups = engine.number_labels(labelled, "group", LABELS)
     routes = engine.number_labels(groups, "route", LABELS[:1])
     return engine.keep(groups.join(routes, on="route_label", how="inner"))
 
 
 def price_labelled(labelled: Calls, groups: Calls, book: PriceBook, engine: Engine) -> Calls:
-    """The priced calls with their numbers for labels, in no order yet.
+    """Price the calls and replace labels by numbers, in no order yet.
 
-    They are computed here, so that the records they come from can be let go before they are sorted.
+    The result is computed here, so that the records can be freed before the calls are sorted.
     """
     prefixes = engine.number_labels(labelled, "rank", ["prefix_hash"])
-    # Hashes are numbered in their own order, so that the number can stand for it in time order.
+    # Hashes are numbered in sorted order, so that the number can replace the hash in time order.
     prefix = nw.when(nw.col("prefix_hash") != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
     numbered = (
         labelled.join(groups, on=list(LABELS), how="inner")
@@ -93,17 +90,19 @@ def price_labelled(labelled: Calls, groups: Calls, book: PriceBook, engine: Engi
         )
         .drop("route_label", "prefix_hash", "rank")
     )
-    # Priced last: the columns of rates are many, and texts beside them would double the memory.
+    # Priced last: there are many columns of rates, and texts beside them would double the memory.
     calls = price_calls(numbered, book, seen=labelled)
     calls = calls.with_columns(nw.col("has_cache_read").cast(nw.Int8))
     return engine.keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:]])))
 
 
 def arrange(priced: Calls, engine: Engine) -> Calls:
-    """The calls in order and numbered, as the rules read them.
+    """Sort and number the calls for the rules.
 
-    An engine that copies them may let go of what it has copied, if nobody else holds them.
+    No other reference may remain, so that an engine that copies calls can free what it has copied.
     """
-    held = [priced]
+    only_reference = [priced]
     del priced
-    return engine.keep(engine.number_rows(held.pop(), "number", _TIME_ORDER, CALL_COLUMNS[1:]))
+    return engine.keep(
+        engine.number_rows(only_reference.pop(), "number", _TIME_ORDER, CALL_COLUMNS[1:])
+    )

@@ -1,4 +1,4 @@
-"""Where prices change within one log, and which side of each change a call is on."""
+"""The price changes within one log, and the position of each call between them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from detectors.engines import Calls
 from detectors.prices.book import PriceBook
 from detectors.prices.boundaries import Boundaries
 
-PLACE: Final = ("period", "daytime", "length")
+CELL_POSITION: Final = ("period", "daytime", "length")
 
 _MICROSECONDS: Final = 1_000_000
 _DAY_SECONDS: Final = 86_400
@@ -20,7 +20,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Every change of price that matters to one log, in order."""
+    """Every change of price that affects one log, in order."""
 
     moments: Sequence[datetime]
     day_seconds: Sequence[int]
@@ -28,7 +28,7 @@ class Grid:
 
     @classmethod
     def over(cls, book: PriceBook, pairs: Sequence[dict[str, Any]]) -> "Grid":
-        """The changes between the first and the last call of a pair, up to its longest prompt."""
+        """Return the changes between the first and last call of each pair."""
         changes = Boundaries()
         for pair in pairs:
             listing = book.find_listing(pair["provider"], pair["model"])
@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def changing(self) -> list[str]:
-        """The columns of a cell's place that differ between calls; most logs have none."""
+        """Return the columns of `CELL_POSITION` that differ between calls; most logs have none."""
         changes = {
             "period": self.moments,
             "daytime": self.day_seconds,
@@ -53,29 +53,29 @@ class Grid:
         return [name for name, values in changes.items() if values]
 
     def number(self, calls: Calls) -> Calls:
-        """Number each call's period, time of day and prompt length among the changes, if any."""
+        """Number each call's period, time of day and prompt length, if prices change by them."""
         second = nw.col("at_us") // _MICROSECONDS % _DAY_SECONDS
         moments = (nw.col("at_us") >= _microseconds(moment) for moment in self.moments)
-        places = {
+        positions = {
             "period": _count(moments),
             "daytime": _count(second >= start for start in self.day_seconds),
             "length": _count(nw.col("prompt_tokens") > start for start in self.prompt_tokens),
         }
-        expressions = [places[name].alias(name) for name in self.changing]
+        expressions = [positions[name].alias(name) for name in self.changing]
         return calls.with_columns(*expressions) if expressions else calls
 
     def moment(self, period: int, daytime: int, first: datetime) -> datetime:
-        """A moment of the cell, never before the day of the pair's first call.
+        """Return a time within the cell, not before the day of the pair's first call.
 
-        All moments of a cell have the same prices. Prices start at midnight UTC, so that the first
-        day of a period is whole, and changes before the pair's first call have made no period.
+        All times of a cell have the same prices. Prices start at midnight UTC, so the first day of
+        a period is a whole day, and changes before the pair's first call do not start a period.
         """
         day = max(self.moments[period - 1], first) if period else first
         midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight + timedelta(seconds=self.day_seconds[daytime - 1] if daytime else 0)
 
     def tokens(self, length: int) -> int:
-        """A prompt length of the cell."""
+        """Return a prompt length within the cell."""
         return self.prompt_tokens[length - 1] + 1 if length else 0
 
 

@@ -1,4 +1,4 @@
-"""Models that no price book knows, at rates that their owner states: a deployment, a fine-tune."""
+"""Models that are not in the price book, such as fine-tunes, at rates from the caller."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
@@ -15,8 +15,8 @@ from detectors.prices.terms import Override
 
 
 def private_model(model: str, overrides: Sequence[Override]) -> ModelInfo:
-    """The model as a record of the book; it has no price outside of the overrides' days."""
-    ordered = sorted(overrides, key=lambda one: one.period.first or date.min)
+    """Return the model as a record of the book, priced on the days of the overrides only."""
+    ordered = sorted(overrides, key=lambda override: override.period.first or date.min)
     return ModelInfo(
         id=model,
         match=ClauseEquals(model.lower()),
@@ -25,9 +25,10 @@ def private_model(model: str, overrides: Sequence[Override]) -> ModelInfo:
 
 
 def _prices(overrides: Sequence[Override]) -> Iterator[ConditionalPrice]:
-    for one in overrides:
-        start = StartDateConstraint(one.period.first) if one.period.first else None
-        yield ConditionalPrice(start, prices=ModelPrice(**one.rates))
-        if one.period.last:
-            after = StartDateConstraint(one.period.last + timedelta(days=1))
+    for override in overrides:
+        period = override.period
+        start = StartDateConstraint(period.first) if period.first else None
+        yield ConditionalPrice(start, prices=ModelPrice(**override.rates))
+        if period.last:
+            after = StartDateConstraint(period.last + timedelta(days=1))
             yield ConditionalPrice(after, prices=ModelPrice())

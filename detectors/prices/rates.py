@@ -1,6 +1,6 @@
-"""Rates of one model at one moment and prompt length, read out of the price book's own records.
+"""The rates of one model at one time and prompt length, from the price book's records.
 
-No frame and no lookup of names here: see `book` and `table`.
+Lookup by name is in `book`, pricing of frames in `table`.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ REQUESTS_PER_KCOUNT = 1_000
 class Rates:
     """US dollars per token, and per request.
 
-    Without a rate of its own a cached token costs what any input token costs.
+    Without a cache rate, a cached token costs as much as any input token.
     """
 
     input_usd: float
@@ -30,11 +30,11 @@ class Rates:
     has_cache_write: bool
 
     def is_cheaper_than(self, other: "Rates") -> bool:
-        """Cheaper on both input and output."""
+        """Check that both input and output are cheaper."""
         return self.input_usd < other.input_usd and self.output_usd < other.output_usd
 
     def own(self) -> dict[str, float]:
-        """The rates that the model has of its own, by what they are for."""
+        """Return the rates that the model has, by purpose."""
         rates = {"input": self.input_usd, "output": self.output_usd, "request": self.request_usd}
         if self.has_cache_read:
             rates["cache_read"] = self.cache_read_usd
@@ -44,7 +44,7 @@ class Rates:
 
     @classmethod
     def of(cls, own: Mapping[str, float]) -> Self:
-        """Rates from those that `own` gives."""
+        """Build rates from the result of `own`."""
         return cls(
             input_usd=own["input"],
             cache_read_usd=own.get("cache_read", own["input"]),
@@ -56,16 +56,16 @@ class Rates:
         )
 
     def times(self, multiples: Mapping[str, float]) -> "Rates":
-        """Each rate times what is given for it, unchanged where nothing is."""
+        """Multiply rates; those without a multiple stay unchanged."""
         return Rates.of({name: rate * multiples.get(name, 1) for name, rate in self.own().items()})
 
 
 def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
-    """The rates for a prompt of this length; none where the price has no rate for input tokens.
+    """Return the rates for a prompt of this length; None without a rate for input tokens.
 
-    A model billed only by characters, pages or hours, or listed without any price, has no rate
-    that token counts could be multiplied by: its cost is unknown, not zero. A model with an input
-    rate alone (embeddings) bills no output, as the price book's own calculation has it.
+    A model billed only by characters, pages or hours, or listed without a price, has no rate per
+    token: its cost is unknown, not zero. A model with only an input rate (embeddings) bills no
+    output, as in the price book's own calculation.
     """
     keys = {
         "input": ("input_mtok", TOKENS_PER_MTOK),
@@ -84,13 +84,13 @@ def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
 
 
 def tier_starts(price: ModelPrice) -> set[int]:
-    """The prompt lengths beyond which another rate holds."""
+    """Return the prompt lengths beyond which another rate applies."""
     tiered = (rate for rate in vars(price).values() if isinstance(rate, TieredPrices))
     return {tier.start for rate in tiered for tier in rate.tiers}
 
 
 def _tier(rate: Decimal | TieredPrices, prompt_tokens: int) -> Decimal:
-    """A long prompt pays the higher rate on all of its tokens, not only on those beyond."""
+    """Return the rate: a long prompt pays the higher rate on all tokens, not only on the excess."""
     if isinstance(rate, Decimal):
         return rate
     reached = [tier.price for tier in rate.tiers if prompt_tokens > tier.start]

@@ -1,7 +1,7 @@
-"""Prices whole frames: rates are resolved once per price cell and joined to the calls.
+"""Prices whole frames: rates are looked up once per price cell and joined to the calls.
 
-A cell is a (provider, model, service tier) between two changes of any price that matters to the
-log: a start date, a time of day, a prompt length. A log of a million calls has dozens of cells.
+A cell is a (provider, model, service tier) between two changes of any price that affects the log: a
+start date, a time of day, a prompt length. A log of a million calls has dozens of cells.
 """
 
 from datetime import datetime
@@ -12,13 +12,13 @@ import polars as pl
 
 from detectors.engines import Calls, fetch, place_beside
 from detectors.prices.book import Listing, PriceBook
-from detectors.prices.grid import PLACE, Grid, to_moment
+from detectors.prices.grid import CELL_POSITION, Grid, to_moment
+from detectors.prices.model_data import cache_minimum, needs_cache_opt_in
 from detectors.prices.rates import Rates
-from detectors.prices.vendors import asks_for_caching, cache_minimum
 
 _TIER = "service_tier"
 _LABELS = ["provider", "model", _TIER]
-_CELL = [*_LABELS, *PLACE]
+_CELL = [*_LABELS, *CELL_POSITION]
 _RATES = {
     "input": pl.Float64,
     "cache_read": pl.Float64,
@@ -28,7 +28,7 @@ _RATES = {
     "has_cache_read": pl.Int64,
     "has_cache_write": pl.Int64,
 }
-_SIBLING = "sibling_"
+_CHEAPER = "cheaper_"
 _CELL_SCHEMA = {
     "provider": pl.String,
     "model": pl.String,
@@ -37,30 +37,30 @@ _CELL_SCHEMA = {
     "daytime": pl.Int32,
     "length": pl.Int32,
     "cache_minimum": pl.Int64,
-    "asks_for_caching": pl.Int8,
-    "has_sibling": pl.Int8,
+    "needs_cache_opt_in": pl.Int8,
+    "has_cheaper": pl.Int8,
     **_RATES,
-    **{_SIBLING + name: dtype for name, dtype in _RATES.items()},
+    **{_CHEAPER + name: dtype for name, dtype in _RATES.items()},
 }
 _NO_RATES = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write=False)
 
 
 def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> Calls:
-    """The calls with what they cost and what their rates mean to the detectors.
+    """Add to each call its cost and the rates that the detectors use.
 
-    Calls whose rates are unknown are left out: an unknown rate is no price, and never zero. Added
-    are `cost_usd`, `input_usd_per_token` (the input part of the cost over the prompt tokens, 0
+    Calls with unknown rates are removed: an unknown rate is not zero. The new columns are
+    `cost_usd`, `input_usd_per_token` (the input part of the cost over the prompt tokens, 0
     without any), `read_discount_usd` and `write_premium_usd` (what a token read from the cache
-    saves, or written to it adds), `has_cache_read`, `cache_minimum`, `asks_for_caching` and
-    `sibling_saving_usd` (cost less the cost at the rates of the sibling in the ladder, 0 where
-    there is none or it is not the cheaper one).
+    saves, or written to it adds), `has_cache_read`, `cache_minimum`, `needs_cache_opt_in` and
+    `cheaper_saving_usd` (cost minus the cost at the rates of the cheaper model in the ladder, 0 if
+    there is none or it was not cheaper).
 
-    `seen` are the same calls where they are easier to look through, before they were joined.
+    `seen` is an earlier frame of the same calls, which is faster to group than a joined one.
     """
     seen = calls if seen is None else seen
     pairs = _find_pairs(seen)
     grid = Grid.over(book, pairs)
-    # Most logs are of the standard tier alone: then there is nothing to be joined by.
+    # Most logs have the standard tier only, which needs no join.
     is_tiered = any(pair.get(_TIER) for pair in pairs)
     keys = [*(_LABELS if is_tiered else _LABELS[:2]), *grid.changing]
     cells = fetch(grid.number(seen).select(*keys).unique()) if grid.changing else pairs
@@ -70,12 +70,15 @@ def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> 
     unused = [name for name in _CELL if name not in keys]
     table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA).drop(unused))
     return _spend(grid.number(calls).join(table, on=keys, how="inner")).drop(
-        *grid.changing, "has_sibling", *_used_up("", "has_cache_read"), *_used_up(_SIBLING)
+        *grid.changing,
+        "has_cheaper",
+        *_rate_columns("", "has_cache_read"),
+        *_rate_columns(_CHEAPER),
     )
 
 
 def _find_pairs(calls: Calls) -> list[dict[str, Any]]:
-    """Every (provider, model), or with its tier where calls have one, and what its calls span."""
+    """Fetch every (provider, model, tier) with its times and its longest prompt."""
     has_tiers = _TIER in calls.collect_schema().names()
     return fetch(
         calls.group_by(*(_LABELS if has_tiers else _LABELS[:2])).agg(
@@ -93,38 +96,38 @@ def _labels(row: dict[str, Any]) -> tuple[str, str, str]:
 def _price_cell(
     cell: dict[str, Any], book: PriceBook, grid: Grid, first: datetime
 ) -> dict[str, Any] | None:
-    """The row of the join table for one cell; none where the rates are unknown.
+    """Return the cell's row of the join table; None if its rates are unknown.
 
-    `first` is the time of the first call of these labels.
+    `first` is the time of the first call with these labels.
     """
     provider, model, tier = _labels(cell)
-    place = {name: cell.get(name, 0) for name in PLACE}
-    at = grid.moment(place["period"], place["daytime"], first)
-    tokens = grid.tokens(place["length"])
+    position = {name: cell.get(name, 0) for name in CELL_POSITION}
+    at = grid.moment(position["period"], position["daytime"], first)
+    tokens = grid.tokens(position["length"])
     listing = book.find_listing(provider, model)
     rates = None if listing is None else listing.find_rates(at, tokens, tier)
     if listing is None or rates is None:
         return None
-    sibling = _find_sibling_rates(listing, at, tokens, tier)
+    cheaper = _find_cheaper_rates(listing, at, tokens, tier)
     return {
         **dict(zip(_LABELS, (provider, model, tier), strict=True)),
-        **place,
+        **position,
         "cache_minimum": cache_minimum(model),
-        "asks_for_caching": int(asks_for_caching(model)),
-        "has_sibling": int(sibling is not None),
+        "needs_cache_opt_in": int(needs_cache_opt_in(model)),
+        "has_cheaper": int(cheaper is not None),
         **_columns("", rates),
-        **_columns(_SIBLING, sibling or _NO_RATES),
+        **_columns(_CHEAPER, cheaper or _NO_RATES),
     }
 
 
-def _find_sibling_rates(listing: Listing, at: datetime, tokens: int, tier: str) -> Rates | None:
-    """The sibling's rates, where it is cheaper on input and output for a short prompt that day."""
-    if listing.sibling is None:
+def _find_cheaper_rates(listing: Listing, at: datetime, tokens: int, tier: str) -> Rates | None:
+    """Return the cheaper model's rates if it was cheaper for a short prompt on that day."""
+    if listing.cheaper is None:
         return None
-    base, sibling_base = listing.find_rates(at, 0, tier), listing.sibling.find_rates(at, 0, tier)
-    if base is None or sibling_base is None or not sibling_base.is_cheaper_than(base):
+    base, cheaper_base = listing.find_rates(at, 0, tier), listing.cheaper.find_rates(at, 0, tier)
+    if base is None or cheaper_base is None or not cheaper_base.is_cheaper_than(base):
         return None
-    return listing.sibling.find_rates(at, tokens, tier)
+    return listing.cheaper.find_rates(at, tokens, tier)
 
 
 def _columns(prefix: str, rates: Rates) -> dict[str, float | int]:
@@ -140,7 +143,7 @@ def _columns(prefix: str, rates: Rates) -> dict[str, float | int]:
     return {prefix + name: value for name, value in zip(_RATES, values, strict=True)}
 
 
-def _used_up(prefix: str, *kept: str) -> list[str]:
+def _rate_columns(prefix: str, *kept: str) -> list[str]:
     return [prefix + name for name in _RATES if name not in kept]
 
 
@@ -149,11 +152,11 @@ def _spend(calls: Calls) -> Calls:
     prompt = nw.col("prompt_tokens")
     return (
         calls.with_columns(
-            _input_usd("").alias("own_input_usd"), _input_usd(_SIBLING).alias("other_input_usd")
+            _input_usd("").alias("own_input_usd"), _input_usd(_CHEAPER).alias("other_input_usd")
         )
         .with_columns(
             (nw.col("own_input_usd") + _rest_usd("")).alias("cost_usd"),
-            (nw.col("other_input_usd") + _rest_usd(_SIBLING)).alias("other_usd"),
+            (nw.col("other_input_usd") + _rest_usd(_CHEAPER)).alias("other_usd"),
             nw.when(prompt > 0)
             .then(nw.col("own_input_usd") / prompt.clip(lower_bound=1))
             .otherwise(nw.lit(0.0))
@@ -162,22 +165,21 @@ def _spend(calls: Calls) -> Calls:
             (nw.col("cache_write") - nw.col("input")).alias("write_premium_usd"),
         )
         .with_columns(
-            nw.when(nw.col("has_sibling") == 1)
+            nw.when(nw.col("has_cheaper") == 1)
             .then(nw.col("cost_usd") - nw.col("other_usd"))
             .otherwise(nw.lit(0.0))
-            .alias("sibling_saving_usd")
+            .alias("cheaper_saving_usd")
         )
         .drop("own_input_usd", "other_input_usd", "other_usd")
     )
 
 
 def _input_usd(prefix: str) -> nw.Expr:
-    """What the prompt costs.
+    """Return the cost of the prompt.
 
-    As in the book's own calculation, tokens read from or written to the cache are taken out of the
-    prompt only where they have a rate of their own. Where these exceed the prompt that calculation
-    fails: then nothing of the prompt is left to be billed at the input rate, and every cached
-    token costs what it costs.
+    As in the book's own calculation, tokens read from or written to the cache are subtracted from
+    the prompt only if they have a rate. If they exceed the prompt, that calculation fails: then no
+    token is billed at the input rate, and every cached token at its cache rate.
     """
     read, written = nw.col("cached_tokens"), nw.col("cache_write_tokens")
     own_read = read * nw.col(prefix + "has_cache_read")

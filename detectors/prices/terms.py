@@ -1,6 +1,6 @@
-"""Negotiated rates: what a customer agreed on with a vendor, over the list prices of the book.
+"""Negotiated rates, which replace the list prices of the book.
 
-How they are read out of what a caller gives is in `agreements`.
+Module `agreements` reads them from a caller's arguments.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from detectors.prices.rates import REQUESTS_PER_KCOUNT, TOKENS_PER_MTOK, Rates
 from detectors.wording import figures
 from detectors.wording.labels import inert
 
-# Named as in the price book's own records: US dollars per million tokens, per thousand requests.
+# Names of the price book: US dollars per million tokens, or per thousand requests.
 RATES: Final = {
     "input_mtok": ("input", TOKENS_PER_MTOK),
     "cache_read_mtok": ("cache_read", TOKENS_PER_MTOK),
@@ -27,7 +27,7 @@ CACHE_RATES: Final = frozenset({"cache_read", "cache_write"})
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Days in UTC, the first and the last included; none is an open end."""
+    """Days in UTC, first and last included; None means no limit."""
 
     first: date | None
     last: date | None
@@ -43,7 +43,7 @@ class Period:
 
     @property
     def moments(self) -> frozenset[datetime]:
-        """When it begins, and when it is over."""
+        """Return the start, and the end of the last day."""
         days = [self.first, self.last and self.last + timedelta(days=1)]
         return frozenset(datetime.combine(day, time(), UTC) for day in days if day)
 
@@ -72,7 +72,7 @@ class Discount:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Rates of a model by the names of the price book, as they were given."""
+    """Negotiated rates of a model, by the names of the price book."""
 
     provider: str
     model: str
@@ -85,12 +85,12 @@ class Override:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a call can be priced by these rates alone."""
+        """Check whether these rates are enough to price a call."""
         return {"input_mtok", "output_mtok"} <= self.rates.keys()
 
     @property
     def usd(self) -> dict[str, float]:
-        """The same per token and per request."""
+        """Return the rates per token and per request."""
         return {RATES[key][0]: float(rate / RATES[key][1]) for key, rate in self.rates.items()}
 
     def __str__(self) -> str:
@@ -100,24 +100,23 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What was agreed on for one model."""
+    """The negotiated terms of one model."""
 
     discounts: tuple[Discount, ...] = ()
     overrides: tuple[Override, ...] = ()
 
     @property
     def boundaries(self) -> Boundaries:
-        periods = [one.period for one in self.discounts]
-        periods += [one.period for one in self.overrides]
+        periods = [discount.period for discount in self.discounts]
+        periods += [override.period for override in self.overrides]
         return Boundaries(moments=frozenset().union(*(period.moments for period in periods)))
 
     def negotiate(self, listed: Rates, base: Rates, at: datetime) -> Rates:
-        """The agreed rates where the list has these.
+        """Apply the terms to list prices.
 
-        `base` is the list for a short prompt at the standard tier, which is what an override is
-        stated for: a longer prompt or another tier moves it in the proportion of the list. Cache
-        rates that are not overridden move in proportion to the input rate. Any other rate is
-        discounted.
+        An override is for a short prompt at the standard tier, whose list price is `base`; for a
+        longer prompt or another tier it moves in proportion to the list price. Cache rates without
+        an override move in proportion to the input rate. All other rates are discounted.
         """
         overrides = (override.usd for override in self.overrides if override.period.holds(at))
         override = next(overrides, {})
@@ -128,7 +127,7 @@ class Terms:
         for name, rate in override.items():
             agreed[name] = rate * own[name] / short[name] if short.get(name) else rate
         if "input" in override and own["input"]:
-            # Nobody negotiates input and leaves its cache reads at the list price.
+            # A contract that lowers the input rate lowers its cache rates too.
             moved = agreed["input"] / own["input"]
             implied = CACHE_RATES & own.keys() - override.keys()
             agreed |= {name: own[name] * moved for name in implied}

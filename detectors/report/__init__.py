@@ -1,4 +1,4 @@
-"""The audit from end to end: a log in, the report document out."""
+"""The audit, end to end: a log in, a report document out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from detectors.prices.calls import arrange, number_groups, price_labelled, read_
 from detectors.report import spend
 from detectors.report.compose import clip_savings, compose_savings
 from detectors.report.document import Finding, Report
-from detectors.report.evidence import iso_time, look_into
+from detectors.report.evidence import collect_details, iso_time
 from detectors.report.findings import write_findings
 from detectors.report.impacts import (
     Group,
@@ -46,35 +46,35 @@ def audit(
     thresholds: Thresholds | None = None,
     engine: str | None = None,
 ) -> Report:
-    """Audit a usage log: what it cost, where it was wasteful, and what to do about it.
+    """Audit a usage log: its cost, its avoidable spend, and how to fix it.
 
     Parameters
     ----------
     source : path, binary file, iterable of records or dicts, frame, or UsageLog
-        A frame of Polars, pandas, DuckDB or PySpark has one row a call and the columns of
-        `UsageRecord`; it is audited where it is, and only findings, groups and days come back. A
-        path, or a pattern like ``logs/*.parquet``, may name Parquet files.
+        A frame of Polars, pandas, DuckDB or PySpark has one row per call and the columns of
+        `UsageRecord`; it is audited on its own engine, and only small results are fetched. A path,
+        or a pattern like ``logs/*.parquet``, may name Parquet files.
     prices : PriceBook, optional
-        That of the installed genai-prices by default.
+        By default, the prices of the installed genai-prices.
     thresholds : Thresholds, optional
-        The numbers of the definitions, where not the default ones.
+        The numbers in the detectors' definitions.
     engine : {"polars", "duckdb", "pyspark"}, optional
-        Where Parquet files are audited; Polars by default.
+        The engine for Parquet files; Polars by default.
 
     Returns
     -------
     Report
-        Totals in US dollars and tokens, and the findings, the dearest first. Dollars a month are
-        those observed, brought to 30 days.
+        Totals in US dollars and tokens, and the findings, most expensive first. Monthly dollars
+        are projected from the observed days to 30 days.
 
     Raises
     ------
     TooFewValidRowsError
         Less than half of the rows are valid.
     UnknownEngineError, MissingEngineError
-        Audits do not run on that engine, or it is not installed here.
+        Audits do not support that engine, or it is not installed.
     UnreadableLogError, ContractError
-        As `read` does.
+        As for `read`.
 
     Examples
     --------
@@ -87,9 +87,9 @@ def audit(
     if thresholds is None:
         thresholds = Thresholds()
     elif not isinstance(thresholds, Thresholds):
-        raise TypeError("expected thresholds as detectors.Thresholds(floor_usd=1.0), say")
+        raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     log, own = place(source, engine)
-    del source  # a log that only this call holds is let go when its calls are priced
+    del source  # lets a log without other references be freed when its calls are priced
     try:
         if log.rows and log.valid_pct < thresholds.min_valid_pct:
             raise TooFewValidRowsError(
@@ -104,7 +104,7 @@ def audit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Audit:
-    """A log whose calls are priced and in order."""
+    """A log with priced, sorted calls."""
 
     records: Records
     calls: Calls
@@ -120,7 +120,7 @@ class _Audit:
         labelled = read_labels(records.take_calls())
         labels = number_groups(labelled, engine)
         priced = [price_labelled(labelled, labels, book, engine)]
-        # A million records are large, and from here on only the priced calls are needed.
+        # Frees the records, which are large: only the priced calls are needed from here on.
         del labelled
         calls = arrange(priced.pop(), engine)
         groups = spend.find_groups(calls, labels, engine)
@@ -148,7 +148,7 @@ class _Audit:
         unpriced, other_unpriced = spend.shorten(self.unpriced)
         days = spend.by_day(self.calls, self.engine)
         return Report(
-            audit=self._summarise(saved, below_floor=len(impacts) - len(shown)),
+            audit=self._summarize(saved, below_floor=len(impacts) - len(shown)),
             findings=self._write(shown, flagged),
             spend_by_model=models,
             spend_by_route=routes,
@@ -173,7 +173,7 @@ class _Audit:
 
     def _write(self, shown: Sequence[Impact], flagged: Calls) -> tuple[Finding, ...]:
         numbered = number(shown)
-        details = look_into(
+        details = collect_details(
             list(numbered.values()),
             flagged,
             self.calls,
@@ -194,27 +194,27 @@ class _Audit:
         months = Decimal(self.thresholds.days_per_month) / self.records.days
         alone = [Decimal(0) for _ in DETECTORS]
         for impact in impacts:
-            alone[impact.place] += impact.monthly_usd
+            alone[impact.detector_index] += impact.monthly_usd
         return tuple(
             SavingsByDetector(
                 detector=detector.id,
-                alone_usd=rounded(alone[place]),
-                composed_usd=rounded(steps[place] * months),
+                alone_usd=rounded(alone[index]),
+                composed_usd=rounded(steps[index] * months),
             )
-            for place, detector in enumerate(DETECTORS)
+            for index, detector in enumerate(DETECTORS)
         )
 
     def _find(self) -> list[Calls]:
-        """What each detector flags."""
+        """Return the calls that each detector flags."""
         plans = [
             detector.find(self.calls, self.thresholds).with_columns(
-                nw.lit(place, nw.Int8).alias("detector")
+                nw.lit(index, nw.Int8).alias("detector")
             )
-            for place, detector in enumerate(DETECTORS)
+            for index, detector in enumerate(DETECTORS)
         ]
         return self.engine.keep_all(plans)
 
-    def _summarise(self, saved_usd: Decimal, *, below_floor: int) -> AuditSummary:
+    def _summarize(self, saved_usd: Decimal, *, below_floor: int) -> AuditSummary:
         records = self.records
         total = sum((group.spend_usd for group in self.groups.values()), Decimal(0))
         saved = clip_savings(saved_usd, total)
@@ -222,7 +222,7 @@ class _Audit:
         return AuditSummary(
             records=records.count,
             valid_pct=records.valid_pct,
-            echoes_dropped=records.echoes,
+            echoes_dropped=records.duplicate_rows,
             observed_days=records.days,
             first_call=None if records.first_us is None else iso_time(records.first_us),
             last_call=None if records.last_us is None else iso_time(records.last_us),
@@ -236,14 +236,14 @@ class _Audit:
         )
 
     def _is_equivalent(self, group: Group) -> bool:
-        """Whether the group's dollars are a list price for what was not billed so."""
+        """Check whether the group's dollars are a list-price cost and not a bill."""
         listing = self.book.find_listing(group.provider, group.model)
         return listing is not None and listing.is_equivalent
 
 
 def _sum_savings(found: Sequence[Calls], engine: Engine) -> tuple[Decimal, list[Decimal]]:
-    """What all findings together would save, no dollar counted twice; and each detector's step."""
-    names = ["combined_usd", *(f"step_{place}" for place in range(len(found)))]
+    """Sum the combined savings, each dollar counted once, and each detector's step."""
+    names = ["combined_usd", *(f"step_{index}" for index in range(len(found)))]
     combined = split(compose_savings(found), *names)
     (row,) = engine.fetch(combined.select(*sums(*names)))
     saved, *steps = (usd(row, name) for name in names)

@@ -1,7 +1,6 @@
-"""What all findings together would save, when several of them concern the same call.
+"""Combines the savings of all findings, which may overlap on the same call.
 
-Savings of overlapping findings are composed, never added: once a call is not made at all, nothing
-more can be saved on it.
+Overlapping savings are composed, never added: a call that is no longer made cannot save more.
 """
 
 from collections.abc import Sequence
@@ -13,14 +12,15 @@ from detectors.engines import Calls
 
 
 def compose_savings(flagged: Sequence[Calls]) -> Calls:
-    """Each flagged call's `combined_usd`, given what each detector flagged.
+    """Return the `combined_usd` of each flagged call.
 
     With s a detector's saving on a call of cost c, this is c (1 - the product of all 1 - s/c). A
-    saving is at most the cost, and negative where a fix makes this call dearer. `step_0` and so on
-    are what each detector saves of what those before it leave; they add up to the combined saving.
+    saving is at most the cost, and negative if a fix makes this call more expensive. `step_0` and
+    so on are what each detector saves of the cost that the detectors before it leave; they add up
+    to the combined saving.
     """
-    names = [f"saving_{place}" for place in range(len(flagged))]
-    # Detectors side by side in columns: sums of a call's few terms then have a fixed order.
+    names = [f"saving_{index}" for index in range(len(flagged))]
+    # One column per detector, so that the terms of a call are summed in a fixed order.
     wide = [
         calls.select(
             "number",
@@ -35,14 +35,14 @@ def compose_savings(flagged: Sequence[Calls]) -> Calls:
         .agg(nw.col("cost_usd").max(), *[nw.col(name).sum() for name in names])
     )
     left, steps = nw.lit(1.0), []
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         saving = nw.min_horizontal(name, "cost_usd")
-        steps.append((left * saving).alias(f"step_{place}"))
+        steps.append((left * saving).alias(f"step_{index}"))
         left = left * (1.0 - saving / nw.col("cost_usd"))
     combined = (nw.col("cost_usd") * (1.0 - left)).alias("combined_usd")
     return savings.select("number", combined, *steps)
 
 
 def clip_savings(saved_usd: Decimal, spent_usd: Decimal) -> Decimal:
-    """Savings no less than nothing and no more than everything."""
+    """Limit savings to between zero and the spend."""
     return min(max(saved_usd, Decimal(0)), spent_usd)

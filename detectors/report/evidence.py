@@ -1,4 +1,4 @@
-"""The calls behind each finding: some of them as evidence, all of them as medians and sums."""
+"""The calls of each finding: the most expensive as evidence, all of them as medians and sums."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,28 +19,29 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What is told of a finding's calls; `summary` holds the medians and sums for its fix."""
+    """A finding's evidence, and in `summary` the medians and sums for its fix."""
 
     evidence: tuple[Evidence, ...]
     summary: Row
 
 
-def look_into(
+def collect_details(
     impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine, *, most: int
 ) -> list[Detail]:
-    """The details of each finding, with up to so many calls as evidence."""
-    concerned = engine.keep(_find_concerned(impacts, flagged, calls, engine))
-    evidence = _pick_evidence(concerned, impacts, most, engine)
-    summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarise(concerned))}
-    return [Detail(found, summaries[place]) for place, found in enumerate(evidence)]
+    """Return the detail of each finding, with at most `most` calls as evidence."""
+    found = engine.keep(_find_calls(impacts, flagged, calls, engine))
+    evidence = _pick_evidence(found, impacts, most, engine)
+    summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(found))}
+    return [Detail(listed, summaries[index]) for index, listed in enumerate(evidence)]
 
 
-def _find_concerned(
-    impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine
-) -> Calls:
-    """Every flagged call of these findings, with its counts and the place of the finding."""
+def _find_calls(impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine) -> Calls:
+    """Return the flagged calls of these findings, with their counts and the finding's index."""
     kinds = flagged.collect_schema()
-    rows = [(i.place, i.kind_place, i.group_number, place) for place, i in enumerate(impacts)]
+    rows = [
+        (impact.detector_index, impact.kind_index, impact.group_number, index)
+        for index, impact in enumerate(impacts)
+    ]
     schema = dict.fromkeys([*FINDING, "finding"], pl.Int64)
     listed = engine.place(pl.DataFrame(rows, schema, orient="row"), calls)
     listed = listed.with_columns(*[nw.col(name).cast(kinds[name]) for name in FINDING])
@@ -49,13 +50,13 @@ def _find_concerned(
 
 
 def _pick_evidence(
-    concerned: Calls, impacts: Sequence[Impact], most: int, engine: Engine
+    found: Calls, impacts: Sequence[Impact], most: int, engine: Engine
 ) -> list[tuple[Evidence, ...]]:
     """Return the most expensive calls of each finding; ties by time, then by counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
     if most > 0:
         order = ["at_us", *COUNTS, "saving_usd"]
-        picked = engine.fetch(engine.pick_most_expensive(concerned, "finding", order, most))
+        picked = engine.fetch(engine.pick_most_expensive(found, "finding", order, most))
         for row in sorted(picked, key=lambda row: (row["finding"], row["rank"])):
             evidence[row["finding"]].append(_call(row, impacts[row["finding"]].group.model))
     return [tuple(calls) for calls in evidence]
@@ -72,14 +73,14 @@ def _call(row: Mapping[str, Any], model: str) -> Evidence:
 
 
 def iso_time(microseconds: int) -> str:
-    """ISO 8601 in UTC, with as many decimals of a second as there are."""
+    """Format as ISO 8601 in UTC, with as many decimals of a second as needed."""
     moment = EPOCH + timedelta(microseconds=microseconds)
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _summarise(concerned: Calls) -> Calls:
+def _summarize(found: Calls) -> Calls:
     return (
-        split(concerned, "cost_usd")
+        split(found, "cost_usd")
         .group_by("finding")
         .agg(
             nw.col("prompt_tokens").median().alias("median_prompt_tokens"),

@@ -1,4 +1,4 @@
-"""The findings of the report: what was found, in order, with evidence and a fix in words."""
+"""Writes the findings of the report, in order, with their evidence and fix."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

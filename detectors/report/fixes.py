@@ -1,4 +1,4 @@
-"""The words of a finding: its fix and its formula, with the numbers that led to it."""
+"""Writes the text of a finding: its fix and its formula, with its own numbers."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -22,12 +22,12 @@ def describe(
     group = impact.group
     listing = book.find_listing(group.provider, group.model)
     own = _rates(listing, group.last_us)
-    cheaper = listing.sibling if listing else None
+    cheaper = listing.cheaper if listing else None
     other = _rates(cheaper, group.last_us)
     return FlaggedCalls(
         kind=impact.kind.name,
         confidence=impact.kind.confidence,
-        route=f'"{group.route}"' if group.route else "unlabelled traffic",
+        route=f'"{group.route}"' if group.route else "traffic without tag or endpoint",
         provider=group.provider,
         model=group.model,
         cheaper_model=cheaper.model if cheaper else None,
@@ -55,8 +55,7 @@ def _rates(listing: Listing | None, at_us: int) -> Rates:
 def write_formula(impact: Impact, flagged: FlaggedCalls, days: int) -> str:
     """Show how we calculated the monthly dollars; empty where no savings are claimed.
 
-    Rates are those of the group's last call, though a log may span several prices: the sums are
-    always of each call's own.
+    The rates shown are those of the group's last call; sums always use each call's own rates.
     """
     if impact.kind.confidence == INFORMATIONAL:
         return ""

@@ -1,4 +1,4 @@
-"""What was found and what it is worth: sums over flagged calls, and their rank."""
+"""Impacts: sums over flagged calls per detector, kind and group, and their rank."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ FINDING: Final = ("detector", "kind", "group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A (route, provider, model) with its priced calls; `last_us` is the time of the last one."""
+    """A (route, provider, model) with its priced calls; `last_us` is the time of its last call."""
 
     route: str
     provider: str
@@ -30,16 +30,16 @@ class Group:
 
     @property
     def shown_route(self) -> str:
-        """The tag or endpoint, or the model where neither is given."""
+        """Return the tag or endpoint, or the model if both are absent."""
         return self.route or self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What one kind of one detector found in one group. Dollars are rounded to 9 decimals."""
+    """The result of one kind of one detector in one group. Dollars are rounded to 9 decimals."""
 
-    place: int
-    kind_place: int
+    detector_index: int
+    kind_index: int
     group_number: int
     group: Group
     calls: int
@@ -48,11 +48,11 @@ class Impact:
 
     @property
     def detector(self) -> Detector:
-        return DETECTORS[self.place]
+        return DETECTORS[self.detector_index]
 
     @property
     def kind(self) -> Kind:
-        return self.detector.kinds[self.kind_place]
+        return self.detector.kinds[self.kind_index]
 
     @property
     def is_priced(self) -> bool:
@@ -60,13 +60,13 @@ class Impact:
 
     @property
     def rank(self) -> tuple[int, Decimal, str, str, str, str]:
-        """The place among the findings of the detector: the dearest first, ties by label."""
+        """Return the sort key within the detector: most expensive first, ties by label."""
         labels = (self.group.route, self.group.provider, self.group.model)
-        return (self.place, -self.monthly_usd, self.kind.name, *labels)
+        return (self.detector_index, -self.monthly_usd, self.kind.name, *labels)
 
 
 def sum_flagged(flagged: Calls) -> Calls:
-    """How many calls each kind of each detector flagged in each group, and what they save."""
+    """Count the flagged calls and sum their savings by detector, kind and group."""
     sums_of_kinds = split(flagged, "saving_usd").group_by(*FINDING)
     return sums_of_kinds.agg(nw.len().alias("calls"), *sums("saving_usd"))
 
@@ -74,13 +74,13 @@ def sum_flagged(flagged: Calls) -> Calls:
 def measure(
     found: Iterable[Row], groups: Mapping[int, Group], days: int, thresholds: Thresholds
 ) -> list[Impact]:
-    """What was found, in no order. A priced kind that saves nothing is no finding."""
+    """Return the impacts, in no order. A priced kind that saves nothing is not a finding."""
     impacts = []
     for row in found:
         observed = usd(row, "saving_usd")
         impact = Impact(
-            place=row["detector"],
-            kind_place=row["kind"],
+            detector_index=row["detector"],
+            kind_index=row["kind"],
             group_number=row["group"],
             group=groups[row["group"]],
             calls=row["calls"],
@@ -97,17 +97,17 @@ def is_below_floor(impact: Impact, thresholds: Thresholds) -> bool:
 
 
 def number(impacts: Iterable[Impact]) -> dict[str, Impact]:
-    """The impacts by rank under their ids: d1-001, d1-002, …, d2-001.
+    """Number the impacts by rank: d1-001, d1-002, …, d2-001.
 
-    Where a detector has a thousand findings its ids are wider, so that they sort as they count.
+    The IDs of a detector with a thousand findings have more digits, so that they sort by number.
     """
     ranked = sorted(impacts, key=lambda impact: impact.rank)
-    totals = Counter(impact.place for impact in ranked)
+    totals = Counter(impact.detector_index for impact in ranked)
     counts: Counter[int] = Counter()
     numbered = {}
     for impact in ranked:
-        counts[impact.place] += 1
-        width = max(3, len(str(totals[impact.place])))
+        counts[impact.detector_index] += 1
+        width = max(3, len(str(totals[impact.detector_index])))
         short = impact.detector.id.partition("_")[0]
-        numbered[f"{short}-{counts[impact.place]:0{width}}"] = impact
+        numbered[f"{short}-{counts[impact.detector_index]:0{width}}"] = impact
     return numbered

@@ -1,9 +1,9 @@
-"""Dollars summed exactly, so that neither the order of the rows nor that of threads can show.
+"""Exact sums of dollars, whatever the order of rows or threads.
 
-A parallel sum of floats differs in its last bits from run to run, and a rounded report then differs
-now and then in a digit. Sums of integers do not: each amount is turned into whole units first, and
-these into three integers small enough that 64 bits hold the sums of eight billion of them, since
-not every engine has larger ones.
+A parallel sum of floats differs in its last bits between audits, so a rounded figure sometimes
+differs in a digit. Sums of integers do not: each amount becomes whole units, split into three
+integers so small that 64 bits hold the sums of eight billion of them, because not every engine has
+larger integers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,8 +20,8 @@ _NANO_USD: Final = Decimal("1e-9")
 
 
 def split(calls: Calls, *names: str) -> Calls:
-    """The calls with columns of dollars taken apart, ready to be summed."""
-    # Divided and multiplied by powers of two alone, which floats do without rounding.
+    """Split columns of dollars into integers, ready to be summed."""
+    # Only powers of two divide and multiply here, which is exact for floats.
     calls = calls.with_columns(
         *[(_units(name) / float(_PART**2)).floor().alias(_high(name)) for name in names]
     )
@@ -49,13 +49,13 @@ def _rest(name: str) -> nw.Expr:
 
 
 def sums(*names: str) -> Iterable[nw.Expr]:
-    """The sums of columns that were split."""
+    """Yield the sums of columns that were split."""
     for name in names:
         yield from (nw.col(part(name)).sum() for part in (_high, _middle, _low))
 
 
 def usd(row: Mapping[str, Any], name: str) -> Decimal:
-    """Dollars of such a sum, unrounded."""
+    """Return the dollars of such a sum, unrounded."""
     high, middle, low = (int(row[part(name)] or 0) for part in (_high, _middle, _low))
     return Decimal((high * _PART + middle) * _PART + low) / UNITS_PER_USD
 
@@ -73,5 +73,5 @@ def _low(name: str) -> str:
 
 
 def rounded(amount: Decimal | float) -> Decimal:
-    """Dollars as the report writes them: to 9 decimals, nothing being a plain 0."""
+    """Round to 9 decimals, as the report writes dollars; zero is a plain 0."""
     return Decimal(amount).quantize(_NANO_USD) or Decimal(0)

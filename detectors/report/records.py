@@ -1,4 +1,4 @@
-"""What is said of all records of a log, priced or not."""
+"""Counts and times of all records of a log, priced or not."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -13,13 +13,13 @@ from detectors.report import spend
 
 @dataclass(slots=True, kw_only=True)
 class Records:
-    """Counts of the calls that are left without log echoes, and these until they are taken.
+    """Counts of the calls without duplicate rows, and the calls until they are taken.
 
     Times are microseconds since 1970 in UTC. `models` counts the calls of each (provider, model).
     """
 
     count: int
-    echoes: int
+    duplicate_rows: int
     valid_pct: float
     invalid: InvalidRows
     overfull: int
@@ -42,7 +42,7 @@ class Records:
         (total,) = engine.fetch(totals)
         return cls(
             count=total["count"],
-            echoes=log.rows - log.invalid.count - total["count"],
+            duplicate_rows=log.rows - log.invalid.count - total["count"],
             valid_pct=log.valid_pct,
             invalid=log.invalid,
             overfull=int(total["overfull"] or 0),
@@ -53,12 +53,12 @@ class Records:
         )
 
     def take_calls(self) -> Calls:
-        """The calls, once: whoever takes them can let them go when they are no longer needed."""
+        """Return the calls once, so that the caller can free them."""
         return self._calls.pop()
 
     @property
     def days(self) -> int:
-        """Calendar days in UTC from the first call to the last, both included."""
+        """Return the calendar days in UTC from the first call to the last, both included."""
         if self.first_us is None or self.last_us is None:
             return 1
         return self.last_us // spend.DAY_US - self.first_us // spend.DAY_US + 1

@@ -1,4 +1,4 @@
-"""Where the money went: by model, by route, by day; and what has no price."""
+"""Spend by model, by route and by day; and calls that are not priced."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ _DAILY_DAYS: Final = 1_000
 
 
 def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
-    """Every (route, provider, model) by its number."""
+    """Return every (route, provider, model) by its number."""
     spent = (
         split(calls.select("group", "at_us", "cost_usd"), "cost_usd")
         .group_by("group")
@@ -52,7 +52,7 @@ def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]
 
 
 def by_model(groups: Iterable[Group]) -> tuple[SpendByModel, ...]:
-    """The dearest first, ties by name."""
+    """Return the spend by model, most expensive first, ties by name."""
     lines = [
         SpendByModel(provider=provider, model=model, calls=calls, spend_usd=rounded(spend))
         for (provider, model), calls, spend in _sum(groups, lambda g: (g.provider, g.model))
@@ -61,7 +61,7 @@ def by_model(groups: Iterable[Group]) -> tuple[SpendByModel, ...]:
 
 
 def by_route(groups: Iterable[Group]) -> tuple[SpendByRoute, ...]:
-    """The dearest first, ties by name; calls without tag and endpoint are the empty route."""
+    """Return the spend by route, most expensive first; without tag and endpoint it is empty."""
     lines = [
         SpendByRoute(route=route, calls=calls, spend_usd=rounded(spend))
         for (route,), calls, spend in _sum(groups, lambda g: (g.route,))
@@ -79,7 +79,7 @@ def _sum(groups: Iterable[Group], key: Callable[[Group], Key]) -> list[tuple[Key
 
 
 def by_day(calls: Calls, engine: Engine) -> tuple[SpendByDay, ...]:
-    """The days, in UTC, that have priced calls."""
+    """Return the spend of each day, in UTC, with priced calls."""
     days = _daily(calls).group_by("day").agg(nw.len().alias("calls"), *sums("cost_usd"))
     return tuple(
         SpendByDay(
@@ -96,12 +96,11 @@ def by_day_and_model(
     models: Sequence[SpendByModel],
     engine: Engine,
 ) -> tuple[SpendByDayAndModel, ...]:
-    """The days of the dearest models, by day and rank; nothing of a log of very many days."""
+    """Return the daily spend of the most expensive models; empty for logs of very many days."""
     if len(days) > _DAILY_DAYS:
         return ()
-    dearest = models[:_DAILY_MODELS]
     ranks = pl.DataFrame(
-        [(one.provider, one.model, rank) for rank, one in enumerate(dearest)],
+        [(top.provider, top.model, rank) for rank, top in enumerate(models[:_DAILY_MODELS])],
         {"provider": pl.String, "model": pl.String, "rank": pl.Int64},
         orient="row",
     )
@@ -128,7 +127,7 @@ def _daily(calls: Calls, *kept: str) -> Calls:
 
 
 def shorten(lines: tuple[Line, ...]) -> tuple[tuple[Line, ...], Others]:
-    """The first lines of a list, and the sums of all others."""
+    """Return the first lines of a list, and the sums of the others."""
     rest = lines[LONGEST_LIST:]
     others = Others(
         count=len(rest),
@@ -143,13 +142,13 @@ def _date(day: int) -> str:
 
 
 def count_models(calls: Calls, engine: Engine) -> list[Row]:
-    """The calls of each (provider, model), priced or not."""
+    """Count the calls of each (provider, model), priced or not."""
     counts = calls.group_by("provider", "model").agg(nw.len().alias("calls"))
     return engine.fetch(counts)
 
 
 def count_unpriced(models: Iterable[Row], groups: Iterable[Group]) -> tuple[UnpricedModel, ...]:
-    """Models with calls of unknown rates, those with most such calls first, ties by name."""
+    """Return models with calls that are not priced, most calls first, ties by name."""
     priced = {name: calls for name, calls, _ in _sum(groups, lambda g: (g.provider, g.model))}
     lines = [
         UnpricedModel(

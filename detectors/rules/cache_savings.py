@@ -1,4 +1,4 @@
-"""Which calls would have been cheaper with the cache, or without it, and by how much."""
+"""Calls that would have been cheaper with caching, or without it, and by how much."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def find_uncached(cacheable: Calls, thresholds: Thresholds) -> Calls:
 
 def find_unhashed(cacheable: Calls, thresholds: Thresholds) -> Calls:
     unhashed = cacheable.filter(
-        nw.col("asks_for_caching") == 1,
+        nw.col("needs_cache_opt_in") == 1,
         nw.col("has_route") == 1,
         (nw.col("prefix") == 0) | (nw.col("cache_minimum") > thresholds.d2_prefix_tokens),
     )
@@ -58,13 +58,13 @@ def find_unhashed(cacheable: Calls, thresholds: Thresholds) -> Calls:
 def _filter_saving(
     calls: Calls, keys: Sequence[str], prefix_tokens: nw.Expr, thresholds: Thresholds
 ) -> Calls:
-    """Return the calls with what caching would have saved each, where the total is positive.
+    """Return the calls and what caching would have saved on each, if the total is positive.
 
-    A call reads what was written in an earlier second, never in its own.
+    A call reads what an earlier second wrote, never its own second.
     """
     before = nw.col("second").shift(1).over(*keys, order_by="number")
     pause = nw.when(nw.col("before") < nw.col("second")).then(nw.col("second") - nw.col("before"))
-    # Of the calls of one second only the first in order sees the earlier one; all share its pause.
+    # Only the first call of a second has an earlier second before it; the others share its pause.
     shared_pause = nw.col("pause").max().over(*keys, "second")
     saving = (
         nw.when(nw.col("pause") <= thresholds.d2_cache_seconds)

@@ -8,7 +8,7 @@ The same instructions sent again for every item of a list, when one request coul
 
 Fires on
 --------
-Sessions of a labelled route to one model: its calls in time order, split at pauses of over 15
+Sessions of a labeled route to one model: its calls in time order, split at pauses of over 15
 minutes. A session counts if it has at least 10 calls in at most 2 hours, at least 80% of them with
 answers of at most 100 tokens, a median pause of at most a minute and almost no overlap (at most 5%
 of the pauses under a quarter of a second; if all times are whole seconds, at most 30% of zero).
@@ -66,11 +66,11 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
     sessions = split_sessions(calls.filter(nw.col("has_route") == 1), thresholds)
     loops = mark_proven(filter_loops(sessions, thresholds), thresholds)
     position = (nw.col("number") - nw.col("first")) % thresholds.d6_calls_per_request
-    # Those that could have shared the request of the call before them.
+    # Calls that could have shared an earlier call's request.
     followers = loops.filter(position != 0)
     repeated = nw.col("prompt_tokens") * nw.col("input_usd_per_token")
     saving = repeated * thresholds.d6_saving_share * nw.col("is_proven")
-    # A group has one finding: with dollars where any of its sessions shares a prefix.
+    # A group has one finding, which claims savings if any of its sessions shares a prefix.
     kind = nw.when(nw.col("has_proof") == 1).then(_PROVEN).otherwise(_UNPROVEN)
     return flag(followers, kind, saving)
 

@@ -83,10 +83,10 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
 
 
 def _log2(tokens: nw.Expr) -> nw.Expr:
-    """The exponent of the largest power of two in the count; 0 for an empty answer.
+    """Return the exponent of the largest power of two in the count; 0 for an empty answer.
 
-    A floating logarithm is off by a bit near large powers of two, so it is taken of the leading 16
-    bits only, where the margin is far smaller than the distance to the next integer.
+    A floating-point logarithm is off by a bit near large powers of two, so only the leading 16 bits
+    are used, where the margin is far smaller than the distance to the next integer.
     """
     leading, exponent = tokens, nw.lit(0, nw.Int32)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What a detector consists of: identity, kinds of finding, thresholds, rule, advice, formula."""
+"""The type of a detector: ID, kinds of findings, thresholds, rule, advice and formula."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MARGIN: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of finding; the name is empty where the detector has only one."""
+    """A kind of finding; the name is empty if the detector has only one kind."""
 
     name: str
     confidence: str
@@ -30,11 +30,12 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlaggedCalls:
-    """The numbers of one finding, from which its advice and its formula are written.
+    """The numbers of one finding, for its advice and its formula.
 
-    `route` is the quoted label, or says that there is none. Medians are over the flagged calls;
-    `group_calls` counts all priced calls of the group. Rates are US dollars per million tokens for
-    a short prompt at the time of the group's last call. `saving_usd` is for the observed days.
+    `route` is the quoted label, or a description if there is none. Medians are over the flagged
+    calls; `group_calls` counts all priced calls of the group. Rates are US dollars per million
+    tokens for a short prompt at the time of the group's last call. `saving_usd` is for the
+    observed days.
     """
 
     kind: str

@@ -64,7 +64,7 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
 
 
 def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
-    """Calls whose identity comes back often enough; `shape` is -1 where the hash covers the prompt.
+    """Return calls with enough repetitions; `shape` is -1 if the hash covers the whole prompt.
 
     Otherwise the shape is the length of the answer.
     """
@@ -81,7 +81,7 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
             nw.len().over(*_PROMPT).cast(nw.Int64).alias("alike"),
             nw.len().over(*_HASH).cast(nw.Int64).alias("hashed"),
         )
-        # Calls of a burst are alike in hash and prompt length, whatever else its identity is.
+        # All calls of a burst have the same hash and prompt length.
         .filter(nw.col("alike") >= thresholds.d4_min_burst_calls)
         .with_columns(shape.cast(nw.Int64).alias("shape"))
         .filter((nw.col("shape") < 0) | has_shape)

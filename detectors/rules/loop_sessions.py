@@ -1,4 +1,4 @@
-"""Sessions of a route: where they begin and end, and which look like a loop."""
+"""Splits the calls of a route into sessions, and finds those that look like a loop."""
 
 import narwhals.stable.v2 as nw
 
@@ -24,7 +24,7 @@ def split_sessions(calls: Calls, thresholds: Thresholds) -> Calls:
 
 
 def filter_loops(sessions: Calls, thresholds: Thresholds) -> Calls:
-    """Keep the sessions that look like a loop; `first` is its first call's number."""
+    """Keep the sessions that look like a loop; `first` is the number of the first call."""
     pause, at = nw.col("pause_us"), nw.col("at_us")
     overlaps = pause < thresholds.d6_overlap_gap_seconds * _SECOND_US
     longest_pause = thresholds.d6_max_median_gap_seconds * _SECOND_US
@@ -51,7 +51,7 @@ def filter_loops(sessions: Calls, thresholds: Thresholds) -> Calls:
 
 
 def _filter_short(sessions: Calls, thresholds: Thresholds) -> Calls:
-    """Keep the sessions of enough calls with short answers: this rules most of them out."""
+    """Keep the sessions with enough short answers, which are few."""
     short = nw.col("completion_tokens") <= thresholds.d6_short_completion_tokens
     return (
         sessions.with_columns(short.cast(nw.Int64).alias("short"))
@@ -67,7 +67,7 @@ def _filter_short(sessions: Calls, thresholds: Thresholds) -> Calls:
 
 
 def _most_overlaps(thresholds: Thresholds) -> nw.Expr:
-    """Between times in whole seconds a pause under a quarter of a second is a pause of zero."""
+    """Return the allowed overlaps; with times in whole seconds, these are pauses of zero."""
     pauses = nw.col("calls") - 1
     return (
         nw.when(nw.col("fraction") == 0)
@@ -77,7 +77,7 @@ def _most_overlaps(thresholds: Thresholds) -> nw.Expr:
 
 
 def mark_proven(loops: Calls, thresholds: Thresholds) -> Calls:
-    """Mark the sessions of which one prefix hash covers enough, and their groups."""
+    """Mark the sessions that one prefix hash covers enough, and their groups."""
     covered = nw.when(nw.col("prefix") > 0).then(nw.col("alike")).otherwise(0)
     enough = nw.col("calls") * thresholds.d6_min_hash_share - MARGIN
     is_proven = (nw.col("most_alike") > 0) & (nw.col("most_alike") >= enough)

@@ -1,4 +1,4 @@
-"""How the detectors work, from the docstrings of their modules."""
+"""The report section on how the detectors work, from the docstrings of their modules."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ _FIELDS: Final = ("costs_you", "fires_on", "stays_quiet_on", "do_instead", "sour
 
 
 def _methods(detectors: Iterable[Detector]) -> tuple[Method, ...]:
-    # `python -OO` strips docstrings; the report then leaves the section out.
+    # `python -OO` strips docstrings; the report then has no such section.
     documented = ((each, inspect.getdoc(modules[each.find.__module__])) for each in detectors)
     return tuple(_method(each, text) for each, text in documented if text)
 

@@ -61,10 +61,10 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
         )
     )
     short_calls = calls.filter(
-        completion <= thresholds.d1_max_completion_tokens, nw.col("sibling_saving_usd") > MARGIN
+        completion <= thresholds.d1_max_completion_tokens, nw.col("cheaper_saving_usd") > MARGIN
     )
     flagged = short_calls.join(short_groups, on="group", how="semi")
-    return flag(flagged, 0, nw.col("sibling_saving_usd"))
+    return flag(flagged, 0, nw.col("cheaper_saving_usd"))
 
 
 THRESHOLDS = {

@@ -1,11 +1,11 @@
-"""Raw logs with text in, counts-only JSON Lines out: nothing of the text is written anywhere.
+"""Raw logs with text in, counts-only JSON Lines out. No text is written anywhere.
 
 >>> from detectors.scrub import scrub
 >>> summary = scrub(["sessions/", "requests.jsonl.gz"], "usage.jsonl")
 
-It reads what OpenAI's and Anthropic's interfaces were asked and answered, batch outputs, sessions
-of Claude Code, and exports of LiteLLM and Langfuse, mixed as they come. What it writes is built
-from checked counts, instants and names; a prompt leaves only the hash that tells equal ones.
+Reads requests and responses of the OpenAI and Anthropic APIs, batch outputs, Claude Code sessions,
+and exports of LiteLLM and Langfuse, in any mix. The output is built from checked counts, times and
+names; of a prompt only a hash remains, to find equal prompts.
 """
 
 from detectors.scrub.files import scrub

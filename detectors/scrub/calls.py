@@ -1,7 +1,7 @@
-"""A call as it is written: one shape, whatever log it came from.
+"""A scrubbed call, the same shape for every kind of log.
 
 It is an OpenAI-style flat line with the record's own labels, which every other part of the project
-reads. Only checked values enter one: counts, an instant, and names that `labels` let through.
+reads. It contains only checked values: counts, a time, and names that `labels` accepts.
 """
 
 from datetime import datetime
@@ -13,7 +13,14 @@ from msgspec import Struct
 from detectors.contract import MAX_LATENCY_MS
 from detectors.formats.columns import SERVICE_TIERS
 from detectors.formats.fields import read_moment
-from detectors.scrub.labels import find_hash, find_model, find_provider, find_tag, id_of, vendor_of
+from detectors.scrub.labels import (
+    find_hash,
+    find_model,
+    find_provider,
+    find_tag,
+    id_of,
+    provider_of,
+)
 from detectors.scrub.prompts import hash_texts
 from detectors.scrub.usage import Counts, is_count
 
@@ -47,7 +54,7 @@ class Call(Struct, omit_defaults=True, gc=False):
 
 
 class Sighting(Struct, kw_only=True, gc=False):
-    """What a log says of a call, before any of it is checked; texts are only ever hashed."""
+    """Unchecked values of a call from a raw log; texts are only hashed."""
 
     counts: Counts | None
     moments: tuple[Any, ...]
@@ -61,16 +68,16 @@ class Sighting(Struct, kw_only=True, gc=False):
     prompts: tuple[Any, ...] = ()
     prefix_hash: Any = None
     service_tier: Any = None
-    is_snapshot: bool = False  # then `ids` begin with the message's own
+    is_snapshot: bool = False  # if true, the message's own ID is the first of `ids`
 
 
-NO_USAGE: Final = "without token counts: questions, errors, notes and the like"
+NO_USAGE: Final = "without token counts: questions, errors, notes"
 NO_TIME: Final = "without a time from 2000 to 2100"
-NO_MODEL: Final = "without the name of a model"
+NO_MODEL: Final = "without a model name"
 
 
 def call_of(seen: Sighting) -> Call | str:
-    """The call, or the reason why there is none."""
+    """Return the call, or the reason why there is none."""
     if seen.counts is None:
         return NO_USAGE
     model = _first(find_model, seen.models)
@@ -82,7 +89,7 @@ def call_of(seen: Sighting) -> Call | str:
     tier = seen.service_tier
     return Call(
         ts=moment,
-        provider=_first(find_provider, seen.providers) or vendor_of(model),
+        provider=_first(find_provider, seen.providers) or provider_of(model),
         model=model,
         usage=_usage_of(seen.counts),
         endpoint=find_tag(seen.endpoint),
@@ -102,7 +109,7 @@ def _usage_of(counts: Counts) -> Usage:
 
 
 def find_moment(value: Any) -> datetime | None:
-    """The instant that a log's value tells: ISO 8601, or seconds or milliseconds since 1970."""
+    """Parse a time: ISO 8601, or seconds or milliseconds since 1970."""
     try:
         is_number = type(value) in (int, float)
         return read_moment(value / 1_000 if is_number and value > _LAST_SECOND else value)
@@ -111,7 +118,7 @@ def find_moment(value: Any) -> datetime | None:
 
 
 def milliseconds_between(start: Any, end: Any) -> float | None:
-    """How long a call took that began and ended at these moments of a log."""
+    """Return the time between start and end; None if either is missing or out of order."""
     begun, ended = find_moment(start), find_moment(end)
     if begun is None or ended is None or ended < begun:
         return None

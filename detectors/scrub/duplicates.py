@@ -1,6 +1,6 @@
-"""What is told more than once: snapshots of one message, and calls that were logged twice.
+"""Finds snapshots of one message and calls that were logged twice.
 
-Both are known by what was seen lately, in windows of a fixed size, so that memory stays flat.
+Both compare with recent calls only, in windows of a fixed size, so that memory stays flat.
 """
 
 from collections import OrderedDict
@@ -9,12 +9,12 @@ from typing import Final
 
 from detectors.scrub.calls import Call
 
-WINDOW: Final = 500_000  # calls: at least so many back, an echo is still told
+WINDOW: Final = 500_000  # calls; a duplicate row is found at least this far back
 _OPEN_MESSAGES: Final = 1_000
 
 
 class DuplicateRows:
-    """Remembers the latest calls by a number each; two sets take turns."""
+    """Remembers a hash of each recent call, in two sets that take turns."""
 
     def __init__(self, window: int = WINDOW) -> None:
         self._window = window
@@ -22,7 +22,7 @@ class DuplicateRows:
         self._older: set[int] = set()
 
     def is_new(self, key: bytes | str) -> bool:
-        """Whether this was not seen within the window; it is from now on."""
+        """Check whether the key is new within the window, and remember it."""
         number = hash(key)
         if number in self._recent or number in self._older:
             return False
@@ -33,24 +33,24 @@ class DuplicateRows:
 
 
 class Snapshots:
-    """Joins the snapshots of a message while it is written: the fullest counts, the first time."""
+    """Joins the snapshots of a message: the highest counts with the earliest time."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, Call] = OrderedDict()
 
     def add(self, call: Call) -> bool:
-        """Take a snapshot; whether it is the first of its message that is still open."""
+        """Add a snapshot; return whether it is the first of an open message."""
         key = call.request_id or ""
         earlier = self._open.get(key)
         if earlier is None:
             self._open[key] = call
             return True
-        fullest = max(earlier, call, key=lambda one: one.usage.completion_tokens)
+        fullest = max(earlier, call, key=lambda snapshot: snapshot.usage.completion_tokens)
         fullest.ts = min(earlier.ts, call.ts)
         self._open[key] = fullest
         return False
 
     def close(self, *, is_end: bool = False) -> Iterator[Call]:
-        """The calls of messages that no snapshot is expected of any more."""
+        """Yield the calls of messages that are complete."""
         while self._open and (is_end or len(self._open) > _OPEN_MESSAGES):
             yield self._open.popitem(last=False)[1]

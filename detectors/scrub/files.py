@@ -1,4 +1,4 @@
-"""Scrub files and folders into one file, which appears whole or not at all."""
+"""Scrubs files and folders into one file, which is complete or does not exist."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -12,19 +12,19 @@ _SUFFIXES: Final = (".jsonl", ".json", ".ndjson", ".log", ".jsonl.gz", ".json.gz
 
 
 def scrub(sources: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Summary:
-    """Write the calls of raw logs, files or folders of them, as one counts-only log.
+    """Write the calls of raw logs as one counts-only log.
 
     Parameters
     ----------
     sources
         Files of JSON lines or arrays, gzipped or not, or folders of such files.
     out
-        The file to write; it appears only once everything is read.
+        The file to write; it appears after everything was read.
 
     Raises
     ------
     UnreadableLogError
-        A file breaks off, or is gzip and broken.
+        A file is incomplete, or a damaged archive.
     OSError
         A file cannot be read or written.
     """
@@ -38,7 +38,7 @@ def scrub(sources: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]
 
 
 def find_files(path: Path) -> list[Path]:
-    """The file itself, or a folder's logs at any depth, in the order of their names."""
+    """Return the file itself, or a folder's logs at any depth, sorted by name."""
     if not path.is_dir():
         return [path]
     return sorted(
@@ -48,9 +48,9 @@ def find_files(path: Path) -> list[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its place once all is written, and goes if anything fails."""
+    """Open a temporary file that replaces `path` at the end, or is deleted on an error."""
     if path.is_dir() or (path.exists() and not path.is_file()):
-        with path.open("wb") as file:  # a pipe or a device takes what comes; a folder nothing
+        with path.open("wb") as file:  # a pipe or a device is written directly; a folder raises
             yield file
         return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -1,4 +1,4 @@
-"""What gateways' logs say of a call: LiteLLM's and Langfuse's."""
+"""Reads calls from the logs of gateways: LiteLLM and Langfuse."""
 
 from typing import Any, Final
 
@@ -6,15 +6,15 @@ import msgspec
 
 from detectors.scrub.calls import Sighting, milliseconds_between
 from detectors.scrub.nodes import Metadata, Node
+from detectors.scrub.providers import node_of, tier_of
 from detectors.scrub.usage import checked, find_counts, sum_counts
-from detectors.scrub.vendors import node_of, tier_of
 
-CACHE_HIT: Final = "answered by a gateway's own cache, so not billed"
+CACHE_HIT: Final = "answered from a gateway's cache, so not billed"
 FAILED: Final = "failed, so not billed"
 
 
 def litellm(node: Node) -> Sighting | str:
-    """LiteLLM's standard payload, or a row of its spend logs."""
+    """Read LiteLLM's standard payload, or a row of its spend logs."""
     if node.cache_hit is True or node.cache_hit == "True":
         return CACHE_HIT
     if node.status == "failure":
@@ -68,7 +68,7 @@ def _list_of(value: Any) -> list[Any]:
 
 
 def langfuse(node: Node) -> Sighting:
-    """An observation of Langfuse, as its exports and its interface give it."""
+    """Read an observation of Langfuse, from an export or its API."""
     options = node.modelParameters if isinstance(node.modelParameters, dict) else {}
     plain = checked(node.promptTokens, node.completionTokens or 0)
     begun, ended = node.startTime or node.start_time, node.endTime or node.end_time
@@ -88,7 +88,7 @@ def langfuse(node: Node) -> Sighting:
 
 
 def _prompts_of(value: Any) -> tuple[Any, ...]:
-    """The prompts of Langfuse's `input`: messages, an object that has them, or a text of either."""
+    """Return the prompts of Langfuse's `input`: messages, an object with them, or JSON text."""
     if isinstance(value, str) and value.startswith(("{", "[")):
         try:
             value = msgspec.json.decode(value)

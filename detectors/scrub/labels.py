@@ -1,7 +1,7 @@
-"""Which strings of a raw log may stay: names that programs give, never anything that may be prose.
+"""Decides which strings of a raw log may stay: names from programs, never prose.
 
-A model, a route or an id is kept where it looks like one: no spaces, no letters beyond ASCII, no
-email addresses. An id that does not is replaced by a hash of it, so that echoes are still told.
+A model, a route or an ID is kept if it looks like one: no spaces, only ASCII, no email addresses.
+Any other ID is replaced by a hash of it, so that duplicate rows are still found.
 """
 
 import re
@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 _MODEL: Final = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,99}(?:@(?:[0-9]{1,8}|default|latest))?"  # as Vertex AI dates
+    r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,99}(?:@(?:[0-9]{1,8}|default|latest))?"  # Vertex AI dates
 )
 _TAG: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/+#-]{0,119}")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
@@ -34,7 +34,7 @@ def find_hash(value: Any) -> str | None:
 
 
 def id_of(value: Any) -> str | None:
-    """The id, or one made of it; nothing where there is none."""
+    """Return the ID, or a hash of it; None without an ID."""
     if not isinstance(value, str) or not value:
         return None
     if _ID.fullmatch(value):
@@ -42,12 +42,12 @@ def id_of(value: Any) -> str | None:
     return f"id-{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def vendor_of(model: str) -> str:
-    """The label of the vendor whose models are called so; `unknown` where none is known to be."""
+def provider_of(model: str) -> str:
+    """Return the model provider for a model's name, or `unknown`."""
     name = model.rpartition("/")[2].lower()
-    for starts, vendor in _STARTS:
+    for starts, provider in _STARTS:
         if name.startswith(starts):
-            return vendor
+            return provider
     return "unknown"
 
 

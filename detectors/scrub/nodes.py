@@ -1,8 +1,8 @@
-"""What is looked at in a raw log: every member of a line that is not named here is passed over.
+"""The members of a raw log that are read; all others are skipped.
 
-One struct stands for an object at any level, since gateways nest vendors' objects in many ways.
-The decoder skips what a struct does not name without making anything of it: answers, tool
-calls and the like are never held at all. The members that hold prompts are, until they are hashed.
+One struct describes an object at any level, because gateways nest providers' objects in many ways.
+The decoder skips other members without decoding them, so answers and tool calls are never in memory
+as text. The members with prompts are, until they are hashed.
 """
 
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ Inner: TypeAlias = "Node | str | int | float | bool | list[Any] | None"
 
 
 class Metadata(Struct, gc=False):
-    """LiteLLM's notes on a call."""
+    """LiteLLM's metadata of a call."""
 
     usage_object: Any = None
 
@@ -30,7 +30,7 @@ class Node(Struct, gc=False):
     result: Inner = None
     proxy_server_request: Inner = None
     metadata: Metadata | str | int | float | bool | list[Any] | None = None
-    data: msgspec.Raw = msgspec.Raw()  # a page of an interface's answer
+    data: msgspec.Raw = msgspec.Raw()  # a page of an API response
 
     # What is counted, and when.
     usage: Any = None

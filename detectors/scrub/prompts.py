@@ -1,7 +1,7 @@
-"""`prefix_hash` of a request that came with its text: the same hash as the capture client's.
+"""The `prefix_hash` of a request with text, equal to the capture client's.
 
-The canonical text is that of the client's `prompts.py`, which runs in other people's programs and
-shares no code with this library; a test holds the two equal on whatever JSON can say.
+The client's `prompts.py` defines the canonical text. It runs in customers' programs and shares no
+code with this library; a test compares both on arbitrary JSON.
 """
 
 from collections.abc import Iterator
@@ -10,26 +10,26 @@ from typing import Any, Final
 
 _HASHED_CHARACTERS: Final = 4_096
 _DEEPEST: Final = 8
-# What gateways put where they have taken text away: equal words there prove no equal prompts.
-_TAKEN_AWAY: Final = ("redacted-by-litellm", "litellm_truncated")
+# Gateways write these words where they removed text, so equal texts don't mean equal prompts.
+_REMOVED: Final = ("redacted-by-litellm", "litellm_truncated")
 
 
 def hash_texts(*prompts: Any) -> str | None:
-    """The hash over the members of a request that hold its prompt, in the canonical order.
+    """Hash the members of a request that contain its prompt, in the canonical order.
 
-    None where there is no text in them, or where some of it was taken away before.
+    None if they contain no text, or if a gateway removed some of it.
     """
     beginning = "\n".join(_beginning(prompts))
     if not beginning and not any(True for _ in _texts(prompts)):
         return None
     beginning = beginning[:_HASHED_CHARACTERS]
-    if any(mark in beginning for mark in _TAKEN_AWAY):
+    if any(mark in beginning for mark in _REMOVED):
         return None
     return sha256(beginning.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _beginning(prompts: tuple[Any, ...]) -> Iterator[str]:
-    """Texts until there are enough characters, and perhaps more."""
+    """Yield texts until there are enough characters."""
     missing = _HASHED_CHARACTERS
     for text in _texts(prompts):
         yield text[:_HASHED_CHARACTERS]
@@ -47,7 +47,7 @@ def _texts(prompts: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _texts_of(value: Any, deepest: int) -> Iterator[str]:
-    """The texts of a JSON value: a string is one, an object's is its `text` or in its `content`."""
+    """Yield the texts of a JSON value: strings, and the `text` or `content` of objects."""
     if isinstance(value, str):
         yield value
     elif not deepest:

@@ -1,4 +1,4 @@
-"""Raw logs, one after the other, into lines of counts: the only state is what was seen lately."""
+"""Turns raw logs into lines of counts; remembers only recent calls."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from detectors.scrub.calls import Call, Sighting, call_of, encode_call
 from detectors.scrub.duplicates import DuplicateRows, Snapshots
 from detectors.scrub.gateways import langfuse, litellm
 from detectors.scrub.nodes import Node
+from detectors.scrub.providers import batch, claude_code, exchange, node_of
 from detectors.scrub.texts import read_texts
-from detectors.scrub.vendors import batch, claude_code, exchange, node_of
 
 NOT_JSON: Final = "not JSON objects"
 TOO_LONG: Final = "larger than 32 MiB"
 DUPLICATE_ROW: Final = "calls logged more than once"
-SNAPSHOT: Final = "snapshots of a message that another line has in full"
+SNAPSHOT: Final = "partial snapshots of a message"
 
 _NODE: Final = msgspec.json.Decoder(Node)
 _NODES: Final = msgspec.json.Decoder(list[Node])
@@ -28,7 +28,7 @@ _WRITTEN_BYTES: Final = 1 << 20
 
 @dataclass
 class Summary:
-    """How many calls were written, and what was left out for which reason."""
+    """How many calls were written, and how many objects were dropped for which reason."""
 
     files: int = 0
     calls: int = 0
@@ -38,12 +38,12 @@ class Summary:
     dropped: Counter[str] = field(default_factory=Counter)
 
     def reasons(self) -> list[tuple[str, int]]:
-        """The reasons, that of most objects first."""
+        """Return the reasons, most common first."""
         return sorted(self.dropped.items(), key=lambda item: (-item[1], item[0]))
 
 
 class Scrubber:
-    """Reads logs and yields what is to be written; counts what it leaves out."""
+    """Reads logs and yields lines of counts; counts what it drops."""
 
     def __init__(self) -> None:
         self.summary = Summary()
@@ -52,7 +52,7 @@ class Scrubber:
         self._snapshots = Snapshots()
 
     def read(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
-        """The lines of one log's calls, about a mebibyte at a time."""
+        """Yield the lines of one log's calls, about a mebibyte at a time."""
         self.summary.files += 1
         kept, size = list[bytes](), 0
         for text in read_texts(file, advance):
@@ -87,7 +87,7 @@ class Scrubber:
                 yield from self._take(call)
 
     def _decode(self, text: bytes) -> list[Node]:
-        """The object, or those of a page of an interface's answer."""
+        """Decode the object, or the objects of a page of an API response."""
         try:
             node = _NODE.decode(text)
             if node.usage is None and bytes(node.data).startswith(b"["):
@@ -118,7 +118,7 @@ class Scrubber:
         return [line for call in closed for line in self._take_message(call)]
 
     def _take_message(self, call: Call) -> Iterator[bytes]:
-        """A session that is taken up again repeats the messages of the one before."""
+        """Write a message once: a resumed session repeats the messages of the earlier session."""
         if self._messages.is_new(call.request_id or ""):
             yield from self._take(call)
         else:
@@ -126,7 +126,7 @@ class Scrubber:
 
 
 def sight(node: Node) -> Sighting | str:
-    """What the object says of a call, or why it is none that was billed."""
+    """Read a call from the object, or return the reason why it was not billed."""
     if isinstance(node.message, Node) and node.message.usage is not None:
         return claude_code(node, node.message)
     if isinstance(node.usageDetails or node.usage_details, dict) or node.promptTokens is not None:

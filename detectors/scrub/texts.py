@@ -1,4 +1,4 @@
-"""The objects of raw logs: files of JSON lines, arrays or one object, of any size, as texts."""
+"""Splits raw logs of any size into the texts of their objects: JSON lines, an array, one object."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -9,11 +9,11 @@ from detectors.formats.archives import Advance
 from detectors.formats.json_logs.arrays import split_array
 from detectors.formats.sources import read_blocks
 
-MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model takes in
+MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model's context
 
 
 def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes | None]:
-    """Each object of the file as a text of JSON; nothing in place of one beyond all measure."""
+    """Yield each object of the file as JSON text; None for an object that is too large."""
     blocks = read_blocks(file, advance=advance)
     head = b""
     for block in blocks:
@@ -29,24 +29,24 @@ def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes
 
 
 def _read_whole(blocks: Iterator[bytes]) -> bytes | None:
-    """A file of one object that goes over several lines."""
+    """Read a file with one object over several lines."""
     kept, size = list[bytes](), 0
     for block in blocks:
         kept.append(block)
         size += len(block)
         if size > MAX_TEXT_BYTES:
             raise UnreadableLogError(
-                "a JSON object over several lines is too large: write one object a line"
+                "A JSON object over several lines is too large. Write one object per line."
             )
     return b"".join(kept)
 
 
 def _read_lines(blocks: Iterator[bytes]) -> Iterator[bytes | None]:
-    """The lines; one that is too long is thrown away as it comes."""
+    """Yield the lines; a line that is too long is discarded while it is read."""
     kept, size = list[bytes](), 0
     for block in blocks:
-        for place, part in enumerate(block.split(b"\n")):
-            if place:
+        for index, part in enumerate(block.split(b"\n")):
+            if index:
                 yield b"".join(kept) if size <= MAX_TEXT_BYTES else None
                 kept, size = [], 0
             size += len(part)

@@ -1,4 +1,4 @@
-"""The counts of a call from the `usage` of any vendor or gateway, as a record has them."""
+"""Reads the token counts of a call from the `usage` of any provider or gateway."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ from detectors.contract import MAX_COUNT
 
 
 class Counts(NamedTuple):
-    """`prompt` includes what was read from a cache and what was written to one."""
+    """Token counts; `prompt` includes tokens read from and written to the cache."""
 
     prompt: int
     completion: int
@@ -15,7 +15,7 @@ class Counts(NamedTuple):
 
 
 def find_counts(usage: Any) -> Counts | None:
-    """The counts of a vendor's usage, if they are there and can be right."""
+    """Return the counts of a provider's usage, if they are present and valid."""
     if not isinstance(usage, dict):
         return None
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
@@ -30,7 +30,7 @@ def find_counts(usage: Any) -> Counts | None:
     prompt = usage.get("prompt_tokens")
     if prompt is None:
         prompt = usage.get("input_tokens")
-        # Anthropic leaves the cached parts out; whoever gives details, or its sum, does not.
+        # Anthropic's count excludes cached tokens; formats with details or a total include them.
         if prompt is not None and not details and is_count(prompt):
             prompt += cached + written
     completion = _given(usage.get("completion_tokens"), usage.get("output_tokens"))
@@ -40,10 +40,10 @@ def find_counts(usage: Any) -> Counts | None:
 
 
 def sum_counts(usage: Any) -> Counts | None:
-    """The counts of Langfuse's usage, whose members each count other tokens.
+    """Return the counts of Langfuse's usage, whose members count different tokens.
 
-    Every key that has `input` in it is part of the prompt and every key that has `output` is part
-    of the answer. Where the parts exceed the total, somebody counted a cached part twice.
+    Every key with `input` in it is part of the prompt, and every key with `output` is part of the
+    answer. If the parts exceed the total, a cached part was counted twice.
     """
     if not isinstance(usage, dict):
         return None
@@ -68,7 +68,7 @@ def sum_counts(usage: Any) -> Counts | None:
 
 
 def checked(prompt: Any, completion: Any, cached: Any = 0, written: Any = 0) -> Counts | None:
-    """The counts if each is one."""
+    """Return the counts if all are valid."""
     counts = (prompt, completion, cached or 0, written or 0)
     return Counts(*counts) if all(map(is_count, counts)) else None
 
@@ -82,7 +82,7 @@ def _given(first: Any, second: Any) -> Any:
 
 
 def _first(*counts: Any) -> int:
-    """The first that counts anything."""
+    """Return the first count above zero."""
     return next((count for count in counts if is_count(count) and count), 0)
 
 

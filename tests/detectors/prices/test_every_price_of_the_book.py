@@ -20,8 +20,8 @@ from genai_prices.types import (
 )
 
 from detectors.prices.book import PriceBook
+from detectors.prices.model_data import tier_context, tier_multiples
 from detectors.prices.table import price_calls
-from detectors.prices.vendors import tier_context, tier_multiples
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

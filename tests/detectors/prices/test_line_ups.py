@@ -10,7 +10,7 @@ from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider
 
 import detectors
-from detectors.prices.vendors import base_name
+from detectors.prices.model_data import base_name
 
 FOLDER = Path(detectors.__file__).parent / "prices"
 VENDORS = ("openai", "anthropic", "google")
@@ -26,7 +26,7 @@ def _rungs() -> set[tuple[str, str]]:
         (provider, base_name(name))
         for family in _load("ladder")["family"]
         for provider in family["providers"]
-        for pair in family["siblings"].items()
+        for pair in family["cheaper"].items()
         for name in pair
     }
 

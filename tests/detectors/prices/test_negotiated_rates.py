@@ -130,10 +130,10 @@ def test_a_cached_token_without_a_rate_costs_what_was_agreed_for_input() -> None
     assert cost == pytest.approx([0.25 * 8 + 0.1 * 30], rel=1e-12)
 
 
-def test_a_sibling_is_compared_at_its_agreed_rates() -> None:
+def test_the_cheaper_model_is_compared_at_its_negotiated_rates() -> None:
     agreed = {("openai", "gpt-5.4-mini"): {"input_mtok": 0.5, "output_mtok": 3}}
     calls = price_calls(nw.from_native(_calls({})), PriceBook(overrides=agreed))
-    [saving] = calls.collect("polars").to_native()["sibling_saving_usd"]
+    [saving] = calls.collect("polars").to_native()["cheaper_saving_usd"]
     assert saving == pytest.approx(0.25 * 2 + 0.1 * 12, rel=1e-12)
 
 
@@ -189,13 +189,13 @@ def test_what_was_negotiated_is_told_in_words() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"discounts": {"openai": 12}}, "expected a share from 0 to under 1, as 0.12 for 12%"),
+    ({"discounts": {"openai": 12}}, "expected a share from 0 to under 1, such as 0.12 for 12%"),
     ({"discounts": {"openai": -0.1}}, "expected a share"),
     ({"discounts": {"openai": True}}, "expected a share"),
     ({"discounts": {"openai": "much"}}, "expected a share"),
     ({"discounts": {"openai": float("nan")}}, "expected a share"),
-    ({"discounts": {"opnai": 0.1}}, "knows no such provider; perhaps openai is meant"),
-    ({"discounts": {"": 0.1}}, "expected names"),
+    ({"discounts": {"opnai": 0.1}}, "not in the price book; did you mean openai?"),
+    ({"discounts": {"": 0.1}}, "expected the names"),
     ({"discounts": {"openai": {"off": 0.1}}}, "unknown 'off'; expected some of share, from, until"),
     ({"discounts": {"openai": {"from": "2026-01-01"}}}, "a discount needs its share"),
     ({"discounts": {"openai": {"share": 0.1, "from": "soon"}}}, "expected from as a date"),
@@ -208,10 +208,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"discounts": {"openai": [DISCOUNT, {"share": 0.3, "from": "2026-11-03"}]}},
-        "two terms hold on the same day",
+        "two terms apply on the same day",
     ),
     ({"overrides": {"gpt-5.4": {"input_mtok": 1}}}, r"expected a \(provider, model\) as key"),
-    ({"overrides": {("openai", 5): {"input_mtok": 1}}}, "expected names"),
+    ({"overrides": {("openai", 5): {"input_mtok": 1}}}, "expected the names"),
     ({"overrides": {("openai", "gpt-5.4"): 1}}, "expected a mapping of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {}}}, "expected at least one of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {"input": 1}}}, "unknown 'input'"),
@@ -220,7 +220,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "expected input_mtok as US dollars",
     ),
     ({"overrides": {("openai", "gpt-5.4"): {"input_mtok": None}}}, "expected input_mtok"),
-    ({"overrides": {("openai", "gpt-5.44"): {"input_mtok": 1}}}, "knows no such model there"),
+    ({"overrides": {("openai", "gpt-5.44"): {"input_mtok": 1}}}, "is not in the price book"),
 ]
 
 

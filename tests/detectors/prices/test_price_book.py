@@ -11,7 +11,7 @@ import pytest
 from genai_prices.data_snapshot import DataSnapshot
 from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider, Tier, TieredPrices
 
-from detectors.prices import vendors
+from detectors.prices import model_data
 from detectors.prices.book import Listing, PriceBook
 from detectors.prices.table import price_calls
 
@@ -109,35 +109,35 @@ def test_more_cache_than_prompt_leaves_nothing_uncached() -> None:
     assert call["cost_usd"] == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_a_sibling_counts_only_where_it_is_cheaper_on_input_and_output() -> None:
+def test_a_cheaper_model_counts_only_if_both_input_and_output_are_cheaper() -> None:
     # Until 2026-07-29 gpt-5.6-luna cost $1 and $6, gpt-5.6-terra $2.50 and $15 per million tokens.
     call = _priced(model="gpt-5.6-terra", at_us=1_780_000_000_000_000)
-    assert call["sibling_saving_usd"] == pytest.approx(1e-6 * (1_000 * 1.5 + 100 * 9), rel=1e-9)
-    dear = _two_models(sibling_output=Decimal(60))
-    assert _priced(dear, model="gpt-5.4")["sibling_saving_usd"] == 0
-    cheap = _two_models(sibling_output=Decimal(5))
-    assert _priced(cheap, model="gpt-5.4")["sibling_saving_usd"] > 0
+    assert call["cheaper_saving_usd"] == pytest.approx(1e-6 * (1_000 * 1.5 + 100 * 9), rel=1e-9)
+    dear = _two_models(cheaper_output=Decimal(60))
+    assert _priced(dear, model="gpt-5.4")["cheaper_saving_usd"] == 0
+    cheap = _two_models(cheaper_output=Decimal(5))
+    assert _priced(cheap, model="gpt-5.4")["cheaper_saving_usd"] > 0
 
 
-def test_a_sibling_without_a_price_does_not_count() -> None:
-    assert _priced(_two_models(sibling_output=None), model="gpt-5.4")["sibling_saving_usd"] == 0
+def test_a_cheaper_model_without_a_price_does_not_count() -> None:
+    assert _priced(_two_models(cheaper_output=None), model="gpt-5.4")["cheaper_saving_usd"] == 0
 
 
-def test_a_sibling_is_compared_at_its_base_tier_but_priced_at_the_calls_own() -> None:
+def test_the_cheaper_model_is_compared_at_its_base_tier_and_priced_at_the_calls_tier() -> None:
     tiered = TieredPrices(base=Decimal(1), tiers=[Tier(start=500, price=Decimal(90))])
-    book = _two_models(sibling_output=Decimal(5), sibling_input=tiered)
+    book = _two_models(cheaper_output=Decimal(5), cheaper_input=tiered)
     call = _priced(book, model="gpt-5.4")
-    assert call["sibling_saving_usd"] == pytest.approx(1e-6 * (1_000 * (10 - 90) + 100 * 25))
+    assert call["cheaper_saving_usd"] == pytest.approx(1e-6 * (1_000 * (10 - 90) + 100 * 25))
 
 
 def _two_models(
-    *, sibling_output: Decimal | None, sibling_input: Decimal | TieredPrices = Decimal(1)
+    *, cheaper_output: Decimal | None, cheaper_input: Decimal | TieredPrices = Decimal(1)
 ) -> PriceBook:
-    """A book of its own: gpt-5.4 at $10 and $30, and its sibling in the ladder."""
-    sibling = (
+    """A book of its own: gpt-5.4 at $10 and $30, and its cheaper model in the ladder."""
+    cheaper = (
         ModelPrice()
-        if sibling_output is None
-        else ModelPrice(input_mtok=sibling_input, output_mtok=sibling_output)
+        if cheaper_output is None
+        else ModelPrice(input_mtok=cheaper_input, output_mtok=cheaper_output)
     )
     models = [
         ModelInfo(
@@ -145,14 +145,14 @@ def _two_models(
             match=ClauseEquals("gpt-5.4"),
             prices=ModelPrice(input_mtok=Decimal(10), output_mtok=Decimal(30)),
         ),
-        ModelInfo(id="gpt-5.4-mini", match=ClauseEquals("gpt-5.4-mini"), prices=sibling),
+        ModelInfo(id="gpt-5.4-mini", match=ClauseEquals("gpt-5.4-mini"), prices=cheaper),
     ]
     provider = Provider(id="openai", name="OpenAI", api_pattern="openai", models=models)
     return PriceBook(DataSnapshot(providers=[provider], from_auto_update=False), version="test")
 
 
 @pytest.mark.parametrize(
-    ("model", "sibling"),
+    ("model", "cheaper"),
     [
         ("gpt-5.4", "gpt-5.4-mini"),
         ("gpt-5.4-2026-03-05", "gpt-5.4-mini"),
@@ -162,12 +162,12 @@ def _two_models(
         ("gpt-5.4x", None),
     ],
 )
-def test_only_a_dated_snapshot_stands_for_its_model(model: str, sibling: str | None) -> None:
-    assert vendors.find_sibling("openai", model) == sibling
+def test_only_a_dated_snapshot_stands_for_its_model(model: str, cheaper: str | None) -> None:
+    assert model_data.find_cheaper_model("openai", model) == cheaper
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "sibling"),
+    ("provider", "model", "cheaper"),
     [
         ("anthropic", "claude-opus-4-20250514", "claude-sonnet-4-5"),
         ("anthropic", "claude-opus-4.8", "claude-sonnet-5"),
@@ -177,22 +177,22 @@ def test_only_a_dated_snapshot_stands_for_its_model(model: str, sibling: str | N
     ],
 )
 def test_the_ladder_knows_the_vendors_spellings(
-    provider: str, model: str, sibling: str | None
+    provider: str, model: str, cheaper: str | None
 ) -> None:
-    assert vendors.find_sibling(provider, model) == sibling
+    assert model_data.find_cheaper_model(provider, model) == cheaper
 
 
 def test_every_rung_of_the_ladder_is_a_model_of_the_book_and_cheaper() -> None:
-    for (provider, model), sibling in vendors._ladder().items():
+    for (provider, model), cheaper in model_data._ladder().items():
         if provider not in ("openai", "anthropic", "google"):
             continue
         name = next(n for n in (model, _dotted(model)) if PriceBook().find_listing(provider, n))
         listing = _listing(provider, name)
-        assert listing.sibling is not None, (provider, model, sibling)
-        own, other = listing.find_rates(_DAY, 0), listing.sibling.find_rates(_DAY, 0)
+        assert listing.cheaper is not None, (provider, model, cheaper)
+        own, other = listing.find_rates(_DAY, 0), listing.cheaper.find_rates(_DAY, 0)
         assert own is not None
         assert other is not None
-        assert other.is_cheaper_than(own), (provider, model, sibling)
+        assert other.is_cheaper_than(own), (provider, model, cheaper)
 
 
 def _dotted(name: str) -> str:
@@ -202,7 +202,7 @@ def _dotted(name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("model", "minimum", "is_asked_for"),
+    ("model", "minimum", "needs_opt_in"),
     [
         ("claude-opus-5-20260701", 512, True),
         ("claude-opus-4-8", 1_024, True),
@@ -212,9 +212,11 @@ def _dotted(name: str) -> str:
         ("gpt-5.4", 1_024, False),
     ],
 )
-def test_cache_minimums_are_the_vendors(model: str, minimum: int, *, is_asked_for: bool) -> None:
-    assert vendors.cache_minimum(model) == minimum
-    assert vendors.asks_for_caching(model) is is_asked_for
+def test_cache_minimums_are_those_of_the_model_providers(
+    model: str, minimum: int, *, needs_opt_in: bool
+) -> None:
+    assert model_data.cache_minimum(model) == minimum
+    assert model_data.needs_cache_opt_in(model) is needs_opt_in
 
 
 def test_the_version_is_the_installed_one() -> None:

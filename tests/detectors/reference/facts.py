@@ -12,12 +12,12 @@ _FOLDER = Path(detectors.__file__).parent / "prices"
 _DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
-def sibling(vendor: str, model: str) -> str | None:
+def cheaper_model(vendor: str, model: str) -> str | None:
     """The model one tier down at the same vendor, if the ladder has one."""
     name = _undated(model)
     for family in load("ladder.toml")["family"]:
-        if vendor in family["providers"] and name in family["siblings"]:
-            return str(family["siblings"][name])
+        if vendor in family["providers"] and name in family["cheaper"]:
+            return str(family["cheaper"][name])
     return None
 
 
@@ -30,9 +30,9 @@ def minimum_cacheable(model: str) -> int:
     return int(table["default"])
 
 
-def asks_for_caching(model: str) -> bool:
+def needs_cache_opt_in(model: str) -> bool:
     """Whether nothing is cached unless the request says so."""
-    families = load("cache_minimums.toml")["asked_for"]["families"]
+    families = load("cache_minimums.toml")["opt_in"]["families"]
     return any(family in model.lower() for family in families)
 
 

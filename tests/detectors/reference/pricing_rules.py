@@ -22,9 +22,9 @@ from tests.detectors.reference.wastes import (
 
 def model_overkill(calls: Sequence[Call], limits: Thresholds) -> Iterator[Waste]:
     for group, members in groups(calls):
-        sibling = facts.sibling(members[0].price.vendor, members[0].price.model)
+        cheaper = facts.cheaper_model(members[0].price.vendor, members[0].price.model)
         answers = [call.completion for call in members]
-        if sibling is None or len(members) < limits.d1_min_calls:
+        if cheaper is None or len(members) < limits.d1_min_calls:
             continue
         if median(answers) > limits.d1_median_completion_tokens + MARGIN:
             continue
@@ -34,14 +34,14 @@ def model_overkill(calls: Sequence[Call], limits: Thresholds) -> Iterator[Waste]
             call: saving
             for call in members
             if call.completion <= limits.d1_max_completion_tokens
-            and (saving := _sibling_saving(call, sibling)) > POSITIVE
+            and (saving := _cheaper_saving(call, cheaper)) > POSITIVE
         }
         if savings:
-            yield Waste("d1_model_overkill", "", group, ESTIMATED, savings, sibling)
+            yield Waste("d1_model_overkill", "", group, ESTIMATED, savings, cheaper)
 
 
-def _sibling_saving(call: Call, sibling: str) -> float:
-    there = price(call.record, sibling)
+def _cheaper_saving(call: Call, cheaper: str) -> float:
+    there = price(call.record, cheaper)
     if there is None:
         return 0.0
     here = call.price
@@ -76,7 +76,7 @@ def _uncached_prefix(members: Sequence[Call], limits: Thresholds) -> Iterator[Wa
 def _unhashed_prefix(members: Sequence[Call], limits: Thresholds) -> Iterator[Waste]:
     model = members[0].price.model
     minimum = facts.minimum_cacheable(model)
-    if not members[0].route or not facts.asks_for_caching(model):
+    if not members[0].route or not facts.needs_cache_opt_in(model):
         return
     candidates = [
         call

@@ -57,7 +57,7 @@ def test_parquet_makes_the_same_report_as_the_frame_it_holds() -> None:
 
 @pytest.mark.parametrize("thresholds", [{"floor_usd": 1.0}, {}, [], 5, "low"], ids=repr)
 def test_thresholds_of_another_kind_are_refused(thresholds: Any) -> None:
-    with pytest.raises(TypeError, match=r"as detectors\.Thresholds\(floor_usd=1\.0\), say"):
+    with pytest.raises(TypeError, match=r"such as detectors\.Thresholds\(floor_usd=1\.0\)"):
         detectors.audit([], thresholds=thresholds)
 
 

@@ -1,6 +1,6 @@
 """The report document: totals, composition, order, evidence and words, worked out by hand.
 
-gpt-5.4 costs $2.50 in and $15 out per million tokens, its sibling gpt-5.4-mini $0.75 and $4.50;
+gpt-5.4 costs $2.50 in and $15 out per million tokens, the cheaper gpt-5.4-mini $0.75 and $4.50;
 claude-opus-4-8 $5 and $25 (a cache read $0.50, a write $6.25), claude-sonnet-5 $2 and $10.
 """
 
@@ -122,8 +122,8 @@ def test_a_fix_that_makes_a_call_dearer_counts_against_the_others() -> None:
         prefix_hash=HASH,
     )
     report = detectors.audit(log)
-    # In millionths: a call costs 11,250 and 4,500 at the sibling, so 0.4 of it is left. Caching
-    # makes the first call 1,280 dearer and the others 4,608 cheaper. Left are
+    # In millionths: a call costs 11,250, and 4,500 with the cheaper model, so 0.4 of it remains.
+    # Caching makes the first call cost 1,280 more and the others 4,608 less. What remains is
     # 0.4 x 12,530 + 4 x 0.4 x 6,642 = 5,012 + 10,627.2 of 56,250.
     assert find(report, "d2", "uncached_prefix").observed_cost_impact_usd == 17_152 * MILLIONTH
     assert report.audit.savings_pct == pytest.approx(100 * (56_250 - 15_639.2) / 56_250, abs=1e-9)

@@ -90,7 +90,7 @@ def test_a_fix_says_what_to_change_where_and_by_which_numbers(
 def test_a_route_without_label_is_shown_by_its_model() -> None:
     finding = detectors.audit(calls(5, every=3_600, tag="")).findings[0]
     assert finding.route == "gpt-5.4"
-    assert "instead of gpt-5.4 on unlabelled traffic" in finding.fix
+    assert "instead of gpt-5.4 on traffic without tag or endpoint" in finding.fix
 
 
 def _module(detector: Detector) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from detectors.errors import UnreadableLogError
 from detectors.scrub import texts
-from detectors.scrub.labels import find_model, id_of, vendor_of
+from detectors.scrub.labels import find_model, id_of, provider_of
 from detectors.scrub.scrubber import TOO_LONG, Scrubber
 from detectors.scrub.usage import Counts, find_counts, sum_counts
 from tests.detectors.scrub import raw_logs as raw
@@ -45,7 +45,7 @@ def test_a_log_that_ends_in_a_line_break_has_no_line_after_it() -> None:
 
 def test_one_object_over_several_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "MAX_TEXT_BYTES", 100)
-    with pytest.raises(UnreadableLogError, match="write one object a line"):
+    with pytest.raises(UnreadableLogError, match="Write one object per line"):
         list(Scrubber().read(BytesIO(json.dumps(raw.CHAT_PAIR, indent=1).encode())))
 
 
@@ -115,7 +115,7 @@ def test_the_cache_writes_of_a_breakdown_count_where_the_sum_is_missing() -> Non
 )
 def test_a_model_names_its_vendor(model: str, vendor: str) -> None:
     assert find_model(model) == model
-    assert vendor_of(model) == vendor
+    assert provider_of(model) == vendor
 
 
 def test_an_id_that_looks_like_none_becomes_another_that_is_as_good() -> None:

@@ -1,4 +1,4 @@
-"""What vendors' own logs say of a call: exchanges, batches, sessions of Claude Code."""
+"""Reads calls from model providers' logs: exchanges, batches, Claude Code sessions."""
 
 import re
 from typing import Any, Final
@@ -12,13 +12,13 @@ from detectors.scrub.usage import find_counts
 
 _DECODER: Final = msgspec.json.Decoder(Node)
 _NOTHING: Final = Node()
-# How a session of Claude Code is named; other names of one could be anything.
+# The name of a Claude Code session; any other name could be text.
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUBSCRIPTION: Final = "claude-code"
 
 
 def node_of(value: Any) -> Node:
-    """The object, also where a log holds it as a text of JSON."""
+    """Return the object, decoding it if a log has it as JSON text."""
     if isinstance(value, Node):
         return value
     if isinstance(value, str) and value.startswith("{"):
@@ -30,7 +30,7 @@ def node_of(value: Any) -> Node:
 
 
 def exchange(node: Node, request: Node, response: Node) -> Sighting:
-    """A request and its response, as two objects or as one that has the members of both."""
+    """Read a request and its response, as two objects or as one with the members of both."""
     is_flat = request is response
     asked = request if request.body is None else node_of(request.body)
     prompts = asked.prompts()
@@ -42,7 +42,7 @@ def exchange(node: Node, request: Node, response: Node) -> Sighting:
         moments=(node.ts, node.created, response.created, response.created_at, node.timestamp,
                  node.created_at),
         models=(response.model, asked.model, node.model),
-        providers=(node.provider, _vendor_of(response)),
+        providers=(node.provider, _provider_of(response)),
         ids=(node.request_id, response.id),
         tags=(node.tag, node.environment),
         endpoint=node.endpoint,
@@ -55,8 +55,8 @@ def exchange(node: Node, request: Node, response: Node) -> Sighting:
     )  # fmt: skip
 
 
-def _vendor_of(response: Node) -> str:
-    """Whose interface the response is of; its counts tell best, as in logs without text."""
+def _provider_of(response: Node) -> str:
+    """Return the provider of a response; its counts are the best sign."""
     usage = response.usage if isinstance(response.usage, dict) else {}
     is_openai = "prompt_tokens" in usage or "input_tokens_details" in usage
     if not is_openai and (response.type == "message" or "cache_read_input_tokens" in usage):
@@ -74,7 +74,7 @@ def tier_of(response: Node) -> Any:
 
 
 def batch(node: Node, response: Node) -> Sighting:
-    """A line of a batch's output, OpenAI's or Anthropic's: its calls cost half."""
+    """Read a line of a batch output; such calls cost half."""
     seen = exchange(node, _NOTHING, response)
     seen.service_tier = "batch"
     seen.ids = (response.id,)
@@ -82,7 +82,7 @@ def batch(node: Node, response: Node) -> Sighting:
 
 
 def claude_code(node: Node, message: Node) -> Sighting:
-    """A line of a session's transcript, of which each is a snapshot of one message."""
+    """Read a line of a Claude Code transcript, which is a snapshot of one message."""
     session = node.sessionId
     is_named = isinstance(session, str) and _UUID.fullmatch(session)
     return Sighting(

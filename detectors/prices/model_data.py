@@ -1,6 +1,6 @@
-"""What the data files say about models: the ladder, cache minimums, service tiers, plans' labels.
+"""Reads the data files on models: cheaper models, cache minimums, service tiers, flat-rate plans.
 
-Facts of vendors live in the TOML files beside this module, each with its source. Rates never do.
+Each entry of the TOML files has its source. The files contain no rates.
 """
 
 import re
@@ -9,48 +9,48 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-# What follows a model's name in a snapshot: 2026-03-05, 20251001, @20251001, -001, -v1:0, -latest.
+# Suffixes of a snapshot: 2026-03-05, 20251001, @20251001, -001, -v1:0, -latest.
 _SNAPSHOT = re.compile(
     r"(?:-20\d\d-\d\d-\d\d|[-@]20\d{6}|(?<=-preview)-\d\d-\d{2,4}|-\d{3}|-latest|-v\d+(?::\d+)?)+\Z"
 )
-# Resellers write the vendor in front: anthropic/…, us.anthropic.…, models/….
+# Resellers add a prefix: anthropic/…, us.anthropic.…, models/….
 _PREFIX = re.compile(r"\A(?:.*/|(?:[a-z-]+\.)?anthropic\.)")
 
 
 def base_name(model: str) -> str:
-    """The model's name without vendor prefix and snapshot date, its version written with dashes."""
+    """Return the model's name without prefix and snapshot date, with dashes in its version."""
     name = _PREFIX.sub("", model.lower())
     return _SNAPSHOT.sub("", name).replace(".", "-")
 
 
-def find_sibling(provider: str, model: str) -> str | None:
-    """The name of the model one tier down at `provider`, an id of the price book."""
+def find_cheaper_model(provider: str, model: str) -> str | None:
+    """Return the next cheaper model of the family at `provider`, an ID of the price book."""
     return _ladder().get((provider, base_name(model)))
 
 
 def cache_minimum(model: str) -> int:
-    """The shortest prefix in tokens that the model's vendor caches."""
+    """Return the shortest prefix, in tokens, that the model provider caches."""
     minimums = _cache_minimums()
     return minimums.get(base_name(model), minimums[""])
 
 
-def asks_for_caching(model: str) -> bool:
-    """Whether nothing of this model's prompts is cached unless the request asks for it."""
-    return base_name(model).split("-")[0] in _read("cache_minimums")["asked_for"]["families"]
+def needs_cache_opt_in(model: str) -> bool:
+    """Check whether prompts of this model are cached only if the request opts in."""
+    return base_name(model).split("-")[0] in _read("cache_minimums")["opt_in"]["families"]
 
 
 def is_flat_rate(provider: str) -> bool:
-    """Whether a provider label names a plan that is paid per month, not per token."""
+    """Check whether a provider label is a plan that is paid per month and not per token."""
     return any(label["name"] == provider for label in _read("flat_rate_labels")["label"])
 
 
 def tier_context(tier: str) -> dict[str, str]:
-    """How the price book names a service tier; empty for the standard one."""
+    """Return the price book's name of a service tier; empty for the standard tier."""
     return dict(_read("service_tiers")["tier"][tier]["context"]) if tier else {}
 
 
 def tier_multiples(provider: str, tier: str) -> dict[str, float]:
-    """What the vendor's published rule multiplies its rates by; empty where there is none."""
+    """Return the multiples of rates from the model provider's published rule; empty without one."""
     for rule in _read("service_tiers")["rule"]:
         if rule["tier"] == tier and provider in rule["providers"]:
             return dict(rule["times"])
@@ -60,10 +60,10 @@ def tier_multiples(provider: str, tier: str) -> dict[str, float]:
 @cache
 def _ladder() -> dict[tuple[str, str], str]:
     return {
-        (provider, base_name(model)): sibling
+        (provider, base_name(model)): cheaper
         for family in _read("ladder")["family"]
         for provider in family["providers"]
-        for model, sibling in family["siblings"].items()
+        for model, cheaper in family["cheaper"].items()
     }
 
 
