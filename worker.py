@@ -1,7 +1,7 @@
-"""`run_audit`: the only place where the service and the detectors meet. Nothing imports this.
+"""`run_audit`: the only module that uses both the service and the detectors. Nothing imports it.
 
-It runs in a process of its own, forked for one audit by `service.jobs.process`. The forking parent
-imports this module too, so nothing here may import Polars before an audit runs.
+It runs in a separate process that `service.jobs.process` forks for each audit. The forking parent
+imports this module as well, so it must not import Polars before an audit runs.
 """
 
 from contextlib import suppress
@@ -35,21 +35,21 @@ from service.models.audits.leases import (
     finish_audit,
     gave_up_message,
     is_finished,
-    note_valid_pct,
     retry_audit,
+    save_valid_pct,
 )
 
 if TYPE_CHECKING:
     from detectors.frames import UsageLog
 
-# What an audit imports that starts no threads; genai-prices alone takes longer than an audit.
+# Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
 _SAFE_TO_INHERIT: Final = ("genai_prices", "genai_prices.data", "narwhals.stable.v2", "psycopg2")
 
 _log = get_logger(__name__)
 
 
 def prepare() -> None:
-    """Do once, in the forking parent, what every audit would otherwise do again."""
+    """Import the modules once in the forking parent, instead of again in every audit."""
     for module in _SAFE_TO_INHERIT:
         import_module(module)
     configure_mappers()
@@ -63,8 +63,8 @@ def run_audit(audit_id: str) -> None:
     config = Config.load()
     engine = make_engine(config)
     try:
-        # Should a crash of the database undo the claim, then its token is gone, and the fence
-        # keeps this attempt from publishing. That costs less than the disk's time for every audit.
+        # The claim isn't durable, which saves a disk write: if a database crash undoes it, the
+        # fence keeps this attempt from publishing.
         claim = transact(
             engine,
             lambda connection: claim_audit(
@@ -118,13 +118,13 @@ def _run(config: Config, engine: Engine, claim: Claim) -> None:
 
 def _audit(engine: Engine, blobs: BlobStore, claim: Claim, lease: HeldLease) -> Report:
     """Return the report after storing its calls as a frame."""
-    # Polars starts threads when it is imported, which the forking parent must not have.
+    # Importing Polars starts threads, which the forking parent must not have.
     from detectors.frames import write_log
 
     with timed("read"):
         log = _read(blobs, claim)
-    note = partial(note_valid_pct, claim=claim, valid_pct=log.valid_pct)
-    if not transact(engine, note, is_durable=False):
+    save = partial(save_valid_pct, claim=claim, valid_pct=log.valid_pct)
+    if not transact(engine, save, is_durable=False):
         raise LeaseLostError
     with timed("audit"):
         report = detectors.audit(log)
@@ -135,14 +135,14 @@ def _audit(engine: Engine, blobs: BlobStore, claim: Claim, lease: HeldLease) -> 
 
 
 def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
-    """Read the stored records or, if those are purged, the frame of an earlier attempt."""
+    """Read the stored records or, if they were purged, the frame of an earlier attempt."""
     from detectors.frames import from_chunks, read_log
 
     if not claim.is_raw_purged:
         with blobs.open(claim.blob_key) as file:
             return from_chunks(read_stored(file))
     if claim.published_frame_key is None:
-        raise UnreadableLogError("the stored records were removed before any audit of them")
+        raise UnreadableLogError("the stored records were deleted before they were audited")
     with blobs.open(claim.published_frame_key) as file:
         return read_log(file)
 
@@ -179,7 +179,9 @@ def _totals(claim: Claim, report: Report) -> dict[str, Any]:
 def _replace_report(connection: Connection, audit_id: str, report: Report) -> None:
     for table in (FindingRow, ReportRow):
         connection.execute(delete(table).where(table.audit_id == audit_id))
-    rows = [_finding_row(audit_id, rank, one) for rank, one in enumerate(report.findings, 1)]
+    rows = [
+        _finding_row(audit_id, rank, finding) for rank, finding in enumerate(report.findings, 1)
+    ]
     if rows:
         connection.execute(insert(FindingRow), rows)
     connection.execute(insert(ReportRow).values(audit_id=audit_id, document=report.to_json()))
@@ -205,7 +207,7 @@ def _retry_or_fail(engine: Engine, claim: Claim, max_attempts: int) -> bool:
     try:
         return transact(engine, end)
     except SQLAlchemyError as error:
-        # The lease runs out instead.
+        # The audit is retried when its lease expires.
         _log.warning("audit_not_retried", error_type=type(error).__name__)
         return False
 

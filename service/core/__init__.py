@@ -1,1 +1,1 @@
-"""The database, blobs, secrets, logs and counters that every other room stands on."""
+"""The database, blobs, secrets, logs and counters that all other packages use."""

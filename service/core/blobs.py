@@ -1,6 +1,6 @@
-"""Where the bytes of audits lie: files under a folder, or S3. A key that was put survives a crash.
+"""Store the bytes of audits: files in a folder, or S3. A stored blob survives a crash.
 
-Keys are made by the service alone, from ids of its own; nothing a caller sends is ever part of one.
+Keys are made from the service's own IDs, never from anything a caller sends.
 """
 
 import os
@@ -24,12 +24,12 @@ _KEY: Final = re.compile(r"[a-z]+/[A-Za-z0-9_-]+\.[a-z0-9]+")
 _TEMPORARY_PREFIX: Final = ".put-"
 _IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
 _S3_PARTS_AT_ONCE: Final = 2  # each of some 5 MB in memory
-# Where the system has none, a file gets its temporary name at once.
+# Without O_TMPFILE, a file gets a temporary name.
 _UNNAMED: Final = getattr(os, "O_TMPFILE", None)
 
 
 class BlobError(OSError):
-    """The storage refused or failed; what failed is the cause."""
+    """The storage failed; the cause has the details."""
 
 
 class BlobNotFoundError(BlobError, FileNotFoundError):
@@ -37,61 +37,61 @@ class BlobNotFoundError(BlobError, FileNotFoundError):
 
 
 class BlobStore(ABC):
-    """Blobs by key. Every method raises an `OSError` where the storage fails."""
+    """Blobs by key. Every method raises an `OSError` if the storage fails."""
 
     @staticmethod
     def from_url(storage_url: str) -> "BlobStore":
-        """The store at `file:///folder` or `s3://bucket/prefix`; connects to nothing yet."""
+        """Return the store at `file:///folder` or `s3://bucket/prefix`, without connecting."""
         parts = urlsplit(storage_url)
         if parts.scheme == "file":
             return FileBlobs(Path(unquote(parts.path)))
         if parts.scheme == "s3":
             return S3Blobs(storage_url)
-        raise ValueError("a storage address starts with file:// or s3://")
+        raise ValueError("a storage URL must start with file:// or s3://")
 
     @abstractmethod
     def writer(self, key: str) -> AbstractContextManager[BinaryIO]:
-        """A file whose bytes become the blob when the block ends, and are gone if it raises.
+        """Open a file that becomes the blob when the block ends, or is discarded if it raises.
 
-        Once the block has ended they outlive a crash of the process or machine.
+        Once the block has ended, the blob survives a crash of the process or machine.
         """
 
     def put(self, key: str, data: bytes) -> None:
-        """Store the bytes as `writer` does."""
+        """Store the bytes, as durably as `writer`."""
         with self.writer(key) as file:
             file.write(data)
 
     @abstractmethod
     def open(self, key: str) -> BinaryIO:
-        """A binary file to read the blob from; raises `BlobNotFoundError` without one."""
+        """Open the blob for reading; raise `BlobNotFoundError` if there is none."""
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove the blob; one that is not there is no error."""
+        """Delete the blob, if it exists."""
 
     @abstractmethod
     def exists(self, key: str) -> bool: ...
 
     @abstractmethod
     def is_usable(self) -> bool:
-        """Whether the storage would take a blob now."""
+        """Check whether the storage is writable."""
 
     @abstractmethod
     def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
-        """The keys of a folder's blobs that were put at least so long ago, in any order."""
+        """Yield the keys of a folder's blobs that are at least this old, in any order."""
 
     def get(self, key: str) -> bytes:
-        """The blob's bytes; raises `BlobNotFoundError` without one."""
+        """Return the blob's bytes; raise `BlobNotFoundError` if there is none."""
         with self.open(key) as file:
             return file.read()
 
     def delete_unfinished(self, older_than_seconds: float) -> int:
-        """Remove what puts that were killed halfway left behind; returns how many."""
+        """Delete files of interrupted writes; return their number."""
         return 0
 
 
 class FileBlobs(BlobStore):
-    """One file a blob, readable by this user alone."""
+    """Store each blob as a file that only this user can read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -110,7 +110,7 @@ class FileBlobs(BlobStore):
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        # The new name is durable only once its folder is.
+        # The new name is durable only after its folder is synced.
         _sync_folder(path.parent)
 
     def open(self, key: str) -> BinaryIO:
@@ -134,7 +134,7 @@ class FileBlobs(BlobStore):
         with suppress(FileNotFoundError), os.scandir(self._folder / folder) as entries:
             for entry in entries:
                 key = f"{folder}/{entry.name}"
-                # A blob may be deleted, and a put may finish, while we look.
+                # A blob may be deleted or renamed at the same time.
                 with suppress(FileNotFoundError):
                     is_old = entry.stat().st_mtime < oldest
                     if is_old and _KEY.fullmatch(key):
@@ -143,7 +143,7 @@ class FileBlobs(BlobStore):
     def delete_unfinished(self, older_than_seconds: float) -> int:
         oldest, deleted = time.time() - older_than_seconds, 0
         for path in self._folder.glob(f"*/{_TEMPORARY_PREFIX}*"):
-            # A put may finish, and its file take its final name, while we look at it.
+            # A write may finish and rename its file at the same time.
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()
@@ -154,7 +154,7 @@ class FileBlobs(BlobStore):
         return self._folder / _checked(key)
 
     def _create(self, temporary: Path) -> BinaryIO:
-        """A file of this name or, where the system can, of none: then SIGKILL leaves nothing."""
+        """Create a file, without a name if the system can: then SIGKILL leaves nothing behind."""
         try:
             return _open_new(temporary)
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class FileBlobs(BlobStore):
 
 
 class S3Blobs(BlobStore):
-    """Objects under a prefix; address and credentials come from the usual AWS_ variables."""
+    """Store blobs as S3 objects; the standard AWS_ variables hold endpoint and credentials."""
 
     def __init__(self, storage_url: str) -> None:
         self._url = storage_url
@@ -187,7 +187,7 @@ class S3Blobs(BlobStore):
     def open(self, key: str) -> BinaryIO:
         with ExitStack() as stack, _as_blob_errors(key):
             chunks = self._store.get(_checked(key))
-            # Big ones spill to a file without a name.
+            # Large blobs go to a temporary file.
             file = stack.enter_context(SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))
             for chunk in chunks:
                 file.write(memoryview(chunk))
@@ -218,12 +218,12 @@ class S3Blobs(BlobStore):
         oldest = datetime.now(UTC) - timedelta(seconds=older_than_seconds)
         with _as_blob_errors(folder):
             for page in self._store.list(folder):
-                old = (one["path"] for one in page if one["last_modified"] < oldest)
+                old = (blob["path"] for blob in page if blob["last_modified"] < oldest)
                 yield from filter(_KEY.fullmatch, old)
 
     @cached_property
     def _store(self) -> "ObjectStore":
-        # Made at first use, never in a process that forks later: its threads would not survive.
+        # Created on first use and never before a fork, because its threads wouldn't survive.
         from obstore.store import from_url
 
         return from_url(self._url)
@@ -231,13 +231,13 @@ class S3Blobs(BlobStore):
 
 def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
-        raise ValueError("a blob's key is folder/name.ending, of letters, digits, - and _")
+        raise ValueError("a blob key must look like folder/name.ending")
     return key
 
 
 def _open_new(temporary: Path) -> BinaryIO:
     if _UNNAMED is not None:
-        # Not every file system has files without a name; all of them say so in their own way.
+        # Not every file system supports unnamed files, and each reports it differently.
         with suppress(OSError):
             return os.fdopen(os.open(temporary.parent, _UNNAMED | os.O_WRONLY, 0o600), "wb")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -245,12 +245,12 @@ def _open_new(temporary: Path) -> BinaryIO:
 
 
 def _give_name(file: BinaryIO, path: Path) -> None:
-    """Name a file that has no name yet."""
+    """Give an unnamed file a name."""
     if os.fstat(file.fileno()).st_nlink:
         return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # With a folder given, the link is to the file and not to the entry that stands for it.
+        # With `src_dir_fd`, os.link follows the link in /proc to the file itself.
         os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         os.close(folder)
@@ -266,7 +266,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _as_blob_errors(key: str) -> Iterator[None]:
-    """Raise the S3 library's errors as ours, so that callers need not know the library."""
+    """Raise the S3 library's errors as our own."""
     from obstore.exceptions import BaseError, NotFoundError
 
     try:

@@ -1,6 +1,6 @@
 """Counters of each process: requests, webhooks, and the stages of audits.
 
-Labels are patterns and words of ours, never anything that a caller sent.
+Labels never contain anything that a caller sent.
 """
 
 import time
@@ -10,7 +10,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-# Of this process, where processes do not count together.
+# Used if processes don't share counters.
 REGISTRY: Final = CollectorRegistry()
 
 _REQUEST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -18,26 +18,26 @@ _STAGE_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 
 
 REQUESTS: Final = Counter(
     "tallystick_requests",
-    "Requests answered, by route.",
+    "Requests by route, method and status.",
     ("route", "method", "status"),
     registry=REGISTRY,
 )
 REQUEST_SECONDS: Final = Histogram(
     "tallystick_request_seconds",
-    "From the first byte read to the answer.",
+    "Time from the first byte read to the response.",
     ("route", "method"),
     buckets=_REQUEST_BUCKETS,
     registry=REGISTRY,
 )
 WEBHOOKS: Final = Counter(
     "tallystick_webhooks",
-    "Calls of payment providers: accepted, refused (not authentic or not readable) or failed.",
+    "Payment provider webhooks: accepted, refused (not authentic or not readable) or failed.",
     ("provider", "outcome"),
     registry=REGISTRY,
 )
 STAGE_SECONDS: Final = Histogram(
     "tallystick_audit_stage_seconds",
-    "What audits spend their time on.",
+    "Duration of each stage of an audit.",
     ("stage",),
     buckets=_STAGE_BUCKETS,
     registry=REGISTRY,
@@ -53,6 +53,6 @@ ATTEMPTS: Final = Counter(
 @contextmanager
 def timed(stage: str) -> Iterator[None]:
     """Record how long the block took for a stage, unless it fails."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     yield
-    STAGE_SECONDS.labels(stage).observe(time.perf_counter() - began)
+    STAGE_SECONDS.labels(stage).observe(time.perf_counter() - started)

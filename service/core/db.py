@@ -1,4 +1,4 @@
-"""The engine, the sessions and the migrations. Queries live in `models` and in the views."""
+"""The database engine, sessions and migrations. Queries are in `models` and in the views."""
 
 from pathlib import Path
 from typing import Final, Literal
@@ -10,14 +10,14 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.config import Config
 
 _MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
-# Any number will do, as long as every migration of this database takes the same lock.
+# An arbitrary number: every migration of this database takes the same lock.
 _MIGRATION_LOCK: Final = 7_255_019_430_871
 
 
 def make_engine(config: Config) -> Engine:
-    """A bounded pool that tests a connection before lending it, so that it outlives restarts.
+    """Return an engine with a bounded pool that tests connections, to survive database restarts.
 
-    Where no connection comes free in time it raises, which becomes a 503 instead of a hang.
+    If no connection becomes free in time, it raises, so that a request gets a 503.
     """
     statement_ms = int(config.database_statement_timeout_seconds * 1000)
     return create_engine(
@@ -36,29 +36,29 @@ def make_engine(config: Config) -> Engine:
 
 
 def make_probe_engine(config: Config) -> Engine:
-    """Connections of their own for health checks: a busy pool is no dead database."""
+    """Return an engine for health checks with its own connections, independent of a busy pool."""
     timeout = {"connect_timeout": config.database_connect_timeout_seconds}
     return create_engine(_address(config.database_url), poolclass=NullPool, connect_args=timeout)
 
 
 def make_session_factory(engine: Engine) -> sessionmaker[Session]:
-    """Sessions whose objects stay readable after the commit that ends their transaction."""
+    """Return a factory of sessions whose objects stay readable after a commit."""
     return sessionmaker(engine, expire_on_commit=False)
 
 
 def migrate(database_url: str, revision: str = "head") -> None:
-    """Bring the tables up to a revision; safe to start from several processes at once."""
+    """Upgrade the tables to a revision; several processes may call this at once."""
     _run(database_url, "upgrade", revision)
 
 
 def downgrade(database_url: str, revision: str) -> None:
-    """Take the tables back to a revision; `base` is the empty database."""
+    """Downgrade the tables to a revision; `base` is the empty database."""
     _run(database_url, "downgrade", revision)
 
 
 def _run(database_url: str, step: Literal["upgrade", "downgrade"], revision: str) -> None:
-    """One step in one transaction, so that a failed one leaves nothing half done."""
-    # Here alone: a tenth of what other processes would take to start.
+    """Run all migrations in one transaction, so that a failure changes nothing."""
+    # Importing Alembic slows down startup, and other code doesn't need it.
     from alembic import command
     from alembic.config import Config as AlembicConfig
 
@@ -72,5 +72,5 @@ def _run(database_url: str, step: Literal["upgrade", "downgrade"], revision: str
 
 
 def _address(database_url: str) -> URL:
-    """The address with the driver that is installed, however short it was written."""
+    """Return the URL with the installed driver."""
     return make_url(database_url).set(drivername="postgresql+psycopg2")

@@ -1,7 +1,7 @@
-"""JSON log lines, one an event, each with the request's id.
+"""JSON log lines, one per event, each with the request ID.
 
 Never logged: records, keys, tokens, query strings, raw paths, or the text of an exception, which
-may quote what a caller sent. A failure is told by its type and where it happened.
+may quote input. Errors are logged by type and location.
 """
 
 import logging
@@ -20,7 +20,7 @@ def get_logger(name: str) -> FilteringBoundLogger:
 
 
 def configure_logging(level: str) -> None:
-    """Send every logger of the process, other packages' too, through one JSON formatter."""
+    """Format the logs of all packages in this process as JSON."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -48,18 +48,19 @@ def _install_handler(shared: list[Processor], level: str) -> None:
     )
     handler.setFormatter(formatter)
     root = logging.getLogger()
-    for previous in [one for one in root.handlers if one.get_name() == _HANDLER_NAME]:
-        root.removeHandler(previous)
+    for previous in list(root.handlers):
+        if previous.get_name() == _HANDLER_NAME:
+            root.removeHandler(previous)
     root.addHandler(handler)
     root.setLevel(level)
-    # Alembic tells each step at INFO, which is noise beside one line of ours.
+    # Alembic logs each step at INFO.
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    # Authlib tells tokens and codes at DEBUG.
+    # Authlib logs tokens and codes at DEBUG.
     logging.getLogger("authlib").setLevel(logging.WARNING)
 
 
 def _describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replace an exception by its type and its frames; its message may hold a caller's input."""
+    """Replace an exception with its type and frames, because its message may contain input."""
     raised = event.pop("exc_info", None)
     error = _error_of(raised)
     if error is None:

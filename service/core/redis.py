@@ -1,4 +1,4 @@
-"""Connections to Redis that fail soon where it is down, and survive its restarts."""
+"""Connections to Redis that fail fast if it is down, and survive its restarts."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from service.config import Config
 
 
 def connection_options(config: Config) -> dict[str, Any]:
-    """Return the rate limiter's: short timeouts, one retry of a cut connection, none of a hang."""
+    """Return short timeouts, and one retry for a lost connection but none for a timeout."""
     return {
         "socket_timeout": config.redis_timeout_seconds,
         "socket_connect_timeout": config.redis_timeout_seconds,
@@ -20,10 +20,10 @@ def connection_options(config: Config) -> dict[str, Any]:
 
 
 def connect(config: Config, **options: Any) -> "Redis":
-    """Return a client that connects at first use; `options` replace the usual ones.
+    """Return a client that connects on first use; `options` override the defaults.
 
-    It retries a hang once too: RQ ends a worker at the first timeout that reaches it.
+    It also retries once after a timeout, because RQ ends a worker at its first timeout.
     """
-    usual = {**connection_options(config), "retry": Retry(NoBackoff(), 1)}
-    client: Redis = Redis.from_url(config.redis_url, **{**usual, **options})
+    defaults = {**connection_options(config), "retry": Retry(NoBackoff(), 1)}
+    client: Redis = Redis.from_url(config.redis_url, **{**defaults, **options})
     return client

@@ -1,9 +1,9 @@
-"""Counting in several processes of one machine, in files that do not multiply.
+"""Share counters between the processes of one machine, in a bounded number of files.
 
-prometheus-client can write a process's counts to files named by an identifier of the process.
-Numbers of processes would make new files at every audit, since each has a process of its own. So
-the identifier is a slot that a process holds by a lock, and the next one takes over with the
-counts that stand there. A job inherits its worker's slot along with the lock.
+prometheus-client can write a process's counters to files named by an identifier. Process IDs would
+create new files at every audit, because each audit has its own process. So the identifier is a slot
+that a process locks; the next process that takes the slot continues its counters. A job inherits
+its worker's slot with the lock.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from service.config import Config
 from service.core.logs import get_logger
 
 _KINDS: Final = ("counter", "histogram")
-# On the disk from the beginning: a mapped file that finds it full later would kill the process.
+# Allocated in advance, because a mapped file on a full disk would kill the process.
 _FILE_BYTES: Final = 1 << 20
 
 _log = get_logger(__name__)
@@ -27,12 +27,12 @@ _slot: "CounterSlot | None" = None
 
 
 class CounterSlot:
-    """A number that no other process of the folder has while this one or a child of it lives."""
+    """A number that no other process uses while this process or a child of it is alive."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for self.number in itertools.count():
-            # Never closed: the lock ends with the last process that inherited the descriptor.
+            # Never closed; the last process that inherited the descriptor releases the lock.
             lock = os.open(folder / f"place-{self.number}.lock", os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,9 +45,9 @@ class CounterSlot:
 
 
 def count_together(config: Config) -> None:
-    """Count where `tallystick metrics` looks, if there is such a folder; else for this process.
+    """Share counters with `tallystick metrics` if a folder is configured.
 
-    No file is opened before the first count, so that a process may still fork.
+    No file is opened before the first count, so the process may still fork.
     """
     global _slot
     if _slot is not None or not config.metrics_folder:
@@ -66,7 +66,7 @@ def count_together(config: Config) -> None:
 
 
 def _prepare(path: Path) -> None:
-    """Make a file where there is none, or one that a crash of the machine has broken."""
+    """Create the file if it is missing or was corrupted by a crash of the machine."""
     if _is_readable(path):
         return
     temporary = path.with_suffix(".new")

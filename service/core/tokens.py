@@ -1,7 +1,7 @@
-"""The secrets that the service hands out, and the signature of report links.
+"""The secrets that the service issues, and the signatures of report links.
 
-A secret is a prefix, 32 random base62 characters and 6 of checksum, so that a mistyped one is
-refused without a query and secret scanners can find leaked ones. Only hashes are ever stored.
+A secret is a prefix, 32 random base62 characters and a checksum of 6, so that a mistyped secret is
+rejected without a query and secret scanners can find leaked secrets. Only hashes are stored.
 """
 
 import hashlib
@@ -30,35 +30,34 @@ _SECONDS_PER_DAY: Final = 86_400
 
 
 class Kind(StrEnum):
-    """What a secret is for, as its prefix says."""
+    """The kind of a secret, given by its prefix."""
 
     INGEST_KEY = "ik_"
     READ_TOKEN = "rt_"  # noqa: S105 - the prefix is public
     MAGIC_LINK = "ml_"
     WEB_SESSION = "ws_"
-    CLIENT_ID = "oac_"  # no secret, but checkable like one
+    CLIENT_ID = "oac_"  # not secret, but with the same checksum
     CLIENT_SECRET = "oas_"  # noqa: S105 - the prefix is public
     AUTHORIZATION_CODE = "oaq_"
     ACCESS_TOKEN = "at_"  # noqa: S105 - the prefix is public
 
 
 def mint(kind: Kind) -> str:
-    """A fresh secret of that kind, to be shown once."""
+    """Return a new secret of this kind, to be shown once."""
     random = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
     return f"{kind}{random}{_checksum(random)}"
 
 
 def mint_hashed(kind: Kind) -> tuple[str, bytes]:
-    """A fresh secret of that kind, and what of it may be stored."""
+    """Return a new secret of this kind and its hash, which may be stored."""
     secret = mint(kind)
     return secret, _hash(secret)
 
 
 def derive(kind: Kind, secret_key: str, row_id: str) -> tuple[str, bytes]:
-    """The one secret of that kind that belongs to a row, and what of it may be stored.
+    """Return the secret of this kind that belongs to a row, and its hash, which may be stored.
 
-    Whoever has the service's own secret can make it again, so that it need not be kept until a job
-    mails it.
+    It can be derived again from `SECRET_KEY`, so it need not be stored until a job mails it.
     """
     digest = hmac.new(secret_key.encode(), f"{kind}{row_id}".encode(), hashlib.sha256).digest()
     random = _base62(int.from_bytes(digest), _RANDOM_LENGTH)
@@ -67,7 +66,7 @@ def derive(kind: Kind, secret_key: str, row_id: str) -> tuple[str, bytes]:
 
 
 def find_hash(kind: Kind, secret: str) -> bytes | None:
-    """The stored form of a well-formed secret of that kind; None for anything else."""
+    """Return the hash of a well-formed secret of this kind; None for anything else."""
     match = _SHAPE.fullmatch(secret)
     if match is None or match[1] != kind:
         return None
@@ -77,27 +76,24 @@ def find_hash(kind: Kind, secret: str) -> bytes | None:
 
 
 def shown_prefix(secret: str) -> str:
-    """So much of a secret as may be kept and shown to tell it from its owner's others."""
+    """Return the part of a secret that may be stored and shown, to distinguish secrets."""
     kind, _, random = secret.partition("_")
     return f"{kind}_{random[:_SHOWN_RANDOM_LENGTH]}"
 
 
 def make_dsn(base_url: str, ingest_key: str) -> str:
-    """The base address and the key in one string, as the client library takes it."""
+    """Combine the base URL and the key into one string for the client library."""
     parts = urlsplit(base_url)
     return parts._replace(netloc=f"{ingest_key}@{parts.netloc}").geturl().rstrip("/")
 
 
 def sign_report(secret_key: str, audit_id: str) -> str:
-    """The token of an audit's report link."""
+    """Return the token of an audit's report link."""
     return _serializer(secret_key).dumps(audit_id)
 
 
 def verify_report(secret_keys: str | Sequence[str], token: str, days: int) -> str:
-    """The audit id that a token was signed for; raises `NotFoundError` for any other token.
-
-    Any of the keys may have signed it.
-    """
+    """Return the audit ID of a token signed with any of the keys; else raise `NotFoundError`."""
     try:
         audit_id = _serializer(secret_keys).loads(token, max_age=days * _SECONDS_PER_DAY)
     except (BadData, ValueError) as error:
@@ -113,17 +109,17 @@ def _serializer(secret_keys: str | Sequence[str]) -> URLSafeTimedSerializer:
 
 
 def _is_canonical(token: str) -> bool:
-    """Whether the signature is spelt the one way that signing spells it.
+    """Check that the signature is in its canonical form.
 
-    Base64 leaves spare bits in its last character and its decoder skips strange characters, so
-    without this check several spellings of one signature would pass.
+    Base64 has unused bits in its last character and its decoder skips unknown characters, so
+    without this check several spellings of a signature would be valid.
     """
     signature = token.rpartition(".")[2].encode()
     return base64_encode(base64_decode(signature)) == signature
 
 
 def _hash(secret: str) -> bytes:
-    """The hash of a well-formed secret's random part."""
+    """Hash the random part of a well-formed secret."""
     random = secret.partition("_")[2][:_RANDOM_LENGTH]
     return hashlib.sha256(random.encode()).digest()
 
@@ -133,7 +129,7 @@ def _checksum(random: str) -> str:
 
 
 def _base62(value: int, length: int) -> str:
-    """The last so many digits of a number."""
+    """Return the last `length` digits of a number in base 62."""
     digits = []
     for _ in range(length):
         value, digit = divmod(value, len(_ALPHABET))

@@ -19,7 +19,7 @@ class LeaseLostError(Exception):
 
 
 class HeldLease:
-    """Renews the lease of a claim from a thread of its own, on connections of its own."""
+    """Renew the lease of a claim in a separate thread with its own connections."""
 
     def __init__(self, engine: Engine, claim: Claim, lease_seconds: float) -> None:
         self._engine = engine

@@ -1,7 +1,7 @@
-"""The worker process: takes one wake-up at a time and forks a process that runs it.
+"""The worker process: take one wake-up at a time and fork a process that runs it.
 
-The parent forks again and again, so it must stay a process with one thread: it never uses, and
-never even imports, Polars or obstore.
+The parent forks repeatedly, so it must stay single-threaded: it must not even import Polars or
+obstore.
 """
 
 import gc
@@ -29,18 +29,18 @@ from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, SEND_MAIL, AuditJob
 from service.jobs.stopping import listen_for_stop
 
 AUDIT_QUEUES: Final = tuple(QUEUE_NAMES.values())
-# RQ waits for a wake-up for 15 s less, and takes an answer that is 10 s later still for a hang.
+# RQ waits 15 seconds less for a wake-up, and treats a reply 10 seconds late as a hang.
 _WORKER_TTL_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 2.0
 _RECONNECT_SECONDS: Final = 1.0
-# Audits wait in a queue anyway; beside them, the web and the database come first.
+# Audits can wait; the web process and the database come first.
 _NICENESS: Final = 10
 
 _log = get_logger(__name__)
 
 
 class AuditWorker(Worker):
-    """RQ's worker, made to survive its Redis and to believe little of what it reads there."""
+    """RQ's worker, changed to survive Redis outages and to distrust the data in Redis."""
 
     max_connection_wait_time = _RECONNECT_SECONDS
 
@@ -59,33 +59,33 @@ class AuditWorker(Worker):
         return self._shutdown_requested_date is not None
 
     def subscribe(self) -> None:
-        """Take no commands from Redis; the thread that listens would also be unsafe to fork."""
+        """Accept no commands from Redis; the listening thread would also be unsafe to fork."""
 
     def unsubscribe(self) -> None:
-        """There is nothing to unsubscribe from."""
+        """Do nothing, because there is no subscription."""
 
     def setup_work_horse_signals(self) -> None:
-        """A service manager signals every process at once: let the running audit end in time."""
+        """Let the running audit finish, because a service manager signals every process at once."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # A signal may have come between the fork and here, and found the parent's handler.
-        listen_for_stop(is_asked_already=self.is_stop_requested)
+        # Between the fork and here, a signal would have run the parent's handler.
+        listen_for_stop(is_already_requested=self.is_stop_requested)
 
     def handle_warm_shutdown_request(self) -> None:
         super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]
-        self._tell_job_to_stop()
+        self._stop_job()
 
     def monitor_work_horse(self, job: Job, queue: Queue) -> None:
-        if self.is_stop_requested:  # before the job's number was known
-            self._tell_job_to_stop()
+        if self.is_stop_requested:  # before the job's process ID was known
+            self._stop_job()
         super().monitor_work_horse(job, queue)
 
-    def _tell_job_to_stop(self) -> None:
+    def _stop_job(self) -> None:
         if self.horse_pid:
             with suppress(ProcessLookupError):
                 os.kill(self.horse_pid, signal.SIGTERM)
 
     def maintain_heartbeats(self, job: Job) -> None:
-        """Tell Redis that the job runs; without Redis it runs on, and must still be waited for."""
+        """Send a heartbeat to Redis; if Redis is down, the job still runs and is waited for."""
         with suppress(RedisError):
             super().maintain_heartbeats(job)
 
@@ -96,32 +96,31 @@ class AuditWorker(Worker):
             super().set_current_job_working_time(current_job_working_time, pipeline)
 
     def handle_exception(self, job: Job, *exc_info: Any) -> None:
-        """Log where it broke; RQ would also log the error's text, which may quote a record."""
+        """Log where the job failed; RQ would also log the error, which may quote a record."""
         _log.error("job_failed", job_id=job.id, exc_info=exc_info[1])
 
     def handle_job_failure(
         self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = ""
     ) -> None:
-        """Keep the error's text, which may quote a record, out of Redis too."""
+        """Keep the error's text out of Redis as well, because it may quote a record."""
         super().handle_job_failure(job, queue, started_job_registry, exc_string="")
 
 
 def run_worker(config: Config) -> None:
-    """Audit whatever is queued, one at a time, until SIGTERM or SIGINT.
+    """Process queued audits, one at a time, until SIGTERM or SIGINT.
 
-    A running audit has `stop_seconds` to end, and is then requeued; a second signal kills it,
-    and its lease runs out. The job's own process reads its settings from the environment, as this
-    one's caller did.
+    A running audit has `stop_seconds` to finish and is then requeued; a second signal kills it, and
+    its lease expires. The job's process reads its settings from the environment.
     """
     _set_up(config)
     os.nice(_NICENESS)
-    # Every fork inherits what is imported by now, and need not import it again.
+    # Forks inherit these imports.
     import_module("worker").prepare()
     _run(config, AUDIT_QUEUES)
 
 
 def run_mail_worker(config: Config) -> None:
-    """Send whatever mail is queued, one at a time, until SIGTERM or SIGINT."""
+    """Send queued mails, one at a time, until SIGTERM or SIGINT."""
     _set_up(config)
     import_module(SEND_MAIL.rpartition(".")[0])
     configure_mappers()
@@ -135,8 +134,8 @@ def _set_up(config: Config) -> None:
 
 
 def _run(config: Config, queue_names: Sequence[str]) -> None:
-    # No fork's collector looks through what is imported by now: that took a quarter of a small
-    # audit, and a copy of every page it looked at.
+    # Without freezing, garbage collection in a fork takes a quarter of a small audit and copies
+    # memory pages.
     gc.collect()
     gc.freeze()
     _log.info("worker_started", queues=list(queue_names))
@@ -146,7 +145,7 @@ def _run(config: Config, queue_names: Sequence[str]) -> None:
 
 
 def _work(config: Config, queue_names: Sequence[str]) -> bool:
-    """Work until asked to stop, which is True, or until RQ gives up, as it does without Redis."""
+    """Work until stopped and return True, or return False when RQ gives up without Redis."""
     worker = None
     try:
         worker = AuditWorker(_connect(config), queue_names)
@@ -154,7 +153,7 @@ def _work(config: Config, queue_names: Sequence[str]) -> bool:
     except (RedisError, OSError) as error:
         _log.warning("redis_unavailable", error_type=type(error).__name__)
     finally:
-        # RQ's handlers would speak to Redis; between two of its runs a signal simply ends us.
+        # RQ's handlers would use Redis; between two workers, a signal simply ends the process.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return worker is not None and worker.is_stop_requested

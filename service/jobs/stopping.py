@@ -1,4 +1,4 @@
-"""How a job's process stops with its worker: finish in time, or requeue its audit."""
+"""Stop a job's process with its worker: finish in time, or requeue the audit."""
 
 import os
 import signal
@@ -20,11 +20,10 @@ _log = get_logger(__name__)
 
 
 class StopNotice:
-    """SIGTERM to this process, as a thread can wait for it.
+    """A notice of SIGTERM that a thread can wait for.
 
-    A handler in Python would run when the main thread is next between two of its instructions,
-    and a dataframe library may keep it from there for a while. So the byte counts that the
-    interpreter itself writes on arrival.
+    Python runs signal handlers between instructions of the main thread, and a dataframe library may
+    delay that. So we use the wake-up byte, which the interpreter writes immediately.
     """
 
     def __init__(self) -> None:
@@ -32,16 +31,16 @@ class StopNotice:
         os.set_blocking(self._writer, False)
 
     def listen(self) -> None:
-        """Take SIGTERM for a notice from now on; only the main thread can say so."""
+        """Handle SIGTERM as a notice from now on; only the main thread may call this."""
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, lambda _number, _frame: None)
 
     def give(self) -> None:
-        """Note a signal that came before anybody listened."""
+        """Record a signal that arrived before `listen`."""
         os.write(self._writer, bytes([signal.SIGTERM]))
 
     def wait(self) -> None:
-        """Return once SIGTERM has come; other signals leave bytes of their own."""
+        """Return once SIGTERM has arrived; ignore the bytes of other signals."""
         while signal.SIGTERM not in os.read(self._reader, 1):
             pass
 
@@ -49,12 +48,12 @@ class StopNotice:
 _notice: StopNotice | None = None
 
 
-def listen_for_stop(*, is_asked_already: bool) -> None:
-    """Called once, at the beginning of a job's process."""
+def listen_for_stop(*, is_already_requested: bool) -> None:
+    """Start listening; call it once, at the beginning of a job's process."""
     global _notice
     _notice = StopNotice()
     _notice.listen()
-    if is_asked_already:
+    if is_already_requested:
         _notice.give()
 
 
@@ -88,7 +87,7 @@ class RequeueOnStop:
         try:
             source = transact(self._engine, partial(requeue_audit, claim=self._claim))
         except SQLAlchemyError as error:
-            # The lease runs out instead.
+            # The audit is retried when its lease expires.
             _log.warning("audit_not_requeued", error_type=type(error).__name__)
             return
         if source is not None:

@@ -1,4 +1,4 @@
-"""Transactions that wait for a database that is away for a moment."""
+"""Transactions that wait for a database that is briefly unavailable."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.core.logs import get_logger
 
-# A restart takes seconds. Within a lease there is room for it and for the audit.
+# A restart takes seconds, so a lease is long enough for it and for the audit.
 _PATIENCE_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.2
 
@@ -21,11 +21,10 @@ _log = get_logger(__name__)
 def transact(
     engine: Engine, step: Callable[[Connection], Result], *, is_durable: bool = True
 ) -> Result:
-    """Run the step in a transaction; again from its beginning where the database went away.
+    """Run the step in a transaction; start over if the database became unavailable.
 
-    The step must bear that it was committed before, since a commit whose answer is lost may have
-    happened. One that need not be durable is not waited for on the disk: a crash of the database
-    within the next moment may undo it.
+    The step must be repeatable, because a commit whose response was lost may have happened. Without
+    `is_durable`, the commit doesn't wait for the disk, and a database crash may undo it.
     """
     gives_up_at = time.monotonic() + _PATIENCE_SECONDS
     while True:

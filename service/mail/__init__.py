@@ -1,1 +1,1 @@
-"""Mail: rendered and sent by a job, from what the outbox says. No request ever waits for it."""
+"""Render and send mails from the outbox, in a job. No request waits for it."""

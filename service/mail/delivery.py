@@ -1,4 +1,4 @@
-"""Handing a mail over: to an SMTP server, or to a folder where there is none."""
+"""Deliver a mail to an SMTP server, or to a folder if none is configured."""
 
 import os
 import smtplib
@@ -11,20 +11,20 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from service.config import Config
 
-# For each step of the conversation; the job as a whole has a limit of its own.
+# For each SMTP command; the job has its own time limit.
 _STEP_SECONDS: Final = 10.0
 _PORTS: Final = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 
 
 class RefusedError(Exception):
-    """The server will never take this mail: its address or its content is refused for good."""
+    """The server permanently rejected the mail's address or content."""
 
 
 def deliver(config: Config, message: EmailMessage, mail_id: str) -> None:
-    """Returns once somebody else answers for the mail.
+    """Deliver the mail.
 
-    Raises `RefusedError` where another try cannot help, and `OSError`, of which every error of
-    `smtplib` is one, where it can.
+    Raises `RefusedError` if a retry can't help, and `OSError`, the base of all errors of `smtplib`,
+    if it can.
     """
     if config.smtp_url:
         _send(config, message)
@@ -35,7 +35,7 @@ def deliver(config: Config, message: EmailMessage, mail_id: str) -> None:
 def _send(config: Config, message: EmailMessage) -> None:
     server = _connect(config)
     try:
-        # `send_message` would write the mail anew, and quote lines that begin with "From".
+        # `send_message` would reformat the mail and quote lines that begin with "From".
         sender, recipient = message["From"].addresses[0], message["To"].addresses[0]
         server.sendmail(sender.addr_spec, [recipient.addr_spec], message.as_bytes())
     except smtplib.SMTPRecipientsRefused as error:
@@ -47,14 +47,14 @@ def _send(config: Config, message: EmailMessage) -> None:
             raise RefusedError from error
         raise
     finally:
-        # The mail is taken or not by now, whatever becomes of the goodbye.
+        # The outcome is known, so errors while disconnecting don't matter.
         with suppress(OSError):
             server.quit()
         server.close()
 
 
 def _connect(config: Config) -> smtplib.SMTP:
-    """A connection that is ready to take a mail. The greeting names us as the settings do."""
+    """Connect to the server. The greeting uses the host name from the settings."""
     url, our_name = urlsplit(config.smtp_url), urlsplit(config.base_url).hostname
     host, port = url.hostname or "localhost", url.port or _PORTS[url.scheme]
     tls = ssl.create_default_context()
@@ -88,7 +88,7 @@ def mail_file_name(mail_id: str) -> str:
 
 
 def _write(folder: Path, message: EmailMessage, mail_id: str) -> None:
-    """One file a mail, readable by its owner alone; a repetition replaces it."""
+    """Write the mail to a file that only its owner can read; a retry replaces it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / mail_file_name(mail_id)
     unfinished = path.with_suffix(f".{os.getpid()}")

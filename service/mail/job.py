@@ -1,6 +1,6 @@
-"""`send_mail`: brings one mail of the outbox to its end, unless it is another's or over.
+"""`send_mail`: send one mail of the outbox, unless another worker has it or it has ended.
 
-It runs in a process of its own, forked for one mail by `service.jobs.process`.
+It runs in a separate process that `service.jobs.process` forks for each mail.
 """
 
 from functools import partial
@@ -16,14 +16,14 @@ from service.mail.delivery import RefusedError, deliver
 from service.mail.messages import compose
 from service.models.mail.outbox import Dispatch, claim_mail, fail_mail, finish_mail, postpone_mail
 
-# Longer than RQ lets a send run and the database may then be away: nobody else sends meanwhile.
+# Longer than RQ's time limit plus a database outage, so that no other worker sends the same mail.
 LEASE_SECONDS: Final = 60.0
 
 _log = get_logger(__name__)
 
 
 def send_mail(mail_id: str) -> None:
-    """Claim the mail, render and send it. Raises what is nobody's failing server."""
+    """Claim, render and send the mail; raise unexpected errors after scheduling a retry."""
     config = Config.load()
     engine = make_engine(config)
     try:

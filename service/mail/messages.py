@@ -1,4 +1,4 @@
-"""What each kind of mail says: a subject, and templates for its text and its HTML part."""
+"""Compose each kind of mail: a subject, and templates for its text and HTML parts."""
 
 from collections.abc import Callable, Mapping
 from email import policy
@@ -21,15 +21,15 @@ from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
 SIGN_IN: Final = "sign_in"
 _TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"
 _MAX_SUBJECT_LENGTH: Final = 150
-_LONGEST_LINE: Final = 900  # of 998, which mail servers take
-_POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can pass it on
+_LONGEST_LINE: Final = 900  # mail servers accept 998
+_POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can relay it
 
-# A kind's words: the subject, and what its templates print.
+# The subject, and the variables of the templates.
 Words = tuple[str, dict[str, Any]]
 
 
 def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
-    """The mail, the same at each attempt, so that a mailbox can tell a repetition."""
+    """Compose the mail, identical at each attempt, so that mailboxes can detect duplicates."""
     subject, words = KINDS[dispatch.kind](config, dispatch.parameters)
     message = EmailMessage(_POLICY)
     message["From"] = _sender(config)
@@ -37,7 +37,7 @@ def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
     message["Subject"] = _in_header(subject)
     message["Date"] = format_datetime(dispatch.created_at)
     message["Message-ID"] = f"<{dispatch.mail_id}@{_sender(config).domain}>"
-    # No robot shall answer: it would answer to nobody.
+    # Suppress automatic replies.
     message["Auto-Submitted"] = "auto-generated"
     text, html = (_render(f"{dispatch.kind}.{kind}", words) for kind in ("txt", "html"))
     message.set_content(text, cte=_encoding(text))
@@ -46,23 +46,23 @@ def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
 
 
 def _encoding(text: str) -> str:
-    """Plain where it can be, so that a link can be read in the file of a mail, too."""
+    """Use a plain encoding if possible, so that links in a mail file are readable."""
     is_plain = text.isascii() and all(len(line) < _LONGEST_LINE for line in text.splitlines())
     return "7bit" if is_plain else "quoted-printable"
 
 
 def one_line(text: str) -> str:
-    """The text without anything that could start a line, in a header or in the mail."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    """Remove line breaks and control characters."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _in_header(text: str) -> str:
-    # What looks like an encoded word would be decoded into the header, line breaks and all.
+    # An encoded word would be decoded in the header, including line breaks.
     return one_line(text).replace("=?", "= ?")[:_MAX_SUBJECT_LENGTH]
 
 
 def magic_link_url(config: Config, link_id: str) -> str:
-    """The address that signs in. It is made from the settings, whatever a request called us."""
+    """Return the sign-in URL. Its host comes from the settings, never from a request."""
     secret, _hash = tokens.derive(tokens.Kind.MAGIC_LINK, config.secret_key, link_id)
     return f"{config.base_url.rstrip('/')}/auth/verify?{urlencode({'token': secret})}"
 
@@ -92,8 +92,8 @@ def _render(template: str, words: Mapping[str, Any]) -> str:
     return _environment.get_template(template).render(words)
 
 
-def _printed(value: Any) -> Any:
-    """Whatever a template prints stays on its line: labels are other people's text."""
+def _on_one_line(value: Any) -> Any:
+    """Keep each printed value on one line, because labels are other people's text."""
     return one_line(value) if isinstance(value, str) else value
 
 
@@ -101,7 +101,7 @@ _environment: Final = Environment(
     loader=FileSystemLoader(_TEMPLATES),
     autoescape=select_autoescape(("html",)),
     undefined=StrictUndefined,
-    finalize=_printed,
+    finalize=_on_one_line,
     trim_blocks=True,
     lstrip_blocks=True,
 )

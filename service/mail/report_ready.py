@@ -1,4 +1,4 @@
-"""The mail that a report is ready: its one sentence, its first findings, a link to it."""
+"""The mail that a report is ready: its headline, its first findings and a link."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -15,14 +15,14 @@ from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail
 from service.models.mail.report_mails import REPORT_READY, find_report_reader
 
-_TOLD: Final = 3
+_LISTED_FINDINGS: Final = 3
 
 
 def post_report_ready(connection: Connection, audit_id: str, report: Report) -> str | None:
-    """Post the mail in the transaction that publishes; returns its id, to enqueue after commit.
+    """Post the mail in the publishing transaction; return its ID, to enqueue after the commit.
 
-    None where the account wants no such mail, or where the report was told of before: a rerun
-    replaces a report, and nobody is told twice.
+    Return None if the account doesn't want the mail, or if it was already mailed: a rerun replaces
+    a report without a second mail.
     """
     reader = find_report_reader(connection, audit_id)
     if reader is None:
@@ -36,9 +36,10 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
             "audit_id": audit_id,
             "sentence": sentence(report),
             "findings": [
-                tell_finding(finding, report.methods) for finding in report.findings[:_TOLD]
+                describe_finding(finding, report.methods)
+                for finding in report.findings[:_LISTED_FINDINGS]
             ],
-            "more": max(0, len(report.findings) - _TOLD),
+            "more": max(0, len(report.findings) - _LISTED_FINDINGS),
             "gets_many": reader.gets_many,
         },
         dedupe_key=f"{REPORT_READY}:{audit_id}",
@@ -46,12 +47,12 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
 
 
 def report_url(config: Config, audit_id: str) -> str:
-    """A fresh signed link, whatever address a request called us by."""
+    """Return a new signed link. Its host comes from the settings, never from a request."""
     return f"{config.base_url.rstrip('/')}/r/{sign_report(config.secret_key, audit_id)}"
 
 
 def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The subject, and what the templates print. The link is made now: nothing at rest opens it."""
+    """Return the subject and the template variables. The link is created now and never stored."""
     site = config.base_url
     words = {
         **{name: parameters[name] for name in ("sentence", "findings", "more", "gets_many")},
@@ -63,8 +64,8 @@ def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     return f"Your cost report is ready: {parameters['sentence']}", words
 
 
-def tell_finding(finding: Finding, methods: Iterable[Method] = ()) -> dict[str, str]:
-    """What a mail says of one finding."""
+def describe_finding(finding: Finding, methods: Iterable[Method] = ()) -> dict[str, str]:
+    """Return the template variables of one finding."""
     is_priced = finding.confidence != "INFORMATIONAL"
     return {
         "what": detector_name(finding.detector, methods),

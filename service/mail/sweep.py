@@ -1,4 +1,4 @@
-"""What the sweeper does for mail: wake-ups that Redis lost, and mails that are not worth it."""
+"""The sweeper's work on mails: resend lost wake-ups, and fail overdue mails."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues, MailWakeUp
 from service.models.mail.outbox import fail_overdue_mails, list_due_mails
 
-# The view enqueues right after its commit: a row this young has most likely just been sent.
+# The view enqueues right after its commit, so a row this young was probably just sent.
 _FRESH_SECONDS: Final = 1.0
 
 _log = get_logger(__name__)
 
 
 def sweep_mails(connection: Connection, queues: AuditQueues) -> None:
-    """One round: end what is overdue, and wake the mail worker for what is due."""
+    """Run one round: fail overdue mails, and wake the mail worker for mails that are due."""
     with connection.begin():
         failed = fail_overdue_mails(connection)
         due = list_due_mails(connection, _FRESH_SECONDS)
@@ -30,11 +30,11 @@ def sweep_mails(connection: Connection, queues: AuditQueues) -> None:
 
 
 def _send_lost(wake_ups: list[MailWakeUp], queues: AuditQueues) -> int:
-    """Push what waits in no queue. One that a worker takes meanwhile is claimed only once."""
+    """Push wake-ups that aren't queued. If a worker has already taken one, its claim decides."""
     if not wake_ups:
         return 0
     waiting = queues.waiting_mail_ids()
-    lost = [one for one in wake_ups if one.job_id not in waiting]
+    lost = [wake_up for wake_up in wake_ups if wake_up.job_id not in waiting]
     for wake_up in lost:
         queues.push_mail(wake_up)
     return len(lost)

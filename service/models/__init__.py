@@ -1,4 +1,4 @@
-"""The tables, one file a noun, and the queries that more than one caller needs."""
+"""The tables, one file per noun, and the queries that several callers share."""
 
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken

@@ -1,4 +1,4 @@
-"""The declarative base and the types that every table shares."""
+"""The declarative base and the types that all tables share."""
 
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -6,7 +6,7 @@ from uuid import uuid4
 from sqlalchemy import DateTime, MetaData
 from sqlalchemy.orm import DeclarativeBase
 
-# Names that migrations can refer to.
+# Predictable names, so that migrations can refer to constraints.
 _NAMES = {
     "ix": "ix_%(column_0_label)s",
     "uq": "uq_%(table_name)s_%(column_0_name)s",
@@ -22,7 +22,7 @@ class Base(DeclarativeBase):
 
 
 def new_id() -> str:
-    """A fresh identifier that tells nothing and collides with nothing."""
+    """Return a new random ID."""
     return uuid4().hex
 
 

@@ -1,6 +1,7 @@
-"""Payments: what providers tell of them, whose they are, and what they buy.
+"""Payments: verify events of payment providers, find the payer, grant credits and plans.
 
-Importing this loads no provider's library; `service.payments.webhooks` does for those configured.
+Importing this loads no payment provider's library; `service.payments.webhooks` loads the configured
+ones.
 """
 
 from service.payments.links import payment_links

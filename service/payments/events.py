@@ -1,4 +1,4 @@
-"""Payment events: the changes they report, in the same form for every payment provider."""
+"""Payment events and the changes in them, in the same form for every payment provider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Payer:
-    """The payer, as far as an event identifies one: any field may be missing."""
+    """The payer of an event; any field may be missing."""
 
-    account_id: str | None = None  # our reference out of the payment link; nobody has checked it
+    account_id: str | None = None  # our reference from the payment link, unchecked
     customer_reference: str | None = None
     email: str | None = None  # in lower case
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaymentReported:
+class PaymentUpdated:
     """A payment that was started or, if `is_paid`, completed."""
 
     reference: str
@@ -38,29 +38,29 @@ class PaymentRefunded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubscriptionReported:
+class SubscriptionUpdated:
     """The state of a subscription at the time of the event."""
 
     reference: str
     payer: Payer
-    plan: str | None  # none for a price that is not among the settings
+    plan: str | None  # None if the settings don't have its price
     status: str
-    rank: int  # orders the events of one moment, of which the higher is the later
+    rank: int  # orders events with the same time; a higher rank is later
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomerReported:
+class CustomerUpdated:
     """A customer's email address."""
 
     payer: Payer
 
 
-Change = PaymentReported | PaymentRefunded | SubscriptionReported | CustomerReported
+Change = PaymentUpdated | PaymentRefunded | SubscriptionUpdated | CustomerUpdated
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedEvent:
-    """A signed event as stored, and the changes it reports."""
+    """A verified event as stored, with its changes."""
 
     provider: str
     event_id: str

@@ -1,4 +1,4 @@
-"""Where to pay: the configured links, each with the account's reference in it."""
+"""The configured payment links, each with the account's reference."""
 
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -6,14 +6,16 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from service.config import Config
 from service.models.billing.payments import PROVIDERS
 
-# The parameter of a payment link that comes back in the provider's events. An address would not
-# belong into a link: those are logged on their way.
+# The link's parameter that comes back in the provider's events. It never holds an email address,
+# because links are logged on their way.
 _REFERENCE: Final = {"stripe": "client_reference_id", "paddle": "app_user_id"}
 
 
-def payment_links(config: Config, account_id: str, *, ware: str = "credit") -> list[dict[str, str]]:
-    """Where this account can buy a credit, or `pro` or `team`, one link a configured provider."""
-    links = {one: getattr(config, f"{one}_{ware}_link") for one in PROVIDERS}
+def payment_links(
+    config: Config, account_id: str, *, product: str = "credit"
+) -> list[dict[str, str]]:
+    """Return one link per configured payment provider, to buy a credit, `pro` or `team`."""
+    links = {name: getattr(config, f"{name}_{product}_link") for name in PROVIDERS}
     return [
         {"provider": provider, "url": _with_reference(url, _REFERENCE[provider], account_id)}
         for provider, url in links.items()

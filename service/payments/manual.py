@@ -1,4 +1,4 @@
-"""Payments that an administrator vouches for: by invoice, in cash, or given away."""
+"""Payments that an administrator confirms: by invoice, in cash, or gifts."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,7 +20,7 @@ from service.payments.owners import adopt_waiting, update_credit
 
 @dataclass(frozen=True, kw_only=True)
 class ManualPayment:
-    """What was paid, checked by whoever asks. `plan` goes with the kind `subscription` alone."""
+    """A payment validated by the caller. `plan` is set only for the kind `subscription`."""
 
     email: str
     provider: str
@@ -31,22 +31,23 @@ class ManualPayment:
     plan: str | None = None
 
 
-def mark_paid(session: Session, reported: ManualPayment) -> tuple[Payment, bool]:
-    """The payment, and whether it is new: the same provider and reference twice are one payment.
+def mark_paid(session: Session, manual: ManualPayment) -> tuple[Payment, bool]:
+    """Record the payment; return it and whether its provider and reference are new.
 
-    It is granted as any other: at once, or when its payer first signs in. The caller commits.
+    Like any payment, it is granted immediately, or when its payer first signs in. The caller
+    commits.
     """
     lock_payments(session)
-    known = find_payment(session, reported.provider, reported.reference)
+    known = find_payment(session, manual.provider, manual.reference)
     if known is not None and known.paid_at is not None:
         return known, False
-    payment = get_or_add_payment(session, reported.provider, reported.reference)
-    payment.email = reported.email.strip().lower()
-    payment.kind, payment.plan = reported.kind, reported.plan
-    payment.amount, payment.currency = reported.amount, reported.currency
+    payment = get_or_add_payment(session, manual.provider, manual.reference)
+    payment.email = manual.email.strip().lower()
+    payment.kind, payment.plan = manual.kind, manual.plan
+    payment.amount, payment.currency = manual.amount, manual.currency
     payment.paid_at = utc_now()
-    if reported.kind == SUBSCRIPTION:
-        _activate(session, reported)
+    if manual.kind == SUBSCRIPTION:
+        _activate(session, manual)
     update_credit(session, payment)
     account = find_account(session, payment.email)
     if account is not None:
@@ -54,11 +55,11 @@ def mark_paid(session: Session, reported: ManualPayment) -> tuple[Payment, bool]
     return payment, True
 
 
-def _activate(session: Session, reported: ManualPayment) -> None:
-    """Make the subscription of this reference an active one, as of now."""
-    subscription = find_subscription(session, reported.provider, reported.reference)
+def _activate(session: Session, manual: ManualPayment) -> None:
+    """Activate the subscription with this reference, as of now."""
+    subscription = find_subscription(session, manual.provider, manual.reference)
     if subscription is None:
-        subscription = Subscription(provider=reported.provider, reference=reported.reference)
+        subscription = Subscription(provider=manual.provider, reference=manual.reference)
         session.add(subscription)
-    subscription.plan, subscription.status = reported.plan, "active"
+    subscription.plan, subscription.status = manual.plan, "active"
     subscription.event_at, subscription.event_rank, subscription.event_id = utc_now(), 0, ""

@@ -1,4 +1,4 @@
-"""Whose a payment or a subscription is, and what becomes of it once that is known."""
+"""Assign payments and subscriptions to accounts, and grant what they buy."""
 
 from datetime import datetime
 
@@ -17,9 +17,9 @@ from service.payments.events import Payer
 
 
 def adopt_payments(session: Session, account: Account) -> None:
-    """Give the account what waited for its first sign-in. Harmless to repeat; the caller commits.
+    """Assign waiting payments to the account at sign-in. Repeatable; the caller commits.
 
-    Do not lock the account row FOR UPDATE: an event that holds the payments lock waits for it.
+    Don't lock the account's row FOR UPDATE: an event that holds the payments lock waits for it.
     """
     session.flush()
     lock_payments(session)
@@ -27,7 +27,7 @@ def adopt_payments(session: Session, account: Account) -> None:
 
 
 def adopt_waiting(session: Session, account: Account) -> None:
-    """The same, for a caller that holds the payments lock."""
+    """Assign waiting payments and subscriptions to the account; requires the payments lock."""
     for payment in list_waiting_payments(session, account):
         payment.account_id = account.id
         update_credit(session, payment)
@@ -38,8 +38,8 @@ def adopt_waiting(session: Session, account: Account) -> None:
 
 
 def update_credit(session: Session, payment: Payment) -> None:
-    """Grant the credit that a payment buys, or take back what was refunded."""
-    session.flush()  # a refund is noted before its credit is asked for; see `return_credit`
+    """Grant the credit that a payment buys, or revoke it after a refund."""
+    session.flush()  # a refund is written before its credit is locked; see `return_credit`
     if payment.kind != CREDIT or payment.account_id is None or payment.paid_at is None:
         return
     if payment.refunded_at is None:
@@ -48,26 +48,28 @@ def update_credit(session: Session, payment: Payment) -> None:
         revoke_credit(session, payment.id)
 
 
-def find_referred(session: Session, payer: Payer) -> Account | None:
-    """The account that our reference names, if it names one."""
+def find_referenced_account(session: Session, payer: Payer) -> Account | None:
+    """Return the account in our reference, if there is one."""
     return session.get(Account, payer.account_id) if payer.account_id else None
 
 
-def note_payer(session: Session, provider: str, payer: Payer, told_at: datetime) -> None:
-    """Remember what is told of a customer, and give whoever this is what has waited for it."""
-    emails = {payer.email, _note_customer(session, provider, payer, told_at)}
+def record_payer(session: Session, provider: str, payer: Payer, event_at: datetime) -> None:
+    """Store the customer's address, and assign waiting payments to the payer's account."""
+    emails = {payer.email, _record_customer(session, provider, payer, event_at)}
     addressed = (find_account(session, email) for email in sorted(filter(None, emails)))
-    for account in (find_referred(session, payer), *addressed):
+    for account in (find_referenced_account(session, payer), *addressed):
         if account is not None:
             adopt_waiting(session, account)
 
 
-def _note_customer(session: Session, provider: str, payer: Payer, told_at: datetime) -> str | None:
-    """The address of a customer. Of several it is the one that was told last."""
+def _record_customer(
+    session: Session, provider: str, payer: Payer, event_at: datetime
+) -> str | None:
+    """Store and return the customer's latest address."""
     if payer.customer_reference is None:
         return None
     customer = get_or_add_customer(session, provider, payer.customer_reference)
-    if payer.email and (customer.email_at is None or customer.email_at <= told_at):
-        customer.email, customer.email_at = payer.email, told_at
+    if payer.email and (customer.email_at is None or customer.email_at <= event_at):
+        customer.email, customer.email_at = payer.email, event_at
     session.flush()
     return customer.email

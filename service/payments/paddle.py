@@ -1,7 +1,7 @@
-"""Paddle's events: verified by its own library, and read into changes.
+"""Paddle's events: verified with its own library, and read into changes.
 
-Of the library only the signature check is used. Its whole verifier would let an environment
-variable switch the clock check off, and it reads entities by printing what it cannot read.
+We use only the library's signature check. Its full verifier has an environment variable that turns
+off the clock check, and it prints entities that it can't read.
 """
 
 import logging
@@ -18,18 +18,18 @@ from service.models.billing.payments import PADDLE
 from service.payments.documents import convert, find_text, to_amount, to_time
 from service.payments.events import (
     Change,
-    CustomerReported,
+    CustomerUpdated,
     Payer,
     PaymentRefunded,
-    PaymentReported,
-    SubscriptionReported,
+    PaymentUpdated,
+    SubscriptionUpdated,
     VerifiedEvent,
 )
 from service.payments.prices import Prices
 from service.payments.shapes import PricedItem, list_price_ids, rank_of, read_customer
 from service.payments.signatures import check_signature, find_timestamp
 
-# Whatever is none of these came about in between.
+# All other kinds of events rank between these.
 _KIND_RANKS: Final = {"created": 0, "imported": 0, "canceled": 3}
 _CHANGES: Final = re.compile(
     "activated|canceled|created|imported|past_due|paused|resumed|trialing|updated"
@@ -80,11 +80,11 @@ class _Adjustment(msgspec.Struct):
     status: str
     items: list[_AdjustedItem] = []
     customer_id: str | None = None
-    type: str | None = None  # absent from older events, whose items each have one
+    type: str | None = None  # missing in older events, where each item has a type
 
 
 class Paddle:
-    """The provider `paddle`, as `service.payments.webhooks` asks for one."""
+    """The payment provider `paddle`."""
 
     name: ClassVar[str] = PADDLE
     signature_header: ClassVar[str] = "Paddle-Signature"
@@ -93,7 +93,7 @@ class Paddle:
         self._secret = Secret(secret)
         self._verifier = PaddleSignature()
         self._prices = prices
-        # It tells of every check what our own log tells of every event.
+        # It logs every check, and we already log every event.
         logging.getLogger("paddle_billing").setLevel(logging.WARNING)
 
     def verify(self, body: bytes, signature: str) -> None:
@@ -114,60 +114,60 @@ class Paddle:
             changes=self._changes(event.event_type, event.data),
         )
 
-    def _changes(self, kind: str, reported: Mapping[str, Any]) -> tuple[Change, ...]:
+    def _changes(self, kind: str, data: Mapping[str, Any]) -> tuple[Change, ...]:
         match kind.split("."):
             case ["transaction", "paid" | "completed"]:
-                return self._of_transaction(convert(reported, _Transaction))
+                return self._of_transaction(convert(data, _Transaction))
             case ["adjustment", "created" | "updated"]:
-                return _of_adjustment(convert(reported, _Adjustment))
+                return _of_adjustment(convert(data, _Adjustment))
             case ["customer", "created" | "updated" | "imported"]:
-                return (read_customer(reported),)
+                return (read_customer(data),)
             case ["subscription", change] if _CHANGES.fullmatch(change):
-                return (self._of_subscription(change, convert(reported, _Subscription)),)
+                return (self._of_subscription(change, convert(data, _Subscription)),)
         return ()
 
-    def _of_transaction(self, reported: _Transaction) -> tuple[Change, ...]:
-        payer = _payer(reported.customer_id, reported.custom_data)
-        purchase = self._prices.find_purchase(list_price_ids(reported.items))
+    def _of_transaction(self, transaction: _Transaction) -> tuple[Change, ...]:
+        payer = _payer(transaction.customer_id, transaction.custom_data)
+        purchase = self._prices.find_purchase(list_price_ids(transaction.items))
         if purchase is None:
-            return (CustomerReported(payer=payer),)
+            return (CustomerUpdated(payer=payer),)
         kind, plan = purchase
-        totals = reported.details.totals
+        totals = transaction.details.totals
         return (
-            PaymentReported(
-                reference=reported.id,
+            PaymentUpdated(
+                reference=transaction.id,
                 payer=payer,
                 kind=kind,
                 plan=plan,
-                amount=_amount(totals.grand_total or totals.total, reported.currency_code),
-                currency=reported.currency_code,
-                is_paid=reported.status in ("paid", "completed"),
+                amount=_amount(totals.grand_total or totals.total, transaction.currency_code),
+                currency=transaction.currency_code,
+                is_paid=transaction.status in ("paid", "completed"),
             ),
         )
 
-    def _of_subscription(self, change: str, reported: _Subscription) -> SubscriptionReported:
-        return SubscriptionReported(
-            reference=reported.id,
-            payer=_payer(reported.customer_id, reported.custom_data),
-            plan=self._prices.find_plan(list_price_ids(reported.items)),
-            status=reported.status,
-            rank=rank_of(_KIND_RANKS.get(change, 1), reported.status),
+    def _of_subscription(self, change: str, subscription: _Subscription) -> SubscriptionUpdated:
+        return SubscriptionUpdated(
+            reference=subscription.id,
+            payer=_payer(subscription.customer_id, subscription.custom_data),
+            plan=self._prices.find_plan(list_price_ids(subscription.items)),
+            status=subscription.status,
+            rank=rank_of(_KIND_RANKS.get(change, 1), subscription.status),
         )
 
 
-def _of_adjustment(reported: _Adjustment) -> tuple[Change, ...]:
-    """An approved refund of the whole transaction; a part that went back changes nothing."""
-    is_whole = reported.type == "full" or (
-        reported.type is None and {item.type for item in reported.items} == {"full"}
+def _of_adjustment(adjustment: _Adjustment) -> tuple[Change, ...]:
+    """Return the change of an approved full refund; partial refunds change nothing."""
+    is_whole = adjustment.type == "full" or (
+        adjustment.type is None and {item.type for item in adjustment.items} == {"full"}
     )
-    if reported.action != "refund" or reported.status != "approved" or not is_whole:
+    if adjustment.action != "refund" or adjustment.status != "approved" or not is_whole:
         return ()
-    payer = Payer(customer_reference=reported.customer_id)
-    return (PaymentRefunded(reference=reported.transaction_id, payer=payer),)
+    payer = Payer(customer_reference=adjustment.customer_id)
+    return (PaymentRefunded(reference=adjustment.transaction_id, payer=payer),)
 
 
 def _payer(customer_id: str | None, custom_data: object) -> Payer:
-    """Our reference comes back as custom data, under the name that its link gave it or our own."""
+    """Return the payer; custom data holds our reference, under the link's name or our own."""
     reference = find_text(custom_data, "app_user_id", "account_id")
     return Payer(account_id=reference, customer_reference=customer_id)
 

@@ -1,4 +1,4 @@
-"""What each configured price buys."""
+"""The products that configured prices buy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from service.models.identity.accounts import KEY_LIMITS
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """The price ids of one provider. A plan may have several: monthly, yearly, older ones."""
+    """The price IDs of one payment provider. A plan may have several: monthly, yearly, older."""
 
     credit: frozenset[str]
     pro: frozenset[str]
@@ -19,17 +19,21 @@ class Prices:
 
     @classmethod
     def of_provider(cls, config: Config, provider: str) -> Self:
-        wares = ("credit", "pro", "team")
-        return cls(**{ware: _ids(getattr(config, f"{provider}_{ware}_price")) for ware in wares})
+        return cls(
+            **{
+                product: _ids(getattr(config, f"{provider}_{product}_price"))
+                for product in ("credit", "pro", "team")
+            }
+        )
 
     def find_plan(self, price_ids: Iterable[str]) -> str | None:
-        """The best plan that any of these prices pays for."""
+        """Return the best plan that any of these prices buys."""
         bought = set(price_ids)
         plans = [plan for plan in KEY_LIMITS if bought & getattr(self, plan, frozenset())]
         return plans[-1] if plans else None
 
     def find_purchase(self, price_ids: Iterable[str]) -> tuple[str, str | None] | None:
-        """The kind of payment that these prices make, and its plan."""
+        """Return the kind and plan of a payment with these prices."""
         bought = set(price_ids)
         plan = self.find_plan(bought)
         if plan is not None:
@@ -38,4 +42,4 @@ class Prices:
 
 
 def _ids(setting: str) -> frozenset[str]:
-    return frozenset(one.strip() for one in setting.split(",") if one.strip())
+    return frozenset(price.strip() for price in setting.split(",") if price.strip())

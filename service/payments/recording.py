@@ -21,11 +21,11 @@ from service.models.identity.accounts import Subscription, find_subscription
 from service.payments.events import (
     Change,
     PaymentRefunded,
-    PaymentReported,
-    SubscriptionReported,
+    PaymentUpdated,
+    SubscriptionUpdated,
     VerifiedEvent,
 )
-from service.payments.owners import find_referred, note_payer, update_credit
+from service.payments.owners import find_referenced_account, record_payer, update_credit
 
 _log = get_logger(__name__)
 
@@ -41,7 +41,7 @@ def record_event(session: Session, event: VerifiedEvent) -> bool:
         lock_payments(session)
     for change in event.changes:
         _apply(session, event, change)
-        note_payer(session, event.provider, change.payer, event.occurred_at)
+        record_payer(session, event.provider, change.payer, event.occurred_at)
     return True
 
 
@@ -57,26 +57,26 @@ def _as_row(event: VerifiedEvent) -> PaymentEvent:
 
 def _apply(session: Session, event: VerifiedEvent, change: Change) -> None:
     match change:
-        case PaymentReported():
-            _note_payment(session, event, change)
+        case PaymentUpdated():
+            _record_payment(session, event, change)
         case PaymentRefunded():
-            _note_refund(session, event, change)
-        case SubscriptionReported():
-            _note_subscription(session, event, change)
+            _record_refund(session, event, change)
+        case SubscriptionUpdated():
+            _record_subscription(session, event, change)
 
 
-def _note_payment(session: Session, event: VerifiedEvent, reported: PaymentReported) -> None:
-    payment = get_or_add_payment(session, event.provider, reported.reference)
-    if reported.is_paid or payment.kind is None:
-        payment.kind, payment.plan = reported.kind, reported.plan
-        payment.amount, payment.currency = reported.amount, reported.currency
-    if reported.is_paid:
+def _record_payment(session: Session, event: VerifiedEvent, change: PaymentUpdated) -> None:
+    payment = get_or_add_payment(session, event.provider, change.reference)
+    if change.is_paid or payment.kind is None:
+        payment.kind, payment.plan = change.kind, change.plan
+        payment.amount, payment.currency = change.amount, change.currency
+    if change.is_paid:
         payment.paid_at = min(payment.paid_at or event.occurred_at, event.occurred_at)
     if payment.closed_at is not None:
         return
-    payment.email = payment.email or reported.payer.email
-    payment.customer_reference = payment.customer_reference or reported.payer.customer_reference
-    referred = find_referred(session, reported.payer)
+    payment.email = payment.email or change.payer.email
+    payment.customer_reference = payment.customer_reference or change.payer.customer_reference
+    referred = find_referenced_account(session, change.payer)
     if referred is not None:
         payment.account_id = payment.account_id or referred.id
         _own_subscription(session, payment.provider, payment.reference, referred.id)
@@ -90,33 +90,33 @@ def _own_subscription(session: Session, provider: str, reference: str, account_i
         subscription.account_id = account_id
 
 
-def _note_refund(session: Session, event: VerifiedEvent, reported: PaymentRefunded) -> None:
-    payment = get_or_add_payment(session, event.provider, reported.reference)
+def _record_refund(session: Session, event: VerifiedEvent, change: PaymentRefunded) -> None:
+    payment = get_or_add_payment(session, event.provider, change.reference)
     payment.refunded_at = min(payment.refunded_at or event.occurred_at, event.occurred_at)
-    payment.customer_reference = payment.customer_reference or reported.payer.customer_reference
+    payment.customer_reference = payment.customer_reference or change.payer.customer_reference
     update_credit(session, payment)
 
 
-def _note_subscription(
-    session: Session, event: VerifiedEvent, reported: SubscriptionReported
+def _record_subscription(
+    session: Session, event: VerifiedEvent, change: SubscriptionUpdated
 ) -> None:
-    if reported.plan is None:
-        # Something else that is sold there, or a price that the settings have forgotten.
+    if change.plan is None:
+        # Another product of the seller, or a price missing from the settings.
         _log.warning("price_unknown", provider=event.provider, event_id=event.event_id)
-    subscription = find_subscription(session, event.provider, reported.reference)
-    version = (event.occurred_at, reported.rank, event.event_id)
+    subscription = find_subscription(session, event.provider, change.reference)
+    version = (event.occurred_at, change.rank, event.event_id)
     is_new = subscription is None
     if subscription is None:
-        subscription = Subscription(provider=event.provider, reference=reported.reference)
+        subscription = Subscription(provider=event.provider, reference=change.reference)
         session.add(subscription)
     if is_new or version > _version_of(subscription):
-        subscription.plan, subscription.status = reported.plan, reported.status
+        subscription.plan, subscription.status = change.plan, change.status
         subscription.event_at, subscription.event_rank, subscription.event_id = version
     subscription.customer_reference = (
-        subscription.customer_reference or reported.payer.customer_reference
+        subscription.customer_reference or change.payer.customer_reference
     )
     subscription.account_id = subscription.account_id or _find_buyer(
-        session, event.provider, reported
+        session, event.provider, change
     )
 
 
@@ -124,10 +124,10 @@ def _version_of(subscription: Subscription) -> tuple[datetime, int, str]:
     return subscription.event_at, subscription.event_rank, subscription.event_id
 
 
-def _find_buyer(session: Session, provider: str, reported: SubscriptionReported) -> str | None:
+def _find_buyer(session: Session, provider: str, change: SubscriptionUpdated) -> str | None:
     """Find the account that our reference names, here or in the subscription's payment."""
-    referred = find_referred(session, reported.payer)
+    referred = find_referenced_account(session, change.payer)
     if referred is not None:
         return referred.id
-    payment = find_payment(session, provider, reported.reference)
+    payment = find_payment(session, provider, change.reference)
     return payment.account_id if payment and payment.kind == SUBSCRIPTION else None

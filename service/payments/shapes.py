@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from service.payments.documents import convert
-from service.payments.events import CustomerReported, Payer, clean_email
+from service.payments.events import CustomerUpdated, Payer, clean_email
 
 # A subscription's statuses in the order it passes through them.
 _LIFE: Final = (
@@ -38,10 +38,10 @@ def list_price_ids(items: Sequence[PricedItem]) -> list[str]:
     return [item.price.id for item in items]
 
 
-def read_customer(reported: Mapping[str, Any]) -> CustomerReported:
-    customer = convert(reported, _Customer)
+def read_customer(document: Mapping[str, Any]) -> CustomerUpdated:
+    customer = convert(document, _Customer)
     email = clean_email(customer.email)
-    return CustomerReported(payer=Payer(customer_reference=customer.id, email=email))
+    return CustomerUpdated(payer=Payer(customer_reference=customer.id, email=email))
 
 
 def rank_of(kind_rank: int, status: str) -> int:

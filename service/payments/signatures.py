@@ -1,4 +1,4 @@
-"""What the providers' own verifiers leave open: the clock in both directions, and odd headers."""
+"""Stricter checks than the payment providers' verifiers: clock skew both ways, odd headers."""
 
 import re
 import time
@@ -16,23 +16,23 @@ _log = get_logger(__name__)
 def check_signature(
     provider: str, is_authentic: Callable[[], object], signed_at: str | None
 ) -> None:
-    """Raise `BadRequestError` unless the provider's verifier agrees and the time is about now.
+    """Raise `BadRequestError` unless the signature is valid and recent.
 
-    `signed_at` is the time that the signature covers. A verifier that raises does not agree,
-    whatever it raises: the providers' own raise what their parsing happens to meet.
+    `signed_at` is the time in the signature. Any exception of the verifier counts as invalid,
+    because the payment providers' verifiers raise various errors while parsing.
     """
     if signed_at is None or not _is_about_now(int(signed_at)):
         raise _refused(provider, "time")
     try:
-        agrees = bool(is_authentic())
+        is_valid = bool(is_authentic())
     except Exception as error:
-        raise _refused(provider, type(error).__name__) from None  # its text holds the body
-    if not agrees:
+        raise _refused(provider, type(error).__name__) from None  # its text contains the body
+    if not is_valid:
         raise _refused(provider, "signature")
 
 
 def find_timestamp(header: str, *, separator: str, name: str) -> str | None:
-    """The one time in a signature's header; none where there is none, or several to choose from."""
+    """Return the time in a signature header; None if there is none or more than one."""
     parts = (part.partition("=") for part in header.split(separator))
     times = [value for key, _, value in parts if key == name]
     return times[0] if len(times) == 1 and _TIMESTAMP.fullmatch(times[0]) else None
@@ -44,4 +44,4 @@ def _is_about_now(signed_at: int) -> bool:
 
 def _refused(provider: str, reason: str) -> BadRequestError:
     _log.warning("webhook_refused", provider=provider, reason=reason)
-    return BadRequestError("The signature is missing, does not fit the body, or is not of now.")
+    return BadRequestError("Signature missing, invalid or expired.")

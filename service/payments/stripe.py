@@ -1,6 +1,6 @@
-"""Stripe's events: verified by its own library, and read into changes.
+"""Stripe's events: verified with its own library, and read into changes.
 
-Only the library's signature check is used. It calls nothing over the network.
+We use only the library's signature check, which makes no network requests.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from service.models.billing.payments import CREDIT, STRIPE, SUBSCRIPTION
 from service.payments.documents import convert, find_text, to_amount, to_time
 from service.payments.events import (
     Change,
-    CustomerReported,
+    CustomerUpdated,
     Payer,
     PaymentRefunded,
-    PaymentReported,
-    SubscriptionReported,
+    PaymentUpdated,
+    SubscriptionUpdated,
     VerifiedEvent,
     clean_email,
 )
@@ -36,7 +36,7 @@ class _Data(msgspec.Struct):
 class _Event(msgspec.Struct):
     id: str
     type: str
-    created: int | datetime  # text in events of the newer kind, none of which we read
+    created: int | datetime  # a string in newer kinds of events, which we don't read
     data: _Data = msgspec.field(default_factory=_Data)
 
 
@@ -77,7 +77,7 @@ class _Subscription(msgspec.Struct):
 
 
 class Stripe:
-    """The provider `stripe`, as `service.payments.webhooks` asks for one."""
+    """The payment provider `stripe`."""
 
     name: ClassVar[str] = STRIPE
     signature_header: ClassVar[str] = "Stripe-Signature"
@@ -89,7 +89,7 @@ class Stripe:
     def verify(self, body: bytes, signature: str) -> None:
         check_signature(
             self.name,
-            # Its own clock check passes the future, so it is the lesser half of ours.
+            # Its clock check accepts any time in the future; ours doesn't.
             lambda: WebhookSignature.verify_header(
                 body, signature, self._secret, TOLERANCE_SECONDS
             ),
@@ -107,16 +107,16 @@ class Stripe:
             changes=self._changes(event.type, event.data.object),
         )
 
-    def _changes(self, kind: str, reported: Mapping[str, Any]) -> tuple[Change, ...]:
+    def _changes(self, kind: str, data: Mapping[str, Any]) -> tuple[Change, ...]:
         match kind.split("."):
             case ["checkout", "session", "completed" | "async_payment_succeeded"]:
-                return self._of_checkout(convert(reported, _CheckoutSession))
+                return self._of_checkout(convert(data, _CheckoutSession))
             case ["charge", "refunded"]:
-                return _of_charge(convert(reported, _Charge))
+                return _of_charge(convert(data, _Charge))
             case ["customer", "created" | "updated"]:
-                return (read_customer(reported),)
+                return (read_customer(data),)
             case ["customer", "subscription", change] if change in _KIND_RANKS:
-                return (self._of_subscription(change, convert(reported, _Subscription)),)
+                return (self._of_subscription(change, convert(data, _Subscription)),)
         return ()
 
     def _of_checkout(self, checkout: _CheckoutSession) -> tuple[Change, ...]:
@@ -126,11 +126,11 @@ class Stripe:
         elif checkout.mode == "payment" and self._is_for_credit(checkout):
             reference, kind = checkout.payment_intent or checkout.id, CREDIT
         else:
-            return (CustomerReported(payer=payer),)
+            return (CustomerUpdated(payer=payer),)
         currency = (checkout.currency or "").upper() or None
         amount = checkout.amount_total
         return (
-            PaymentReported(
+            PaymentUpdated(
                 reference=reference,
                 payer=payer,
                 kind=kind,
@@ -141,16 +141,16 @@ class Stripe:
         )
 
     def _is_for_credit(self, checkout: _CheckoutSession) -> bool:
-        """A checkout tells no price by itself, but its link's metadata may: `price`."""
+        """Check the price; a checkout has none, but its link's metadata may have a `price`."""
         price = find_text(checkout.metadata, "price")
         return price is None or price in self._prices.credit
 
-    def _of_subscription(self, change: str, reported: _Subscription) -> SubscriptionReported:
-        status = "canceled" if change == "deleted" else reported.status
-        return SubscriptionReported(
-            reference=reported.id,
-            payer=Payer(customer_reference=reported.customer),
-            plan=self._prices.find_plan(list_price_ids(reported.items.data)),
+    def _of_subscription(self, change: str, subscription: _Subscription) -> SubscriptionUpdated:
+        status = "canceled" if change == "deleted" else subscription.status
+        return SubscriptionUpdated(
+            reference=subscription.id,
+            payer=Payer(customer_reference=subscription.customer),
+            plan=self._prices.find_plan(list_price_ids(subscription.items.data)),
             status=status,
             rank=rank_of(_KIND_RANKS[change], status),
         )
@@ -166,7 +166,7 @@ def _payer_of(checkout: _CheckoutSession) -> Payer:
 
 
 def _of_charge(charge: _Charge) -> tuple[Change, ...]:
-    """Refunded is a charge of which nothing is left; a part that went back changes nothing."""
+    """Return the change of a full refund; partial refunds change nothing."""
     if not charge.refunded or charge.payment_intent is None:
         return ()
     payer = Payer(customer_reference=charge.customer)

@@ -1,4 +1,4 @@
-"""The configured providers, and how a request of theirs becomes an event that can be believed."""
+"""The configured payment providers, and how their requests become verified events."""
 
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
@@ -11,13 +11,13 @@ from service.payments.documents import decode_document, find_text
 from service.payments.events import VerifiedEvent
 from service.payments.prices import Prices
 
-MAX_EVENT_BYTES: Final = 1024 * 1024  # several times the largest that either provider sends
+MAX_EVENT_BYTES: Final = 1024 * 1024  # several times the largest event of either payment provider
 _CLASSES: Final = {STRIPE: "Stripe", PADDLE: "Paddle"}
 _log = get_logger(__name__)
 
 
 class Provider(Protocol):
-    """All that differs between providers."""
+    """The differences between payment providers."""
 
     @property
     def name(self) -> str: ...
@@ -26,16 +26,16 @@ class Provider(Protocol):
     def signature_header(self) -> str: ...
 
     def verify(self, body: bytes, signature: str) -> None:
-        """Raise `BadRequestError` unless the provider signed this very body about now."""
+        """Raise `BadRequestError` unless the provider signed this body recently."""
 
     def read(self, document: dict[str, Any]) -> VerifiedEvent:
-        """What a verified body tells; raises `InvalidRequestError` where it cannot be read."""
+        """Read a verified body; raise `InvalidRequestError` if it has an unknown shape."""
 
 
 def load_providers(config: Config) -> dict[str, Provider]:
-    """The providers that have a secret, by name.
+    """Load the payment providers that have a secret, by name.
 
-    Their libraries take megabytes and a quarter of a second, so only those are imported.
+    Only their libraries are imported, because each takes megabytes and a quarter of a second.
     """
     secrets = {name: getattr(config, f"{name}_webhook_secret") for name in _CLASSES}
     return {name: _load(config, name, secret) for name, secret in secrets.items() if secret}
@@ -47,9 +47,9 @@ def _load(config: Config, name: str, secret: str) -> Provider:
 
 
 def open_event(provider: Provider, body: bytes, signature: str | None) -> VerifiedEvent:
-    """The event in a request; nothing of its body is looked at before it is verified."""
+    """Verify a request and return its event; the body is parsed only after verification."""
     if not signature:
-        raise BadRequestError(f"The header {provider.signature_header} is missing.")
+        raise BadRequestError(f"Send the header {provider.signature_header}.")
     provider.verify(body, signature)
     document = decode_document(body)
     try:

@@ -1,4 +1,4 @@
-"""Ingest keys and read tokens: hashes only, the secrets are shown once and never kept."""
+"""Ingest keys and read tokens. Secrets are shown once; only their hashes are stored."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,11 +13,11 @@ from service.core import tokens
 from service.models.base import Base, new_id, utc_now
 from service.models.identity.accounts import KEY_LIMITS, Account, has_active_subscription
 
-MAX_READ_TOKENS: Final = 50  # of one account: more than it needs, too few to fill our tables
+MAX_READ_TOKENS: Final = 50  # per account: more than it needs, too few to fill our tables
 
 
 class IngestKey(Base):
-    """Write-only. Revoking deletes the row."""
+    """A write-only key. Revoking deletes the row."""
 
     __tablename__ = "ingest_keys"
 
@@ -25,7 +25,7 @@ class IngestKey(Base):
     account_id: Mapped[str] = mapped_column(
         ForeignKey("accounts.id", ondelete="CASCADE"), index=True
     )
-    prefix: Mapped[str]  # the first characters, to tell keys apart
+    prefix: Mapped[str]  # the first characters, to distinguish keys
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     label: Mapped[str] = mapped_column(default="")
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
@@ -37,7 +37,7 @@ class IngestKey(Base):
 
     @classmethod
     def minted(cls, account_id: str, *, label: str = "") -> tuple[Self, str]:
-        """A new row and the secret that it remembers only as a hash."""
+        """Return a new row and its secret, which is stored only as a hash."""
         secret, secret_hash = tokens.mint_hashed(tokens.Kind.INGEST_KEY)
         prefix = tokens.shown_prefix(secret)
         row = cls(account_id=account_id, prefix=prefix, secret_hash=secret_hash, label=label)
@@ -45,7 +45,7 @@ class IngestKey(Base):
 
 
 class ReadToken(Base):
-    """Read-only, with one or both of `read:audits` and `read:findings`."""
+    """A read-only token with the scope `read:audits`, `read:findings` or both."""
 
     __tablename__ = "read_tokens"
 
@@ -73,7 +73,7 @@ class ReadToken(Base):
         label: str = "",
         expires_at: datetime | None = None,
     ) -> tuple[Self, str]:
-        """A new row and the secret that it remembers only as a hash."""
+        """Return a new row and its secret, which is stored only as a hash."""
         secret, secret_hash = tokens.mint_hashed(tokens.Kind.READ_TOKEN)
         row = cls(
             account_id=account_id,
@@ -87,7 +87,7 @@ class ReadToken(Base):
 
 
 class Credential(NamedTuple):
-    """What a request needs to know of the key or token that it came with."""
+    """The fields of a request's key or token."""
 
     id: str
     account_id: str
@@ -98,7 +98,7 @@ class Credential(NamedTuple):
 
 
 def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
-    """The key, and whether its account pays, in one query."""
+    """Return the key and whether its account has a subscription, in one query."""
     columns = (IngestKey.id, IngestKey.account_id, IngestKey.secret_hash, IngestKey.last_used_at)
     row = session.execute(
         select(*columns, has_active_subscription(IngestKey.account_id)).where(
@@ -123,20 +123,21 @@ def _is_current(table: type[IngestKey] | type[ReadToken]) -> ColumnElement[bool]
 
 
 class KeyLimitError(Exception):
-    """The account's plan allows no further ingest key."""
+    """The account's plan allows no more ingest keys."""
 
     def __init__(self, plan: str) -> None:
         self.plan = plan
         self.allowed = KEY_LIMITS[plan]
-        has = (
-            f"{self.allowed} ingest keys, and all are in use" if self.allowed else "no ingest keys"
+        super().__init__(
+            f"all {self.allowed} ingest keys of the {plan} plan are in use"
+            if self.allowed
+            else f"the {plan} plan doesn't include ingest keys"
         )
-        super().__init__(f"the {plan} plan has {has}")
 
 
 def add_ingest_key(session: Session, owner: Account, label: str = "") -> tuple[IngestKey, str]:
-    """A new ingest key and its secret; raises `KeyLimitError` where the plan allows none."""
-    # Two at once must not both take the last place.
+    """Add an ingest key and return it with its secret; raise `KeyLimitError` at the limit."""
+    # Without the lock, two requests could both create the last allowed key.
     session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
     session.expire(owner, ["subscriptions"])
     lasting = (IngestKey.account_id == owner.id, IngestKey.expires_at.is_(None))
@@ -148,35 +149,35 @@ def add_ingest_key(session: Session, owner: Account, label: str = "") -> tuple[I
 
 
 class RotationError(Exception):
-    """The key cannot be rotated: it is not the account's, or as many as allowed are going."""
+    """The key can't be rotated: it isn't the account's, or too many old keys still work."""
 
 
 def rotate_ingest_key(
     session: Session, account_id: str, key_id: str, overlap: timedelta
 ) -> tuple[IngestKey, str]:
-    """A key in another's place, which works on for a while and counts no longer.
+    """Add a new key and let the old key expire after `overlap`; raise `RotationError`.
 
-    Raises `RotationError`. As many keys may be on their way out as the plan has.
+    Expiring keys don't count toward the plan's limit, but there can't be more of them than it.
     """
     owner = session.scalars(select(Account).where(Account.id == account_id).with_for_update()).one()
     keys = list_ingest_keys(session, account_id)
-    former = next((one for one in keys if one.id == key_id and one.expires_at is None), None)
+    old_key = next((key for key in keys if key.id == key_id and key.expires_at is None), None)
     now = utc_now()
-    going = sum(one.expires_at is not None and one.expires_at > now for one in keys)
-    if former is None:
-        raise RotationError("This key is revoked or replaced already.")
+    expiring = sum(key.expires_at is not None and key.expires_at > now for key in keys)
+    if old_key is None:
+        raise RotationError("This key was already revoked or rotated.")
     if not KEY_LIMITS[owner.plan]:
-        raise RotationError(f"The {owner.plan} plan has no ingest keys.")
-    if going >= KEY_LIMITS[owner.plan]:
-        raise RotationError("Too many replaced keys still work. Revoke one of them first.")
-    former.expires_at = now + overlap
-    row, secret = IngestKey.minted(account_id, label=former.label)
+        raise RotationError(f"The {owner.plan} plan doesn't include ingest keys.")
+    if expiring >= KEY_LIMITS[owner.plan]:
+        raise RotationError("Too many rotated keys still work. Revoke one of them first.")
+    old_key.expires_at = now + overlap
+    row, secret = IngestKey.minted(account_id, label=old_key.label)
     session.add(row)
     return row, secret
 
 
 class TokenLimitError(Exception):
-    """The account has as many read tokens as any may have."""
+    """The account has the maximum number of read tokens."""
 
 
 def add_read_token(
@@ -187,7 +188,7 @@ def add_read_token(
     *,
     expires_at: datetime | None = None,
 ) -> tuple[ReadToken, str]:
-    """A new read token and its secret; raises `TokenLimitError` where there are too many."""
+    """Add a read token and return it with its secret; raise `TokenLimitError` at the limit."""
     session.execute(select(Account.id).where(Account.id == owner.id).with_for_update())
     query = select(func.count()).where(ReadToken.account_id == owner.id)
     if (session.scalar(query) or 0) >= MAX_READ_TOKENS:
@@ -198,13 +199,13 @@ def add_read_token(
 
 
 def list_ingest_keys(session: Session, account_id: str) -> Sequence[IngestKey]:
-    """The account's keys, the newest first."""
+    """Return the account's keys, newest first."""
     query = select(IngestKey).where(IngestKey.account_id == account_id)
     return session.scalars(query.order_by(IngestKey.created_at.desc(), IngestKey.id)).all()
 
 
 def list_read_tokens(session: Session, account_id: str) -> Sequence[ReadToken]:
-    """The account's tokens, the newest first."""
+    """Return the account's tokens, newest first."""
     query = select(ReadToken).where(ReadToken.account_id == account_id)
     return session.scalars(query.order_by(ReadToken.created_at.desc(), ReadToken.id)).all()
 
@@ -212,6 +213,6 @@ def list_read_tokens(session: Session, account_id: str) -> Sequence[ReadToken]:
 def revoke(
     session: Session, table: type[IngestKey] | type[ReadToken], account_id: str, row_id: str
 ) -> bool:
-    """Delete what the service knows of one of the account's secrets; false where it has none."""
+    """Delete one of the account's keys or tokens; return False if it has no such row."""
     mine = delete(table).where(table.account_id == account_id, table.id == row_id)
     return session.scalar(mine.returning(table.id)) is not None

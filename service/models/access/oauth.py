@@ -1,8 +1,8 @@
-"""OAuth applications, and the codes and access tokens that people allowed them. Hashes only.
+"""OAuth applications with their authorization codes and access tokens. Only hashes are stored.
 
-A code's row outlives its use, so that whoever presents it again ends what it gave out. A token's
-row never outlives its code's: deleting the codes that an account allowed an application is how
-that account withdraws it, and a redemption under way either comes before or fails.
+A used code's row is kept, so that reusing the code revokes its tokens. A token's row never outlives
+its code's row: an account revokes an application by deleting its codes, and a concurrent redemption
+either finishes first or fails.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from service.models.access.credentials import Credential
 from service.models.base import Base, new_id, utc_now
 from service.models.identity.accounts import Account
 
-MAX_APPLICATIONS: Final = 20  # of one account
+MAX_APPLICATIONS: Final = 20  # per account
 CODE_SECONDS: Final = 300
 TOKEN_SECONDS: Final = 2_592_000
 
 
 class OAuthApplication(Base):
-    """Revoking deletes the row, and with it every code and token."""
+    """An application. Revoking deletes the row with all its codes and tokens."""
 
     __tablename__ = "oauth_applications"
 
@@ -45,14 +45,14 @@ class OAuthApplication(Base):
     def minted(
         cls, account_id: str, *, name: str, redirect_uris: Sequence[str]
     ) -> tuple[Self, str]:
-        """A new row and the secret that it remembers only as a hash."""
+        """Return a new row and its secret, which is stored only as a hash."""
         client_id = tokens.mint(tokens.Kind.CLIENT_ID)
         row = cls(account_id=account_id, client_id=client_id, name=name)
         row.redirect_uris = list(redirect_uris)
         return row, row._mint_secret()
 
     def rotate_secret(self) -> str:
-        """A new secret; the former one is worth nothing from the commit on."""
+        """Return a new secret; the old one stops working with the commit."""
         self.secret_rotated_at = utc_now()
         return self._mint_secret()
 
@@ -63,7 +63,7 @@ class OAuthApplication(Base):
 
 
 class OAuthCode(Base):
-    """An authorization code; it is used once, within minutes."""
+    """An authorization code: single use, valid for minutes."""
 
     __tablename__ = "oauth_codes"
 
@@ -86,7 +86,7 @@ class OAuthCode(Base):
 
 
 class OAuthToken(Base):
-    """An access token. Read-only, with the scopes that its account allowed."""
+    """A read-only access token with the scopes that its account granted."""
 
     __tablename__ = "oauth_tokens"
 
@@ -111,13 +111,13 @@ class OAuthToken(Base):
 
 
 class ApplicationLimitError(Exception):
-    """The account has as many applications as any may have."""
+    """The account has the maximum number of applications."""
 
 
 def add_application(
     session: Session, account_id: str, *, name: str, redirect_uris: Sequence[str]
 ) -> tuple[OAuthApplication, str]:
-    """A new application and its secret; raises `ApplicationLimitError` where there are too many."""
+    """Add an application; return it and its secret, or raise `ApplicationLimitError`."""
     session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
     query = select(func.count()).where(OAuthApplication.account_id == account_id)
     if (session.scalar(query) or 0) >= MAX_APPLICATIONS:
@@ -128,7 +128,7 @@ def add_application(
 
 
 def list_applications(session: Session, account_id: str) -> Sequence[OAuthApplication]:
-    """The account's own applications, the newest first."""
+    """Return the account's own applications, newest first."""
     query = select(OAuthApplication).where(OAuthApplication.account_id == account_id)
     newest = (OAuthApplication.created_at.desc(), OAuthApplication.id)
     return session.scalars(query.order_by(*newest)).all()
@@ -142,7 +142,7 @@ def find_own_application(
 
 
 def find_application(session: Session, client_id: str) -> OAuthApplication | None:
-    """The application that calls itself so; what cannot be a client id costs no query."""
+    """Return the application with this client ID; a malformed ID needs no query."""
     if tokens.find_hash(tokens.Kind.CLIENT_ID, client_id) is None:
         return None
     query = select(OAuthApplication).where(OAuthApplication.client_id == client_id)
@@ -150,20 +150,20 @@ def find_application(session: Session, client_id: str) -> OAuthApplication | Non
 
 
 def revoke_application(session: Session, account_id: str, application_id: str) -> bool:
-    """Delete one of the account's applications with all that it was allowed by anybody."""
+    """Delete one of the account's applications with all its codes and tokens."""
     mine = (OAuthApplication.account_id == account_id, OAuthApplication.id == application_id)
     gone = delete(OAuthApplication).where(*mine).returning(OAuthApplication.id)
     return session.scalar(gone) is not None
 
 
 def find_code(session: Session, application_id: str, secret_hash: bytes) -> OAuthCode | None:
-    """The application's own code, used or not."""
+    """Return the application's code, used or not."""
     named = (OAuthCode.application_id == application_id, OAuthCode.secret_hash == secret_hash)
     return session.scalars(select(OAuthCode).where(*named)).one_or_none()
 
 
 def use_code(session: Session, code: OAuthCode) -> bool:
-    """Mark the code used; false where it was before, however many try at once, or has expired."""
+    """Mark the code as used; return False if it was used before or has expired."""
     now = utc_now()
     unused = (OAuthCode.id == code.id, OAuthCode.used_at.is_(None), OAuthCode.expires_at > now)
     marked = update(OAuthCode).where(*unused).values(used_at=now).returning(OAuthCode.id)
@@ -171,7 +171,7 @@ def use_code(session: Session, code: OAuthCode) -> bool:
 
 
 def revoke_issued(session: Session, code: OAuthCode) -> None:
-    """End what the code gave out. A statement of its own, so that it sees what a winner wrote."""
+    """Revoke the code's tokens, in a separate statement that sees a concurrent redemption."""
     session.execute(delete(OAuthToken).where(OAuthToken.code_id == code.id))
 
 
@@ -186,13 +186,13 @@ def find_access_token(session: Session, secret_hash: bytes) -> Credential | None
 
 
 def revoke_token(session: Session, application_id: str, secret_hash: bytes) -> None:
-    """End one of the application's own tokens; nothing happens where there is none."""
+    """Revoke one of the application's own tokens; do nothing if there is no such token."""
     named = (OAuthToken.application_id == application_id, OAuthToken.secret_hash == secret_hash)
     session.execute(delete(OAuthToken).where(*named))
 
 
 class AllowedApplication(NamedTuple):
-    """An application that can read for an account, and since when."""
+    """An application that may read an account's audits."""
 
     id: str
     name: str
@@ -203,7 +203,7 @@ class AllowedApplication(NamedTuple):
 
 
 def list_allowed(session: Session, account_id: str) -> Sequence[AllowedApplication]:
-    """What the account allowed and is still good for something, the newest first."""
+    """Return the applications with valid tokens for the account, newest first."""
     query = (
         select(OAuthApplication.id, OAuthApplication.name, OAuthToken)
         .join(OAuthToken, OAuthToken.application_id == OAuthApplication.id)
@@ -213,24 +213,24 @@ def list_allowed(session: Session, account_id: str) -> Sequence[AllowedApplicati
     grouped: dict[tuple[str, str], list[OAuthToken]] = {}
     for application_id, name, token in session.execute(query):
         grouped.setdefault((application_id, name), []).append(token)
-    allowed = [_summed_up(*key, issued) for key, issued in grouped.items()]
-    return sorted(allowed, key=lambda one: one.allowed_at, reverse=True)
+    allowed = [_summarize(*key, issued) for key, issued in grouped.items()]
+    return sorted(allowed, key=lambda application: application.allowed_at, reverse=True)
 
 
-def _summed_up(application_id: str, name: str, issued: Sequence[OAuthToken]) -> AllowedApplication:
-    used = [one.last_used_at for one in issued if one.last_used_at is not None]
+def _summarize(application_id: str, name: str, issued: Sequence[OAuthToken]) -> AllowedApplication:
+    used = [token.last_used_at for token in issued if token.last_used_at is not None]
     return AllowedApplication(
         id=application_id,
         name=name,
-        scopes=sorted({scope for one in issued for scope in one.scopes}),
+        scopes=sorted({scope for token in issued for scope in token.scopes}),
         allowed_at=issued[0].created_at,
         last_used_at=max(used, default=None),
-        uses=sum(one.uses for one in issued),
+        uses=sum(token.uses for token in issued),
     )
 
 
 def withdraw(session: Session, account_id: str, application_id: str) -> bool:
-    """End all that the account allowed the application, also what is not redeemed yet."""
+    """Revoke the application's access to the account, including codes not yet redeemed."""
     theirs = (OAuthCode.account_id == account_id, OAuthCode.application_id == application_id)
     gone = delete(OAuthCode).where(*theirs).returning(OAuthCode.id)
     return bool(session.scalars(gone).all())

@@ -1,1 +1,1 @@
-"""Audits: their rows, leases and what the dashboard reads of them."""
+"""Audits: their rows, their leases and the dashboard's queries."""

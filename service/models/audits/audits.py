@@ -1,6 +1,6 @@
-"""Audits, their findings, their reports, and the idempotency keys that lead to them.
+"""Audits with their findings, reports and idempotency keys.
 
-An audit's row is the only truth about its job: Redis merely carries wake-ups.
+An audit's row is the source of truth about its job; Redis only carries wake-ups.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from service.models.base import Base, new_id, utc_now
 QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "failed")
 INGEST, UPLOAD = SOURCES = ("ingest", "upload")
 
-_USD = Numeric(30, 9)  # the dearest log that the contract allows has 17 digits before the point
+_USD = Numeric(30, 9)  # the most expensive log in the contract needs 17 integer digits
 
 
 class Audit(Base):
@@ -38,7 +38,7 @@ class Audit(Base):
         CheckConstraint(f"source IN {SOURCES}", name="source"),
         Index("ix_audits_account_created", "account_id", "created_at", "id"),
         Index("ix_audits_account_status", "account_id", "status", "created_at", "id"),
-        # What the sweeper and the queue position look at: never more than the unfinished few.
+        # For the sweeper and the queue position; it contains only unfinished audits.
         Index(
             "ix_audits_unfinished",
             "source",
@@ -47,7 +47,7 @@ class Audit(Base):
             postgresql_where=text("status IN ('queued', 'processing')"),
         ),
         Index("ix_audits_created", "created_at", "id"),
-        # What housekeeping looks at: the audits of the last days.
+        # For housekeeping; it contains only audits of the last days.
         Index(
             "ix_audits_raw_kept",
             "finished_at",
@@ -62,12 +62,12 @@ class Audit(Base):
     status: Mapped[str] = mapped_column(default=QUEUED)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     blob_key: Mapped[str]  # the re-encoded records
-    frame_key: Mapped[str | None]  # the normalised Parquet frame, once audited
-    size_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of an upload, as it came
-    raw_purged_at: Mapped[datetime | None]  # from when on the blob is no longer there
+    frame_key: Mapped[str | None]  # the normalized calls as Parquet, once audited
+    size_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of the uploaded file
+    raw_purged_at: Mapped[datetime | None]  # the raw blob may be gone from this time on
 
     # The job protocol: `attempts` counts claims, the token fences off an orphaned job. The columns
-    # keep their first names, so that the previous release runs beside this one.
+    # keep their old names, so that the previous release can run next to this release.
     attempts: Mapped[int] = mapped_column("starts", default=0)
     # Attempts that no longer count: those before a rerun, and those requeued by a worker's stop.
     uncounted_attempts: Mapped[int] = mapped_column(
@@ -93,7 +93,7 @@ class Audit(Base):
 
 
 class FindingRow(Base):
-    """One finding of an audit's current report, as the read API lists it."""
+    """One finding of an audit's current report, for the read API."""
 
     __tablename__ = "findings"
 
@@ -116,7 +116,7 @@ class FindingRow(Base):
 
 
 class ReportRow(Base):
-    """The report document of an audit, byte for byte as the detectors wrote it."""
+    """The report document of an audit, exactly as the detectors wrote it."""
 
     __tablename__ = "reports"
 
@@ -128,7 +128,7 @@ class ReportRow(Base):
 
 
 class IdempotencyKey(Base):
-    """Remembered as long as its audit."""
+    """An idempotency key, stored as long as its audit."""
 
     __tablename__ = "idempotency_keys"
 
@@ -143,14 +143,14 @@ class IdempotencyKey(Base):
 
 
 class Cursor(NamedTuple):
-    """The audit after which a list continues. Later additions do not shift the next page."""
+    """The audit after which a list continues. New audits don't shift the next page."""
 
     created_at: datetime
     id: str
 
 
 class Selection(NamedTuple):
-    """Which audits of an account to list: by status, since a time, after a cursor."""
+    """The filters of an audit list: status, earliest time and cursor."""
 
     limit: int
     status: str | None = None
@@ -159,7 +159,7 @@ class Selection(NamedTuple):
 
 
 def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequence[Audit]:
-    """The account's newest audits first; of those of one instant, the greatest id."""
+    """Return the account's audits, newest first; ties are sorted by ID, descending."""
     query = select(Audit).where(Audit.account_id == account_id)
     if wanted.status is not None:
         query = query.where(Audit.status == wanted.status)
@@ -172,13 +172,13 @@ def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequenc
 
 
 def find_audit(session: Session, account_id: str, audit_id: str) -> Audit | None:
-    """The audit, if there is one and it is this account's."""
+    """Return the audit if it exists and belongs to the account."""
     query = select(Audit).where(Audit.account_id == account_id, Audit.id == audit_id)
     return session.scalars(query).one_or_none()
 
 
 def find_findings(session: Session, account_id: str, audit_id: str) -> Sequence[FindingRow] | None:
-    """The findings of the account's audit by rank; None where it has no such audit."""
+    """Return the findings of the account's audit by rank; None if it has no such audit."""
     mine = (Audit.account_id == account_id, Audit.id == audit_id)
     query = select(Audit.id, FindingRow).outerjoin(FindingRow, FindingRow.audit_id == Audit.id)
     rows = session.execute(query.where(*mine).order_by(FindingRow.rank)).all()
@@ -188,7 +188,7 @@ def find_findings(session: Session, account_id: str, audit_id: str) -> Sequence[
 
 
 def find_document(session: Session, account_id: str, audit_id: str) -> tuple[bool, bytes | None]:
-    """Whether the audit is the account's, and its report document once there is one."""
+    """Return whether the account has the audit, and the audit's report document, if any."""
     mine = (Audit.account_id == account_id, Audit.id == audit_id)
     query = select(Audit.id, ReportRow.document).outerjoin(
         ReportRow, ReportRow.audit_id == Audit.id
@@ -198,7 +198,7 @@ def find_document(session: Session, account_id: str, audit_id: str) -> tuple[boo
 
 
 def list_named_keys(connection: Connection, audit_ids: Sequence[str]) -> set[str]:
-    """The blobs that these audits name: frames, and raw uploads that are not purged."""
+    """Return the blob keys that these audits name: frames, and raw uploads not yet purged."""
     query = select(Audit.blob_key, Audit.raw_purged_at, Audit.frame_key)
     rows = connection.execute(query.where(Audit.id.in_(audit_ids))).all()
     frames = {row.frame_key for row in rows if row.frame_key is not None}
@@ -206,7 +206,7 @@ def list_named_keys(connection: Connection, audit_ids: Sequence[str]) -> set[str
 
 
 class Replay(NamedTuple):
-    """What an idempotency key led to before."""
+    """The earlier audit of an idempotency key."""
 
     audit_id: str
     body_hash: bytes | None
@@ -216,12 +216,12 @@ class KeyTakenError(Exception):
     """Another audit of the account has the idempotency key."""
 
     def __init__(self, earlier: Replay) -> None:
-        super().__init__(f"the key is audit {earlier.audit_id}'s")
+        super().__init__(f"the key belongs to audit {earlier.audit_id}")
         self.earlier = earlier
 
 
 def find_replay(session: Session, account_id: str, route: str, key: str) -> Replay | None:
-    """What this account's key led to before."""
+    """Return the earlier audit of the account's key, if any."""
     owned = IdempotencyKey.account_id == account_id
     named = (IdempotencyKey.route == route, IdempotencyKey.key == key)
     query = select(IdempotencyKey.audit_id, IdempotencyKey.body_hash).where(owned, *named)
@@ -237,11 +237,10 @@ def add_audit(
     *,
     body_hash: bytes | None = None,
 ) -> None:
-    """Insert the audit and, where there is a key, tie it to this audit and its body.
+    """Insert the audit and, if there is a key, assign it to this audit and its body.
 
-    Raises `KeyTakenError` where another audit has the key. A claim that another transaction has
-    not committed yet is waited for: this one then loses to a commit and wins over a rollback. The
-    primary key decides, so no two can win.
+    Raises `KeyTakenError` if another audit has the key. If another transaction is inserting the
+    same key, this one waits: it fails if the other commits and succeeds if the other rolls back.
     """
     session.add(audit)
     session.flush()  # the audit's row comes first: the key's row refers to it
@@ -252,12 +251,12 @@ def add_audit(
     unless_taken = claim.on_conflict_do_nothing().returning(IdempotencyKey.audit_id)
     if session.scalar(unless_taken) is None:
         earlier = find_replay(session, audit.account_id, route, key)
-        assert earlier is not None, "who holds the key has committed"  # noqa: S101 - an invariant
+        assert earlier is not None, "the key's owner has committed"  # noqa: S101 - an invariant
         raise KeyTakenError(earlier)
 
 
 def count_ahead(session: Session, audit: Audit) -> int:
-    """How many queued audits of the same queue come before this one."""
+    """Count the audits ahead of this one in its queue."""
     is_earlier = tuple_(Audit.created_at, Audit.id) < (audit.created_at, audit.id)
     queued = (Audit.status == QUEUED, Audit.source == audit.source)
     return session.scalar(select(func.count()).where(*queued, is_earlier)) or 0

@@ -1,4 +1,4 @@
-"""What an account's dashboard reads: its runs page by page, its days, what was found lately."""
+"""The dashboard's queries: an account's audits by page, spend by day, and top findings."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -13,7 +13,7 @@ from service.models.audits.audits import DONE, Audit, FindingRow
 PAGE_SIZE: Final = 25
 DAYS_SHOWN: Final = 90
 RECENT_AUDITS: Final = 50
-_RANKS_LOOKED_AT: Final = 5  # of each recent audit
+_RANKS_PER_AUDIT: Final = 5
 _TOP_FINDINGS: Final = 6
 
 _AVOIDABLE_USD: Final = func.coalesce(
@@ -22,8 +22,8 @@ _AVOIDABLE_USD: Final = func.coalesce(
 )
 
 
-class Run(NamedTuple):
-    """A line of the ledger. What a run could have saved is a part of what it spent."""
+class AuditLine(NamedTuple):
+    """An audit in the list. Avoidable spend is a part of its spend."""
 
     id: str
     created_at: datetime
@@ -37,8 +37,8 @@ class Run(NamedTuple):
     error: str | None
 
 
-class Wanted(NamedTuple):
-    """Which runs: of a status, of a source, older or newer than a run; empty for all."""
+class Filters(NamedTuple):
+    """Filters of the list: a status, a source, and the audit before or after the page."""
 
     status: str = ""
     source: str = ""
@@ -46,16 +46,16 @@ class Wanted(NamedTuple):
     after: str = ""
 
 
-class Runs(NamedTuple):
-    """A page of the ledger, newest first; `newer` and `older` tell whether there are more."""
+class AuditPage(NamedTuple):
+    """A page of audits, newest first; `newer` and `older` are true if there are more pages."""
 
-    rows: Sequence[Run]
+    rows: Sequence[AuditLine]
     newer: bool
     older: bool
 
 
 class Day(NamedTuple):
-    """What the runs of a day came to."""
+    """The spend of all audits of one day."""
 
     day: date
     spend_usd: Decimal
@@ -63,7 +63,7 @@ class Day(NamedTuple):
 
 
 class TopFinding(NamedTuple):
-    """A finding at its largest among recent audits, and in how many of them it is."""
+    """The largest instance of a finding in recent audits, and the number of those audits."""
 
     audit_id: str
     id: str
@@ -75,25 +75,25 @@ class TopFinding(NamedTuple):
     audits: int
 
 
-def page_of_runs(session: Session, account_id: str, wanted: Wanted) -> Runs:
-    """The page beside the run that is named; the newest where none is, or none of the account's."""
-    place = _find_place(session, account_id, wanted.before or wanted.after)
-    is_backward = place is not None and not wanted.before
-    query = _runs(account_id, wanted)
-    spot = tuple_(Audit.created_at, Audit.id)
-    if place is not None:
-        query = query.where(spot > place if is_backward else spot < place)
+def page_of_audits(session: Session, account_id: str, filters: Filters) -> AuditPage:
+    """Return the page next to the given audit, or the newest page if none is given or found."""
+    cursor = _find_cursor(session, account_id, filters.before or filters.after)
+    is_backward = cursor is not None and not filters.before
+    query = _audits(account_id, filters)
+    position = tuple_(Audit.created_at, Audit.id)
+    if cursor is not None:
+        query = query.where(position > cursor if is_backward else position < cursor)
     order = (Audit.created_at, Audit.id)
-    query = query.order_by(*(order if is_backward else (one.desc() for one in order)))
-    found = [Run(*row) for row in session.execute(query.limit(PAGE_SIZE + 1))]
+    query = query.order_by(*(order if is_backward else (column.desc() for column in order)))
+    found = [AuditLine(*row) for row in session.execute(query.limit(PAGE_SIZE + 1))]
     has_more, rows = len(found) > PAGE_SIZE, found[:PAGE_SIZE]
     if is_backward:
-        return Runs(rows[::-1], newer=has_more, older=True)
-    return Runs(rows, newer=place is not None, older=has_more)
+        return AuditPage(rows[::-1], newer=has_more, older=True)
+    return AuditPage(rows, newer=cursor is not None, older=has_more)
 
 
 def list_days(session: Session, account_id: str, now: datetime) -> Sequence[Day]:
-    """What the finished runs of the last days spent and could have saved, by day of acceptance."""
+    """Return spend and avoidable spend of recent finished audits by the day of acceptance."""
     day = cast(func.timezone("UTC", Audit.created_at), Date)
     query = (
         select(day, func.sum(Audit.total_spend_usd), func.sum(_AVOIDABLE_USD))
@@ -106,9 +106,9 @@ def list_days(session: Session, account_id: str, now: datetime) -> Sequence[Day]
 
 
 def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]:
-    """The largest findings of the latest finished audits, each detector and place once.
+    """Return the largest findings of recent audits, once per detector, provider, model and route.
 
-    Months of different audits overlap, so the same finding of several is never summed.
+    Periods of audits may overlap, so the amounts of several audits are never summed.
     """
     recent = (
         select(Audit.id)
@@ -124,34 +124,34 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
             *(FindingRow.audit_id, FindingRow.id, FindingRow.detector, FindingRow.route),
             *(FindingRow.model, FindingRow.severity, FindingRow.monthly_cost_impact_usd),
             func.count().over(partition_by=same).label("audits"),
-            func.row_number().over(partition_by=same, order_by=largest).label("place"),
+            func.row_number().over(partition_by=same, order_by=largest).label("position"),
         )
         .join(recent, recent.c.id == FindingRow.audit_id)
-        .where(FindingRow.rank <= _RANKS_LOOKED_AT, FindingRow.monthly_cost_impact_usd > 0)
+        .where(FindingRow.rank <= _RANKS_PER_AUDIT, FindingRow.monthly_cost_impact_usd > 0)
         .subquery()
     )
-    columns = [column for column in ranked.c if column.name != "place"]
-    query = select(*columns).where(ranked.c.place == 1)
+    columns = [column for column in ranked.c if column.name != "position"]
+    query = select(*columns).where(ranked.c.position == 1)
     ordered = query.order_by(ranked.c.monthly_cost_impact_usd.desc(), ranked.c.id)
     return [TopFinding(*row) for row in session.execute(ordered.limit(_TOP_FINDINGS))]
 
 
-def _runs(account_id: str, wanted: Wanted) -> Select[*tuple[Any, ...]]:
+def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
     columns = (
         *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
         *(Audit.total_spend_usd, _AVOIDABLE_USD, Audit.savings_pct, Audit.findings_count),
         Audit.error,
     )
     query = select(*columns).where(Audit.account_id == account_id)
-    if wanted.status:
-        query = query.where(Audit.status == wanted.status)
-    if wanted.source:
-        query = query.where(Audit.source == wanted.source)
+    if filters.status:
+        query = query.where(Audit.status == filters.status)
+    if filters.source:
+        query = query.where(Audit.source == filters.source)
     return query
 
 
-def _find_place(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:
-    """Where in the ledger a run of the account stands."""
+def _find_cursor(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:
+    """Return the position of an audit in the account's list."""
     if not audit_id:
         return None
     own = (Audit.account_id == account_id, Audit.id == audit_id)

@@ -91,7 +91,7 @@ def renew_lease(connection: Connection, claim: Claim, lease_seconds: float) -> b
     return _update(connection, _held(claim).values(lease_expires_at=_in(lease_seconds)))
 
 
-def note_valid_pct(connection: Connection, claim: Claim, valid_pct: float) -> bool:
+def save_valid_pct(connection: Connection, claim: Claim, valid_pct: float) -> bool:
     return _update(connection, _held(claim).values(valid_pct=valid_pct))
 
 
@@ -190,7 +190,7 @@ def _counted_attempts() -> ColumnElement[int]:
 
 
 def _held(claim: Claim) -> Update:
-    """The fence: a token is replaced by the next claim and erased by the end."""
+    """Return an UPDATE that matches only while the claim holds the audit (the fence)."""
     return update(Audit).where(
         Audit.id == claim.audit_id,
         Audit.lease_token == claim.token,

@@ -45,11 +45,11 @@ def count_credits(session: Session, account_id: str) -> CreditCounts:
 
 
 def claim_credit(session: Session, account_id: str, audit_id: str) -> None:
-    """Tie the account's oldest free credit to this audit; raises `NoCreditError` without one.
+    """Assign the account's oldest free credit to this audit; raise `NoCreditError` without one.
 
-    The audit's row is there already, and what claims it commits or rolls back together with it.
+    The audit's row must exist; the claim commits or rolls back together with it.
     """
-    # A credit that another claim holds is waited for, never skipped: that claim may roll back.
+    # A credit locked by another claim is waited for, not skipped, because that may roll back.
     oldest = (
         select(Credit.id)
         .where(Credit.account_id == account_id, _IS_FREE)
@@ -68,15 +68,14 @@ def return_credit(connection: Connection, audit_id: str) -> bool:
     """Return the credit of an audit that fails, in the transaction that fails it.
 
     Return False if the audit has no credit, so that it is returned only once. If its payment was
-    refunded meanwhile, the returned credit is revoked.
+    refunded in the meantime, the returned credit is revoked.
     """
     named = select(Credit.id).where(Credit.audit_id == audit_id).with_for_update()
     credit_id = connection.scalar(named)
     if credit_id is None:
         return False
     freed = {"audit_id": None, "claimed_at": None, "returned_at": func.now()}
-    # A refund notes its time before it asks for the row that is locked here, so that one of the
-    # two sees the other.
+    # A refund writes its time before it locks this row, so one of the two sees the other.
     connection.execute(update(Credit).where(Credit.id == credit_id).values(freed))
     connection.execute(
         update(Credit).where(Credit.id == credit_id, _was_refunded()).values(revoked_at=func.now())
@@ -85,7 +84,7 @@ def return_credit(connection: Connection, audit_id: str) -> bool:
 
 
 def grant_credit(session: Session, account_id: str, payment_id: str) -> bool:
-    """Give the account the one credit that this payment buys; False where it has been given."""
+    """Grant the credit that this payment buys; return False if it was already granted."""
     row = {"id": new_id(), "account_id": account_id, "payment_id": payment_id}
     granted = insert(Credit).values({**row, "granted_at": utc_now()})
     once = granted.on_conflict_do_nothing(index_elements=[Credit.payment_id])
@@ -93,8 +92,8 @@ def grant_credit(session: Session, account_id: str, payment_id: str) -> bool:
 
 
 def revoke_credit(session: Session, payment_id: str) -> bool:
-    """Take the payment's credit back, unless an audit has it."""
-    # Locked before it is judged: an audit that fails just now may be about to give it back.
+    """Revoke the payment's credit, unless an audit uses it."""
+    # Lock the row first, because a failing audit may be about to return the credit.
     session.execute(select(Credit.id).where(Credit.payment_id == payment_id).with_for_update())
     free = update(Credit).where(Credit.payment_id == payment_id, _IS_FREE)
     revoked = free.values(revoked_at=func.now()).returning(Credit.id)

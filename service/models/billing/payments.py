@@ -1,4 +1,4 @@
-"""Payments, the events that told of them, and the audit credits that they bought."""
+"""Payments, payment events, customers and audit credits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,18 +21,18 @@ from sqlalchemy.types import BigInteger
 
 from service.models.base import Base, new_id, utc_now
 
-STRIPE, PADDLE = PROVIDERS = ("stripe", "paddle")  # those that send events
+STRIPE, PADDLE = PROVIDERS = ("stripe", "paddle")  # the payment providers that send events
 CREDIT, SUBSCRIPTION = PAYMENT_KINDS = ("credit", "subscription")
 
-# Any number will do, as long as it is always the same one.
+# An arbitrary number, the same in every process.
 _PAYMENTS_LOCK: Final = 6_021_447_118_305
 
 
 class Customer(Base):
-    """A provider's customer and its address, as far as events have told.
+    """A payment provider's customer, with the email address from its events.
 
-    No account: a checkout believes whatever address is typed into it and files the payment under
-    that address's customer, so one payment of a customer says nothing about the next one's payer.
+    It has no account: anyone can type any address at checkout, and the payment is filed under that
+    address's customer, so a customer doesn't identify the payer.
     """
 
     __tablename__ = "customers"
@@ -40,11 +40,11 @@ class Customer(Base):
     provider: Mapped[str] = mapped_column(primary_key=True)
     reference: Mapped[str] = mapped_column(primary_key=True)
     email: Mapped[str | None] = mapped_column(index=True)  # in lower case
-    email_at: Mapped[datetime | None]  # the provider's time of the event that told the address
+    email_at: Mapped[datetime | None]  # the provider's time of the event with the address
 
 
 class Payment(Base):
-    """One payment at one provider. It has no account until its payer has signed in once."""
+    """One payment at one payment provider. It has no account until its payer signs in."""
 
     __tablename__ = "payments"
     __table_args__ = (
@@ -60,21 +60,21 @@ class Payment(Base):
     reference: Mapped[str]
     customer_reference: Mapped[str | None] = mapped_column(index=True)
     email: Mapped[str | None] = mapped_column(index=True)  # in lower case
-    # Not known while nothing but a refund has been told.
+    # Unknown while only a refund was received.
     kind: Mapped[str | None]
     plan: Mapped[str | None]
-    amount: Mapped[Decimal | None] = mapped_column(Numeric(20, 4))  # in whole units of the currency
+    amount: Mapped[Decimal | None] = mapped_column(Numeric(20, 4))  # in whole currency units
     currency: Mapped[str | None]
-    # Paid and refunded may be told in any order, so each has its own time.
+    # Payment and refund events may arrive in any order, so each has its own time.
     paid_at: Mapped[datetime | None]
     refunded_at: Mapped[datetime | None]
-    # From when on its account is deleted: it keeps no address, and buys nothing for anybody else.
+    # When its account was deleted; from then on it has no address and buys nothing.
     closed_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
 class PaymentEvent(Base):
-    """An event as its provider signed it. Triggers keep the table append-only."""
+    """A signed payment provider event. Triggers keep the table append-only."""
 
     __tablename__ = "payment_events"
     __table_args__ = (UniqueConstraint("provider", "event_id"),)
@@ -89,7 +89,7 @@ class PaymentEvent(Base):
 
 
 class Credit(Base):
-    """The right to one audit. It is free while it names no audit and was not taken back."""
+    """The right to one audit. It is free while it has no audit and isn't revoked."""
 
     __tablename__ = "credits"
     __table_args__ = (
@@ -113,24 +113,24 @@ class Credit(Base):
     )
     granted_at: Mapped[datetime] = mapped_column(default=utc_now)
     claimed_at: Mapped[datetime | None]
-    returned_at: Mapped[datetime | None]  # given back by an audit that failed
-    revoked_at: Mapped[datetime | None]  # taken back by a refund
+    returned_at: Mapped[datetime | None]  # by a failed audit
+    revoked_at: Mapped[datetime | None]  # by a refund
 
 
 def lock_payments(session: Session) -> None:
-    """Let one transaction at a time look at payments and their owners, and change them.
+    """Let only one transaction at a time read and change payments and their owners.
 
-    Two events that belong together would otherwise miss each other when they come at once, and so
-    would a payment and its payer's first sign-in. Events are few and their transactions short.
+    Without the lock, two related events at the same time could miss each other, and so could a
+    payment and its payer's first sign-in. Events are rare and their transactions short.
     """
     session.execute(select(func.pg_advisory_xact_lock(_PAYMENTS_LOCK)))
 
 
 def add_event(session: Session, event: PaymentEvent) -> bool:
-    """Keep the event; False for one that is kept already.
+    """Store the event; return False if it is already stored.
 
-    Another transaction with the same event is waited for: its commit makes this one the replay,
-    its rollback leaves the event to this one.
+    If another transaction is storing the same event, wait: if it commits, this one is a duplicate;
+    if it rolls back, this one stores the event.
     """
     columns = ("provider", "event_id", "type", "occurred_at", "payload")
     row = {name: getattr(event, name) for name in columns}
@@ -144,14 +144,14 @@ def find_payment(session: Session, provider: str, reference: str) -> Payment | N
 
 
 def list_payments(session: Session, account_id: str, limit: int) -> Sequence[Payment]:
-    """The account's latest payments first."""
+    """Return the account's payments, newest first."""
     query = select(Payment).where(Payment.account_id == account_id)
     latest = (func.coalesce(Payment.paid_at, Payment.created_at).desc(), Payment.id)
     return session.scalars(query.order_by(*latest).limit(limit)).all()
 
 
 def get_or_add_payment(session: Session, provider: str, reference: str) -> Payment:
-    """The payment's row, made where there is none. Only under the payments lock."""
+    """Return the payment's row, created if needed. Requires the payments lock."""
     payment = find_payment(session, provider, reference)
     if payment is None:
         payment = Payment(provider=provider, reference=reference)
@@ -161,7 +161,7 @@ def get_or_add_payment(session: Session, provider: str, reference: str) -> Payme
 
 
 def get_or_add_customer(session: Session, provider: str, reference: str) -> Customer:
-    """The customer's row, made where there is none. Only under the payments lock."""
+    """Return the customer's row, created if needed. Requires the payments lock."""
     customer = session.get(Customer, (provider, reference))
     if customer is None:
         customer = Customer(provider=provider, reference=reference)

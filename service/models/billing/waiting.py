@@ -1,4 +1,4 @@
-"""What was paid for and belongs to nobody yet, because its payer has not signed in."""
+"""Payments and subscriptions without an account, because their payer hasn't signed in yet."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ from service.models.identity.accounts import Account, Subscription
 
 
 def list_waiting_payments(session: Session, account: Account) -> Sequence[Payment]:
-    """The payments of nobody that came with this account's address, or of a customer who has it."""
+    """Return unassigned payments with this account's address, or of a customer with it."""
     paid_by_account = or_(Payment.email == account.email, _is_customer_of(account, Payment))
-    nobodys = (Payment.account_id.is_(None), Payment.closed_at.is_(None))
-    query = select(Payment).where(*nobodys, paid_by_account)
+    unassigned = (Payment.account_id.is_(None), Payment.closed_at.is_(None))
+    query = select(Payment).where(*unassigned, paid_by_account)
     return session.scalars(query.order_by(Payment.id)).all()
 
 
 def list_waiting_subscriptions(session: Session, account: Account) -> Sequence[Subscription]:
-    """The subscriptions of nobody that this account bought, or a customer who has its address."""
+    """Return unassigned subscriptions bought by this account or by a customer with its address."""
     bought = exists().where(
         Payment.provider == Subscription.provider,
         Payment.reference == Subscription.reference,
@@ -32,10 +32,10 @@ def list_waiting_subscriptions(session: Session, account: Account) -> Sequence[S
 
 
 def _is_customer_of(
-    account: Account, told: type[Payment] | type[Subscription]
+    account: Account, table: type[Payment] | type[Subscription]
 ) -> ColumnElement[bool]:
     return exists().where(
-        Customer.provider == told.provider,
-        Customer.reference == told.customer_reference,
+        Customer.provider == table.provider,
+        Customer.reference == table.customer_reference,
         Customer.email == account.email,
     )

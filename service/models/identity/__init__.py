@@ -1,1 +1,1 @@
-"""Accounts, how people sign in to them, and their deletion."""
+"""Accounts, sign-in and account deletion."""

@@ -1,4 +1,4 @@
-"""Accounts and the subscriptions that pay for them."""
+"""Accounts and their subscriptions."""
 
 from datetime import datetime
 
@@ -7,12 +7,12 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from service.models.base import Base, new_id, utc_now
 
-# Ingest keys that each plan allows, from the least to the most.
+# The number of ingest keys in each plan, from the smallest plan to the largest.
 KEY_LIMITS = {"free": 0, "pro": 5, "team": 50}
 # past_due still counts: the payment provider is retrying.
 ACTIVE_STATUSES = frozenset({"active", "trialing", "past_due"})
-COMP = "comp"  # the provider of what is given away
-# How an account hears of the reports of its ingest batches.
+COMP = "comp"  # the payment provider of gifts
+# How often an account gets emails about reports of its ingest batches.
 EACH, DAILY, NEVER = REPORT_MAILS = ("each", "daily", "none")
 
 
@@ -24,7 +24,8 @@ class Account(Base):
     email: Mapped[str] = mapped_column(unique=True)  # stored in lower case
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     report_mails: Mapped[str] = mapped_column(default=EACH, server_default=EACH)
-    reports_told_until: Mapped[datetime | None]  # from when on the next digest tells
+    # The next digest starts here. The column keeps its old name for the previous release.
+    digest_sent_until: Mapped[datetime | None] = mapped_column("reports_told_until")
 
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"
@@ -32,19 +33,20 @@ class Account(Base):
 
     @property
     def plan(self) -> str:
-        """The best plan paid for; `free` without a subscription that is active."""
-        plans = {"free", *(one.plan for one in self.subscriptions if one.plan and one.is_active)}
+        """Return the best plan with an active subscription, or else `free`."""
+        active = (subscription for subscription in self.subscriptions if subscription.is_active)
+        plans = {"free", *(subscription.plan for subscription in active if subscription.plan)}
         return max(plans, key=list(KEY_LIMITS).index)
 
     @property
     def has_active_subscription(self) -> bool:
-        return any(one.is_active for one in self.subscriptions)
+        return any(subscription.is_active for subscription in self.subscriptions)
 
 
 class Subscription(Base):
-    """One subscription at one provider, as its latest event left it.
+    """One subscription at one payment provider, in the state of its latest event.
 
-    It has no account while nobody has signed in with the address that pays.
+    It has no account until someone signs in with the payer's address.
     """
 
     __tablename__ = "subscriptions"
@@ -58,11 +60,11 @@ class Subscription(Base):
         ForeignKey("accounts.id", ondelete="CASCADE"), index=True
     )
     provider: Mapped[str]
-    reference: Mapped[str] = mapped_column(default=new_id)  # the provider's own id
+    reference: Mapped[str] = mapped_column(default=new_id)  # the payment provider's ID
     customer_reference: Mapped[str | None] = mapped_column(index=True)
-    plan: Mapped[str | None]  # none for a price that is not among the settings
+    plan: Mapped[str | None]  # None if the settings don't have its price
     status: Mapped[str]
-    # The provider's time of the latest event decides, then these two, never the order of arrival.
+    # Events are ordered by the provider's time, then by rank and ID, never by arrival.
     event_at: Mapped[datetime] = mapped_column(default=utc_now)
     event_rank: Mapped[int] = mapped_column(default=0, server_default="0")
     event_id: Mapped[str] = mapped_column(default="", server_default="")
@@ -76,7 +78,7 @@ class Subscription(Base):
 
 
 def get_account(session: Session, account_id: str) -> Account:
-    """The account of a caller, who has one."""
+    """Return the account of an authenticated caller."""
     return session.get_one(Account, account_id)
 
 
@@ -90,7 +92,7 @@ def find_subscription(session: Session, provider: str, reference: str) -> Subscr
 
 
 def has_active_subscription(account_id: InstrumentedAttribute[str]) -> Exists:
-    """The condition that the account in this column pays for a plan."""
+    """Return the SQL condition that the account in this column has an active subscription."""
     return exists().where(
         Subscription.account_id == account_id,
         Subscription.plan.is_not(None),

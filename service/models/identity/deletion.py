@@ -1,6 +1,6 @@
-"""Deleting an account with all that it owns, and nothing that anybody else owns.
+"""Delete an account and everything it owns, and nothing that other accounts own.
 
-What the law wants kept is kept: payments without an address and the events that told of them.
+Accounting law requires keeping payments, without the address, and their events.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ _PAGE: Final = 500
 
 
 def close_account(session: Session, account_id: str, email: str, kept_session_id: str) -> None:
-    """Take everything from the account that could still act, write or buy for it.
+    """Delete the account's credentials, subscriptions and other sessions.
 
-    The session that asks stays, so that a deletion that breaks off can be asked for again.
+    The current session stays, so that an interrupted deletion can be repeated.
     """
     lock_payments(session)
     _close_payments(session, account_id, email)
@@ -35,9 +35,9 @@ def close_account(session: Session, account_id: str, email: str, kept_session_id
 
 
 def delete_audits(session: Session, account_id: str) -> Sequence[Audit]:
-    """Delete some of the account's audits with all that hangs on them; none when all are gone.
+    """Delete a batch of the account's audits; return an empty list when none are left.
 
-    Returned are the rows as they were: their blobs go once this is committed.
+    The deleted rows are returned: delete their blobs after the commit.
     """
     some = select(Audit).where(Audit.account_id == account_id).limit(_PAGE)
     audits = session.scalars(some).all()
@@ -49,7 +49,7 @@ def delete_audits(session: Session, account_id: str) -> Sequence[Audit]:
 
 
 def delete_account(session: Session, account_id: str, email: str) -> None:
-    """The end: the account itself, its credits and sessions, and every trace of its address."""
+    """Delete the account with its credits, sessions and mail, and all uses of its address."""
     lock_payments(session)
     _close_payments(session, account_id, email)
     session.execute(delete(Mail).where(or_(Mail.account_id == account_id, Mail.recipient == email)))
@@ -59,9 +59,9 @@ def delete_account(session: Session, account_id: str, email: str) -> None:
 
 
 def _close_payments(session: Session, account_id: str, email: str) -> None:
-    """What was paid stays on the books, without an address, and buys nobody anything again.
+    """Keep the account's payments without an address, and prevent them from buying anything.
 
-    Where somebody else's payment came with this address, it loses only that.
+    Another account's payment with this address only loses the address.
     """
     mine = or_(
         Payment.account_id == account_id,
@@ -73,7 +73,7 @@ def _close_payments(session: Session, account_id: str, email: str) -> None:
 
 
 def _forget_customers(session: Session, account_id: str, email: str) -> None:
-    """The addresses of customers who are this account's and nobody else's."""
+    """Remove the addresses of customers that belong to this account alone."""
     theirs = (
         Payment.provider == Customer.provider,
         Payment.customer_reference == Customer.reference,

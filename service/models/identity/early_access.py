@@ -1,4 +1,4 @@
-"""Addresses that asked for early access."""
+"""Early access signups."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,11 +18,11 @@ class EarlyAccess(Base):
 
 
 def add_early_access(session: Session, email: str) -> None:
-    """Note that the address asked; one that asked before stays as it was."""
+    """Add a signup; keep an earlier signup of the same address."""
     session.execute(insert(EarlyAccess).values(email=email).on_conflict_do_nothing())
 
 
 def list_early_access(session: Session) -> Sequence[EarlyAccess]:
-    """Who asked, the first first."""
+    """Return all signups, oldest first."""
     query = select(EarlyAccess).order_by(EarlyAccess.asked_at, EarlyAccess.email)
     return session.scalars(query).all()

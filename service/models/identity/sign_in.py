@@ -1,4 +1,4 @@
-"""Magic links and the web sessions that they lead to: hashes only, as of every secret."""
+"""Magic links and web sessions. Only hashes of secrets are stored."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from service.models.identity.accounts import Account, has_active_subscription
 
 
 class MagicLink(Base):
-    """A single-use link to an address, whether or not that has an account yet."""
+    """A single-use sign-in link for an address, with or without an account."""
 
     __tablename__ = "magic_links"
     __table_args__ = (Index("ix_magic_links_email_created", "email", "created_at"),)
@@ -23,14 +23,14 @@ class MagicLink(Base):
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     email: Mapped[str]  # in lower case
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
-    next_path: Mapped[str | None]  # where to go on to; a path of this site
+    next_path: Mapped[str | None]  # where to continue after sign-in; a path on this site
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     expires_at: Mapped[datetime] = mapped_column(index=True)
-    ended_at: Mapped[datetime | None]  # consumed, or ended by a later link's use
+    ended_at: Mapped[datetime | None]  # used, or invalidated by the use of a newer link
 
 
 class WebSession(Base):
-    """One signed-in browser. Signing out deletes the row."""
+    """A signed-in browser. Signing out deletes the row."""
 
     __tablename__ = "sessions"
 
@@ -39,7 +39,7 @@ class WebSession(Base):
         ForeignKey("accounts.id", ondelete="CASCADE"), index=True
     )
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
-    user_agent: Mapped[str] = mapped_column(default="")  # to tell browsers apart in the list
+    user_agent: Mapped[str] = mapped_column(default="")  # to distinguish browsers in the list
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     last_seen_at: Mapped[datetime] = mapped_column(default=utc_now)
     expires_at: Mapped[datetime] = mapped_column(index=True)
@@ -48,7 +48,7 @@ class WebSession(Base):
 
     @classmethod
     def minted(cls, account_id: str, *, days: int, user_agent: str = "") -> tuple[Self, str]:
-        """A new row and the secret that it remembers only as a hash."""
+        """Return a new row and its secret, which is stored only as a hash."""
         secret, secret_hash = tokens.mint_hashed(tokens.Kind.WEB_SESSION)
         row = cls(
             account_id=account_id,
@@ -60,7 +60,7 @@ class WebSession(Base):
 
 
 class ConsumedLink(NamedTuple):
-    """Whose address the link proved, and where its reader wants to go on to."""
+    """The verified address of a used link, and where to continue."""
 
     email: str
     next_path: str | None
@@ -69,7 +69,7 @@ class ConsumedLink(NamedTuple):
 def add_magic_link(
     session: Session, email: str, secret_key: str, *, minutes: int, next_path: str | None
 ) -> MagicLink:
-    """A link to an address. Its secret can be derived from its id, and is not kept."""
+    """Add a link for an address. Its secret is derived from its ID and not stored."""
     link_id, now = new_id(), utc_now()
     _secret, secret_hash = tokens.derive(tokens.Kind.MAGIC_LINK, secret_key, link_id)
     link = MagicLink(
@@ -85,9 +85,9 @@ def add_magic_link(
 
 
 def consume_magic_link(session: Session, secret_hash: bytes) -> ConsumedLink | None:
-    """Use the link up, and every earlier one of its address; None where it is none any more.
+    """Use the link and invalidate all earlier links of its address; return None if it is invalid.
 
-    Of any number who show one link, the UPDATE lets one through.
+    If a link is used several times at once, the UPDATE succeeds only once.
     """
     now = utc_now()
     usable = (MagicLink.ended_at.is_(None), MagicLink.expires_at > now)
@@ -104,8 +104,8 @@ def consume_magic_link(session: Session, secret_hash: bytes) -> ConsumedLink | N
 
 
 def _end_earlier_links(session: Session, email: str, before: datetime, now: datetime) -> None:
-    # Rows are locked from the newest to the oldest, here as above, so that two who use two links
-    # of an address at once do not wait for each other.
+    # Rows are locked from newest to oldest, here and above, so that using two links of an address
+    # at the same time can't deadlock.
     earlier = (
         select(MagicLink.id)
         .where(MagicLink.email == email, MagicLink.ended_at.is_(None))
@@ -118,14 +118,14 @@ def _end_earlier_links(session: Session, email: str, before: datetime, now: date
 
 
 def open_account(session: Session, email: str) -> Account:
-    """The account of an address that was proved; a first sign-in makes it."""
+    """Return the account of a verified address; create it on the first sign-in."""
     row = insert(Account).values(email=email).on_conflict_do_nothing(index_elements=["email"])
     session.execute(row)
     return session.scalars(select(Account).where(Account.email == email)).one()
 
 
 class KnownSession(NamedTuple):
-    """What a request needs to know of the session that it came with."""
+    """The fields of a request's session."""
 
     id: str
     account_id: str
@@ -136,7 +136,7 @@ class KnownSession(NamedTuple):
 
 
 def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
-    """The session, if it is neither over nor forgotten, and whose it is, in one query."""
+    """Return the session with its account, unless it has expired or was idle too long."""
     now = utc_now()
     columns = (
         WebSession.id,
@@ -152,13 +152,13 @@ def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownS
     return None if row is None else KnownSession(*row)
 
 
-def note_seen(session: Session, session_id: str, now: datetime) -> None:
-    """Note when a session was last used; harmless if it was revoked meanwhile."""
+def update_last_seen(session: Session, session_id: str, now: datetime) -> None:
+    """Update when a session was last used; do nothing if it was revoked in the meantime."""
     session.execute(update(WebSession).where(WebSession.id == session_id).values(last_seen_at=now))
 
 
 def list_sessions(session: Session, account_id: str, idle_days: int) -> Sequence[WebSession]:
-    """The account's live sessions, the latest used first."""
+    """Return the account's active sessions, most recently used first."""
     now = utc_now()
     live = (WebSession.expires_at > now, WebSession.last_seen_at > now - timedelta(days=idle_days))
     query = select(WebSession).where(WebSession.account_id == account_id, *live)
@@ -166,7 +166,7 @@ def list_sessions(session: Session, account_id: str, idle_days: int) -> Sequence
 
 
 def end_session(session: Session, account_id: str, session_id: str) -> bool:
-    """Sign one browser of the account out; false where it has no such session."""
+    """Sign out one session of the account; return False if it has no such session."""
     mine = (WebSession.account_id == account_id, WebSession.id == session_id)
     ended = session.scalars(delete(WebSession).where(*mine).returning(WebSession.id)).all()
     return bool(ended)
@@ -178,5 +178,5 @@ def end_other_sessions(session: Session, account_id: str, kept_id: str) -> None:
 
 
 def end_presented_session(session: Session, secret_hash: bytes) -> None:
-    """Sign out the browser that shows this session's secret."""
+    """Sign out the session with this secret."""
     session.execute(delete(WebSession).where(WebSession.secret_hash == secret_hash))

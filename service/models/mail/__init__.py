@@ -1,1 +1,1 @@
-"""The mail outbox, and who gets which report mail."""
+"""The mail outbox, and the choice of report mails."""

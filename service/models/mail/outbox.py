@@ -1,7 +1,7 @@
-"""The outbox: every mail is a row first, and is rendered and sent by a job.
+"""The outbox: every mail is a row first; a job renders and sends it.
 
-A row holds what the mail is about, never a secret: links are made when it is rendered. A send is
-one claim with a lease and a token, as an audit's start is; all times are the database's.
+A row never contains a secret: links are created when the mail is rendered. Each attempt to send is
+a claim with a lease and a token, like an audit's attempt; all times are the database's.
 """
 
 from collections.abc import Sequence
@@ -60,16 +60,18 @@ class Mail(Base):
     kind: Mapped[str]
     recipient: Mapped[str]
     parameters: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict)
-    dedupe_key: Mapped[str | None] = mapped_column(unique=True)  # at most one mail has it
+    dedupe_key: Mapped[str | None] = mapped_column(
+        unique=True
+    )  # unique: prevents sending a mail twice
     status: Mapped[str] = mapped_column(default=QUEUED)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
-    expires_at: Mapped[datetime | None]  # not worth sending any more
+    expires_at: Mapped[datetime | None]  # not sent after this time
     attempts: Mapped[int] = mapped_column(default=0)
     next_attempt_at: Mapped[datetime] = mapped_column(default=func.now())
     lease_token: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]
     sent_at: Mapped[datetime | None]
-    error: Mapped[str | None]  # the kind of the last failure, never its text
+    error: Mapped[str | None]  # the type of the last failure, never its text
 
 
 _UNSENT: Final = Mail.status.in_((QUEUED, SENDING))
@@ -79,7 +81,7 @@ _IS_OVERDUE: Final = or_(_IS_EXPIRED, Mail.created_at <= func.now() - _LONGEST_E
 
 
 class NewMail(TypedDict):
-    """What a mail is about. One that has the dedupe key of another is that other."""
+    """The fields of a new mail. Two mails with the same dedupe key are the same mail."""
 
     kind: Required[str]
     recipient: Required[str]
@@ -91,7 +93,7 @@ class NewMail(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Dispatch:
-    """The right to send one mail: its `token` proves the right, its `attempt` counts from 1."""
+    """The right to send one mail, proved by its `token`; `attempt` counts from 1."""
 
     mail_id: str
     token: str
@@ -103,16 +105,16 @@ class Dispatch:
 
 
 def post_mail(session: Session | Connection, **mail: Unpack[NewMail]) -> str | None:
-    """Put a mail into the outbox; enqueue what this returns once the transaction is committed.
+    """Add a mail to the outbox; return its ID, to enqueue after the commit.
 
-    That is the mail's id, or None where a mail with this dedupe key was posted before.
+    Return None if a mail with this dedupe key was already posted.
     """
     statement = insert(Mail).values(**mail).on_conflict_do_nothing(index_elements=["dedupe_key"])
     return session.scalar(statement.returning(Mail.id))
 
 
 def claim_mail(connection: Connection, mail_id: str, lease_seconds: float) -> Dispatch | None:
-    """Take the mail if it is due, or if whoever sent it let the lease run out."""
+    """Claim the mail if it is due or its lease has expired."""
     token = uuid4().hex
     is_due = and_(Mail.status == QUEUED, Mail.next_attempt_at <= func.now())
     statement = (
@@ -136,13 +138,13 @@ def claim_mail(connection: Connection, mail_id: str, lease_seconds: float) -> Di
 
 
 def finish_mail(connection: Connection, dispatch: Dispatch) -> None:
-    """Note that the mail is sent, whoever else may believe to be sending it by now."""
+    """Mark the mail as sent, even if another worker has claimed it since."""
     sent = {"status": SENT, "sent_at": func.now(), "error": None, **_NO_LEASE}
     connection.execute(update(Mail).where(Mail.id == dispatch.mail_id).values(sent))
 
 
 def postpone_mail(connection: Connection, dispatch: Dispatch, error: str) -> None:
-    """Let another attempt follow, after a pause that grows with each."""
+    """Schedule another attempt, after a pause that doubles with each attempt."""
     pause = min(_FIRST_PAUSE_SECONDS * 2 ** (dispatch.attempt - 1), _LONGEST_PAUSE_SECONDS)
     again = {"status": QUEUED, "next_attempt_at": _in(pause), "error": error, **_NO_LEASE}
     connection.execute(_held(dispatch).values(again))
@@ -153,7 +155,7 @@ def fail_mail(connection: Connection, dispatch: Dispatch, error: str) -> None:
 
 
 def fail_overdue_mails(connection: Connection) -> Sequence[str]:
-    """End what nobody sends and nobody should send any more; returns the mails' ids."""
+    """Fail expired and repeatedly failed mails that no worker is sending; return their IDs."""
     reason = case((_IS_EXPIRED, EXPIRED), else_=GIVEN_UP)
     statement = (
         update(Mail)
@@ -165,7 +167,7 @@ def fail_overdue_mails(connection: Connection) -> Sequence[str]:
 
 
 def list_due_mails(connection: Connection, older_than_seconds: float) -> Sequence[Row[str, int]]:
-    """The ids and attempts of mails that are due for so long already, the longest first."""
+    """Return the IDs and attempts of overdue mails, longest overdue first."""
     is_due = and_(Mail.status == QUEUED, Mail.next_attempt_at < _in(-older_than_seconds))
     statement = select(Mail.id, Mail.attempts).where(_UNSENT, or_(is_due, _DROPPED))
     return connection.execute(statement.order_by(Mail.next_attempt_at, Mail.id).limit(_PAGE)).all()
@@ -175,7 +177,7 @@ _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
 
 
 def _held(dispatch: Dispatch) -> Update:
-    """Only who holds the token may give the mail back: another may be sending it by now."""
+    """Return an UPDATE that matches only while the token holds the mail (the fence)."""
     mine = (Mail.id == dispatch.mail_id, Mail.lease_token == dispatch.token)
     return update(Mail).where(_UNSENT, *mine)
 

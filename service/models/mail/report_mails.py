@@ -1,6 +1,6 @@
-"""Who hears of which report by mail: each as it is ready, all of a day together, or none.
+"""Choose the mails about reports: one per report, a daily digest, or none.
 
-Reports of uploads are always told at once: somebody waits for them.
+Reports of uploads are always mailed immediately, because someone is waiting for them.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ from service.models.mail.outbox import Mail
 
 REPORT_READY: Final = "report_ready"
 REPORT_DIGEST: Final = "report_digest"
-MANY_A_DAY: Final = 5  # more mails than that, and each of them says how to get fewer
-DIGEST_AUDITS: Final = 10  # told one by one; the rest of a day is only counted
+MANY_A_DAY: Final = 5  # above this number, each mail mentions the digest
+DIGEST_AUDITS: Final = 10  # listed in a digest; further audits are only counted
 
 
 class ReportReader(NamedTuple):
-    """Who is told of a report."""
+    """The recipient of a report mail."""
 
     account_id: str
     email: str
-    gets_many: bool  # had enough of these mails within a day to be told of the choice
+    gets_many: bool  # got so many mails within a day that they should mention the digest
 
 
 def choose_report_mails(session: Session, account_id: str, choice: str) -> None:
-    """One of `REPORT_MAILS`. Reports of before are told as was chosen before, or not at all."""
+    """Save a choice from `REPORT_MAILS`. It applies to reports from now on."""
     changed = update(Account).where(Account.id == account_id, Account.report_mails != choice)
-    session.execute(changed.values(report_mails=choice, reports_told_until=utc_now()))
+    session.execute(changed.values(report_mails=choice, digest_sent_until=utc_now()))
 
 
 def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | None:
-    """Whom to mail that this audit's report is ready, if the account wants a mail for it."""
+    """Return who gets a mail about this audit's report, if the account wants one."""
     wanted = or_(Audit.source == UPLOAD, Account.report_mails == EACH)
     row = connection.execute(
         select(Account.id, Account.email, Audit.source)
@@ -46,7 +46,7 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
     ).one_or_none()
     if row is None:
         return None
-    # There is no choice about uploads, so none is offered in their mails.
+    # Mails about uploads can't be turned off, so they don't mention the setting.
     gets_many = row.source == INGEST and _count_recent(connection, row.id) >= MANY_A_DAY
     return ReportReader(row.id, row.email, gets_many)
 
@@ -58,30 +58,30 @@ def _count_recent(connection: Connection, account_id: str) -> int:
 
 
 def post_digests(connection: Connection, midnight: datetime, limit: int) -> int:
-    """Post what was ready before this midnight to some who are to be told; tells to how many.
+    """Post the digests of reports finished before this midnight; return their number.
 
-    At most one a day and account: whoever moves on what an account was told of may tell it.
+    Each account gets at most one a day: only the process whose UPDATE succeeds posts it.
     """
     posted = 0
     for account in _list_due(connection, midnight, limit):
-        told = (Account.id == account.id, Account.reports_told_until == account.since)
-        moved = update(Account).where(*told, Account.report_mails == DAILY)
-        if connection.execute(moved.values(reports_told_until=midnight)).rowcount:
+        unchanged = (Account.id == account.id, Account.digest_sent_until == account.since)
+        moved = update(Account).where(*unchanged, Account.report_mails == DAILY)
+        if connection.execute(moved.values(digest_sent_until=midnight)).rowcount:
             posted += _post(connection, account, midnight)
     return posted
 
 
 def _list_due(connection: Connection, midnight: datetime, limit: int) -> Sequence[Any]:
-    has_news = exists().where(*_news(Account.id, Account.reports_told_until, midnight))
-    wanted = (Account.report_mails == DAILY, Account.reports_told_until < midnight)
-    query = select(Account.id, Account.email, Account.reports_told_until.label("since"))
+    has_news = exists().where(*_news(Account.id, Account.digest_sent_until, midnight))
+    wanted = (Account.report_mails == DAILY, Account.digest_sent_until < midnight)
+    query = select(Account.id, Account.email, Account.digest_sent_until.label("since"))
     return connection.execute(
         query.where(*wanted, has_news).order_by(Account.id).limit(limit)
     ).all()
 
 
 def _news(account_id: Any, since: Any, midnight: datetime) -> tuple[ColumnElement[bool], ...]:
-    """What was ready since the last digest, or since a digest was chosen."""
+    """Return the condition for audits finished since the last digest."""
     return (
         Audit.account_id == account_id,
         Audit.source == INGEST,
@@ -99,7 +99,7 @@ def _post(connection: Connection, account: Any, midnight: datetime) -> int:
         "recipient": account.email,
         "parameters": {
             "since": f"{account.since:%Y-%m-%d}",
-            **_summarise(connection, news, midnight),
+            **_summarize(connection, news, midnight),
         },
         "dedupe_key": f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
     }
@@ -107,10 +107,10 @@ def _post(connection: Connection, account: Any, midnight: datetime) -> int:
     return connection.execute(once).rowcount
 
 
-def _summarise(
+def _summarize(
     connection: Connection, news: tuple[ColumnElement[bool], ...], midnight: datetime
 ) -> dict[str, Any]:
-    """The day in numbers, and its audits with the most to save. Dollars are texts."""
+    """Return the totals and the audits with the most avoidable spend. Dollars are strings."""
     numbers = (func.count(), func.sum(Audit.records), func.sum(Audit.total_spend_usd))
     audits, records, spend = connection.execute(select(*numbers).where(*news)).one()
     order = (Audit.projected_savings_usd.desc(), Audit.finished_at, Audit.id)

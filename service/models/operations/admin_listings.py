@@ -1,4 +1,4 @@
-"""The pages of the administrator's lists, newest first. No record and no secret is among them."""
+"""The pages of the admin lists, newest first, without records and secrets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ def page_of_audits(session: Session, number: int) -> Page:
 
 
 def with_age(audits: Page, now: datetime) -> Page:
-    """The audits as mappings, each with its age."""
+    """Return the audits as mappings, each with its age."""
     ages = [age_seconds(row.created_at, now) for row in audits.rows]
     pairs = zip(audits.rows, ages, strict=True)
     rows = [{**row._mapping, "age_seconds": age} for row, age in pairs]
@@ -69,14 +69,16 @@ def page_of_accounts(session: Session, number: int) -> Page:
     accounts = [account for (account,) in page.rows]
     free = _free_credits(session, [account.id for account in accounts])
     lines = [
-        AccountLine(one.id, one.email, one.created_at, one.plan, free.get(one.id, 0))
-        for one in accounts
+        AccountLine(
+            account.id, account.email, account.created_at, account.plan, free.get(account.id, 0)
+        )
+        for account in accounts
     ]
     return Page(lines, page.number, page.has_next)
 
 
 def page_of_events(session: Session, number: int) -> Page:
-    """Without the payloads, which name payers."""
+    """Return payment events without payloads, because those identify payers."""
     columns = (
         *(PaymentEvent.id, PaymentEvent.provider, PaymentEvent.event_id, PaymentEvent.type),
         *(PaymentEvent.occurred_at, PaymentEvent.received_at),
@@ -96,7 +98,7 @@ def page_of_admin_actions(session: Session, number: int) -> Page:
 
 
 def _page(session: Session, query: Select[*tuple[Any, ...]], number: int) -> Page:
-    """One row more than a page holds tells whether another page follows."""
+    """Return one page; query one extra row to see whether another page follows."""
     rows = session.execute(query.limit(PAGE_SIZE + 1).offset((number - 1) * PAGE_SIZE)).all()
     return Page(rows[:PAGE_SIZE], number, len(rows) > PAGE_SIZE)
 

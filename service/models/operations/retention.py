@@ -1,6 +1,6 @@
-"""What is over, and goes: a batch a call, by the database's clock. Callers commit.
+"""Delete expired rows, one batch per call, by the database's clock. Callers commit.
 
-The events of payments and the acts of administrators stay for good, and their tables see to it.
+Payment events and admin actions are kept permanently; triggers on their tables ensure it.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _SHOWN_EXPIRED_DAYS: Final = 30
 
 
 def purge_old_raws(connection: Connection, done_days: int, failed_days: int) -> Sequence[str]:
-    """Note that raw uploads are no more; returns the blobs to delete after the commit."""
+    """Mark old raw uploads as purged; return the keys of blobs to delete after the commit."""
     is_old = and_(
         Audit.raw_purged_at.is_(None),
         or_(
@@ -31,7 +31,7 @@ def purge_old_raws(connection: Connection, done_days: int, failed_days: int) -> 
     )
     oldest = select(Audit.id).where(is_old).order_by(Audit.finished_at).limit(BATCH)
     ids = connection.scalars(oldest).all()
-    # Judged again, as an administrator may just have queued one of them anew.
+    # Check the condition again, because an administrator may just have queued one for a rerun.
     purged = update(Audit).where(Audit.id.in_(ids), is_old).values(raw_purged_at=func.now())
     return connection.scalars(purged.returning(Audit.blob_key)).all()
 
@@ -41,20 +41,20 @@ def delete_expired_links(connection: Connection) -> int:
 
 
 def delete_ended_sessions(connection: Connection, idle_days: int) -> int:
-    """Those that expired, and those that nobody has used for so long."""
+    """Delete expired sessions and sessions idle for `idle_days`."""
     is_idle = WebSession.last_seen_at < _before(idle_days)
     return _delete(connection, WebSession, or_(WebSession.expires_at < func.now(), is_idle))
 
 
 def delete_ended_codes(connection: Connection) -> int:
-    """Codes that nobody redeemed, and used ones with their tokens once those have expired."""
+    """Delete expired unused codes, and used codes once their tokens have expired."""
     is_unused = and_(OAuthCode.used_at.is_(None), OAuthCode.expires_at < func.now())
     is_spent = OAuthCode.used_at < func.now() - timedelta(seconds=TOKEN_SECONDS)
     return _delete(connection, OAuthCode, or_(is_unused, is_spent))
 
 
 def delete_expired_secrets(connection: Connection) -> int:
-    """Keys that were replaced and tokens that expired; they stay listed for a while."""
+    """Delete expired keys and tokens, after they were listed as expired for a while."""
     return sum(
         _delete(connection, table, table.expires_at < _before(_SHOWN_EXPIRED_DAYS))
         for table in (IngestKey, ReadToken)
@@ -62,7 +62,7 @@ def delete_expired_secrets(connection: Connection) -> int:
 
 
 def delete_old_mails(connection: Connection, days: int) -> int:
-    """Mails that were sent or given up."""
+    """Delete old mails that were sent or failed."""
     is_over = Mail.status.in_((SENT, MAIL_FAILED))
     return _delete(connection, Mail, and_(is_over, Mail.created_at < _before(days)))
 

@@ -1,6 +1,6 @@
-"""What the tables know of the service as a whole: for the administrator's page and the metrics.
+"""Figures of the whole service, for the admin page and the metrics.
 
-The unfinished few are read from indexes that hold nothing else; the totals count whole tables.
+Unfinished items are read from partial indexes; totals count whole tables.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from service.models.mail.outbox import SENDING, Mail
 
 
 class Waiting(NamedTuple):
-    """What of one kind waits in one state, and since when the oldest does."""
+    """The number of unfinished items of one kind and status, and the time of the oldest."""
 
     kind: str
     status: str
@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
 
 
 class Credits(NamedTuple):
-    """`claimed` and `free` are states; one that came back counts as `returned` for good."""
+    """The number of credits. A returned credit stays counted as `returned`."""
 
     granted: int
     claimed: int
@@ -63,7 +63,7 @@ def count_mails(connection: Connection) -> dict[str, int]:
 
 
 def count_events(connection: Connection) -> dict[str, int]:
-    """The events that were kept, by provider."""
+    """Count the stored events by payment provider."""
     return _counts(connection, PaymentEvent.provider)
 
 

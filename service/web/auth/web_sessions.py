@@ -15,7 +15,12 @@ from sqlalchemy.orm import Session
 from service.config import Config
 from service.core import tokens
 from service.models.base import utc_now
-from service.models.identity.sign_in import KnownSession, WebSession, find_session, note_seen
+from service.models.identity.sign_in import (
+    KnownSession,
+    WebSession,
+    find_session,
+    update_last_seen,
+)
 from service.web.http.current import current_config, current_session_factory
 
 COOKIE_NAME: Final = "tallystick_session"
@@ -96,6 +101,6 @@ def _look_up() -> KnownSession | None:
             return None
         now = utc_now()
         if now - known.last_seen_at > _SEEN_INTERVAL:
-            note_seen(session, known.id, now)
+            update_last_seen(session, known.id, now)
             session.commit()
     return known

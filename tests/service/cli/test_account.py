@@ -128,13 +128,14 @@ def test_a_plan_gives_so_many_keys_and_no_more(run: Run, email: str) -> None:
     run("create", email, "--plan", "pro")
     results = [run("mint", email, "ingest-key") for _ in range(6)]
     assert [result.exit_code for result in results] == [0] * 5 + [2]
-    assert results[-1].stderr == "Error: the pro plan has 5 ingest keys, and all are in use\n"
+    assert results[-1].stderr == "Error: all 5 ingest keys of the pro plan are in use\n"
 
 
 def test_the_free_plan_has_no_keys(run: Run, email: str) -> None:
     run("create", email)
     result = run("mint", email, "ingest-key")
-    assert (result.exit_code, result.stderr) == (2, "Error: the free plan has no ingest keys\n")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: the free plan doesn't include ingest keys\n"
 
 
 def test_an_ingest_key_takes_no_scopes(run: Run, email: str) -> None:

@@ -13,7 +13,7 @@ from detectors.wording.labels import inert
 from service.config import Config
 from service.mail import messages
 from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line
-from service.mail.report_ready import tell_finding
+from service.mail.report_ready import describe_finding
 from service.models.mail.outbox import Dispatch
 from service.models.mail.report_mails import REPORT_READY
 from tests.service.support.scaled_reports import HOSTILE_LABELS, make_scaled_report
@@ -115,7 +115,7 @@ def test_a_report_with_hostile_labels_is_inert_and_readable(
 ) -> None:
     report = make_scaled_report(findings=1, labels=(label,))
     told = {"audit_id": "a", "sentence": sentence(report), "more": 0, "gets_many": False}
-    parameters = {**told, "findings": [tell_finding(report.findings[0])]}
+    parameters = {**told, "findings": [describe_finding(report.findings[0])]}
     message = compose(config, replace(dispatch, kind=REPORT_READY, parameters=parameters))
     shown = " ".join(inert(label).split())
     assert f"   {shown}" in _part(message, "plain").splitlines()

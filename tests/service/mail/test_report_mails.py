@@ -35,7 +35,7 @@ AddAudit = Callable[..., Audit]
 
 @pytest.fixture
 def account(db_session: Session) -> Account:
-    account = Account(email="ada@example.org", report_mails="daily", reports_told_until=LONG_AGO)
+    account = Account(email="ada@example.org", report_mails="daily", digest_sent_until=LONG_AGO)
     db_session.add(account)
     db_session.commit()
     return account
@@ -172,11 +172,11 @@ def test_a_digest_tells_of_a_days_batches_once(
     assert (mail.kind, mail.recipient) == (REPORT_DIGEST, account.email)
     assert mail.account_id == account.id
     message = _composed(config, mail)
-    assert message["Subject"] == "12 reports ready on 1 March 2026"
+    assert message["Subject"] == "12 reports ready on Mar 1, 2026"
     for kind in ("plain", "html"):
         words = _text(message, kind)
-        assert "120 calls for $18.00 in list prices" in words
-        assert words.count("1 finding, about $") == DIGEST_AUDITS
+        assert "120 calls for $18.00 at list prices" in words
+        assert words.count("1 finding, $") == DIGEST_AUDITS
         assert "And 2 more" in words
         assert "http://localhost:8000/settings" in words
     links = [line for line in _text(message).splitlines() if "/r/" in line]
@@ -213,13 +213,13 @@ def test_a_day_without_reports_is_not_told(db_session: Session, account: Account
 def test_what_was_ready_before_the_choice_is_not_told_again(
     db_session: Session, account: Account, add_audit: AddAudit, config: Config
 ) -> None:
-    account.reports_told_until = NOON
+    account.digest_sent_until = NOON
     add_audit(finished_at=NOON - timedelta(seconds=1))
     assert _post(db_session) == 0
     add_audit(finished_at=NOON)
     assert _post(db_session) == 1
     message = _composed(config, _mails(db_session)[0])
-    assert message["Subject"] == "1 report ready on 1 March 2026"
+    assert message["Subject"] == "1 report ready on Mar 1, 2026"
 
 
 def test_days_that_a_sweeper_slept_through_are_told_together(
@@ -230,7 +230,7 @@ def test_days_that_a_sweeper_slept_through_are_told_together(
     later = MIDNIGHT + timedelta(days=2)
     assert _post(db_session, later) == 1
     message = _composed(config, _mails(db_session)[0])
-    assert message["Subject"] == "2 reports ready from 1 March to 3 March 2026"
+    assert message["Subject"] == "2 reports ready from Mar 1, 2026 to Mar 3, 2026"
     add_audit(finished_at=later + timedelta(hours=1))
     assert _post(db_session, later + timedelta(days=1)) == 1
     assert len(_mails(db_session)) == 2
@@ -241,7 +241,7 @@ def test_many_accounts_are_told_in_pages(
 ) -> None:
     for number in range(3):
         other = Account(
-            email=f"{number}@example.org", report_mails="daily", reports_told_until=LONG_AGO
+            email=f"{number}@example.org", report_mails="daily", digest_sent_until=LONG_AGO
         )
         db_session.add(other)
         db_session.flush()

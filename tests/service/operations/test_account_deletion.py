@@ -36,7 +36,7 @@ from service.models.base import new_id, utc_now
 from service.models.identity.deletion import delete_account
 from service.models.identity.sign_in import add_magic_link
 from service.operations.maintenance import account_deletion
-from service.payments.events import Payer, PaymentReported, VerifiedEvent
+from service.payments.events import Payer, PaymentUpdated, VerifiedEvent
 from service.payments.owners import adopt_payments
 from service.payments.recording import record_event
 from tests.service.support.browser import Browser, words_of
@@ -227,7 +227,7 @@ def test_what_was_paid_before_buys_nothing_for_the_same_address_again(
     _delete(ada)
     again = Browser(app, sessions, ada.email)
     assert again.account_id != ada.account_id
-    reported = PaymentReported(
+    reported = PaymentUpdated(
         reference=reference,
         payer=Payer(customer_reference=_customer(ada), email=ada.email),
         kind="credit",

@@ -15,11 +15,11 @@ from service.models.identity.sign_in import add_magic_link
 from service.payments import ManualPayment, adopt_payments, mark_paid
 from service.payments.events import (
     Change,
-    CustomerReported,
+    CustomerUpdated,
     Payer,
     PaymentRefunded,
-    PaymentReported,
-    SubscriptionReported,
+    PaymentUpdated,
+    SubscriptionUpdated,
     VerifiedEvent,
 )
 from service.payments.recording import record_event
@@ -49,13 +49,13 @@ def sign_up(session: Session, email: str = "payer@example.org") -> Account:
     return account
 
 
-def paid(reference: str = "pi_1", **payer: str) -> PaymentReported:
-    return PaymentReported(reference=reference, kind="credit", payer=Payer(**payer))
+def paid(reference: str = "pi_1", **payer: str) -> PaymentUpdated:
+    return PaymentUpdated(reference=reference, kind="credit", payer=Payer(**payer))
 
 
-def subscribed(reference: str = "sub_1", **payer: str) -> SubscriptionReported:
+def subscribed(reference: str = "sub_1", **payer: str) -> SubscriptionUpdated:
     reported = Payer(customer_reference="cus_1", **payer)
-    return SubscriptionReported(
+    return SubscriptionUpdated(
         reference=reference, payer=reported, plan="pro", status="active", rank=0
     )
 
@@ -112,7 +112,7 @@ def test_a_customers_address_is_enough_in_either_order(
     db_session: Session, is_known_first: bool
 ) -> None:
     account = sign_up(db_session)
-    customer = CustomerReported(payer=Payer(customer_reference="cus_1", email=account.email))
+    customer = CustomerUpdated(payer=Payer(customer_reference="cus_1", email=account.email))
     changes: list[Change] = [customer, paid(customer_reference="cus_1"), subscribed()]
     for minute, change in enumerate(changes if is_known_first else reversed(changes)):
         tell(db_session, change, minute=minute)
@@ -128,7 +128,7 @@ def test_of_two_addresses_of_a_customer_the_one_told_last_counts(db_session: Ses
     )
     for minute, account in ((5, newer), (1, older)):
         payer = Payer(customer_reference="cus_1", email=account.email)
-        tell(db_session, CustomerReported(payer=payer), minute=minute)
+        tell(db_session, CustomerUpdated(payer=payer), minute=minute)
     tell(db_session, paid(customer_reference="cus_1"))
     assert count_free_credits(db_session, newer.id) == 1
     assert count_free_credits(db_session, older.id) == 0
@@ -139,7 +139,7 @@ def test_the_checkout_tells_whose_its_subscription_is(
     db_session: Session, is_bought_first: bool
 ) -> None:
     account = sign_up(db_session, "another-address@example.org")
-    checkout = PaymentReported(
+    checkout = PaymentUpdated(
         reference="sub_1", kind="subscription", payer=Payer(account_id=account.id)
     )
     changes: list[Change] = [checkout, subscribed()]
@@ -153,7 +153,7 @@ def test_the_checkout_tells_whose_its_subscription_is(
 def test_a_subscription_waits_for_its_payers_first_sign_in(db_session: Session) -> None:
     tell(
         db_session,
-        PaymentReported(
+        PaymentUpdated(
             reference="sub_1", kind="subscription", payer=Payer(email="payer@example.org")
         ),
     )
@@ -192,7 +192,7 @@ def test_one_payment_told_by_two_events_is_one_credit(db_session: Session) -> No
 
 def test_a_payment_that_is_not_made_yet_grants_nothing_until_it_is(db_session: Session) -> None:
     account = sign_up(db_session)
-    begun = PaymentReported(
+    begun = PaymentUpdated(
         reference="pi_1", kind="credit", payer=Payer(account_id=account.id), is_paid=False
     )
     tell(db_session, begun)

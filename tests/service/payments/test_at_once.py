@@ -12,7 +12,7 @@ from service.models import Account, Payment
 from service.models.billing.credits import count_free_credits
 from service.models.identity.sign_in import open_account
 from service.payments import adopt_payments
-from service.payments.events import CustomerReported, Payer, PaymentReported
+from service.payments.events import CustomerUpdated, Payer, PaymentUpdated
 from tests.service.payments.test_adoption import paid, subscribed, tell
 
 Sessions = sessionmaker[Session]
@@ -61,7 +61,7 @@ def test_a_checkout_its_subscription_and_its_customer(own_sessions: Sessions) ->
         session.commit()
     for number in range(ROUNDS):
         reference = f"sub_{number}"
-        checkout = PaymentReported(
+        checkout = PaymentUpdated(
             reference=reference, kind="subscription", payer=Payer(account_id=account_id)
         )
         at_once(
@@ -79,7 +79,7 @@ def test_a_payment_and_the_address_of_its_customer(own_sessions: Sessions) -> No
         session.commit()
     for number in range(ROUNDS):
         customer = f"cus_{number}"
-        reported = CustomerReported(
+        reported = CustomerUpdated(
             payer=Payer(customer_reference=customer, email="payer@example.org")
         )
         payment = paid(f"pi_{number}", customer_reference=customer)

@@ -55,5 +55,5 @@ def test_a_link_carries_our_reference_and_keeps_what_it_had(
 def test_plans_have_links_of_their_own(configured: Callable[..., Config]) -> None:
     config = configured(stripe_pro_link="https://buy.stripe.com/pro")
     assert payment_links(config, ACCOUNT) == []
-    (link,) = payment_links(config, ACCOUNT, ware="pro")
+    (link,) = payment_links(config, ACCOUNT, product="pro")
     assert link["url"] == f"https://buy.stripe.com/pro?client_reference_id={ACCOUNT}"

@@ -9,7 +9,7 @@ from pypdf import PdfReader
 
 from detectors.contract import Report
 from detectors.wording.names import introduce_detectors
-from service.mail.report_ready import tell_finding
+from service.mail.report_ready import describe_finding
 from tests.detectors.rules.seventh.library import LOG, make_library, run
 
 
@@ -52,4 +52,4 @@ def test_it_stands_in_the_downloads(client: FlaskClient, address: str) -> None:
 
 
 def test_a_mail_names_it(report: Report) -> None:
-    assert tell_finding(report.findings[0], report.methods)["what"] == "Long answers"
+    assert describe_finding(report.findings[0], report.methods)["what"] == "Long answers"

@@ -187,7 +187,7 @@ def test_a_digest_is_posted_once_by_whoever_keeps_house(
     _end(engine, audit_id, "done", 1)
     with Session(engine) as session:
         account = session.get_one(Account, session.get_one(Audit, audit_id).account_id)
-        account.report_mails, account.reports_told_until = "daily", _ago(days=3)
+        account.report_mails, account.digest_sent_until = "daily", _ago(days=3)
         session.commit()
         account_id = account.id
     for _ in range(2):

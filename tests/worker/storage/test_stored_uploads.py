@@ -161,7 +161,7 @@ def test_what_was_purged_before_any_audit_ends_with_a_clear_message(
     _rerun(engine, audit_id, raw_purged_at=func.now())
     audit = load(engine, audit_id)
     assert (audit.status, audit.attempts) == ("failed", 1)
-    assert "removed before any audit" in (audit.error or "")
+    assert "deleted before they were audited" in (audit.error or "")
 
 
 # Credits

@@ -93,4 +93,4 @@ def shown_prices(config: Config) -> dict[str, str]:
 
 
 def _links(config: Config, account_id: str) -> dict[str, Any]:
-    return {product: payment_links(config, account_id, ware=product) for product in _PRODUCTS}
+    return {product: payment_links(config, account_id, product=product) for product in _PRODUCTS}

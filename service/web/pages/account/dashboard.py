@@ -10,11 +10,11 @@ from service.models.audits.audits import SOURCES, STATUSES
 from service.models.audits.dashboard import (
     DAYS_SHOWN,
     RECENT_AUDITS,
-    Runs,
-    Wanted,
+    AuditPage,
+    Filters,
     list_days,
     list_top_findings,
-    page_of_runs,
+    page_of_audits,
 )
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
@@ -33,16 +33,17 @@ blueprint.after_request(keep_private)
 @blueprint.get("/dashboard")
 @require_visitor
 def dashboard() -> str:
-    session, account_id, wanted = get_session(), current_caller().account_id, _wanted()
-    account, page = session.get_one(Account, account_id), page_of_runs(session, account_id, wanted)
+    session, account_id, filters = get_session(), current_caller().account_id, _filters()
+    account = session.get_one(Account, account_id)
+    page = page_of_audits(session, account_id, filters)
     return render_template(
         "pages/account/dashboard.html",
         account=account,
         credits=count_free_credits(session, account_id),
         audits=page.rows,
-        wanted=wanted,
-        pages=_page_links(page, wanted),
-        is_new=not page.rows and wanted == Wanted(),
+        filters=filters,
+        pages=_page_links(page, filters),
+        is_new=not page.rows and filters == Filters(),
         chart=_find_chart(account_id) if page.rows else None,
         findings=list_top_findings(session, account_id) if page.rows else (),
         recent_audits=RECENT_AUDITS,
@@ -52,10 +53,10 @@ def dashboard() -> str:
     )
 
 
-def _wanted() -> Wanted:
+def _filters() -> Filters:
     """Return the filters of the query string; ignore unknown values."""
     query = request.args
-    return Wanted(
+    return Filters(
         status=_known_value(query.get("status"), STATUSES),
         source=_known_value(query.get("source"), SOURCES),
         before=_id(query.get("before")),
@@ -72,15 +73,15 @@ def _id(text: str | None) -> str:
     return str(text) if is_id else ""
 
 
-def _page_links(page: Runs, wanted: Wanted) -> dict[str, str]:
+def _page_links(page: AuditPage, filters: Filters) -> dict[str, str]:
     """Return the links to the newer and older pages that exist."""
-    filters = {"status": wanted.status, "source": wanted.source}
-    filters = {name: value for name, value in filters.items() if value}
+    query = {"status": filters.status, "source": filters.source}
+    query = {name: value for name, value in query.items() if value}
     links = {}
     if page.newer and page.rows:
-        links["newer"] = f"?{urlencode({**filters, 'after': page.rows[0].id})}#audits"
+        links["newer"] = f"?{urlencode({**query, 'after': page.rows[0].id})}#audits"
     if page.older and page.rows:
-        links["older"] = f"?{urlencode({**filters, 'before': page.rows[-1].id})}#audits"
+        links["older"] = f"?{urlencode({**query, 'before': page.rows[-1].id})}#audits"
     return links
 
 
