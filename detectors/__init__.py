@@ -1,10 +1,10 @@
-"""Finds the waste in a language-model bill from counts alone.
+"""Finds avoidable spend in a language-model bill from token counts alone.
 
 >>> import detectors
 >>> report = detectors.audit("usage.jsonl")
 
 `audit` and `read` take a path, an open binary file, an iterable of records or a frame. The names
-below are imported when first used, since the dataframe library and the prices take time to load.
+below are imported on first use, because the dataframe library and the prices take time to load.
 """
 
 from importlib import import_module
@@ -59,7 +59,7 @@ _HOMES = {
 
 
 def __dir__() -> list[str]:
-    # A notebook completes names by this, before any of them is imported.
+    # Lets notebooks complete names that are not imported yet.
     return sorted({*globals(), *__all__})
 
 

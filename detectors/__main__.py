@@ -1,4 +1,4 @@
-"""`python -m detectors`: the library's own commands, without those that other packages add."""
+"""Runs the library's own commands: `python -m detectors`."""
 
 from detectors.cli import library
 

@@ -1,7 +1,7 @@
-"""Charts of a report document, or of many: SVG as text, and the numbers behind it for a table.
+"""Charts of report documents: SVG as text, and their data for a table.
 
-Pure functions of what they draw, bounded whatever its size. The colours stand in the marks as
-attributes, so that a chart is whole by itself; a page's style sheet may set others by the classes.
+Pure functions of bounded output. Colors are attributes of the marks, so a chart needs no style
+sheet; a page can set others by class.
 """
 
 from detectors.charts.bars import spend_by_model, spend_by_route

@@ -21,15 +21,15 @@ _Entry = tuple[str, int, Decimal]
 
 def spend_by_model(report: Report) -> Chart:
     """Chart the most expensive models, and all others as one bar."""
-    named = [(_model(one.provider, one.model), one.calls, one.spend_usd)
-             for one in report.spend_by_model]  # fmt: skip
+    named = [(_model(entry.provider, entry.model), entry.calls, entry.spend_usd)
+             for entry in report.spend_by_model]  # fmt: skip
     return _spend("models", ("model", "models"), named, report.other_models)
 
 
 def spend_by_route(report: Report) -> Chart:
     """Chart the most expensive routes, and all others as one bar."""
-    named = [(one.route or "no tag or endpoint", one.calls, one.spend_usd)
-             for one in report.spend_by_route]  # fmt: skip
+    named = [(entry.route or "no tag or endpoint", entry.calls, entry.spend_usd)
+             for entry in report.spend_by_route]  # fmt: skip
     return _spend("routes", ("route", "routes"), named, report.other_routes)
 
 
@@ -37,11 +37,11 @@ def _model(provider: str, model: str) -> str:
     return f"{model} ({provider})"
 
 
-def _spend(name: str, nouns: tuple[str, str], entries: Sequence[_Entry], left_out: Others) -> Chart:
-    total = sum((spend for _, _, spend in entries), left_out.spend_usd)
-    drawn = _cut(entries, _SHOWN, nouns, left_out)
+def _spend(name: str, nouns: tuple[str, str], entries: Sequence[_Entry], others: Others) -> Chart:
+    total = sum((spend for _, _, spend in entries), others.spend_usd)
+    drawn = _cut(entries, _SHOWN, nouns, others)
     title = f"Spend by {nouns[0]}"
-    summary = _summarise(entries, total, counted(len(entries) + left_out.count, *nouns))
+    summary = _summarize(entries, total, counted(len(entries) + others.count, *nouns))
     return Chart(
         name=name,
         title=title,
@@ -50,24 +50,24 @@ def _spend(name: str, nouns: tuple[str, str], entries: Sequence[_Entry], left_ou
         columns=(nouns[0].capitalize(), "Calls", "Spend", "Share"),
         rows=tuple(
             (inert(label), number(calls), usd(spend), percent(share(spend, total)))
-            for label, calls, spend in _cut(entries, _LISTED, nouns, left_out)
+            for label, calls, spend in _cut(entries, _LISTED, nouns, others)
         ),
     )
 
 
 def _cut(
-    entries: Sequence[_Entry], shown: int, nouns: tuple[str, str], left_out: Others
+    entries: Sequence[_Entry], shown: int, nouns: tuple[str, str], others: Others
 ) -> list[_Entry]:
     rest = entries[shown:]
-    others = left_out.count + len(rest)
-    if not others:
+    hidden = others.count + len(rest)
+    if not hidden:
         return list(entries)
-    calls = left_out.calls + sum(calls for _, calls, _ in rest)
-    spend = left_out.spend_usd + sum((spend for _, _, spend in rest), Decimal(0))
-    return [*entries[:shown], (f"{number(others)} other {nouns[others != 1]}", calls, spend)]
+    calls = others.calls + sum(calls for _, calls, _ in rest)
+    spend = others.spend_usd + sum((spend for _, _, spend in rest), Decimal(0))
+    return [*entries[:shown], (f"{number(hidden)} other {nouns[hidden != 1]}", calls, spend)]
 
 
-def _summarise(entries: Sequence[_Entry], total: Decimal, count: str) -> str:
+def _summarize(entries: Sequence[_Entry], total: Decimal, count: str) -> str:
     if not entries:
         return "No calls could be priced."
     label, _, spend = entries[0]
@@ -76,7 +76,7 @@ def _summarise(entries: Sequence[_Entry], total: Decimal, count: str) -> str:
 
 
 def share(part: Decimal, whole: Decimal) -> float:
-    """As a percentage of the whole; 0 of nothing."""
+    """Return the percentage of the whole; 0 if the whole is 0."""
     return float(part / whole * 100) if whole else 0.0
 
 
@@ -84,11 +84,11 @@ def _draw(entries: Iterable[_Entry], total: Decimal) -> Drawing:
     rows = list(entries)
     drawing = Drawing(height=max(1, len(rows)) * ROW)
     largest = max((spend for _, _, spend in rows), default=Decimal(0)) or Decimal(1)
-    for place, (label, _, spend) in enumerate(rows):
-        top = place * ROW
+    for index, (label, _, spend) in enumerate(rows):
+        top = index * ROW
         label_row(drawing, top, label, f"{usd(spend)} · {percent(share(spend, total))}")
         width = float(spend / largest) * WIDTH
-        kind = len(SERIES) - 1 if place == _SHOWN else 0  # after those shown come all others
+        kind = len(SERIES) - 1 if index == _SHOWN else 0  # the last bar is all others
         drawing.fill(box(0, top + 20, max(width, 1), BAR), f"s{kind}", SERIES[kind])
     if not rows:
         drawing.text(0, 16, "No calls could be priced.", faint=True)
@@ -96,6 +96,6 @@ def _draw(entries: Iterable[_Entry], total: Decimal) -> Drawing:
 
 
 def label_row(drawing: Drawing, top: float, label: str, value: str) -> None:
-    """The words above a bar, no longer than leaves room for its number."""
+    """Draw the label and the value above a bar, shortening the label to fit."""
     drawing.text(0, top + 13, fitted(label, WIDTH - len(value) * 8.5 - 8))
     drawing.text(WIDTH, top + 13, value, end=True)

@@ -1,4 +1,4 @@
-"""What every chart is made of: a drawing of fixed width, its words, and the table behind it."""
+"""The parts of a chart: a drawing of fixed width, its texts, and its data."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ INK: Final = "#23272f"
 FAINT: Final = "#5a6270"
 RULE: Final = "#d5d9df"
 PAPER: Final = "#ffffff"
-# By lightness in turn, dark beside light, so that neighbours differ without colour as well.
+# Alternating dark and light, so that neighbors differ without color too.
 SERIES: Final = ("#0b6157", "#6cb8a9", "#3f5a9a", "#b8c4e6", "#8a4a12", "#b9bec7")
 LOSS: Final = "#b34700"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """`rows` are the numbers drawn, under `columns`; all but the first column are numbers."""
+    """A chart with its data; all columns but the first are numbers."""
 
     name: str
     title: str
@@ -48,14 +48,14 @@ class Drawing:
             f"{escape(words)}</text>"
         )
 
-    def fill(self, outline: str, name: str, colour: str) -> None:
+    def fill(self, outline: str, name: str, color: str) -> None:
         if outline:
-            self.marks.append(f'<path class="{name}" fill="{colour}" d="{outline}"/>')
+            self.marks.append(f'<path class="{name}" fill="{color}" d="{outline}"/>')
 
-    def rule(self, lines: str, name: str, colour: str, width: float = 1) -> None:
+    def rule(self, lines: str, name: str, color: str, width: float = 1) -> None:
         if lines:
             self.marks.append(
-                f'<path class="{name}" fill="none" stroke="{colour}" '
+                f'<path class="{name}" fill="none" stroke="{color}" '
                 f'stroke-width="{width:g}" d="{lines}"/>'
             )
 
@@ -72,23 +72,23 @@ class Drawing:
 
 
 def pixels(value: float) -> str:
-    """To a tenth of a pixel, in as few characters as it takes."""
+    """Format to a tenth of a pixel, in as few characters as possible."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 def fitted(label: str, room: float) -> str:
-    """The inert label, cut with an ellipsis where it would be wider than that, as far as known."""
+    """Shorten a label to about this width, with an ellipsis."""
     text, used = inert(label), 0.0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         used += _em(character) * TEXT_SIZE
         if used > room:
-            return f"{text[: max(place - 1, 1)].rstrip()}…"
+            return f"{text[: max(index - 1, 1)].rstrip()}…"
     return text
 
 
 def _em(character: str) -> float:
-    """About how wide the character is, on the safe side: fonts differ."""
+    """Return an upper estimate of the character's width, because fonts differ."""
     if east_asian_width(character) in "WF":
         return 1.05
     if character in "mwMW@%" or not character.isascii():
@@ -97,7 +97,7 @@ def _em(character: str) -> float:
 
 
 def box(x: float, y: float, width: float, height: float) -> str:
-    """The outline of a rectangle."""
+    """Return the outline of a rectangle."""
     left, top, wide, high = (pixels(each) for each in (x, y, width, height))
     return f"M{left} {top}h{wide}v{high}h-{wide}z"
 
@@ -111,7 +111,7 @@ def vertical(x: float, y: float, height: float) -> str:
 
 
 def hatching(boxes: Iterable[tuple[float, float, float, float]], kind: int) -> str:
-    """Lines inside rectangles, by which a series is known without its colour."""
+    """Return lines inside rectangles, which identify a series without color."""
     lines = []
     for x, y, width, height in boxes:
         if kind in _ACROSS:
@@ -120,7 +120,7 @@ def hatching(boxes: Iterable[tuple[float, float, float, float]], kind: int) -> s
         if kind in _DOWN and height >= 1:
             count = 2 if width >= 6 else 1
             step_x = width / (count + 1)
-            lines += [vertical(x + step_x * place, y, height) for place in range(1, count + 1)]
+            lines += [vertical(x + step_x * index, y, height) for index in range(1, count + 1)]
     return "".join(lines)
 
 

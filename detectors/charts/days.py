@@ -1,4 +1,4 @@
-"""Spend over time, stacked: one bar a day, or one for several days of a long time."""
+"""Stacked bars of spend over time: one per day, or one per several days of a long period."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from detectors.charts.chart import (
     horizontal,
 )
 from detectors.contract import Report
-from detectors.wording.figures import counted, short_usd, usd
+from detectors.wording.figures import counted, period, short_usd, usd
 from detectors.wording.labels import inert
 
 _MOST_BARS: Final = 62
@@ -48,7 +48,7 @@ class _Bar:
 
     @property
     def label(self) -> str:
-        return f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
+        return period(self.first, self.last)
 
 
 def spend_by_day(report: Report) -> Chart:
@@ -59,7 +59,7 @@ def spend_by_day(report: Report) -> Chart:
     bars = list(_bars(days, span))
     title = "Spend by day" if span == 1 else f"Spend by {span} days"
     title = "Spend by week" if span == 7 else title
-    summary = _summarise(bars)
+    summary = _summarize(bars)
     shown = [bar for bar in bars if bar.total]
     return Chart(
         name="days",
@@ -80,7 +80,7 @@ def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
         day: {_NEEDED: spend - saved, _AVOIDABLE: saved} for day, (spend, saved) in days.items()
     }
     bars = list(_bars(parts, _bar_days(parts)))
-    title, summary = "Spend and avoidable spend", _summarise(bars)
+    title, summary = "Spend and avoidable spend", _summarize(bars)
     shown = [bar for bar in bars if bar.total]
     return Chart(
         name="runs",
@@ -95,7 +95,7 @@ def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
 
 
 def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
-    """Each day's spend by model, with all other models under one name."""
+    """Return each day's spend by model, with all other models as one series."""
     kept = [(one.provider, one.model) for one in report.spend_by_model[:_MODELS]]
     if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
         kept = [(one.provider, one.model) for one in report.spend_by_model]
@@ -117,7 +117,7 @@ def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
 
 
 def _names(models: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The model alone where that says which it is, else with its provider."""
+    """Return display names: the model, with its provider if the model alone is ambiguous."""
     seen = [model for _, model in models]
     return {
         (provider, model): model if seen.count(model) == 1 else f"{model} ({provider})"
@@ -135,7 +135,7 @@ def _series(days: Mapping[date, _Amounts]) -> list[str]:
 
 
 def _bar_days(days: Mapping[date, _Amounts]) -> int:
-    """How many days one bar stands for: one, or so many weeks that the bars have room."""
+    """Return the days per bar: one, or as many weeks as the bars need to fit."""
     if not days:
         return 1
     span = (max(days) - min(days)).days + 1
@@ -155,7 +155,7 @@ def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:
         yield _Bar(begin, min(begin + timedelta(days=span - 1), last), sums[place])
 
 
-def _summarise(bars: Sequence[_Bar]) -> str:
+def _summarize(bars: Sequence[_Bar]) -> str:
     if not bars:
         return "No calls could be priced."
     peak = max(bars, key=lambda bar: bar.total)
@@ -179,27 +179,27 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
         kind = len(SERIES) - 1 if series[place] == _OTHERS else place
         drawing.fill("".join(box(*one) for one in boxes), f"s{kind}", SERIES[kind])
         drawing.rule(hatching(boxes, kind), "paper", PAPER)
-    drawing.text(_PLOT_LEFT, floor + 16, str(bars[0].first), faint=True)
+    drawing.text(_PLOT_LEFT, floor + 16, period(bars[0].first, bars[0].first), faint=True)
     if len(bars) > 1:
-        drawing.text(WIDTH, floor + 16, str(bars[-1].last), end=True, faint=True)
+        drawing.text(WIDTH, floor + 16, period(bars[-1].last, bars[-1].last), end=True, faint=True)
     _draw_legend(drawing, series, floor + 30)
     return drawing
 
 
 def _ceiling(largest: float) -> float:
-    """The next number of one leading digit, or one and a half, that covers the largest."""
+    """Return the next round number that is not less than the largest value."""
     if largest <= 0:
         return 1.0
     size = 10.0 ** (len(f"{largest:.0f}") - 1) if largest >= 1 else 1.0
     while largest < size:
         size /= 10
-    return next(size * each for each in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if size * each >= largest)
+    return next(size * step for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if size * step >= largest)
 
 
 def _boxes(
     bars: Sequence[_Bar], series: Sequence[str], top: float
 ) -> list[list[tuple[float, float, float, float]]]:
-    """The rectangles of each series, stacked from the floor up."""
+    """Return the rectangles of each series, stacked from the bottom."""
     pitch = min((WIDTH - _PLOT_LEFT) / len(bars), _WIDEST_BAR / 0.8)
     width = pitch * 0.8
     boxes: list[list[tuple[float, float, float, float]]] = [[] for _ in series]

@@ -1,4 +1,4 @@
-"""Findings by what each would save a month."""
+"""Findings ranked by potential savings."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -15,14 +15,14 @@ _SHOWN: Final = 10
 
 
 def findings_ranked(report: Report) -> Chart:
-    """The dearest findings, each with its route under the name of its detector."""
-    priced = [one for one in report.findings if one.monthly_cost_impact_usd > 0]
+    """Chart the largest findings, each with its route and its detector."""
+    priced = [each for each in report.findings if each.monthly_cost_impact_usd > 0]
     shown = priced[:_SHOWN]
     names = {
         one.id: f"{one.route} · {detector_name(one.detector, report.methods)}" for one in shown
     }
     title = "Potential savings by finding"
-    summary = _summarise(priced)
+    summary = _summarize(priced)
     return Chart(
         name="findings",
         title=title,
@@ -33,7 +33,7 @@ def findings_ranked(report: Report) -> Chart:
     )
 
 
-def _summarise(priced: list[Finding]) -> str:
+def _summarize(priced: list[Finding]) -> str:
     if not priced:
         return "No finding claims savings."
     largest = usd(priced[0].monthly_cost_impact_usd)

@@ -1,4 +1,4 @@
-"""From what is spent a month to what would be left: one step down for each detector."""
+"""A waterfall from monthly spend to remaining spend, with a step for each detector."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ from detectors.wording.names import detector_name
 @dataclass(frozen=True, slots=True)
 class _Step:
     label: str
-    alone: Decimal | None  # what the detector would save by itself; None for a total
+    alone: Decimal | None  # potential savings of the detector alone; None for a total
     low: Decimal
     high: Decimal
     amount: Decimal
 
 
 def savings_waterfall(report: Report) -> Chart:
-    """Each step is what a detector saves of what the steps before it leave."""
+    """Chart the savings of each detector, of the spend that the steps before it leave."""
     steps = list(_steps(report))
     audit = report.audit
     title = "Monthly spend after fixing each finding"
@@ -85,7 +85,7 @@ def _draw(steps: list[_Step]) -> Drawing:
             drawing.fill(box(*bar), "loss", LOSS)
             drawing.rule(hatching([bar], 1), "paper", PAPER)
         if place + 1 < len(steps):
-            # Leads from where this bar ends to where the next begins.
+            # A line from the end of this bar to the start of the next.
             edge = step.high if step.alone is None else step.low
             at = min(max(float(edge) / largest * WIDTH, 0.5), WIDTH - 0.5)
             drawing.rule(vertical(at, top + 20 + BAR, 7), "rule", FAINT)

@@ -1,4 +1,4 @@
-"""The console commands of the library, and the group that other packages extend."""
+"""The library's commands, and the command group that other packages extend."""
 
 from detectors.cli.group import library, main
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from rich.text import Text
 
 from detectors.contract import Report
-from detectors.wording.figures import counted, usd
+from detectors.wording.figures import counted, day, usd
 from detectors.wording.labels import inert
 
 SHOWN_ROUTES = 8
@@ -21,7 +21,7 @@ def spend_bars(report: Report, width: int, encoding: str) -> Iterator[Text]:
     """Yield the lines of both charts; a report without spend has none."""
     block = _BLOCK if encoding.lower().startswith("utf") else _ASCII_BLOCK
     routes = [(inert(each.route), each.spend_usd) for each in report.spend_by_route]
-    days = [(each.day, each.spend_usd) for each in report.spend_by_day]
+    days = [(day(each.day), each.spend_usd) for each in report.spend_by_day]
     more_routes = len(routes) - SHOWN_ROUTES + report.other_routes.count
     yield from _chart("Spend by route", routes[:SHOWN_ROUTES], width, block)
     if routes and more_routes > 0:

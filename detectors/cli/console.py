@@ -1,4 +1,4 @@
-"""What every command of the console shares: one-line errors, progress, standard output."""
+"""Shared by all commands: one-line errors, progress, standard output."""
 
 import os
 import sys
@@ -28,27 +28,27 @@ class BadInputError(click.ClickException):
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """Says in one line what keeps the output from being written, a full disk say."""
+    """Turn errors of writing standard output, such as a full disk, into a one-line error."""
     try:
         yield
         sys.stdout.flush()
     except OSError as error:
-        if error.errno == EPIPE:  # a reader that has seen enough, which click ends quietly
+        if error.errno == EPIPE:  # the reader closed the pipe; click exits quietly
             raise
         _forget_output()
         raise BadInputError(f"cannot write standard output: {error.strerror}") from error
 
 
 def _forget_output() -> None:
-    """Let what is still buffered go nowhere, or the interpreter's end would try it once more."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Discard buffered output, or the interpreter would try to write it again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 @contextmanager
 def long_progress(what: str, size: int) -> Iterator[Callable[[int, int], None] | None]:
-    """Shows on the terminal how far so many bytes have been read; nothing where nobody watches."""
+    """Show a progress bar for a large file, if standard error is a terminal."""
     if size < LONG_FILE_BYTES or not sys.stderr.isatty():
         yield None
         return

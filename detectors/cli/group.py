@@ -19,7 +19,7 @@ class ExtensibleGroup(click.Group):
     """A group that loads further commands from entry points when they are first needed."""
 
     is_loaded = False
-    left_out: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self.load()
@@ -30,20 +30,20 @@ class ExtensibleGroup(click.Group):
         if command is None:
             self.load()
             command = super().get_command(ctx, cmd_name)
-        if command is None and self.left_out:
+        if command is None and self.missing:
             raise click.UsageError(f"No such command. {self._missing()}", ctx)
         return command
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
-        if self.left_out:
+        if self.missing:
             formatter.write_paragraph()
             formatter.write_text(self._missing())
 
     def load(self) -> None:
         """Register the commands of every entry point whose libraries are installed.
 
-        Any other failure is a defect of that package and is not hidden.
+        Any other error is a bug in that package and is not hidden.
         """
         if self.is_loaded:
             return
@@ -52,10 +52,10 @@ class ExtensibleGroup(click.Group):
             try:
                 entry_point.load()(self)
             except ModuleNotFoundError:
-                self.left_out += (entry_point.name,)
+                self.missing += (entry_point.name,)
 
     def _missing(self) -> str:
-        names = ", ".join(self.left_out)
+        names = ", ".join(self.missing)
         return f"Not available because a library is missing: the commands of {names}."
 
 

@@ -18,8 +18,8 @@ from detectors.wording.figures import counted
 
 STANDARD: Final = Path("-")
 EXPECTED: Final = (
-    "expected JSON lines, or one JSON array, of requests with their responses, batch outputs, "
-    "sessions of Claude Code, or exports of LiteLLM or Langfuse"
+    "Use JSON Lines, or one JSON array, of requests with their responses, batch outputs, Claude "
+    "Code sessions, or exports of LiteLLM or Langfuse."
 )
 
 Show = Callable[[int, int], None] | None
@@ -38,25 +38,25 @@ Show = Callable[[int, int], None] | None
     help="The counts-only log to write; '-' is standard output.",
 )
 def scrub(sources: tuple[Path, ...], destination: Path) -> None:
-    """Turn raw logs with text in them into one counts-only log.
+    """Turn raw logs that contain text into one counts-only log.
 
-    RAW are files or folders: what OpenAI's and Anthropic's interfaces were asked and answered,
-    batch outputs, sessions of Claude Code (~/.claude/projects), exports of LiteLLM and Langfuse;
-    plain or gzipped, mixed as they come. '-' is standard input. Nothing leaves this machine, and no
-    text is written: a prompt leaves only a hash that tells equal ones.
+    RAW are files or folders: requests and responses of the OpenAI and Anthropic APIs, batch
+    outputs, Claude Code sessions (~/.claude/projects), exports of LiteLLM and Langfuse; plain or
+    gzipped, in any mix. '-' is standard input. Nothing leaves this machine, and no text is written:
+    of a prompt only a hash remains, to find equal prompts.
     """
     scrubber = Scrubber()
-    with _reading_refused(), _output(destination) as out:
+    with _one_line_errors(), _output(destination) as out:
         for lines in _scrub_all(scrubber, _find_logs(sources, destination)):
             out.write(lines)
         if not scrubber.summary.calls:
-            raise BadInputError(f"no call was found: {EXPECTED}.{_left_out(scrubber.summary)}")
-    click.echo(_told(scrubber.summary, destination), err=destination == STANDARD)
+            raise BadInputError(f"We found no calls. {EXPECTED}{_dropped(scrubber.summary)}")
+    click.echo(_describe(scrubber.summary, destination), err=destination == STANDARD)
 
 
 @contextmanager
-def _reading_refused() -> Iterator[None]:
-    """What cannot be written, told in one line; what cannot be read has been told by then."""
+def _one_line_errors() -> Iterator[None]:
+    """Turn errors of writing into a one-line error."""
     try:
         yield
     except BrokenPipeError:
@@ -76,13 +76,13 @@ def _output(destination: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def _find_logs(sources: tuple[Path, ...], destination: Path) -> list[Path]:
-    """The files to read, never the one to be written."""
+    """Return the files to read, without the output file."""
     written = None if destination == STANDARD else destination.resolve()
     if any(source.resolve() == written for source in sources):
-        raise BadInputError(f"{shown(destination)} is to be read and to be written")
+        raise BadInputError(f"{shown(destination)} cannot be both input and output")
     logs = [log for source in sources for log in find_files(source) if log.resolve() != written]
     if not logs:
-        raise BadInputError(f"no file ending in .jsonl or .json there: {EXPECTED}")
+        raise BadInputError(f"We found no files ending in .jsonl or .json. {EXPECTED}")
     return logs
 
 
@@ -119,19 +119,19 @@ def _size_of(log: Path) -> int:
     return log.stat().st_size if log.is_file() else 0
 
 
-def _told(summary: Summary, destination: Path) -> str:
+def _describe(summary: Summary, destination: Path) -> str:
     where = "standard output" if destination == STANDARD else shown(destination)
     calls, files = counted(summary.calls, "call"), counted(summary.files, "file")
     return (
-        f"{calls} from {files} {'is' if summary.calls == 1 else 'are'} in {where}: "
-        f"{decimal(summary.bytes_read)} with text read, {decimal(summary.bytes_written)} of counts "
-        f"written; {summary.hashed:,} with the hash of the prompt.{_left_out(summary)}"
+        f"Wrote {calls} from {files} to {where}: read {decimal(summary.bytes_read)} with text, "
+        f"wrote {decimal(summary.bytes_written)} of counts; {summary.hashed:,} with a prompt hash."
+        f"{_dropped(summary)}"
     )
 
 
-def _left_out(summary: Summary) -> str:
-    """The reasons, one a line."""
+def _dropped(summary: Summary) -> str:
+    """List the reasons of dropped objects, one per line."""
     if not summary.dropped:
         return ""
     reasons = "".join(f"\n  {count:>12,} {reason}" for reason, count in summary.reasons())
-    return f"\nLeft out (repetitions among the latest {WINDOW:,} calls at least):{reasons}"
+    return f"\nDropped (duplicate rows are found within {WINDOW:,} calls):{reasons}"

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from detectors.cli.bars import spend_bars
 from detectors.contract import Finding, Method, Report
-from detectors.wording.figures import counted, percent, usd
+from detectors.wording.figures import counted, percent, period, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
 
-PLAIN_WIDTH = 100  # of a file or a pipe, which has no width of its own
+PLAIN_WIDTH = 100  # for a file or a pipe, which has no width
 PROSE_WIDTH = 100  # longer lines are hard to read, however wide the terminal
 STACKED_BELOW = 110  # columns: too narrow for route and model beside each other
 SHORTENED_BELOW = 80
@@ -42,7 +42,7 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(line, width=width)
     findings = report.findings[:top]
     if not findings:
-        console.print(Text("\nNo avoidable spend was found."))
+        console.print(Text("\nWe found no avoidable spend."))
         return
     console.print(_table(findings, report.methods, console.width))
     console.print(_fixes(findings), width=width)
@@ -71,7 +71,7 @@ def _headline(report: Report) -> Iterator[Text]:
 
 def _period(report: Report) -> str:
     first, last = report.audit.first_call, report.audit.last_call
-    return f"({first[:10]} to {last[:10]}) " if first and last else ""
+    return f"({period(first, last)}) " if first and last else ""
 
 
 def _warnings(report: Report) -> Iterator[Text]:

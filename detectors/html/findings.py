@@ -1,4 +1,4 @@
-"""What a notebook shows of a report and of a finding."""
+"""Renders a report and a finding for a notebook."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from detectors.html.markup import (
     figure,
     marks,
     paragraph,
-    place_of,
+    route_of,
     table,
     text,
     worth,
@@ -24,14 +24,16 @@ _SHOWN: Final = 20
 
 
 def show_report(report: Report) -> str:
-    """Headline, ranked bars, table; bounded whatever the report's size."""
+    """Render the headline, a chart and a table of the largest findings."""
     body = f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report), 'quiet')}"
     if report.findings:
         shown = report.findings[:_SHOWN]
         body += figure(findings_ranked(report)) + list_findings(shown, report.methods)
         more = len(report.findings) - len(shown)
         if more:
-            body += paragraph(f"And {counted(more, 'smaller finding')}: report.findings", "quiet")
+            body += paragraph(
+                f"And {counted(more, 'smaller finding')}: see report.findings", "quiet"
+            )
     return cell(body)
 
 
@@ -40,13 +42,13 @@ def list_findings(findings: Iterable[Finding], methods: Sequence[Method]) -> str
         ("Finding", "Detector", "Route", "Severity", "Potential savings/month"),
         (
             (
-                text(one.id),
-                text(detector_name(one.detector, methods)),
-                place_of(one),
-                text(SEVERITY_WORDS.get(one.severity, one.severity)),
-                worth(one),
+                text(finding.id),
+                text(detector_name(finding.detector, methods)),
+                route_of(finding),
+                text(SEVERITY_WORDS.get(finding.severity, finding.severity)),
+                worth(finding),
             )
-            for one in findings
+            for finding in findings
         ),
         numbers=[4],
     )
@@ -57,11 +59,11 @@ def show_finding(finding: Finding, methods: Sequence[Method]) -> str:
 
 
 def finding_body(finding: Finding, methods: Sequence[Method]) -> str:
-    """The finding in full, its evidence folded."""
+    """Render a finding in full, with its evidence collapsed."""
     dollars = worth(finding)
     impact = "no savings claimed" if dollars == "–" else f"{dollars}/month"
     name = detector_name(finding.detector, methods)
-    body = f"<h3>{text(name)}: {impact}</h3><p>{place_of(finding)}</p>"
+    body = f"<h3>{text(name)}: {impact}</h3><p>{route_of(finding)}</p>"
     body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
     if finding.formula:
         body += paragraph(f"How we calculated this: {finding.formula}", "quiet")

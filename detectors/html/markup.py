@@ -1,4 +1,4 @@
-"""Small pieces of HTML: escaped text, tables, the style that all of them share."""
+"""Building blocks of HTML: escaped text, tables, charts, and their style."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -11,7 +11,7 @@ from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS
 
-# Everything is scoped to one class, so that a notebook's own page stays as it is.
+# Scoped to one class, so that the notebook's own page does not change.
 STYLE: Final = (
     f".tallystick{{color:{INK};background:{PAPER};font:15px/1.5 sans-serif;padding:1em;"
     "max-width:60em;overflow-wrap:anywhere}"
@@ -28,12 +28,12 @@ STYLE: Final = (
 
 
 def cell(body: str) -> str:
-    """The body in a box with its own style, as a notebook shows it."""
+    """Wrap the body in a box with its own style."""
     return f'<div class="tallystick"><style>{STYLE}</style>{body}</div>'
 
 
 def text(words: str) -> str:
-    """Words that may hold a label of the log, unable to act on the page or on other words."""
+    """Escape words that may contain a label, so that they cannot affect the page."""
     return f"<bdi>{escape(inert(words))}</bdi>"
 
 
@@ -45,9 +45,9 @@ def paragraph(words: str, name: str = "") -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()
 ) -> str:
-    """A table of cells that are HTML already; `numbers` are the columns of figures."""
+    """Build a table of cells that are already HTML; `numbers` are the numeric columns."""
     right = frozenset(numbers)
-    marks = [' class="num"' if place in right else "" for place in range(len(headings))]
+    marks = [' class="num"' if index in right else "" for index in range(len(headings))]
     head = "".join(
         f'<th scope="col"{mark}>{escape(name)}</th>'
         for name, mark in zip(headings, marks, strict=True)
@@ -62,31 +62,31 @@ def table(
 
 
 def figure(chart: Chart) -> str:
-    """The chart under its title, with the numbers behind it."""
+    """Render a chart with its title and its data."""
     rows = [[text(one) for one in row] for row in chart.rows]
     numbers = table(chart.columns, rows, range(1, len(chart.columns)))
     return (
         f"<figure><figcaption>{escape(chart.title)}</figcaption>{chart.svg}"
-        f"<details><summary>Show the numbers</summary>{numbers}</details></figure>"
+        f"<details><summary>Show data</summary>{numbers}</details></figure>"
     )
 
 
-def place_of(finding: Finding) -> str:
-    """The route, and the model where that is not the same."""
+def route_of(finding: Finding) -> str:
+    """Render the route, and the model if it differs."""
     labels = [finding.route, *([] if finding.route == finding.model else [finding.model])]
     return " · ".join(map(text, labels))
 
 
 def worth(finding: Finding) -> str:
-    """A month's dollars, or that none are claimed."""
+    """Return the monthly potential savings, or a dash if none are claimed."""
     is_priced = finding.confidence != "INFORMATIONAL"
     return usd(finding.monthly_cost_impact_usd) if is_priced else "–"
 
 
 def marks(finding: Finding) -> str:
-    """What stands under a finding's name: how severe, how sure, how many calls."""
+    """Return the line below a finding's name: ID, severity, confidence, calls."""
     severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
-    sure = CONFIDENCE_WORDS.get(finding.confidence, "")
+    meaning = CONFIDENCE_WORDS.get(finding.confidence, "")
     words = f"{finding.id} · {finding.detector} · {severity} · {finding.confidence.lower()}"
-    words += f" ({sure})" if sure else ""
+    words += f" ({meaning})" if meaning else ""
     return escape(f"{words} · {counted(finding.calls, 'call')} · {finding.provider}")

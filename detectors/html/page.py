@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no other: no script, no font, no address."""
+"""A report as a self-contained HTML file: no scripts, fonts or other files."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from detectors.wording.figures import counted, percent, usd
 from detectors.wording.headline import basis, sentence
 from detectors.wording.names import detector_name
 
-_FULL = 100  # so many findings with their evidence; the others in a table
+_FULL = 100  # findings in full; the others are in a table
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -26,7 +26,7 @@ def save(report: Report, file: str | os.PathLike[str]) -> None:
 
 
 def print_page(report: Report) -> str:
-    """The whole page; the same report gives the same text."""
+    """Render the page; the same report gives the same text."""
     title = escape(sentence(report))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -39,7 +39,7 @@ def print_page(report: Report) -> str:
 
 def _parts(report: Report) -> Iterator[str]:
     yield f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report))}"
-    yield from (paragraph(one, "quiet") for one in _cautions(report))
+    yield from (paragraph(caution, "quiet") for caution in _cautions(report))
     yield "<h2>Where the money goes</h2>"
     for draw in (charts.savings_waterfall, charts.spend_by_day):
         yield figure(draw(report))
@@ -52,7 +52,7 @@ def _parts(report: Report) -> Iterator[str]:
         yield paragraph("We found nothing to fix in these calls.")
     yield from _left_out(report)
     yield f"<h2>Prices</h2>{paragraph(prices(report))}"
-    yield "".join(paragraph(one) for one in report.prices.negotiated)
+    yield "".join(map(paragraph, report.prices.negotiated))
     if report.methods:
         yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
 
@@ -77,7 +77,7 @@ def _cautions(report: Report) -> Iterator[str]:
     if report.invalid_rows.count:
         yield (
             f"{counted(report.invalid_rows.count, 'row')} could not be read "
-            f"({percent(audit.valid_pct)} are valid). "
+            f"({percent(audit.valid_pct)} of rows are valid). "
             f"Most common reason: {report.invalid_rows.main_reason}."
         )
 
@@ -85,10 +85,13 @@ def _cautions(report: Report) -> Iterator[str]:
 def _left_out(report: Report) -> Iterator[str]:
     if report.unpriced:
         yield "<h2>Not priced</h2>"
-        yield paragraph("Their calls have no known price and are excluded from dollar figures.")
+        yield paragraph("These models have no known price and are excluded from dollar figures.")
         yield table(
             ("Model", "Provider", "Calls"),
-            ((text(one.model), text(one.provider), f"{one.calls:,}") for one in report.unpriced),
+            (
+                (text(entry.model), text(entry.provider), f"{entry.calls:,}")
+                for entry in report.unpriced
+            ),
             numbers=[2],
         )
 

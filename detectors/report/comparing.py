@@ -1,4 +1,4 @@
-"""Two reports on the same traffic side by side, stated for equally many days."""
+"""Compares two reports on the same traffic, per month."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from decimal import Decimal
 from typing import Final
 
 from detectors.contract import Finding, Report
-from detectors.html.markup import cell, paragraph, place_of, table, text
+from detectors.html.markup import cell, paragraph, route_of, table, text
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
 
-# In the order in which they are listed.
+# The statuses of a finding.
 FIXED, BETTER, GONE, UNCHANGED, WORSE, NEW = (
     "fixed", "better", "gone", "unchanged", "worse", "new",
 )  # fmt: skip
@@ -29,20 +29,20 @@ _CENT: Final = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One finding in both reports, or in one of them.
+    """A finding that is in one of the reports or in both.
 
     Attributes
     ----------
     status : str
-        ``fixed``: gone while its route still has calls. ``gone``: its route has no calls any more.
-        ``better``, ``worse`` by a cent a month at least, else ``unchanged``; ``new``.
+        ``fixed``: no longer found, although its route has calls. ``gone``: its route has no calls.
+        ``better`` or ``worse``: by at least a cent per month, else ``unchanged``. ``new``.
     finding : Finding
-        As the later report has it; as the earlier one has it where it is fixed or gone.
+        From the later report; from the earlier report if it is fixed or gone.
     before_usd, after_usd : Decimal
-        US dollars a month in the earlier and in the later report; 0 where it has no such finding.
+        US dollars per month in the earlier and the later report; 0 without such a finding.
     saved_usd : Decimal
-        What its being fixed or better saved over the days of the later report; negative where it
-        cost more. 0 where its traffic is gone.
+        Realized savings over the days of the later report; negative if it got worse, 0 if its
+        traffic is gone.
     """
 
     status: str
@@ -54,7 +54,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What changed between two reports.
+    """The changes between two reports.
 
     Attributes
     ----------
@@ -69,16 +69,16 @@ class Comparison:
     changes: tuple[Change, ...]
 
     def of(self, status: str) -> tuple[Change, ...]:
-        """The changes of one status."""
+        """Return the changes of one status."""
         return tuple(change for change in self.changes if change.status == status)
 
     @property
     def saved_usd(self) -> Decimal:
-        """What was fixed saved over the later report's days; overlaps of findings not taken out."""
+        """Return the realized savings of fixed findings, including overlaps between them."""
         return sum((change.saved_usd for change in self.of(FIXED)), Decimal(0))
 
     def __str__(self) -> str:
-        lines = [*_summarise(self), ""]
+        lines = [*_summarize(self), ""]
         for change in self.changes:
             finding = change.finding
             lines.append(
@@ -94,12 +94,12 @@ class Comparison:
         return detector_name(finding.detector, (*self.before.methods, *self.after.methods))
 
     def _repr_html_(self) -> str:
-        body = "".join(paragraph(line) for line in _summarise(self))
+        body = "".join(paragraph(line) for line in _summarize(self))
         rows = [
             (
                 text(_WORDS[change.status]),
                 text(self._name(change.finding)),
-                place_of(change.finding),
+                route_of(change.finding),
                 usd(change.before_usd),
                 usd(change.after_usd),
                 usd(change.saved_usd),
@@ -142,7 +142,7 @@ def _changes(later: Report, earlier: Report) -> Iterator[Change]:
         old = was.monthly_cost_impact_usd if was else Decimal(0)
         new = is_now.monthly_cost_impact_usd if is_now else Decimal(0)
         finding = is_now or was
-        if finding is None:  # pragma: no cover - a key comes from one of them
+        if finding is None:  # pragma: no cover - every key is in a report
             continue
         status = _status(was, is_now, later)
         saved = Decimal(0) if status in (GONE, NEW) else (old - new) * days / month
@@ -161,16 +161,16 @@ def _status(was: Finding | None, is_now: Finding | None, later: Report) -> str:
 
 
 def _has_traffic(finding: Finding, report: Report) -> bool:
-    """Whether the finding's route still has calls, as far as the report's list goes."""
-    routes = {one.route for one in report.spend_by_route}
+    """Check whether the finding's route still has calls, as far as the report lists routes."""
+    routes = {spend.route for spend in report.spend_by_route}
     if finding.route in routes or report.other_routes.count:
         return True
-    models = {one.model for one in report.spend_by_model}
+    models = {spend.model for spend in report.spend_by_model}
     # Without tag and endpoint, a finding's route is its model.
     return finding.route == finding.model and "" in routes and finding.model in models
 
 
-def _summarise(comparison: Comparison) -> Iterator[str]:
+def _summarize(comparison: Comparison) -> Iterator[str]:
     before, after = comparison.before.audit, comparison.after.audit
     yield (
         f"Per month: {usd(before.projected_spend_usd)} before "

@@ -1,6 +1,6 @@
-"""The report and the finding that the library returns: the document's, with what can be done there.
+"""The report and the finding that the library returns: the document's types, with methods.
 
-The service prints the documents of `detectors.contract` and needs none of this.
+The service renders the documents of `detectors.contract` and does not need these methods.
 """
 
 import os
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Finding(contract.Finding, frozen=True, kw_only=True):
-    """A finding that a notebook can show."""
+    """A finding that renders in a notebook."""
 
     def __repr__(self) -> str:
-        """One line, since the evidence would fill a notebook's page."""
+        """Return one line, because the evidence would fill a page."""
         name = detector_name(self.detector, METHODS)
         return (
             f"<Finding {self.id} {name} on {self.route!r}, {self.model!r}: "
@@ -35,13 +35,13 @@ class Finding(contract.Finding, frozen=True, kw_only=True):
 
 
 class Report(contract.Report, frozen=True, kw_only=True):
-    """A report that can be shown, saved, explained, compared and turned into a dataframe."""
+    """A report that renders in a notebook, and can be saved, explained, compared and converted."""
 
     findings: tuple[Finding, ...]
     thresholds: Thresholds
 
     def __repr__(self) -> str:
-        """One line; `to_json` returns the whole document."""
+        """Return one line; `to_json` returns the document."""
         return (
             f"<Report on {self.audit.records:,} calls: "
             f"{usd(self.audit.projected_spend_usd)}/month, "
@@ -58,8 +58,8 @@ class Report(contract.Report, frozen=True, kw_only=True):
         -------
         polars.DataFrame
             Shape (findings, 14). `monthly_cost_impact_usd` and `observed_cost_impact_usd` are US
-            dollars as floats; `suggested_model` is null where none is suggested; the other columns
-            are as `Finding` has them. Without evidence.
+            dollars as floats; `suggested_model` is null if none is suggested; the other columns are
+            those of `Finding`, without evidence.
 
         Examples
         --------
@@ -90,7 +90,7 @@ class Report(contract.Report, frozen=True, kw_only=True):
         Parameters
         ----------
         file : path
-            Ends in `.html` or `.json`. An existing file is replaced.
+            A name that ends in `.html` or `.json`. An existing file is replaced.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Report(contract.Report, frozen=True, kw_only=True):
         Parameters
         ----------
         finding_id : str
-            As in `finding.id`, ``"d2-001"``.
+            The `finding.id`, such as ``"d2-001"``.
 
         Returns
         -------
@@ -117,15 +117,15 @@ class Report(contract.Report, frozen=True, kw_only=True):
         Raises
         ------
         KeyError
-            The report has no such finding; the message names similar ids.
+            The report has no such finding; the message lists similar IDs.
         """
         return explaining.explain(self, finding_id)
 
     def compare(self, earlier: contract.Report) -> comparing.Comparison:
-        """List what has changed since an earlier report on the same traffic.
+        """List the changes since an earlier report on the same traffic.
 
-        Two reports seldom cover equally many days, so figures are per month; realized savings of
-        fixed findings are also stated for the days of this report.
+        Figures are per month, because two reports rarely cover the same number of days; realized
+        savings are also given for the days of this report.
 
         Parameters
         ----------

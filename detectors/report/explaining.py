@@ -1,4 +1,4 @@
-"""One finding explained: its detector's rule and formula, with the finding's own numbers."""
+"""Explains a finding: its detector's rule and formula, with the finding's own numbers."""
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -13,18 +13,18 @@ from detectors.wording.names import CONFIDENCE_WORDS, detector_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a finding is one, and how we calculated its dollars.
+    """The rule behind a finding, and how we calculated its dollars.
 
     Attributes
     ----------
     finding : Finding
-        The finding that is explained.
+        The explained finding.
     rule : str
-        What the detector fires on, as its page in `docs/detectors` says in short.
+        What the detector fires on, a summary of its page in `docs/detectors`.
     formula : str
-        The detector's formula with this finding's numbers; says so where no savings are claimed.
-    dearest : str
-        The most expensive call and its share of the formula, empty without evidence.
+        The detector's formula with this finding's numbers, or a note if no savings are claimed.
+    most_expensive : str
+        The most expensive call and its potential savings, empty without evidence.
     thresholds : dict of str to float
         The numbers that the detector used, by the names of `Thresholds`.
     """
@@ -32,7 +32,7 @@ class Explanation:
     finding: Finding
     rule: str
     formula: str
-    dearest: str
+    most_expensive: str
     thresholds: dict[str, float]
     _methods: tuple[Method, ...] = field(repr=False)
 
@@ -50,7 +50,7 @@ class Explanation:
             "",
             f"Rule: {self.rule}",
             f"How we calculated this: {inert(self.formula)}",
-            *([f"Most expensive call: {self.dearest}"] if self.dearest else []),
+            *([f"Most expensive call: {self.most_expensive}"] if self.most_expensive else []),
             f"Confidence: {finding.confidence.lower()} ({self._confidence})",
             f"Fix: {inert(finding.fix)}",
             "Thresholds: " + ", ".join(f"{n} = {v:g}" for n, v in self.thresholds.items()),
@@ -72,8 +72,8 @@ class Explanation:
         body = finding_body(self.finding, self._methods) + paragraph(f"Rule: {self.rule}")
         if not self.finding.formula:
             body += paragraph(self.formula)
-        if self.dearest:
-            body += paragraph(f"Most expensive call: {self.dearest}")
+        if self.most_expensive:
+            body += paragraph(f"Most expensive call: {self.most_expensive}")
         return cell(f"{body}<details><summary>Thresholds</summary>{thresholds}</details>")
 
 
@@ -83,8 +83,8 @@ def explain(report: Report, finding_id: str) -> Explanation:
     return Explanation(
         finding=finding,
         rule=rules.get(finding.detector, ""),
-        formula=finding.formula or "No savings are claimed for a finding of this kind.",
-        dearest=_describe(finding.evidence[0]) if finding.evidence else "",
+        formula=finding.formula or "No savings are claimed for findings of this kind.",
+        most_expensive=_describe(finding.evidence[0]) if finding.evidence else "",
         thresholds=_thresholds(report.thresholds, finding),
         _methods=report.methods,
     )
@@ -95,8 +95,8 @@ def _find(report: Report, finding_id: str) -> Finding:
     if finding_id in findings:
         return findings[finding_id]
     near = get_close_matches(str(finding_id), findings, n=3, cutoff=0.3)
-    known = f"; perhaps {', '.join(near)}" if near else ""
-    raise KeyError(f"the report has no finding of this id{known}")
+    similar = f"; similar IDs: {', '.join(near)}" if near else ""
+    raise KeyError(f"the report has no finding with this ID{similar}")
 
 
 def _describe(call: Evidence) -> str:

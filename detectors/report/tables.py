@@ -1,4 +1,4 @@
-"""The findings as dataframes."""
+"""Converts findings to dataframes."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -38,7 +38,7 @@ def to_pandas(report: Report) -> Any:
 
 
 def _columns(report: Report) -> dict[str, list[Any]]:
-    return {name: [_value(name)(one) for one in report.findings] for name in _COLUMNS}
+    return {name: [_value(name)(finding) for finding in report.findings] for name in _COLUMNS}
 
 
 def _value(name: str) -> Callable[[Finding], Any]:

@@ -22,7 +22,7 @@ waits for its answer, many users do not.
 
 Do instead
 ----------
-Send several items in one request, or use the provider's batch interface.
+Send several items in one request, or use the provider's batch API.
 
 Sources
 -------

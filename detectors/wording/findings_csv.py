@@ -1,4 +1,4 @@
-"""The findings of a report as CSV, whose cells no spreadsheet program runs as formulas."""
+"""The findings of a report as CSV, with cells that no spreadsheet program runs as formulas."""
 
 import csv
 import io
@@ -8,8 +8,7 @@ from typing import Final
 
 from detectors.contract import Finding, Report
 
-# What starts a formula, and what hides such a start: white space and marks without a width, which
-# a program may skip before it looks.
+# The start of a formula, after white space and invisible marks, which a program may skip.
 _FORMULA: Final = re.compile(
     r"[\s\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]"
 )
@@ -32,7 +31,7 @@ _COLUMNS: Final = (
 
 
 def print_findings(report: Report) -> str:
-    """Return every finding of the report, by rank."""
+    """Return every finding of the report as CSV, ranked by impact."""
     return write_csv(_COLUMNS, map(_cells, report.findings))
 
 

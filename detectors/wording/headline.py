@@ -1,7 +1,7 @@
-"""The headline of a report and the line below it, the same wherever a report is shown."""
+"""The headline of a report and the line below it, the same on every surface."""
 
 from detectors.contract import Report
-from detectors.wording.figures import counted, percent, usd, whole_usd
+from detectors.wording.figures import counted, percent, period, usd, whole_usd
 
 
 def sentence(report: Report) -> str:
@@ -23,8 +23,8 @@ def sentence(report: Report) -> str:
 def basis(report: Report) -> str:
     """Return the calls, the days and the prices that the figures are calculated from."""
     audit = report.audit
-    span = f" from {audit.first_call[:10]}" if audit.first_call else ""
-    span += f" to {audit.last_call[:10]}" if audit.last_call else ""
+    first, last = audit.first_call, audit.last_call or audit.first_call
+    span = f" ({period(first, last)})" if first and last else ""
     negotiated = ", with negotiated rates" if report.prices.negotiated else ""
     return (
         f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}{span} · "

@@ -1,4 +1,4 @@
-"""Labels are other people's text: how they are shown without acting on what is around them."""
+"""Labels come from logs: shows them so that they cannot affect the text around them."""
 
 import unicodedata
 from typing import Final
@@ -9,8 +9,8 @@ _RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
 
 
 def inert(label: str) -> str:
-    """The label with every character escaped that could move, hide or reorder others."""
-    if label.isprintable():  # which is told at once, and no such character is
+    """Escape every character of a label that could move, hide or reorder others."""
+    if label.isprintable():  # a fast check; no such character is printable
         return label
     return "".join(
         ascii(character)[1:-1]
@@ -21,11 +21,11 @@ def inert(label: str) -> str:
 
 
 def is_right_to_left(text: str) -> bool:
-    """Whether the text would turn the order of what stands around it."""
-    return any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in text)
+    """Check whether the text would reorder the text around it."""
+    return any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text)
 
 
 def shortened(label: str, longest: int) -> str:
-    """The inert label, cut with an ellipsis where it is longer than that."""
+    """Shorten a label to `longest` characters, with an ellipsis."""
     text = inert(label)
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"

@@ -10,9 +10,9 @@ from detectors.contract import Method
 
 SEVERITY_WORDS: Final[Mapping[str, str]] = {"high": "High", "medium": "Medium", "low": "Low"}
 CONFIDENCE_WORDS: Final[Mapping[str, str]] = {
-    "VERIFIED": "follows from the billed counts",
-    "ESTIMATED": "rests on the assumption stated in its fix",
-    "INFORMATIONAL": "no savings are claimed",
+    "VERIFIED": "calculated from billed token counts",
+    "ESTIMATED": "based on the assumption stated in the fix",
+    "INFORMATIONAL": "no savings claimed",
 }
 _RULES: Final = Path(__file__).parents[1] / "rules"
 

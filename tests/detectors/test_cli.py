@@ -322,5 +322,5 @@ def test_it_points_from_a_file_with_text_to_scrub(tmp_path: Path) -> None:
 def test_it_shows_spend_by_route_and_by_day(calls: Path) -> None:
     printed = _run("audit", calls).stdout
     assert "Spend by route" in printed
-    assert "Spend by day\n  2026-10-06" in printed
+    assert "Spend by day\n  Oct 6, 2026" in printed
     assert "█" in printed or "#" in printed

@@ -29,7 +29,7 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
     )
     lines = _printed(make_report(make_finding(1), second)).splitlines()
     assert lines[0] == "$10,000.00/month, of which $3,140.00 (31.4%) is avoidable"
-    assert "14 days (2026-10-01 to 2026-10-14) · 4,210 calls · 100% of rows valid" in lines[1]
+    assert "14 days (Oct 1, 2026 to Oct 14, 2026) · 4,210 calls · 100% of rows valid" in lines[1]
     assert "genai-prices 1.2.3" in " ".join(lines[1:3])
     rows = [line for line in lines if "support-bot" in line]
     for cell in (
@@ -77,7 +77,7 @@ def test_it_prints_only_the_top_findings_and_says_so() -> None:
 
 def test_it_says_where_nothing_was_found() -> None:
     text = _printed(make_report(records=0, first_call=None, last_call=None))
-    assert "No avoidable spend was found." in text
+    assert "We found no avoidable spend." in text
     assert "14 days · 0 calls" in text
 
 
@@ -148,5 +148,5 @@ def test_spend_is_shown_as_bars_with_what_is_left_out_counted() -> None:
     assert "  route-0  $10.00  " + "█" * 40 in lines
     assert "  route-5   $5.00  " + "█" * 20 in lines
     assert "  and 2 more routes" in lines
-    assert "  2026-10-16  $16.00  " + "█" * 40 in lines
+    assert "  Oct 16, 2026  $16.00  " + "█" * 40 in lines
     assert "  after 2 earlier days" in lines

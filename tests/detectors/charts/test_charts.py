@@ -142,9 +142,9 @@ def test_days_without_calls_are_gaps_and_in_no_table() -> None:
         SpendByDay(day="2026-02-05", calls=1, spend_usd=Decimal(3)),
     )
     chart = charts.spend_by_day(replace(make_report(), spend_by_day=days))
-    assert [row[:2] for row in chart.rows] == [("2026-02-01", "$1.00"), ("2026-02-05", "$3.00")]
+    assert [row[:2] for row in chart.rows] == [("Feb 1, 2026", "$1.00"), ("Feb 5, 2026", "$3.00")]
     assert chart.columns[2:] == ("All models",)
-    assert chart.summary == "$4.00 in 5 days; peak: $3.00 on 2026-02-05."
+    assert chart.summary == "$4.00 in 5 days; peak: $3.00 on Feb 5, 2026."
 
 
 def test_what_is_not_drawn_is_summed_up() -> None:
@@ -178,7 +178,7 @@ def test_a_label_is_text_and_leaves_room_for_its_number(label: str) -> None:
 def test_spend_and_savings_of_audits_are_stacked_by_day() -> None:
     days = {date(2026, 2, 1): (Decimal(10), Decimal(4)), date(2026, 2, 3): (Decimal(5), Decimal(0))}
     chart = charts.spend_and_savings(days)
-    assert chart.rows == (("2026-02-01", "$10.00", "$4.00"), ("2026-02-03", "$5.00", "$0.00"))
+    assert chart.rows == (("Feb 1, 2026", "$10.00", "$4.00"), ("Feb 3, 2026", "$5.00", "$0.00"))
 
 
 def test_days_that_cost_nothing_are_drawn_as_nothing() -> None:

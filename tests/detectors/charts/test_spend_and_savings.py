@@ -14,8 +14,8 @@ def test_each_day_is_told_with_its_avoidable_part() -> None:
         {DAY: (Decimal(300), Decimal(60)), DAY + timedelta(days=2): (Decimal(40), Decimal(0))}
     )
     assert chart.columns == ("Audited (UTC)", "Spend", "Avoidable spend")
-    assert chart.rows == (("2026-03-01", "$300.00", "$60.00"), ("2026-03-03", "$40.00", "$0.00"))
-    assert chart.summary == "$340.00 in 3 days; peak: $300.00 on 2026-03-01."
+    assert chart.rows == (("Mar 1, 2026", "$300.00", "$60.00"), ("Mar 3, 2026", "$40.00", "$0.00"))
+    assert chart.summary == "$340.00 in 3 days; peak: $300.00 on Mar 1, 2026."
     assert "Other spend" in chart.svg
     assert "Avoidable spend" in chart.svg
 
@@ -23,7 +23,7 @@ def test_each_day_is_told_with_its_avoidable_part() -> None:
 def test_a_quarter_is_drawn_by_weeks_and_stays_small() -> None:
     days = {DAY + timedelta(days=one): (Decimal(100), Decimal(10)) for one in range(90)}
     chart = spend_and_savings(days)
-    assert chart.rows[0] == ("2026-03-01 to 2026-03-07", "$700.00", "$70.00")
+    assert chart.rows[0] == ("Mar 1, 2026 to Mar 7, 2026", "$700.00", "$70.00")
     assert len(chart.rows) == 13
     assert len(chart.svg) < 10_000
 

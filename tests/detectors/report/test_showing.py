@@ -207,7 +207,7 @@ def test_an_explanation_has_the_formula_with_the_findings_own_numbers(report: Re
     words = str(explanation)
     for part in (finding.id, finding.formula, finding.fix, explanation.rule, "d2_min_hash_calls"):
         assert part in words
-    assert usd(finding.evidence[0].saving_usd) in explanation.dearest
+    assert usd(finding.evidence[0].saving_usd) in explanation.most_expensive
     assert finding.formula in _Reader(explanation._repr_html_()).text
 
 
@@ -219,7 +219,7 @@ def test_a_finding_without_dollars_is_explained_as_such() -> None:
 
 
 def test_an_id_that_no_finding_has_is_refused_with_those_that_are_near(report: Report) -> None:
-    with pytest.raises(KeyError, match="perhaps d1-0"):
+    with pytest.raises(KeyError, match="similar IDs: d1-0"):
         report.explain("d1-999")
-    with pytest.raises(KeyError, match="no finding of this id"):
+    with pytest.raises(KeyError, match="no finding with this ID"):
         detectors.audit([]).explain("d1-001")

@@ -50,10 +50,10 @@ def test_files_and_folders_become_one_log(folder: Path, out: Path) -> None:
     assert result.exit_code == 0, result.output
     models = [json.loads(line)["provider"] for line in out.read_bytes().splitlines()]
     assert models == ["claude-code", "openai", "anthropic"]
-    told = " ".join(result.stdout.split())
-    assert told.startswith(f"3 calls from 3 files are in {out}:".replace("\n", " "))
-    assert "; 2 with the hash of the prompt." in told
-    assert "the latest 500,000 calls at least): 1 without token counts" in told
+    printed = " ".join(result.stdout.split())
+    assert printed.startswith(f"Wrote 3 calls from 3 files to {out}:".replace("\n", " "))
+    assert "; 2 with a prompt hash." in printed
+    assert "found within 500,000 calls): 1 without token counts" in printed
     assert list(out.parent.iterdir()) == [out]
 
 
@@ -68,7 +68,7 @@ def test_the_library_does_the_same(folder: Path, out: Path) -> None:
 def test_it_reads_standard_input_and_writes_standard_output() -> None:
     result = run("-", "--out", "-", given=dump(CHAT_PAIR))
     assert json.loads(result.stdout)["model"] == "gpt-5.4"
-    assert result.stderr.startswith("1 call from 1 file is in standard output:")
+    assert result.stderr.startswith("Wrote 1 call from 1 file to standard output:")
 
 
 def test_the_module_does_the_same_as_the_command() -> None:
@@ -119,15 +119,15 @@ def test_a_refusal_leaves_an_earlier_output_as_it_was(tmp_path: Path) -> None:
     assert out.read_bytes() == b"earlier"
 
 
-def test_what_cannot_be_read_or_written_is_told(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_or_written_give_a_one_line_error(tmp_path: Path) -> None:
     log = tmp_path / "raw.jsonl"
     log.write_bytes(dump(CHAT_PAIR))
     assert "cannot read" in run(tmp_path / "missing", "--out", tmp_path / "o").stderr
     assert "cannot write the output" in run(log, "--out", tmp_path / "no" / "o").stderr
     assert "cannot write the output" in run(log, "--out", tmp_path).stderr
-    assert "to be read and to be written" in run(log, "--out", log).stderr
+    assert "cannot be both input and output" in run(log, "--out", log).stderr
     (tmp_path / "empty").mkdir()
-    assert "no file ending in" in run(tmp_path / "empty", "--out", tmp_path / "o").stderr
+    assert "no files ending in" in run(tmp_path / "empty", "--out", tmp_path / "o").stderr
     assert run("--out", tmp_path / "o").exit_code == 2
 
 
@@ -146,7 +146,8 @@ def test_a_full_disk_is_one_line() -> None:
 def test_a_device_takes_what_comes(tmp_path: Path) -> None:
     log = tmp_path / "raw.jsonl"
     log.write_bytes(dump(CHAT_PAIR))
-    assert run(log, "--out", "/dev/null").stdout.startswith("1 call from 1 file is in /dev/null:")
+    printed = run(log, "--out", "/dev/null").stdout
+    assert printed.startswith("Wrote 1 call from 1 file to /dev/null:")
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path) -> None:
