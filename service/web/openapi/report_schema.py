@@ -39,6 +39,15 @@ _WORDS: Final = {
         "evidence": "The most expensive flagged calls, as counts.",
         "formula": "How the potential savings are calculated.",
     },
+    "Method": {
+        "title": "The display name.",
+        "evidence": "The columns in which the detector's evidence is shown.",
+    },
+    "EvidenceColumn": {
+        "field": "A field of the evidence.",
+        "label": "The heading of the column.",
+        "format": "`limit` is a count of which 0 means that none was set.",
+    },
     "Report": {
         "findings": "Ranked by monthly impact. Potential savings overlap and don't add up.",
         "spend_by_model": "Most expensive first.",

@@ -20,7 +20,7 @@ function matches(finding, wanted) {
   const label = wanted.get("route").trim().toLowerCase();
   const contains = (text) => text.textContent.toLowerCase().includes(label);
   return (
-    finding.id.startsWith(wanted.get("detector")) && // an ID begins with its detector: d1-001
+    ["", finding.id.split("-")[0]].includes(wanted.get("detector")) && // d1-001 is of detector d1
     finding.querySelector(".severity").textContent.toLowerCase().startsWith(wanted.get("severity")) &&
     [...finding.querySelectorAll("bdi")].some(contains)
   );

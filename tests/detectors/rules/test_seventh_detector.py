@@ -1,4 +1,4 @@
-"""A new detector is one file and one line: everything else learns of it from there."""
+"""A new detector is one file and one line: every surface takes the rest from there."""
 
 import csv
 import filecmp
@@ -47,7 +47,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def terminal(library: Path) -> str:
-    """What `audit` prints, having written the report in each of its formats."""
+    """Run `audit` with every output; return what it prints."""
     outputs = ("--json", "report.json", "--html", "report.html", "--csv", "findings.csv")
     return run(library, "-m", "detectors", "audit", LOG, *outputs)
 
@@ -58,7 +58,7 @@ def document(library: Path, terminal: str) -> dict[str, Any]:
     return dict(json.loads((library / "report.json").read_bytes()))
 
 
-def test_it_takes_one_file_and_one_line(library: Path) -> None:
+def test_the_library_differs_in_one_file_and_one_line(library: Path) -> None:
     differences = list(_differences(filecmp.dircmp(ROOT / "detectors", library / "detectors")))
     assert differences == [("changed", "__init__.py"), ("added", DETECTOR_FILE.name)]
     ours = (ROOT / "detectors/rules/__init__.py").read_text().splitlines(keepends=True)
@@ -75,14 +75,14 @@ def _differences(compared: filecmp.dircmp[str]) -> Any:
         yield from _differences(folder)
 
 
-def test_it_stands_on_the_terminal(terminal: str) -> None:
+def test_the_terminal_shows_it(terminal: str) -> None:
     words = " ".join(terminal.split())
     for part in ("Long answers", "essays", SAVINGS, FIX):
         assert part in words
     assert "d7_" not in words
 
 
-def test_it_stands_in_the_json_document(document: dict[str, Any]) -> None:
+def test_the_json_document_has_its_finding_and_its_definition(document: dict[str, Any]) -> None:
     (finding,) = document["findings"]
     assert (finding["id"], finding["detector"]) == ("d7-001", "d7_long_answers")
     assert (finding["fix"], finding["formula"]) == (FIX, FORMULA)
@@ -95,7 +95,7 @@ def test_it_stands_in_the_json_document(document: dict[str, Any]) -> None:
     ]  # fmt: skip
 
 
-def test_it_stands_on_the_page_of_the_report(library: Path, terminal: str) -> None:
+def test_the_html_page_shows_its_finding_with_its_own_columns(library: Path, terminal: str) -> None:
     assert terminal
     page = (library / "report.html").read_text("utf-8")
     for part in ("Long answers", "Answer length", "9,000", FORMULA, "Request a summary"):
@@ -103,13 +103,13 @@ def test_it_stands_on_the_page_of_the_report(library: Path, terminal: str) -> No
     assert "Prompt tokens" not in page  # not a column of this detector
 
 
-def test_it_stands_in_the_table_of_findings(library: Path, terminal: str) -> None:
+def test_the_csv_has_its_finding(library: Path, terminal: str) -> None:
     assert terminal
     (row,) = csv.DictReader(io.StringIO((library / "findings.csv").read_text("utf-8")))
     assert (row["id"], row["detector"], row["fix"]) == ("d7-001", "d7_long_answers", FIX)
 
 
-def test_it_stands_in_a_notebook(library: Path) -> None:
+def test_a_notebook_shows_and_explains_it(library: Path) -> None:
     shown = run(library, "-c", IN_A_NOTEBOOK)
     for part in ("<Finding d7-001 Long answers on", "Answer length", FORMULA, "Rule: At least 5"):
         assert part in shown

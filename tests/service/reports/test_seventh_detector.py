@@ -1,4 +1,4 @@
-"""The service shows a detector that it was not built with, from the report document alone."""
+"""The service shows a detector that it does not have, from the report document alone."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -25,11 +25,11 @@ def address(publish: Callable[[Report], str], report: Report) -> str:
     return publish(report)
 
 
-def test_the_service_was_not_built_with_it() -> None:
+def test_the_service_has_no_such_detector() -> None:
     assert "d7_long_answers" not in introduce_detectors()
 
 
-def test_it_stands_on_the_page(client: FlaskClient, address: str) -> None:
+def test_the_page_shows_its_finding_with_its_own_columns(client: FlaskClient, address: str) -> None:
     page = client.get(address).text
     for part in ("Long answers", "essays", "$10.22", "Request a summary"):
         assert part in page
@@ -39,14 +39,14 @@ def test_it_stands_on_the_page(client: FlaskClient, address: str) -> None:
     assert "Prompt tokens" not in finding
 
 
-def test_it_stands_in_the_pdf(client: FlaskClient, address: str) -> None:
+def test_the_pdf_shows_it(client: FlaskClient, address: str) -> None:
     pdf = PdfReader(BytesIO(client.get(f"{address}/pdf").data))
     text = " ".join(" ".join(page.extract_text() for page in pdf.pages).split())
     for part in ("Long answers", "essays", "$10.22/month", "Do instead. Request a summary"):
         assert part in text
 
 
-def test_it_stands_in_the_downloads(client: FlaskClient, address: str) -> None:
+def test_the_downloads_have_its_id(client: FlaskClient, address: str) -> None:
     assert b"d7-001,d7_long_answers," in client.get(f"{address}/findings.csv").data
     assert b'"detector":"d7_long_answers"' in client.get(f"{address}/json").data
 

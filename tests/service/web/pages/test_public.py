@@ -9,6 +9,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from detectors.wording.names import introduce_detectors
 from service.web.http.headers import SECURITY_HEADERS
 from tests.service.support.browser import words_of
 
@@ -32,6 +33,12 @@ def test_a_page_has_one_heading_a_title_and_a_main_part(client: FlaskClient, pat
     assert page.startswith("<!doctype html>")
     for part in ("<h1", "<title>", "<main", '<html lang="en">', '<a class="skip"'):
         assert page.count(part) == 1, part
+
+
+def test_the_landing_page_introduces_every_detector(client: FlaskClient) -> None:
+    words = _words(client, "/")
+    for name, summary in introduce_detectors().values():
+        assert f"{name} {summary}" in words
 
 
 @pytest.mark.parametrize("path", [*OPEN, "/nowhere"])
