@@ -4,13 +4,25 @@ Pure functions of bounded output. Colors are attributes of the marks, so a chart
 sheet; a page can set others by class.
 """
 
+from collections.abc import Callable
+from typing import Final
+
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart
 from detectors.charts.days import spend_and_savings, spend_by_day
 from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
+from detectors.contract import Report
+
+# Report pages, PDFs and notebooks all show these charts, in this order.
+REPORT_CHARTS: Final[tuple[Callable[[Report], Chart], ...]] = (
+    spend_by_day,
+    spend_by_model,
+    spend_by_route,
+)
 
 __all__ = [
+    "REPORT_CHARTS",
     "Chart",
     "findings_ranked",
     "savings_waterfall",

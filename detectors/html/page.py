@@ -41,9 +41,8 @@ def _parts(report: Report) -> Iterator[str]:
     yield f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report))}"
     yield from (paragraph(caution, "quiet") for caution in _cautions(report))
     yield "<h2>Where the money goes</h2>"
-    for draw in (charts.savings_waterfall, charts.spend_by_day):
+    for draw in (charts.savings_waterfall, *charts.REPORT_CHARTS):
         yield figure(draw(report))
-    yield figure(charts.spend_by_model(report)) + figure(charts.spend_by_route(report))
     yield "<h2>Findings</h2>"
     yield from (finding_body(one, report.methods) for one in report.findings[:_FULL])
     if report.findings[_FULL:]:

@@ -37,12 +37,11 @@ def _charts(report: Report) -> Iterator[Flowable]:
     report = with_named_labels(report)
     yield CondPageBreak(320)  # a small report has room for them on its first page
     yield heading("Where the money goes", "money")
-    days, models, routes = (
-        drawing(chart(report), TEXT_WIDTH * _HALF)
-        for chart in (charts.spend_by_day, charts.spend_by_model, charts.spend_by_route)
-    )
-    yield side_by_side([[days, models]], _HALF)
-    yield side_by_side([[routes, _quality(report)]], _HALF)
+    parts = [drawing(draw(report), TEXT_WIDTH * _HALF) for draw in charts.REPORT_CHARTS]
+    parts.append(_quality(report))
+    parts += [[]] * (len(parts) % 2)  # the last row has two columns too
+    for row in zip(parts[::2], parts[1::2], strict=True):
+        yield side_by_side([row], _HALF)
 
 
 def _quality(report: Report) -> list[Flowable]:
