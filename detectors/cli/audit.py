@@ -46,7 +46,7 @@ _path = click.Path(path_type=Path)
 def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
     """Audit a usage log and print its avoidable spend, most expensive first.
 
-    FILE is OpenAI-style JSONL, Anthropic-style JSONL or CSV, plain or gzipped; '-' is standard
+    FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped; '-' is standard
     input.
 
     RATES states discounts as shares and overrides in US dollars per million tokens:

@@ -12,9 +12,12 @@ from detectors.formats.canonical import (
 )
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
+from detectors.formats.detection import DIALECTS, JSON_STYLES
 from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
 
 __all__ = [
+    "DIALECTS",
+    "JSON_STYLES",
     "MAX_UPLOAD_BYTES",
     "Chunk",
     "decode_batch",

@@ -14,8 +14,12 @@ from detectors.formats.json_logs.documents import decode_document, reason_of
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.sources import MAX_LINE_BYTES
 
+# Pages, messages and the API reference list these.
+DIALECTS: Final = (OPENAI, ANTHROPIC)
+JSON_STYLES: Final = " or ".join(dialect.style for dialect in DIALECTS)
 EXPECTED: Final = (
-    "Use OpenAI-style JSON Lines, Anthropic-style JSON Lines, one JSON array of either, or a CSV "
+    f"Use {', '.join(f'{dialect.style} JSON Lines' for dialect in DIALECTS)}, one JSON array of "
+    "either, or a CSV "
     f"with at least these columns: {', '.join(REQUIRED_FIELDS)}. Use UTF-8 and token counts only."
 )
 _UNREADABLE: Final = "We couldn't read this file."

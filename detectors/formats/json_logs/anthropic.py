@@ -150,6 +150,12 @@ def _cache_writes(usage: _Usage) -> int:
 
 ANTHROPIC: Final = Dialect(
     name="anthropic",
+    style="Anthropic-style",
+    objects="messages",
+    text_field="content",
+    example='{"id": "msg_1", "type": "message", "ts": "2026-11-01T12:00:00Z",'
+    ' "model": "claude-sonnet-4-5", "usage": {"input_tokens": 300,'
+    ' "cache_read_input_tokens": 900, "output_tokens": 80}}',
     flat=layout(_Flat, _flat_columns),
     wrapped=layout(_Wrapped, _wrapped_columns),
     names={

@@ -60,9 +60,17 @@ def layout(struct: type[Struct], to_columns: Callable[[Sequence[Any]], Columns])
 
 @dataclass(frozen=True)
 class Dialect:
-    """A log format of JSON objects. `names` maps a column to its path in a line, for messages."""
+    """A log format of JSON objects. `names` maps a column to its path in a line, for messages.
+
+    `style` names it for people, `example` is a line of it, and `text_field` is the field of its
+    `objects` that holds text and must be removed.
+    """
 
     name: str
+    style: str
+    objects: str
+    text_field: str
+    example: str
     flat: Layout
     wrapped: Layout
     names: dict[str, str]

@@ -172,6 +172,12 @@ def _is_embedding(body: _Flat | _Response) -> bool:
 
 OPENAI: Final = Dialect(
     name="openai",
+    style="OpenAI-style",
+    objects="responses",
+    text_field="choices",
+    example='{"id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000,'
+    ' "model": "gpt-4o-mini", "usage": {"prompt_tokens": 1200, "completion_tokens": 80},'
+    ' "tag": "support-bot"}',
     flat=layout(_Flat, _flat_columns),
     wrapped=layout(_Wrapped, _wrapped_columns),
     names={

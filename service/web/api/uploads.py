@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from detectors.formats import JSON_STYLES
 from service.models.audits.audits import KeyTakenError
 from service.web.auth.callers import EMAIL_HEADER_DOCUMENT, require_login
 from service.web.http.current import current_config, current_queues, get_session
@@ -33,7 +34,7 @@ _FILE_DOCUMENT: Final = {
     "type": "string",
     "format": "binary",  # for tools without support for contentMediaType
     "contentMediaType": "application/octet-stream",
-    "description": "OpenAI-style or Anthropic-style JSON Lines, a JSON array of either, or CSV with"
+    "description": f"{JSON_STYLES} JSON Lines, a JSON array of either, or CSV with"
     " a header row of field names. Gzip is supported.",
 }
 _BODY_DOCUMENT: Final = {

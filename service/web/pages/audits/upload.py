@@ -8,6 +8,7 @@ from werkzeug.exceptions import HTTPException
 
 from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
+from detectors.formats import DIALECTS, JSON_STYLES
 from service.errors import ServiceError
 from service.models.audits.audits import KeyTakenError
 from service.models.base import new_id
@@ -57,6 +58,8 @@ def _page(**context: Any) -> str:
     known, config = find_web_session(), current_config()
     context |= {
         "max_bytes": config.max_upload_bytes,
+        "dialects": DIALECTS,
+        "json_styles": JSON_STYLES,
         "fields": RECORD_FIELDS,
         "required": REQUIRED_FIELDS,
     }

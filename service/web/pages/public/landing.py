@@ -2,6 +2,7 @@
 
 from flask import Blueprint, Response, make_response, render_template, request
 
+from detectors.formats import JSON_STYLES
 from detectors.wording.names import introduce_detectors
 from service.models.billing.payments import PROVIDERS
 from service.models.identity.accounts import KEY_LIMITS
@@ -25,6 +26,7 @@ def landing() -> str:
         prices=shown_prices(config),
         key_limits=KEY_LIMITS,
         is_sold=is_sold,
+        json_styles=JSON_STYLES,
         sample_sentence=sample_sentence,
         sample_chart=sample_chart,
         detectors=introduce_detectors().values(),
