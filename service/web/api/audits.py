@@ -1,6 +1,7 @@
 """Read audits: the list, and one audit's status, findings and report."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final
 
 from flask import Response
@@ -107,9 +108,7 @@ def read_endpoint(
     )
 
     def decorate(view: Callable[..., Any]) -> Callable[..., Any]:
-        for decorator in reversed(decorators):
-            view = decorator(view)
-        return view
+        return reduce(lambda made, decorator: decorator(made), reversed(decorators), view)
 
     return decorate
 

@@ -14,8 +14,10 @@ from flask import Flask, Response, request
 PAGES = frozenset(
     {
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
+        "/billing/grant",
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
+        *("/client/", "/client/tallystick/", "/client/files/<digest>/<file_name>"),
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
         *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
