@@ -1,11 +1,9 @@
 """tallystick demo: send the sample log through the real API and queue, and print its report."""
 
-import http.client
 import itertools
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -14,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from detectors.cli.terminal import print_report, report_console
 from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
-from detectors.formats import read_chunks, records_of
 from detectors.html.page import print_page
 from service.cli.account import (
     create_account,
@@ -22,7 +19,9 @@ from service.cli.account import (
     mint_read_token,
     session_of,
 )
+from service.cli.local_calls import call_json
 from service.cli.options import CommandError, data_option, one_line_errors
+from service.cli.sample_log import SAMPLE, read_sample
 from service.cli.up import INTERRUPTED, port_option, running_stack
 from service.config import Config
 from service.core.tokens import sign_report
@@ -32,7 +31,6 @@ from service.models.identity.accounts import find_account
 from service.operations.local.stack import Stack
 from service.web.auth.scopes import SCOPES
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample-usage.jsonl"
 EMAIL = "demo@tallystick.example"
 LABEL = "demo"
 AUDIT_SECONDS = 120.0
@@ -74,17 +72,6 @@ def show(stack: Stack, records: Sequence[UsageRecord], *, is_serving: bool) -> N
             click.echo(f"Online: {_link(stack.config, audit_id)}")
 
 
-def read_sample() -> list[UsageRecord]:
-    """Return the records of the sample log, which only a checkout has."""
-    try:
-        with SAMPLE.open("rb") as file:
-            return [record for chunk in read_chunks(file) for record in records_of(chunk.columns)]
-    except FileNotFoundError:
-        raise CommandError(
-            "the sample log is missing; run the demo from a source checkout"
-        ) from None
-
-
 def _mint_credentials(session: Session) -> tuple[str, str]:
     """Replace the key and the token of the last demo."""
     account = find_account(session, EMAIL) or create_account(session, EMAIL, "pro")
@@ -106,13 +93,13 @@ def _batches(records: Sequence[UsageRecord]) -> list[Sequence[UsageRecord]]:
 
 def _ingest(port: int, key: str, records: Sequence[UsageRecord]) -> str:
     body = msgspec.json.encode({"records": records})
-    return str(_call(port, key, "POST", "/api/v1/ingest", body)["audit_id"])
+    return str(call_json(port, key, "POST", "/api/v1/ingest", body)["audit_id"])
 
 
 def _wait_for(port: int, token: str, audit_ids: Sequence[str]) -> None:
     deadline = time.monotonic() + AUDIT_SECONDS
     while time.monotonic() < deadline:
-        listed = _call(port, token, "GET", "/api/v1/audits?limit=200")["audits"]
+        listed = call_json(port, token, "GET", "/api/v1/audits?limit=200")["audits"]
         states = {audit["id"]: audit["status"] for audit in listed}
         waiting = {states.get(audit_id) for audit_id in audit_ids} - {DONE}
         if FAILED in waiting:
@@ -139,20 +126,3 @@ def _save(data_dir: Path, audit_id: str, report: Report) -> Path:
 
 def _link(config: Config, audit_id: str) -> str:
     return f"{config.base_url.rstrip('/')}/r/{sign_report(config.secret_key, audit_id)}"
-
-
-def _call(port: int, secret: str, method: str, path: str, body: bytes | None = None) -> Any:
-    """Send one request with a key or token; raise `CommandError` unless the response is 2xx."""
-    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.request(method, path, body, headers)
-        response = connection.getresponse()
-        answer = msgspec.json.decode(response.read())
-    except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
-        raise CommandError(f"{method} {path} got no response") from error
-    finally:
-        connection.close()
-    if response.status >= http.client.MULTIPLE_CHOICES:
-        raise CommandError(f"{method} {path}: {response.status} {answer['error']['message']}")
-    return answer

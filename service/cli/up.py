@@ -10,7 +10,9 @@ from types import FrameType
 
 import click
 
+from service.cli.local_calls import LocalService
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
+from service.cli.seed import SEEDED_EMAIL, seed
 from service.cli.sign_in_link import make_owner_link
 from service.operations.local.embedded import ServerStartError
 from service.operations.local.reloading import SourceWatcher
@@ -34,10 +36,17 @@ port_option = click.option(
     help="The address to sign in with; it may grant itself credits.  "
     f"[default: OWNER_EMAIL, or {USUAL_OWNER}]",
 )
+@click.option("--seed", "is_seeding", is_flag=True, help="Add an account with example data.")
 @click.option("--reload", "is_reloading", is_flag=True, help="Restart when the code changes.")
 @data_option
 @one_line_errors
-def up(port: int | None, owner: str | None, is_reloading: bool, data_dir: Path | None) -> None:
+def up(
+    port: int | None,
+    owner: str | None,
+    is_seeding: bool,
+    is_reloading: bool,
+    data_dir: Path | None,
+) -> None:
     """Run the service on this machine until Ctrl-C.
 
     Prints a sign-in link for the owner, which works once. PostgreSQL and Redis are included;
@@ -48,7 +57,10 @@ def up(port: int | None, owner: str | None, is_reloading: bool, data_dir: Path |
         config = stack.config
         click.echo(f"Tallystick is ready at {config.base_url} (Ctrl-C stops it)")
         click.echo(f"Sign in as {config.owner_email}: {make_owner_link(config)}")
-        click.echo(f"(works once, for {config.magic_link_minutes} minutes)")
+        if is_seeding:
+            click.echo("Adding example data …", err=True)
+            click.echo(f"Sign in as {SEEDED_EMAIL}: {seed(LocalService(config, stack.port))}")
+        click.echo(f"(each link works once, for {config.magic_link_minutes} minutes)")
         stack.wait(partial(_reload, stack, watcher) if watcher else None)
         raise CommandError("the supervising process is gone, and everything with it")
 

@@ -10,17 +10,18 @@ from click import Group
 from click.testing import CliRunner
 
 from detectors.contract import MAX_BATCH_RECORDS
-from service.cli import demo, register
+from service.cli import demo, register, sample_log
+from service.cli.sample_log import read_sample
 
 
 def test_the_sample_log_makes_one_whole_report() -> None:
-    records = demo.read_sample()
+    records = read_sample()
     assert 4_000 < len(records) <= MAX_BATCH_RECORDS
     assert demo._batches(records) == [records]
 
 
 def test_a_longer_log_goes_in_as_few_and_equal_batches() -> None:
-    records = demo.read_sample()
+    records = read_sample()
     batches = demo._batches(records * 3)
     assert len(batches) == -(-3 * len(records) // MAX_BATCH_RECORDS)
     assert [record for batch in batches for record in batch] == records * 3
@@ -30,14 +31,12 @@ def test_a_longer_log_goes_in_as_few_and_equal_batches() -> None:
 def test_without_a_checkout_it_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(demo, "SAMPLE", Path("/nowhere/sample.jsonl"))
+    monkeypatch.setattr(sample_log, "SAMPLE", Path("/nowhere/sample.jsonl"))
     group = Group()
     register(group)
     result = CliRunner().invoke(group, ["demo", "--once", "--data", str(tmp_path / "var")])
     assert result.exit_code == 2
-    assert (
-        result.stderr == "Error: the sample log is missing; run the demo from a source checkout\n"
-    )
+    assert result.stderr == "Error: the sample log is missing; run this from a source checkout\n"
 
 
 def test_it_prints_five_findings_and_saves_a_report_that_outlives_it(

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,11 @@ import psutil
 import pytest
 import requests
 
+from service.cli.local_calls import LocalService
+from service.cli.seed import SEEDED_EMAIL, seed
+from service.config import Config
 from service.operations.local.listening import LoopbackSockets, PortTakenError
+from service.operations.local.run_state import find_state
 from tests.embedded.processes import is_gone, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -39,6 +44,7 @@ class Up:
         assert self.process.stdout is not None
         self.ready_line = self.process.stdout.readline()
         self.sign_in_line = self.process.stdout.readline()
+        self.seed_line = ""
         self.base_url = self.ready_line.split()[4] if self.ready_line else ""
 
     def processes(self) -> list[psutil.Process]:
@@ -80,7 +86,9 @@ def tallystick(*arguments: str, folder: Path | None) -> "subprocess.CompletedPro
 
 @pytest.fixture(scope="module")
 def up(servers_folder: Path) -> Iterator[Up]:
-    up = Up(servers_folder / "up")
+    up = Up(servers_folder / "up", "--seed", "--reload")
+    assert up.process.stdout is not None
+    up.seed_line = up.process.stdout.readline()
     yield up
     if up.process.poll() is None:
         up.stop(signal.SIGTERM)
@@ -114,14 +122,18 @@ def test_mail_lies_in_the_outbox_and_signs_in(up: Up) -> None:
     )
     assert asked.status_code == 200
     outbox = up.folder / "outbox"
-    wait_until(lambda: any(outbox.glob("*.eml")), 20)
-    [mail] = outbox.glob("*.eml")
+    wait_until(lambda: bool(mails_to("ada@example.org", outbox)), 20)
+    [mail] = mails_to("ada@example.org", outbox)
     assert stat.S_IMODE(mail.stat().st_mode) == 0o600
     [link] = [line for line in mail.read_text().splitlines() if line.startswith("http")][:1]
     assert link.startswith(f"{up.base_url}/auth/verify?token=")
     answer = requests.get(link, timeout=10)
     assert answer.status_code == 200
     assert "You're signed in" in answer.text
+
+
+def mails_to(address: str, outbox: Path) -> list[Path]:
+    return [file for file in outbox.glob("*.eml") if f"To: {address}" in file.read_text()]
 
 
 def test_a_second_up_on_the_folder_is_refused_in_one_line(up: Up) -> None:
@@ -255,22 +267,47 @@ def is_ready(up: Up) -> bool:
         return False
 
 
-def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(servers_folder: Path) -> None:
-    up = Up(servers_folder / "reload", "--reload")
-    try:
-        parts = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
-        old = {part: up.find(part)[0] for part in parts}
-        database = up.find("postgres")[:1]
-        os.utime(ROOT / "worker.py")
-        assert up.process.stdout is not None
-        lines = iter(up.process.stdout.readline, "")
-        assert next(line for line in lines if "changed" in line).startswith("worker.py changed.")
-        assert next(lines) == f"Ready again at {up.base_url}\n"
-        assert requests.get(f"{up.base_url}/readyz", timeout=10).status_code == 200
-        assert all(is_replaced(up, part, process) for part, process in old.items())
-        assert up.find("postgres")[:1] == database
-    finally:
-        up.stop(signal.SIGTERM)
+def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(up: Up) -> None:
+    parts = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
+    old = {part: up.find(part)[0] for part in parts}
+    database = up.find("postgres")[:1]
+    os.utime(ROOT / "worker.py")
+    assert up.process.stdout is not None
+    lines = iter(up.process.stdout.readline, "")
+    assert next(line for line in lines if "changed" in line).startswith("worker.py changed.")
+    assert next(lines) == f"Ready again at {up.base_url}\n"
+    assert requests.get(f"{up.base_url}/readyz", timeout=10).status_code == 200
+    assert all(is_replaced(up, part, process) for part, process in old.items())
+    assert up.find("postgres")[:1] == database
+
+
+def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None:
+    found = re.fullmatch(r"Sign in as seed@tallystick\.example: (\S+)\n", up.seed_line)
+    assert found is not None
+    state = find_state(up.folder)
+    assert state is not None
+    service = LocalService(Config.from_environment(state), int(up.base_url.rpartition(":")[2]))
+    seen, link = [], found[1]
+    for _ in range(2):
+        cookie = requests.get(link, timeout=10).headers["Set-Cookie"].partition(";")[0]
+        pages = [get_page(up, name, cookie) for name in ("dashboard", "developer", "billing")]
+        seen.append([page.count("<tr>") for page in pages])
+        link = seed(service)
+    assert seen[0] == seen[1]
+    assert "Top findings" in pages[0]
+    assert "checkout-service" in pages[1]
+    listed = json.loads(tallystick("admin", "audits", "--json", folder=up.folder).stdout)
+    audits = [audit for audit in listed if audit["email"] == SEEDED_EMAIL]
+    assert len(audits) == 16
+    assert {audit["status"] for audit in audits} == {"done", "failed"}
+    days = sorted(date.fromisoformat(audit["created_at"][:10]) for audit in audits)
+    assert days[-1] - days[0] == timedelta(days=55)
+
+
+def get_page(up: Up, name: str, cookie: str) -> str:
+    page = requests.get(f"{up.base_url}/{name}", headers={"Cookie": cookie}, timeout=10)
+    assert page.status_code == 200
+    return page.text
 
 
 def test_a_crashed_web_process_keeps_its_port(up: Up) -> None:
