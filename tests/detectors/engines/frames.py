@@ -41,7 +41,7 @@ def spark() -> SparkSession:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", "1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "Asia/Tokyo")
         .config("spark.log.level", "ERROR")
@@ -64,6 +64,7 @@ ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
     "duckdb": _on_duckdb,
     "pyspark": _on_spark,
 }
+LOCAL_ENGINES = [name for name in ENGINES if name != "pyspark"]
 EVERY_ENGINE = [
     pytest.param(name, marks=[NEEDS_JAVA] if name == "pyspark" else []) for name in ENGINES
 ]

@@ -8,7 +8,7 @@ import pytest
 
 import detectors
 from detectors.contract import UsageRecord
-from tests.detectors.engines.frames import ENGINES, as_polars
+from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES, as_polars
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 CALL: dict[str, Any] = {
@@ -19,7 +19,6 @@ CALL: dict[str, Any] = {
     "completion_tokens": 2,
 }
 NAMED = CALL | {"request_id": "req_1"}
-LOCAL = [name for name in ENGINES if name != "pyspark"]
 
 
 def _counts(rows: list[Mapping[str, Any]], engine: str) -> tuple[int, int]:
@@ -29,13 +28,13 @@ def _counts(rows: list[Mapping[str, Any]], engine: str) -> tuple[int, int]:
     return summary.records, summary.echoes_dropped
 
 
-@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
 def test_echoes_are_dropped_and_counted(engine: str) -> None:
     other = NAMED | {"request_id": "req_2"}
     assert _counts([NAMED, other, NAMED, CALL, NAMED, other], engine) == (3, 3)
 
 
-@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
 def test_calls_that_differ_in_anything_are_no_echoes(engine: str) -> None:
     others: list[dict[str, Any]] = [
         {"latency_ms": 1.0}, {"tag": "a"}, {"endpoint": "a"}, {"prompt_tokens": 11},
@@ -45,11 +44,11 @@ def test_calls_that_differ_in_anything_are_no_echoes(engine: str) -> None:
     assert _counts([NAMED, *[NAMED | other for other in others]], engine) == (10, 0)
 
 
-@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
 def test_calls_without_a_request_id_are_no_echoes(engine: str) -> None:
     assert _counts([CALL, CALL, CALL | {"request_id": ""}], engine) == (3, 0)
 
 
-@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
 def test_echoes_written_differently_are_still_echoes(engine: str) -> None:
     assert _counts([NAMED, NAMED | {"tag": "", "cached_tokens": 0}], engine) == (1, 1)

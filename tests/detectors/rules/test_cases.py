@@ -1,7 +1,8 @@
 """Every case of `cases/*.toml`, on every engine; and each file tries what it should."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -32,18 +33,21 @@ ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
 }
 
 
-@pytest.fixture(params=list(ENGINES))
-def frame(request: pytest.FixtureRequest) -> Place:
-    """Records as a frame of each engine in turn."""
-    return ENGINES[request.param]
-
-
 @pytest.fixture(scope="module")
 def book() -> PriceBook:
     return PriceBook()
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def _every_case() -> Iterator[Any]:
+    """Each case on Polars, and in turn on one more engine or none; all others under stress."""
+    turns = (*list(ENGINES)[1:], "")
+    for (number, case), engine in product(enumerate(CASES), ENGINES):
+        is_always = engine in ("polars", turns[number % len(turns)])
+        marks = [] if is_always else [pytest.mark.stress]
+        yield pytest.param(case, ENGINES[engine], id=f"{engine}-{case}", marks=marks)
+
+
+@pytest.mark.parametrize(("case", "frame"), [*_every_case()])
 def test_it_finds_what_the_case_says(case: Case, frame: Place, book: PriceBook) -> None:
     found = flag_calls(case, frame, book)
     assert {key: (line.calls, line.confidence) for key, line in found.items()} == {

@@ -1,8 +1,8 @@
 """The counts of `reliability.md`, in full or at a tenth, and how a test tells what came of them."""
 
 import math
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import pytest
 
@@ -26,6 +26,14 @@ always_in_full: Final = pytest.mark.parametrize(
         pytest.param("stress", id="in_full_under_stress", marks=pytest.mark.stress),
     ],
 )
+
+
+def sampled(values: Iterable[object], every: int) -> list[Any]:
+    """Return parameters of which the first of each so many runs always, the others under stress."""
+    return [
+        pytest.param(value, marks=[pytest.mark.stress] if number % every else [])
+        for number, value in enumerate(values)
+    ]
 
 
 def scaled(count: int, share: float) -> int:
