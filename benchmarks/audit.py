@@ -1,10 +1,10 @@
-"""The audit bars of the design: 1,000,000 calls in 190 MB of JSON Lines, 10,000,000 in Parquet.
+"""The audit benchmark: 1,000,000 calls in 190 MB of JSON Lines, 10,000,000 in Parquet.
 
     python benchmarks/audit.py [--rows N] [--parquet-rows N] [--runs N] [--engines]
 
-Every program is a child of its own, the whole process; the best of several runs counts. Beside the
-audit stand the same file read and summed by DuckDB, and a bare `json.loads` loop over it. Memory is
-that of a process and its children. `--engines` audits the Parquet files on DuckDB and Spark too.
+Every program is a separate process; the best of several runs counts. For comparison, DuckDB reads
+and sums the same file, and a `json.loads` loop reads it. Memory is that of a process and its
+children. `--engines` audits the Parquet files on DuckDB and Spark too.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchmarks import usage
 BYTES_PER_MB = 1_000_000
 SAMPLE_SECONDS = 0.02
 
-# What each child runs; the file's path is its argument.
+# The program of each process; its argument is the file's path.
 AUDIT = ("-m", "detectors", "audit")
 DUCKDB = (
     "-c",
@@ -66,7 +66,7 @@ STAGE_NAMES = ("import", "read", "audit", "write")
 
 @dataclass(frozen=True)
 class Run:
-    """One child from start to end."""
+    """One run of a process."""
 
     seconds: float
     peak_mb: float
@@ -138,14 +138,14 @@ def _add(table: Table, name: str, run: Run, rows: int, more: str = "") -> None:
 
 
 def best(command: tuple[str, ...], file: Path, runs: int) -> Run:
-    """The quickest of the runs, with the memory of one more: looking at memory slows a run down."""
+    """Return the fastest run, and the memory of another run, because sampling slows a run down."""
     quickest = min((child(command, file) for _ in range(runs)), key=lambda run: run.seconds)
     watched = child(command, file, watch=True)
     return Run(quickest.seconds, watched.peak_mb, quickest.output)
 
 
 def child(command: tuple[str, ...], file: Path, *, watch: bool = False) -> Run:
-    """Run it to its end; when watching, look again and again at what its family holds."""
+    """Run the program; when watching, sample the memory of its process tree."""
     began = time.perf_counter()
     with subprocess.Popen([sys.executable, *command, str(file)], stdout=subprocess.PIPE) as process:
         peak = _watch(process.pid) if watch else 0
@@ -156,12 +156,12 @@ def child(command: tuple[str, ...], file: Path, *, watch: bool = False) -> Run:
         output = process.stdout.read()
     if process.returncode != 0:
         raise SystemExit(f"{command[:2]} failed with status {process.returncode}")
-    # The kernel's own figure misses nothing, but knows of no children; it counts in kibibytes.
+    # The kernel's peak is exact but excludes children; it is in kibibytes.
     return Run(seconds, max(peak, usage.ru_maxrss * 1_024) / BYTES_PER_MB, output)
 
 
 def _watch(pid: int) -> int:
-    """The most that the process and its descendants held, until it ends (and is not yet reaped)."""
+    """Return the peak memory of the process and its descendants, until it ends."""
     peak = 0
     while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         peak = max(peak, _memory(pid))
@@ -170,7 +170,7 @@ def _watch(pid: int) -> int:
 
 
 def _memory(pid: int) -> int:
-    """Bytes held by the process and its descendants; what they share counts once."""
+    """Return the memory of the process and its descendants; shared memory counts once."""
     try:
         family = [(head := psutil.Process(pid)), *head.children(recursive=True)]
     except psutil.Error:

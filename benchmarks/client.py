@@ -1,10 +1,9 @@
-"""What the client costs its host: per call, at the start, in memory, at the exit.
+"""The overhead of the client in its host program: per call, at start, in memory, at exit.
 
-The vendors answer from within the process, so that nothing but the libraries' own work is beside
-the hooks. Calls with and without the hooks alternate, one by one, and the difference of their
-medians is told, in processor time of the calling thread: other programs on the machine do not
-count. Other tools, which cannot be taken off again, are measured before and after, where they are
-installed:
+Fake model providers answer within the process, so only the libraries' own work adds to the hooks.
+Calls with and without the hooks alternate, and the result is the difference of their medians, in
+processor time of the calling thread, so that other programs do not count. Other tools, which cannot
+be removed again, are measured before and after, if they are installed:
 
     python benchmarks/client.py [--python OTHER_ENVIRONMENT/bin/python]
 """
@@ -47,7 +46,7 @@ def run(python: str, *arguments: str, dsn: str) -> str:
 
 
 def measure(python: str, tool: str) -> dict[str, float] | None:
-    """None where the tool is not installed."""
+    """Return None if the tool is not installed."""
     needed = TOOLS[tool][0]
     found = subprocess.run([python, "-c", f"import {needed or 'sys'}"], capture_output=True)
     if found.returncode:
@@ -57,7 +56,7 @@ def measure(python: str, tool: str) -> dict[str, float] | None:
 
 
 def median_of(python: str, what: str, tool: str) -> dict[str, float]:
-    """Over processes, for each lays out its memory otherwise."""
+    """Return the median over processes, because each has another memory layout."""
     runs = [
         json.loads(run(python, what, tool, dsn="http://ik_x@127.0.0.1:9")) for _ in range(PROCESSES)
     ]
@@ -65,7 +64,7 @@ def median_of(python: str, what: str, tool: str) -> dict[str, float]:
 
 
 def exit_seconds(python: str, tool: str, kind: str) -> float:
-    """How much longer a program takes to end than without the tool, the median of some."""
+    """Return how much longer a program takes to exit with the tool, as a median."""
 
     def once(name: str) -> float:
         written = run(python, "exit", name, kind, dsn="set by the program")
@@ -77,8 +76,8 @@ def exit_seconds(python: str, tool: str, kind: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="of another environment")
-    parser.add_argument("--only", choices=TOOLS, help="this tool alone")
+    parser.add_argument("--python", default=sys.executable, help="Python of another environment")
+    parser.add_argument("--only", choices=TOOLS, help="measure only this tool")
     arguments = parser.parse_args()
     table = Table(title=f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for heading in ("", "bar", *([arguments.only] if arguments.only else TOOLS)):

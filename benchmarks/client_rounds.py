@@ -1,4 +1,4 @@
-"""The rounds of `client.py`, in a process of their own: `calls`, `start` or `exit` of one tool."""
+"""The rounds of `client.py`, in a separate process: `calls`, `start` or `exit` of one tool."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ Call = Callable[[], object]
 
 
 def _styles(bare: bool) -> dict[str, Call]:
-    """With clients of their own, which `bare` ones make as if nothing had been hooked."""
+    """Return calls by style; `bare` clients behave as without hooks."""
     from tests.client import offline
     from tests.client.styles import CHAT, CLAUDE, STREAMED
 
@@ -93,7 +93,7 @@ def _client(like: Any, bare: bool) -> Any:
 
 
 def measure_calls(tool: str) -> dict[str, float]:
-    """Call by call in turn with and without the tool, if it can be taken off a client again."""
+    """Alternate calls with and without the tool, if it can be removed from a client."""
     if tool == "tallystick":
         turn_on(tool)
         hooked, bare = _styles(bare=False), _styles(bare=True)
@@ -140,7 +140,7 @@ def _hashed(call: Call) -> float:
 
 
 def _memory() -> float:
-    """What 10,000 calls, of which none can be sent, add to a process that makes them anyway."""
+    """Measure the memory that 10,000 unsent calls add to a process."""
     import tallystick
     from tests.client import offline
     from tests.client.styles import CHAT
@@ -164,7 +164,7 @@ def _median(values: list[float]) -> float:
 
 
 def measure_start(tool: str) -> dict[str, float]:
-    """What the other tools import is imported as they are turned on."""
+    """Turn a tool on, including its imports."""
     begun = time.perf_counter()
     if tool != "tallystick":
         turn_on(tool)
@@ -178,7 +178,7 @@ def measure_start(tool: str) -> dict[str, float]:
 
 
 def exit_now(tool: str, kind: str) -> None:
-    """One call, and the time of the last line."""
+    """Make a call, and measure until the last line."""
     listener = socket.create_server(("127.0.0.1", 0))
     host = {"dead": "192.0.2.1:9", "refusing": "127.0.0.1:9"}.get(
         kind, f"127.0.0.1:{listener.getsockname()[1]}"

@@ -1,9 +1,9 @@
-"""Waste of known dollars among clean calls: how much of it is found, and what is claimed elsewhere.
+"""Planted waste among clean calls: how much of it is found, and what is claimed elsewhere.
 
     python -m benchmarks.corpus [calls …]
 
-One row for each kind of waste and number of calls. Dollars are those observed in the week. The
-bars: within 1 % of what was planted, and under 1 % of the clean spend claimed.
+One row per kind of waste and number of calls. Dollars are those observed in a week. The targets:
+within 1% of the planted waste, and less than 1% of the clean spend claimed.
 """
 
 import sys

@@ -1,12 +1,12 @@
-"""The three ingest bars of the design, on the whole service as `tallystick up` runs it.
+"""The ingest benchmark, on the whole service as `tallystick up` runs it.
 
     python benchmarks/ingest.py [--batches N] [--requests N] [--audits N]
 
 Everything runs on this machine: embedded servers, gunicorn with 2 processes, 2 workers, the
-sweeper, and the clients, which take their share of the processor too. The limits per key and
-address are raised, since they would be hit. A batch counts once its 201 is back, which means that
-its blob and its row are on disk. Throughput and latency are measured twice: with the workers
-auditing what comes in all the while, and with the workers stopped.
+sweeper, and the clients, which use the same processors. The limits per key and address are raised,
+because the benchmark would exceed them. A batch counts when its 201 arrives, so its blob and its
+row are on disk. Throughput and latency are measured twice: with the workers auditing incoming
+batches, and with the workers stopped.
 """
 
 import argparse
@@ -56,14 +56,14 @@ class Measured:
 
 
 class Client:
-    """One connection that is kept open, as a collector would keep it."""
+    """A connection that stays open, as a collector keeps it."""
 
     def __init__(self, port: int, key: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
     def post(self, body: bytes) -> str:
-        """Send a batch; returns its audit's id."""
+        """Send a batch; return its audit's ID."""
         self._connection.request("POST", "/api/v1/ingest", body, self._headers)
         response = self._connection.getresponse()
         answer = response.read()
@@ -73,7 +73,7 @@ class Client:
 
 
 def make_batch(records: int, seed: int) -> bytes:
-    """Calls over two weeks, with most of the optional fields, about 250 bytes each."""
+    """Return calls over two weeks, with most of the optional fields, about 250 bytes each."""
     randomness = random.Random(seed)
     calls = []
     for number in range(records):
@@ -96,7 +96,7 @@ def make_batch(records: int, seed: int) -> bytes:
 
 
 def measure_throughput(port: int, key: str, batches: int) -> float:
-    """Batches a second that several clients get accepted together."""
+    """Return the accepted batches per second of several clients."""
     bodies = [make_batch(BIG_BATCH, seed) for seed in range(8)]
     numbers = iter(range(batches))
 
@@ -114,7 +114,7 @@ def measure_throughput(port: int, key: str, batches: int) -> float:
 
 
 def measure_latency(port: int, key: str, requests: int) -> float:
-    """The median milliseconds until one client's small batch is accepted."""
+    """Return the median milliseconds until a small batch is accepted."""
     client, body = Client(port, key), make_batch(SMALL_BATCH, 1)
     durations = []
     for _ in range(requests + WARM_UP):
@@ -125,7 +125,7 @@ def measure_latency(port: int, key: str, requests: int) -> float:
 
 
 def measure_audits(port: int, key: str, engine: Engine, audits: int) -> float:
-    """The median seconds from a batch's 201 to its report, one batch at a time."""
+    """Return the median seconds from a batch's 201 to its report, one batch at a time."""
     client, durations = Client(port, key), []
     for seed in range(audits):
         body = make_batch(BIG_BATCH, seed)

@@ -1,13 +1,12 @@
-"""The bar of the pages: the server's time for each, with 10,000 audits in the account.
+"""The page benchmark: the server's time for each page, with 10,000 audits in the account.
 
     python benchmarks/pages.py [--requests N] [--audits N]
 
-The service runs on this machine as `tallystick up` runs it, its workers stopped; so does the
-client, which takes its share of the processor, and its time counts as the server's. The pages are
-those of the application's own URL map, each as a signed-in browser and an administrator get it, so
-that a new one cannot be forgotten; what answers with something else than a page is left out, and
-what needs more than an audit or a token is measured as the page that says so. The report has 400
-findings. All audits lie within the days that the dashboard draws.
+The service runs on this machine as `tallystick up` runs it, with its workers stopped. The client
+uses the same processors, and its time counts as the server's. The pages are those of the
+application's URL map, as a signed-in browser and an administrator get them. Responses that are not
+pages are skipped; a page that needs more than an audit or a token is measured as its error page.
+The report has 400 findings. All audits are within the days of the dashboard's chart.
 """
 
 import argparse
@@ -50,8 +49,8 @@ SETTINGS: Final = {
 FINDINGS: Final = 400
 WARM_UP: Final = 5
 BAR_MS: Final = 25.0
-REPORTED: Final = "audit00000"  # the audit whose report is looked at: the newest
-# Not looked at by people, or changed by being looked at.
+REPORTED: Final = "audit00000"  # the audit whose report is measured: the newest
+# Not pages for people, or changed by a request.
 LEFT_OUT: Final = ("/api/", "/static/", "/auth/", "/healthz", "/readyz")
 
 _AUDITS: Final = text(
@@ -89,7 +88,7 @@ class Measured:
 
 
 class Browser:
-    """One connection that is kept open, signed in, with the administrator's token."""
+    """A signed-in connection that stays open, with the administrator's token."""
 
     def __init__(self, port: int, cookie: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -103,7 +102,7 @@ class Browser:
 
 
 def fill_account(session: Session, audits: int) -> str:
-    """An account with so many audits and a report; returns the secret of a session of it."""
+    """Create an account with audits and a report; return the secret of its session."""
     account = create_account(session, "benchmark@example.com", "team")
     session.flush()
     session.execute(_AUDITS, {"account": account.id, "audits": audits, "findings": FINDINGS})
@@ -116,7 +115,7 @@ def fill_account(session: Session, audits: int) -> str:
 
 
 def make_report() -> bytes:
-    """The sample's report, with as many findings as a large customer's."""
+    """Return the sample report, with as many findings as a large customer's."""
     report = Report.from_json(get_sample_report())
     kept = len(report.findings)
     copies = (
@@ -127,7 +126,7 @@ def make_report() -> bytes:
 
 
 def list_pages(app: Flask, secret_key: str) -> Iterator[str]:
-    """The addresses of the URL map, and those that ask the dashboard for more."""
+    """Return the addresses of the URL map, and those of further dashboard pages."""
     known = {"audit_id": REPORTED, "token": sign_report(secret_key, REPORTED)}
     with app.test_request_context(base_url="http://localhost"):
         for rule in sorted(app.url_map.iter_rules(), key=lambda one: one.rule):
@@ -142,7 +141,7 @@ def list_pages(app: Flask, secret_key: str) -> Iterator[str]:
 
 
 def measure(browser: Browser, path: str, requests: int) -> Measured | None:
-    """The median; nothing for what is no page."""
+    """Return the median; None for a response that is not a page."""
     status, kind, _ = browser.get(path)
     if kind != "text/html":
         return None
@@ -157,7 +156,7 @@ def measure(browser: Browser, path: str, requests: int) -> Measured | None:
 
 
 def prepare(stack: Stack, audits: int) -> tuple[Flask, str]:
-    """An idle service with a full account: the application, and the cookie of its owner."""
+    """Start an idle service with a full account; yield the application and the owner's cookie."""
     for number in range(1, stack.config.worker_processes + 1):
         stack.supervisor.stop(f"worker-{number}")
     engine = create_engine(stack.config.database_url)

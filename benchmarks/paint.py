@@ -1,10 +1,10 @@
-"""The bar of the first look: when Chromium first paints something of each page, on loopback.
+"""The paint benchmark: when Chromium first paints something of each page, on loopback.
 
     python -m benchmarks.paint [--loads N] [--audits N]
 
-The pages and the account are those of `benchmarks/pages.py`, its report with 400 findings. Each
-load has a browser profile of its own, so that nothing is cached; the browser itself runs already.
-It draws without a graphics card, and takes its share of the same processors.
+The pages and the account are those of `benchmarks/pages.py`, with a report of 400 findings. Each
+load has a new browser profile, so nothing is cached; the browser is already running. It draws
+without a graphics card, on the same processors.
 """
 
 import argparse
@@ -32,7 +32,7 @@ _PAINTED: Final = """() => new Promise((done) => {
 
 
 def paint(browser: Browser, url: str, cookie: str) -> float | None:
-    """Milliseconds from the start of a load; nothing for what is no page."""
+    """Return the milliseconds from the start of a load; None if it is not a page."""
     headers = {"X-Admin-Token": ADMIN_TOKEN} if "/admin" in url else {}
     with browser.new_context(extra_http_headers=headers) as context:
         context.add_cookies([{"name": COOKIE_NAME, "value": cookie, "url": url}])

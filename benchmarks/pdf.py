@@ -1,7 +1,7 @@
-"""How long a report takes to print, how large it gets, and what it costs a web process.
+"""The report benchmark: the time to render it, its size, and the memory of the web process.
 
-Bars: at most 1.5 s, 20 pages and 1 MB for 400 findings; the page at most 150 KB and 25 ms. Both are
-printed cold: a page as the first request for its report gets it, before any part of it is kept.
+Targets: a PDF of 400 findings in 1.5 s, 20 pages and 1 MB; a page of 150 KB in 25 ms. Both are
+rendered cold, as for the first request, before any part is cached.
 """
 
 import itertools
@@ -33,7 +33,7 @@ SHAPES: dict[str, Report] = {
     "4,000 findings": make_scaled_report(findings=4_000),
 }
 ROUNDS = 5
-_keys = itertools.count()  # of every report measured: none is ever found among the kept
+_keys = itertools.count()  # a new key for every report, so that none is cached
 ROOT = Path(__file__).parents[1]
 _WEB = """
 import sys, psutil
@@ -63,7 +63,7 @@ def main() -> None:
         pdf_ms, pdf_kb, count = _measure_pdf(report.to_json())
         print(f"{name:36}{page_ms:>13.1f}{page_kb:>6.0f}{pdf_ms:>13.0f}{pdf_kb:>6.0f}{count:>7}")
     document = SHAPES["400 findings, 400 days, 200 models"].to_json()
-    # In a process that has loaded what the web loads, and nothing of this benchmark.
+    # A process that loads what the web process loads, and nothing of this benchmark.
     sizes = subprocess.run(
         [sys.executable, "-c", _WEB], input=document, capture_output=True, check=True, cwd=ROOT
     )
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _measure_page(document: bytes) -> tuple[float, float]:
-    """Each time under a key of its own, as the first reader of a report waits for it."""
+    """Render with a new key each time, as for the first reader of a report."""
     terms = Terms(link_days=30, retention_days=7)
     links = ReportLinks(pdf="/", json="/", findings_csv="/", terms=terms)
     page, milliseconds = _median(

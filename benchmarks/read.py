@@ -1,11 +1,11 @@
-"""The bars of the read API: a page of 200 of 100,000 audits, and an audit with 400 findings.
+"""The benchmark of the read API: a page of 200 of 100,000 audits, and an audit with 400 findings.
 
     python benchmarks/read.py [--requests N] [--audits N]
 
-The service runs on this machine as `tallystick up` runs it, its workers stopped; so does the
-client, which takes its share of the processor, and its time counts as the server's. The limit of
-reads is raised, since it would be hit. Pages are the first, one from the middle and filtered ones,
-with a read token and with an access token; a read that is answered 304 is timed as well.
+The service runs on this machine as `tallystick up` runs it, with its workers stopped. The client
+uses the same processors, and its time counts as the server's. The read limit is raised, because the
+benchmark would exceed it. It reads the first page, a middle page and filtered pages, with a read
+token and with an access token, and also a 304 response.
 """
 
 import argparse
@@ -78,7 +78,7 @@ class Measured:
 
 
 class Reader:
-    """One connection that is kept open, with one token."""
+    """A connection that stays open, with one token."""
 
     def __init__(self, port: int, token: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -91,7 +91,7 @@ class Reader:
 
 
 def fill_account(session: Session, audits: int) -> tuple[str, str]:
-    """An account with so many audits; returns a read token and an access token."""
+    """Create an account with audits; return a read token and an access token."""
     account = create_account(session, "benchmark@example.com", "team")
     session.flush()
     session.execute(_AUDITS, {"account": account.id, "audits": audits, "findings": FINDINGS})

@@ -1,11 +1,11 @@
-"""The scrub bar: 1 GB of raw logs with text, both vendors mixed, in one process.
+"""The scrub benchmark: 1 GB of raw logs with text, OpenAI and Anthropic mixed, in one process.
 
     python benchmarks/scrub.py [--megabytes N]
 
-The raw log is generated into the system's temporary folder, beside the counts-only log of the same
-calls, and removed afterwards. Scrubbing is a child of its own; its time is the wall's, with the
-start of Python in it, and its memory the most that it ever held, also for a quarter of the log,
-since it must not grow. Then both logs are audited: the findings and the bill must be the same.
+The raw log and the counts-only log of the same calls are generated in the system's temporary folder
+and removed afterwards. Scrubbing runs in a separate process. Its time is wall time, including the
+start of Python. Its peak memory is also measured for a quarter of the log, because it must not
+grow. Then both logs are audited: the findings and the spend must be equal.
 """
 
 import argparse
@@ -29,21 +29,21 @@ BYTES_PER_MB: Final = 1_000_000
 MIN_MB_PER_SECOND, MAX_MB = 100.0, 300.0
 START: Final = 1_790_000_000
 ROUTES: Final = 40
-ECHO_EVERY: Final = 97
+DUPLICATE_EVERY: Final = 97
 OPENAI_MODELS: Final = ("gpt-5.4", "gpt-5.4-mini", "gpt-5-nano")
 ANTHROPIC_MODELS: Final = ("claude-opus-4-8", "claude-haiku-4-5")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One call as the raw log has it, and as a counts-only log has it."""
+    """A call as in the raw log and as in the counts-only log."""
 
     raw: dict[str, Any]
     counts: dict[str, Any]
 
 
 class Prose:
-    """Texts that look like some, from a fixed choice of words."""
+    """Return text from a fixed choice of words."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -60,7 +60,7 @@ class Prose:
 
 
 def pairs(seed: int = 7) -> Iterator[Pair]:
-    """Calls of both vendors without end, some with a question asked again within seconds."""
+    """Yield endless calls of both providers, some repeated within seconds."""
     prose = Prose(seed)
     question = ""
     for row in range(sys.maxsize):
@@ -146,17 +146,17 @@ def _pair(
 ) -> Pair:
     tag = {"tag": f"route-{route:02d}"}
     beginning = "\n".join(asked)[:4_096]
-    told = {"declared_max_tokens": cap, "prefix_hash": sha256(beginning.encode()).hexdigest()}
-    return Pair(raw | tag, counts | tag | told)
+    derived = {"declared_max_tokens": cap, "prefix_hash": sha256(beginning.encode()).hexdigest()}
+    return Pair(raw | tag, counts | tag | derived)
 
 
 def write_logs(raw: Path, counts: Path, size: int) -> int:
-    """Write both logs until the raw one has this size; some calls are logged twice."""
+    """Write both logs until the raw log has this size; some calls are logged twice."""
     written = calls = 0
     with raw.open("wb") as raw_file, counts.open("wb") as counts_file:
         for row, pair in enumerate(pairs()):
             line = json.dumps(pair.raw).encode() + b"\n"
-            times = 2 if row % ECHO_EVERY == 0 else 1
+            times = 2 if row % DUPLICATE_EVERY == 0 else 1
             raw_file.write(line * times)
             counts_file.write((json.dumps(pair.counts).encode() + b"\n") * times)
             written += len(line) * times
@@ -173,7 +173,7 @@ class Scrubbed:
 
 
 def scrub(raw: Path, out: Path) -> Scrubbed:
-    """Scrub in a child; the kernel tells the most that it held."""
+    """Scrub in a separate process; return its time and the kernel's figure for its peak memory."""
     program = (
         "import resource, runpy, sys\n"
         "sys.argv = ['detectors', 'scrub', sys.argv[1], '--out', sys.argv[2]]\n"
@@ -191,7 +191,7 @@ def scrub(raw: Path, out: Path) -> Scrubbed:
 
 
 def bill_of(log: Path) -> tuple[Any, ...]:
-    """What an audit of the log says: its findings, and what was spent on what."""
+    """Audit the log; return its findings and its spend."""
     report = log.with_suffix(".report.json")
     command = [sys.executable, "-m", "detectors", "audit", str(log), "--json", str(report)]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
@@ -215,7 +215,7 @@ def measure(folder: Path, megabytes: int) -> list[tuple[str, str, str, bool | No
         ("megabytes a second", f"{speed:.0f}", ">= 100", speed >= MIN_MB_PER_SECOND),
         ("peak for a quarter and for all", peaks, "<= 300 MB", whole.peak_mb <= MAX_MB),
         ("counts written", f"{len(text) / BYTES_PER_MB:.0f} MB", "", None),
-        ("calls logged twice, left out", str(text.count(b"\n") == calls), "True",
+        ("calls logged twice, dropped", str(text.count(b"\n") == calls), "True",
          text.count(b"\n") == calls),
         ("findings as of the counts-only log", "equal" if is_same else "not equal", "equal",
          is_same),

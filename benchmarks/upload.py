@@ -1,12 +1,12 @@
-"""The upload bar of the design: 200 MB, accepted and refused at the last line, through gunicorn.
+"""The upload benchmark: 200 MB, accepted or rejected at the last line, through gunicorn.
 
     python benchmarks/upload.py [--runs N]
 
-The service runs on this machine as `tallystick up` runs it, its workers stopped; so does the
-client, which takes its share of the processor. A time counts from the first byte sent to the last
-byte of the answer, and the best of several runs counts. An accepted upload is on disk by then,
-re-encoded, and its row committed. Memory is the most that either web process ever held. The phases
-are those of one accepted file, in this process. The limit a minute is raised: it would be hit.
+The service runs on this machine as `tallystick up` runs it, with its workers stopped. The client
+uses the same processors. Time is from the first byte sent to the last byte of the response; the
+best of several runs counts. By then an accepted upload is re-encoded on disk and its row is
+committed. Memory is the peak of either web process. The phases are those of one accepted file, in
+this process. The limit per minute is raised, because the benchmark would exceed it.
 """
 
 import argparse
@@ -63,7 +63,7 @@ CREDITS: Final = 100
 
 @dataclass(frozen=True)
 class Case:
-    """A file to send, and the status that answers it."""
+    """A file to send, and the expected status."""
 
     what: str
     file: bytes
@@ -80,7 +80,7 @@ class Measured:
 
 
 class Clock:
-    """Adds the time since it was last asked to one phase or another."""
+    """Adds the time since the last call to a phase."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -93,7 +93,7 @@ class Clock:
 
 
 def usage_log(size: int) -> bytes:
-    """OpenAI-style JSON Lines of some 215 bytes; no two have the same id, few the same counts."""
+    """Return OpenAI-style JSON Lines of about 215 bytes, all with different IDs."""
     randomness, log = random.Random(size), bytearray()
     for row in range(size // LINE_BYTES):
         prompt = randomness.randrange(200, 9_000)
@@ -115,7 +115,7 @@ def usage_log(size: int) -> bytes:
 
 
 def csv_log(size: int) -> bytes:
-    """CSV with the required columns and a tag: three times as many rows."""
+    """Return CSV with the required columns and a tag: three times as many rows."""
     header = b"ts,provider,model,prompt_tokens,completion_tokens,tag\n"
     rows = b"".join(
         b"2026-10-%02dT09:%02d:%02dZ,openai,gpt-5-mini,%d,%d,route-%02d\n"
@@ -126,7 +126,7 @@ def csv_log(size: int) -> bytes:
 
 
 class Client:
-    """A signed-in browser that has credits."""
+    """A signed-in browser with credits."""
 
     def __init__(self, stack: Stack) -> None:
         self._port = stack.port
@@ -136,7 +136,7 @@ class Client:
         }
 
     def upload(self, file: bytes) -> tuple[int, float]:
-        """The answer's status, and the seconds that it took to come."""
+        """Return the status of the response, and the seconds until it arrived."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
         length = {"Content-Length": str(len(HEAD) + len(file) + len(TAIL))}
         began = time.perf_counter()
@@ -157,7 +157,7 @@ def body_of(file: bytes) -> Iterator[bytes]:
 
 
 def sign_in(stack: Stack) -> str:
-    """Ask for a link, read the mail, follow the link; returns the session's cookie."""
+    """Request a link, read the mail, follow the link; return the session's cookie."""
     url = f"http://localhost:{stack.port}"
     requests.post(f"{url}/auth/magic-link", json={"email": PERSON}, timeout=10).raise_for_status()
     ends_at = time.monotonic() + 20
@@ -226,7 +226,7 @@ def memory(stack: Stack) -> Measured:
 
 
 def peak_mb(pid: int) -> float:
-    """The kernel's own high-water mark, which misses nothing; it counts in kibibytes."""
+    """Return the kernel's peak memory of a process, in kibibytes."""
     peak = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
     if peak is None:
         raise SystemExit("this system does not tell how much memory a process has held")
@@ -234,7 +234,7 @@ def peak_mb(pid: int) -> float:
 
 
 def phases(log: bytes) -> list[Measured]:
-    """What the web process does with the file, one step after the other."""
+    """Run the steps of the web process one after the other."""
     folder = Path(tempfile.mkdtemp(prefix="tallystick-phases-"))
     blobs, clock = BlobStore.from_url(folder.as_uri()), Clock()
     with tempfile.TemporaryFile() as spool:

@@ -1,6 +1,6 @@
-"""The logs that the audit is measured on: the same traffic as JSON Lines and as Parquet.
+"""The logs of the audit benchmark: the same traffic as JSON Lines and as Parquet.
 
-Calls of 40 routes in time order; each route has its model and its habits. Files are generated once
+Calls of 40 routes in time order; each route has its own model and pattern. Files are generated once
 and kept in the system's temporary folder.
 """
 
@@ -30,7 +30,7 @@ PART_ROWS = 1_000_000
 
 
 def json_lines(rows: int) -> Path:
-    """The log of so many lines, generated where it is not there yet."""
+    """Return the log with this many lines, generating it if it does not exist."""
     file = FOLDER / f"usage-{_version()}-{rows}.jsonl"
     if not file.exists():
         FOLDER.mkdir(exist_ok=True)
@@ -42,7 +42,7 @@ def json_lines(rows: int) -> Path:
 
 
 def _version() -> str:
-    """Changes with this script, so that no file of an older one is taken."""
+    """Return a key that changes with this script, so that older files are not used."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
 
 
@@ -66,7 +66,7 @@ def lines(rows: int) -> Iterator[str]:
 
 
 def parquet(rows: int) -> Path:
-    """The pattern of files that hold so many calls, at most a million each."""
+    """Return the pattern of files with this many calls, at most a million per file."""
     folder = FOLDER / f"usage-{_version()}-{rows}"
     if not folder.exists():
         unfinished = folder.with_suffix(".part")
@@ -108,5 +108,5 @@ def _write_part(file: Path, first: int, rows: int) -> None:
 
 
 def _chance(seed: int) -> pl.Expr:
-    """A number from 0 to 1 that looks random, the same for the same row."""
+    """Return a pseudo-random number from 0 to 1 that depends on the row only."""
     return pl.col("row").hash(seed).cast(pl.Float64) / 2.0**64

@@ -1,1 +1,1 @@
-"""A package, since a library that is installed brings an `examples` of its own."""
+"""Examples. This is a package because an installed library has an `examples` package too."""

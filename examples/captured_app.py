@@ -1,6 +1,6 @@
-"""A program like many: it asks two vendors for answers, and counts what that takes.
+"""A typical program: it calls two model providers and counts the tokens.
 
-Set SERVICE_DSN to send the counts; without it the program runs just the same.
+Set SERVICE_DSN to send the counts; without it the program works the same.
 
     SERVICE_DSN=https://<INGEST_KEY>@<host> python examples/captured_app.py
 """

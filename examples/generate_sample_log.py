@@ -1,9 +1,9 @@
-"""Writes `examples/sample-usage.jsonl`: two weeks of a gateway's log, as counts and never text.
+"""Writes `examples/sample-usage.jsonl`: two weeks of a gateway's log, counts only.
 
-A small company calls models of two vendors through a gateway that logs in OpenAI style. Most of
-its routes are in order; others hold one kind of waste each, so that every detector finds
-something. The same bytes come out on every machine: nothing is drawn but `random()`, whose
-sequence Python keeps stable.
+A small company calls models of two providers through a gateway that logs in OpenAI style. Most of
+its routes are fine; each of the others has one kind of waste, so that every detector finds
+something. The output is the same on every machine: it only uses `random()`, whose sequence Python
+keeps stable.
 
     python examples/generate_sample_log.py [FILE]
 """
@@ -28,7 +28,7 @@ def _hours(weights: str) -> tuple[int, ...]:
     return tuple(int(weight) for weight in weights.split())
 
 
-# How busy each hour of a day is, UTC: people at work in Europe, then in America.
+# The traffic of each hour, UTC: working hours in Europe, then in America.
 OFFICE = _hours("1 1 1 1 1 2 6 14 22 26 26 22 20 25 28 26 22 18 14 10 7 4 3 2")
 ROUND_THE_CLOCK = _hours("8 7 6 6 6 7 9 11 13 14 14 13 13 14 14 14 13 12 11 11 10 10 9 9")
 WEEKEND = 0.25  # of a weekday's calls, on routes that people use
@@ -37,7 +37,7 @@ Call = dict[str, Any]
 
 
 class Dice:
-    """Draws from `random()` alone."""
+    """A random generator that uses `random()` only."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -46,18 +46,18 @@ class Dice:
         return self._random.random()
 
     def whole(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """Return an integer from `low` to `high`, both included."""
         return low + int(self.share() * (high - low + 1))
 
     def near(self, usual: int, spread: float) -> int:
-        """Around `usual`, in the middle most often, at most `spread` of it away."""
+        """Return a number around `usual`, within `spread` of it."""
         return int(usual * (1 + spread * (self.share() + self.share() - 1)))
 
     def pick(self, choices: Sequence[Any]) -> Any:
         return choices[int(self.share() * len(choices))]
 
     def moment(self, hours: Sequence[int], weekend: float) -> int:
-        """A second of the two weeks, busy hours and weekdays more likely."""
+        """Return a second of the two weeks, more often in busy hours and on weekdays."""
         while True:
             second = self.whole(0, DAYS * DAY - 1)
             weight = hours[second % DAY // HOUR] / max(hours)
@@ -69,7 +69,7 @@ class Dice:
 
 @dataclass(frozen=True)
 class Route:
-    """A use of a model: where its calls come from, and the label they carry."""
+    """A use of a model, with the labels of its calls."""
 
     tag: str
     provider: str
@@ -90,15 +90,15 @@ class Route:
 
 
 def prefix_hash(name: str) -> str:
-    """Stands for the hash of a prompt's first 4,096 characters."""
+    """Return a value like the hash of a prompt's first 4,096 characters."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 
-# Routes in order
+# Routes without waste
 
 
 def chat_assistant(dice: Dice) -> Iterator[Call]:
-    """A long system prompt that is read from the cache almost always."""
+    """Long system prompts that are almost always read from the cache."""
     route = Route("chat-assistant", "anthropic", "claude-sonnet-5-5", 2_048)
     for _ in range(620):
         prompt = dice.near(9_000, 0.5)
@@ -108,7 +108,7 @@ def chat_assistant(dice: Dice) -> Iterator[Call]:
 
 
 def deep_research(dice: Dice) -> Iterator[Call]:
-    """Dear and worth it: long reports over many sources."""
+    """Expensive calls without waste: long reports from many sources."""
     route = Route("deep-research", "openai", "gpt-5.5-pro", 32_000)
     for _ in range(400):
         created = dice.moment(OFFICE, WEEKEND)
@@ -130,24 +130,24 @@ def knowledge_index(dice: Dice) -> Iterator[Call]:
 
 
 def house_model(dice: Dice) -> Iterator[Call]:
-    """A model of their own, whose price no list knows."""
+    """A model of their own, without a list price."""
     route = Route("search-rewrite", "inhouse", "atlas-rewriter-v2")
     for _ in range(45):
         yield route.call(dice.moment(OFFICE, WEEKEND), dice.near(700, 0.4), dice.near(180, 0.4))
 
 
-# One kind of waste each
+# Routes with one kind of waste each
 
 
 def invoice_extraction(dice: Dice) -> Iterator[Call]:
-    """Short, regular answers from the dearest model of the house."""
+    """Short, uniform answers from the most expensive model."""
     route = Route("invoice-extraction", "openai", "gpt-5.5-pro", 512)
     for _ in range(310):
         yield route.call(dice.moment(OFFICE, WEEKEND), dice.near(46_000, 0.6), dice.near(95, 0.3))
 
 
 def support_triage(dice: Dice) -> Iterator[Call]:
-    """A label of a few words under a cap of 4,096 tokens."""
+    """Labels of a few words with a limit of 4,096 tokens."""
     route = Route("support-triage", "openai", "gpt-5.4-nano", 4_096)
     for _ in range(440):
         yield route.call(
@@ -156,7 +156,7 @@ def support_triage(dice: Dice) -> Iterator[Call]:
 
 
 def help_center_answers(dice: Dice) -> Iterator[Call]:
-    """The same instructions at the head of every prompt, paid in full every time."""
+    """The same instructions at the start of every prompt, paid in full each time."""
     route = Route("help-center-answers", "anthropic", "claude-fable-5-2", 1_024)
     same = prefix_hash(route.tag)
     for _ in range(62):  # visits: a few questions in a row
@@ -167,7 +167,7 @@ def help_center_answers(dice: Dice) -> Iterator[Call]:
 
 
 def contract_review(dice: Dice) -> Iterator[Call]:
-    """Clause after clause against the same contract, which is sent anew each time."""
+    """Many clauses checked against one contract, which is sent again each time."""
     route = Route("contract-review", "anthropic", "claude-opus-4-1", 4_096)
     for _ in range(34):
         created = dice.moment(OFFICE, 0)
@@ -178,7 +178,7 @@ def contract_review(dice: Dice) -> Iterator[Call]:
 
 
 def hourly_digest(dice: Dice) -> Iterator[Call]:
-    """Writes a cache entry that has expired when the next call comes, an hour later."""
+    """Cache writes that expire before the next call, an hour later."""
     route = Route("hourly-digest", "anthropic", "claude-opus-4-1", 2_048)
     for hour in range(DAYS * 24):
         created = MONDAY + hour * HOUR + dice.whole(0, 40)
@@ -186,7 +186,7 @@ def hourly_digest(dice: Dice) -> Iterator[Call]:
 
 
 def meeting_notes(dice: Dice) -> Iterator[Call]:
-    """Whole archives in the prompt where the other note takers send one transcript."""
+    """Whole archives in the prompt where other routes send one transcript."""
     heavy = Route("meeting-notes", "openai", "gpt-5.5", 4_096)
     for _ in range(150):
         yield heavy.call(dice.moment(OFFICE, 0), dice.near(118_000, 0.3), dice.whole(2_300, 3_900))
@@ -198,7 +198,7 @@ def meeting_notes(dice: Dice) -> Iterator[Call]:
 
 
 def order_webhook(dice: Dice) -> Iterator[Call]:
-    """A client that sends the very same short prompt again until somebody looks."""
+    """A client that repeats the same short prompt."""
     route = Route("order-webhook", "openai", "gpt-5.5", 300)
     for storm in range(9):
         created = dice.moment(ROUND_THE_CLOCK, 1)
@@ -210,7 +210,7 @@ def order_webhook(dice: Dice) -> Iterator[Call]:
 
 
 def agent_planner(dice: Dice) -> Iterator[Call]:
-    """Steps of an agent; now and then one times out and is sent again, and again."""
+    """Steps of an agent, of which some time out and are repeated."""
     route = Route("agent-planner", "openai", "gpt-5.5-pro", 8_192)
     for _ in range(95):
         created = dice.moment(OFFICE, 0)
@@ -224,7 +224,7 @@ def agent_planner(dice: Dice) -> Iterator[Call]:
 
 
 def product_copy(dice: Dice) -> Iterator[Call]:
-    """A cap that cuts one answer in seven."""
+    """A limit that cuts off one answer in seven."""
     route = Route("product-copy", "anthropic", "claude-opus-5-5", 700)
     for _ in range(230):
         completion = 700 if dice.share() < 0.14 else dice.whole(420, 690)
@@ -232,7 +232,7 @@ def product_copy(dice: Dice) -> Iterator[Call]:
 
 
 def catalog_tagging(dice: Dice) -> Iterator[Call]:
-    """Nightly jobs that ask about one product at a time; one of them hashes its prompts."""
+    """Nightly jobs with one product per call; one of them hashes its prompts."""
     tagging = Route("catalog-tagging", "openai", "gpt-5.5", 64)
     same = prefix_hash(tagging.tag)
     checking = Route("price-check", "openai", "gpt-5.4-mini", 64)
@@ -265,11 +265,11 @@ ROUTES = (
     product_copy,
     catalog_tagging,
 )
-LOGGED_TWICE = 12  # lines that the gateway wrote again after it restarted
+LOGGED_TWICE = 12  # lines that the gateway repeated after a restart
 
 
 def lines() -> list[str]:
-    """The log's lines in the order of their time."""
+    """Return the lines of the log in time order."""
     calls = [call for route in ROUTES for call in route(Dice(route.__name__))]
     calls.sort(key=lambda call: call["created"])
     dice = Dice("gateway")

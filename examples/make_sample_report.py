@@ -1,4 +1,4 @@
-"""Audits the sample log for the report that the service shows at /sample: `make sample`."""
+"""Audits the sample log for the report at /sample: `make sample`."""
 
 from pathlib import Path
 

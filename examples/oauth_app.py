@@ -101,9 +101,7 @@ class Application(BaseHTTPRequestHandler):
         except HTTPError as error:
             self.say(502, f"Tallystick refused with {error.code}.")
             return
-        lines = [
-            f"{one['created_at']}: ${one['projected_spend_usd']:,.2f} a month" for one in audits
-        ]
+        lines = [f"{one['created_at']}: ${one['projected_spend_usd']:,.2f}/month" for one in audits]
         self.say(200, "\n".join([f"Allowed: {token['scope']}", *lines, f"{len(lines)} audits"]))
 
     def cookie(self) -> str:

@@ -110,7 +110,7 @@ def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
     for one in report.spend_by_day:
         spend = days[date.fromisoformat(one.day)]
         rest = one.spend_usd - sum(spend.values(), Decimal(0))
-        # Each amount is rounded by itself; a difference of some billionths is no other model.
+        # Each amount is rounded, so a difference of some billionths is not another model.
         if rest > Decimal("1e-7"):
             spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
     return days

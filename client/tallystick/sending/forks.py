@@ -1,4 +1,4 @@
-"""Processes that are forked off: each starts anew, with a queue and a thread of its own.
+"""Processes that are forked off: each starts over, with a queue and a thread of its own.
 
 Nothing registered here can be taken back; what is called looks up for itself what it acts on, so
 that nothing is kept alive by it.

@@ -47,7 +47,7 @@ def test_what_it_prints_has_the_numbers(executed: Any) -> None:
     printed = "".join(_shown(executed, "stream"))
     assert "openai: 12% off from 2026-01-01 until 2026-12-31" in printed
     assert "d2_cache_seconds = 300" in printed
-    assert "together: $" in printed
+    assert "avoidable spend: $" in printed
 
 
 def test_it_is_kept_without_outputs() -> None:
