@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
+from detectors.wording.figures import day
 from service.models import Account, Subscription
 from service.models.audits.dashboard import PAGE_SIZE
 from service.models.base import utc_now
@@ -173,9 +174,9 @@ def test_spend_over_time_adds_up_each_days_runs(
         add_spending_run(sessions, person.account_id, at, spend=spend, avoidable=avoidable)
     add_spending_run(sessions, person.account_id, NOON, spend=9000, avoidable=900)  # long ago
     page = words(show(client, person))
-    assert f"{today.date()} $300.00 $60.00" in page
-    assert f"{yesterday.date()} $40.00 $4.00" in page
-    assert f"{NOON.date()} $9,000.00" not in page
+    assert f"{day(today)} $300.00 $60.00" in page
+    assert f"{day(yesterday)} $40.00 $4.00" in page
+    assert f"{day(NOON)} $9,000.00" not in page
 
 
 def test_the_largest_findings_of_recent_audits_are_told_once_each(
