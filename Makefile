@@ -1,27 +1,27 @@
-# Every target only calls a tool or the tallystick command; the work is theirs.
+# Every target only calls a tool or the tallystick command.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := dev service
-# Older libraries, each in an environment of its own, that the client is tried with; and the last
-# mypy that knows the oldest Python that the client is for.
+# Older libraries, each in its own environment, that the client is tested with; and the last mypy
+# that supports the client's oldest Python.
 LIBRARIES := openai-1.109 openai-2.8 openai-2.54 anthropic-0.60 anthropic-0.125 anthropic-1.0 \
 	mypy-1.19
-# Hundreds of processes start in a run of the tests: without bytecode each compiles us anew.
+# The tests start hundreds of processes, and without bytecode each would compile the code again.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 
-# Python 3.11 or later; the first that fits, unless PYTHON names one.
+# The first Python 3.11 or later, unless PYTHON is set.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; \
 	done)
 
-# Each stamp is made by an installation and older than nothing that it was made from.
+# An installation creates a stamp file; it is outdated when its requirements are newer.
 SERVICE := $(VENV)/.service-installed
 DEV := $(VENV)/.dev-installed
 
-# What is vendored from npm, so that no page asks another server for anything.
+# Vendored from npm, so that pages load nothing from other servers.
 PICO := 2.1.1
 HTMX := 4.0.1
 DEJAVU := 2.37.3
@@ -30,33 +30,33 @@ FONTS := service/reports/pdf/fonts
 
 .PHONY: help demo test test-fast check format bench stress lock vendor sample clean
 
-help: ## Show this list
+help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(SERVICE) ## Audit the sample log through the real service; ONCE=1 stops after the report
+demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
 
-# Three processes on two processors: one of them mostly waits for what it started and killed.
+# Three processes on two processors, because some tests mostly wait.
 # Tests that share a server share a process, the long groups first (tests/groups.py).
-test: check ## Check, then run the whole suite; lists what could not run and the 30 slowest
+test: check ## Run the checks and the whole suite; list skipped tests and the 30 slowest
 	$(BIN)/python -m pytest -m "not stress" -n 3 --no-loadscope-reorder --durations=30
 
-# No live servers, Spark, browser or programs of their own; the budget is in docs/testing.md.
-test-fast: $(DEV) ## Run the quick tests of every room, for the inner loop
+# No live servers, Spark, browser or subprocesses; the time budget is in docs/testing.md.
+test-fast: $(DEV) ## Run the fast tests
 	$(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
 
-check: $(DEV) ## Lint, types and the borders between packages
+check: $(DEV) ## Check style, types, imports between packages, and wording
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/meta/test_words.py
 
-format: $(DEV) ## Bring the code into form
+format: $(DEV) ## Format the code and fix lint errors
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV) ## Measure against the bars
+bench: $(DEV) ## Run the benchmarks against their limits
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/scrub.py
 	$(BIN)/python benchmarks/ingest.py
@@ -68,12 +68,12 @@ bench: $(DEV) ## Measure against the bars
 	$(BIN)/python -m benchmarks.corpus
 	$(BIN)/python -m benchmarks.paint
 
-# Each test has a line, which begins when it does; what the servers log is shown where one fails.
-stress: $(DEV) ## Break things at full count, minutes long; prints promise, tries, losses
+# Prints one line per test as it starts; failures include the servers' logs.
+stress: $(DEV) ## Run the reliability tests at full count; takes minutes
 	$(BIN)/python -m pytest -m stress -v -o console_output_style=times
 
-# What is tested is what is shipped: the service's lock takes the versions of the developers'.
-lock: $(DEV) ## Pin every dependency anew, with hashes, for every platform
+# The service's lock file uses the same versions as the developers', so we ship what we test.
+lock: $(DEV) ## Update the lock files of all dependencies, with hashes, for every platform
 	for name in $(LOCKS); do \
 	  extras="--extra build --extra service --extra embedded"; \
 	  [ $$name = dev ] && extras="$$extras --extra dev" \
@@ -92,7 +92,7 @@ lock: $(DEV) ## Pin every dependency anew, with hashes, for every platform
 	  done || exit 1; \
 	done
 
-vendor: ## Fetch the vendored style base, htmx and fonts anew, at the versions named above
+vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	rm -rf var/vendor && mkdir -p var/vendor
 	cd var/vendor && npm pack --silent @picocss/pico@$(PICO) htmx.org@$(HTMX) \
 	  dejavu-fonts-ttf@$(DEJAVU) && for one in *.tgz; do mkdir $${one%.tgz} && tar xzf $$one \
@@ -107,16 +107,16 @@ vendor: ## Fetch the vendored style base, htmx and fonts anew, at the versions n
 	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/LICENSE $(FONTS)/DejaVu-LICENSE
 	rm -rf var/vendor
 
-sample: $(DEV) ## Audit the sample log anew for the report that /sample shows
+sample: $(DEV) ## Update the sample report that /sample shows
 	$(BIN)/python examples/make_sample_report.py
 
-clean: ## Remove the environment and the caches; the data under var stays
+clean: ## Remove the environment and the caches; keep the data in var
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 
 $(BIN)/python:
-	@[ -n "$(PYTHON)" ] || { echo "Tallystick needs Python 3.11 or later, and no python3 here is:" \
-	  "install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual" \
+	@[ -n "$(PYTHON)" ] || { echo "Tallystick requires Python 3.11 or later, and none was found:" \
+	  "install it, or run: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) can't create virtual" \
 	  "environments: install its venv package (on Debian: apt install python3-venv)" >&2; exit 1; }
 	@echo "Installing into $(VENV); this takes a minute the first time."
 	@$(PYTHON) -m venv $(VENV)

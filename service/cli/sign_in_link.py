@@ -1,4 +1,4 @@
-"""Single-use sign-in links for the person at the terminal, who needs no mail to get one."""
+"""Single-use sign-in links for the terminal, so that the owner doesn't need mail."""
 
 from sqlalchemy.orm import Session
 
@@ -8,11 +8,11 @@ from service.mail.messages import magic_link_url
 from service.models.identity.accounts import find_account
 from service.models.identity.sign_in import add_magic_link
 
-_OWNER_PLAN = "team"  # an installation of one's own has every feature
+_OWNER_PLAN = "team"  # the owner gets every feature
 
 
 def make_owner_link(config: Config) -> str:
-    """Return a sign-in link of the owner, whose account the first call creates."""
+    """Return a sign-in link for the owner; create the owner's account if needed."""
     with session_of(config) as session:
         if find_account(session, config.owner_email) is None:
             create_account(session, config.owner_email, _OWNER_PLAN)
@@ -22,7 +22,7 @@ def make_owner_link(config: Config) -> str:
 
 
 def make_sign_in_link(session: Session, config: Config, email: str) -> str:
-    """Return a link that signs in once, until it expires; the caller commits it."""
+    """Add a single-use sign-in link and return its URL; the caller commits."""
     link = add_magic_link(
         session, email, config.secret_key, minutes=config.magic_link_minutes, next_path="/dashboard"
     )

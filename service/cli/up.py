@@ -18,13 +18,13 @@ from service.operations.local.embedded import ServerStartError
 from service.operations.local.reloading import SourceWatcher
 from service.operations.local.stack import USUAL_OWNER, Stack
 
-INTERRUPTED = 130  # the exit status of what a signal ended before it was done
+INTERRUPTED = 130  # the exit status after a signal
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 port_option = click.option(
     "--port",
     type=click.IntRange(1, 65535),
-    help="Where to listen on this machine.  [default: 8000, or a free one]",
+    help="The port to listen on.  [default: 8000, or a free port]",
 )
 
 
@@ -33,7 +33,7 @@ port_option = click.option(
 @click.option(
     "--owner",
     metavar="EMAIL",
-    help="The address to sign in with; it may grant itself credits.  "
+    help="Your email address for signing in. The owner can grant themselves credits.  "
     f"[default: OWNER_EMAIL, or {USUAL_OWNER}]",
 )
 @click.option("--seed", "is_seeding", is_flag=True, help="Add an account with example data.")
@@ -49,8 +49,8 @@ def up(
 ) -> None:
     """Run the service on this machine until Ctrl-C.
 
-    Prints a sign-in link for the owner, which works once. PostgreSQL and Redis are included;
-    DATABASE_URL, REDIS_URL and STORAGE_URL replace them.
+    Prints a single-use sign-in link for the owner. PostgreSQL and Redis are included; set
+    DATABASE_URL, REDIS_URL and STORAGE_URL to use your own.
     """
     watcher = SourceWatcher() if is_reloading else None
     with running_stack(port, data_dir, owner) as stack:
@@ -62,7 +62,7 @@ def up(
             click.echo(f"Sign in as {SEEDED_EMAIL}: {seed(LocalService(config, stack.port))}")
         click.echo(f"(each link works once, for {config.magic_link_minutes} minutes)")
         stack.wait(partial(_reload, stack, watcher) if watcher else None)
-        raise CommandError("the supervising process is gone, and everything with it")
+        raise CommandError("the supervisor process exited and stopped the service")
 
 
 def _reload(stack: Stack, watcher: SourceWatcher) -> None:
@@ -83,10 +83,10 @@ def _reload(stack: Stack, watcher: SourceWatcher) -> None:
 def running_stack(
     port: int | None, data_dir: Path | None, owner: str | None = None
 ) -> Iterator[Stack]:
-    """The started stack; it is stopped in order when the block ends or a signal says so."""
+    """Start the stack; stop it in order when the block ends or a signal arrives."""
     environment = {**os.environ, **({"OWNER_EMAIL": owner} if owner else {})}
     stack = Stack(data_dir or USUAL_DATA_DIR, port, environment)
-    previous = {one: signal.signal(one, _interrupt) for one in _STOP_SIGNALS}
+    previous = {number: signal.signal(number, _interrupt) for number in _STOP_SIGNALS}
     try:
         _start(stack)
         yield stack
@@ -94,8 +94,8 @@ def running_stack(
         click.echo("Stopping.", err=True)
     finally:
         stack.stop()
-        for one, handler in previous.items():
-            signal.signal(one, handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _start(stack: Stack) -> None:
@@ -108,7 +108,7 @@ def _start(stack: Stack) -> None:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    # Once is enough: a second Ctrl-C must not break off the orderly stop.
-    for one in _STOP_SIGNALS:
-        signal.signal(one, signal.SIG_IGN)
+    # A second Ctrl-C must not interrupt the orderly stop.
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

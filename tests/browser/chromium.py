@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven over a pipe: windows that keep what their pages complained of."""
+"""Drive Debian's Chromium over a pipe; windows record what their pages report as errors."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """One Chromium and one running service for the tests of this folder.
 
 Playwright keeps an event loop running between its calls, in the thread that started it, and a
-thread with a running loop can run no other. So Chromium and the tests of this folder have a
-thread of their own: whatever else the process tests, before, between or after, does not meet it.
+thread with a running loop can't run another. So Chromium and the tests of this folder have their
+own thread, which doesn't affect other tests of the process.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What is wrong with the page that a window shows, each as one line."""
+"""Check the page in a window, and return each problem as one line."""
 
 import json
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""Every page of the application: where it is, who may see it, and what it answers.
+"""Every page of the application: its path, who may see it, and its status.
 
 The routes are those of the application's own URL map, so a page without a line here fails a test.
 """

@@ -1,4 +1,4 @@
-"""The whole service as a browser meets it, and an account that has something of everything."""
+"""The whole service as a browser uses it, and an account with some of everything."""
 
 import shutil
 import tempfile
@@ -22,7 +22,7 @@ from service.models.base import utc_now
 from service.reports.sample import get_sample_report
 from service.web.auth.web_sessions import COOKIE_NAME
 from service.web.http.paths import is_api_path
-from tests.service.payments.vendors import SETTINGS
+from tests.service.payments.providers import SETTINGS
 from tests.service.support.oauth_flow import Application, add_application
 from tests.service.support.scenes import ADMIN_TOKEN, sign_in
 from tests.service.web.pages.scenes import add_finding, add_run

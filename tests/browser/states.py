@@ -1,4 +1,4 @@
-"""Pages that are answers to a form: what somebody does on another page to see them."""
+"""Pages that appear after submitting a form, and the steps to reach them."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -34,8 +34,8 @@ def mint_token_for_nothing(page: Page) -> None:
 
 
 def register_application(page: Page) -> None:
-    page.get_by_label("Name").fill("Ledger")
-    page.get_by_label("Redirect URIs").fill("https://ledger.example/back")
+    page.get_by_label("Name").fill("Books")
+    page.get_by_label("Redirect URIs").fill("https://books.example/back")
     _press(page, "Register")
 
 

@@ -1,5 +1,6 @@
-"""Every page at both widths and in both schemes: nothing that axe-core, the console, the policy of
-the page or a ruler complains of. The pictures are kept under var/screenshots."""
+"""Every page at both widths and in both schemes, without errors from axe-core, the console, the
+content security policy or the layout checks. The pictures are in var/screenshots.
+"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What every answer carries and what no log holds, found by following every link of every page."""
+"""Follow every link of every page, and check the headers and the logs."""
 
 import re
 from html import unescape

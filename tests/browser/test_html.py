@@ -1,4 +1,4 @@
-"""Every page is valid HTML, as the checker of the W3C judges it."""
+"""Every page is valid HTML according to the W3C checker."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""All that can be done with a mouse can be done with keys, and it is seen where they are."""
+"""Everything that works with a mouse works with a keyboard, and the focus is visible."""
 
 from typing import Any, Final
 

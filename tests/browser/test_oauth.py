@@ -1,4 +1,4 @@
-"""The OAuth flow with common client libraries, and a person who decides in Chromium."""
+"""The OAuth flow with common client libraries, and a user who decides in Chromium."""
 
 import os
 import secrets
@@ -65,7 +65,7 @@ def _register(site: Site, *redirect_uris: str) -> Application:
 
 
 class Authlib:
-    """Authlib's own client, as its documentation tells."""
+    """Authlib's own client, as in its documentation."""
 
     def __init__(self, url: str, application: Application) -> None:
         self.url, self.verifier = url, secrets.token_urlsafe(48)

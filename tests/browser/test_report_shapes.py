@@ -1,4 +1,4 @@
-"""Reports of every shape in a browser: nothing runs over an edge, moves, or runs as a script.
+"""Reports of every shape in a browser: nothing overflows, shifts, or runs as a script.
 
 The pictures, and those of the PDFs, are kept under var/screenshots.
 """

@@ -1,4 +1,4 @@
-"""Playwright's event loop is nowhere that tests of other folders could meet it."""
+"""Playwright's event loop doesn't affect tests of other folders."""
 
 import asyncio
 import threading

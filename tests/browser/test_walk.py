@@ -1,4 +1,4 @@
-"""A new user's whole way in a browser: from the landing page to a key that is revoked."""
+"""The whole journey of a new user in a browser: from the landing page to a revoked key."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def test_a_new_user_finds_the_way(
 
 
 def _run(command: str) -> tuple[int, dict[str, Any]]:
-    """The command as it was copied, but for what tells the answer's status."""
+    """Return the copied command, with an option that prints the response's status."""
     copied = f"{command} -w '\\n%{{http_code}}'"
     done = subprocess.run(["sh", "-c", copied], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A browser that runs no scripts signs in, uploads, and reads reports and the dashboard."""
+"""A browser without JavaScript can sign in, upload, and read reports and the dashboard."""
 
 import re
 from pathlib import Path

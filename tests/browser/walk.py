@@ -1,4 +1,4 @@
-"""What a new user does on the way from the landing page to a key that is revoked."""
+"""The steps of a new user from the landing page to a revoked key."""
 
 import re
 from io import BytesIO
@@ -111,7 +111,7 @@ class Walk:
         self.shoot("paid")
 
     def be_refused_text(self) -> None:
-        """The line and the field are told before anything is sent, and again by the service."""
+        """The page names the line and the field before sending, and so does the service."""
         text = log_file(2) + log_file(1, messages=[{"role": "user", "content": "CANARY"}])
         self.send(text)
         alert = self.page.get_by_role("alert")

@@ -1,4 +1,4 @@
-"""Waiting for processes, and a process of its own that owns embedded servers."""
+"""Wait for processes, and run a process that owns embedded servers."""
 
 import json
 import subprocess

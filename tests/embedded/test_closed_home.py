@@ -1,4 +1,4 @@
-"""Root with a data folder, or programs, that the servers' user cannot reach."""
+"""Run as root with a data folder, or programs, that the servers' user can't access."""
 
 import os
 import shutil

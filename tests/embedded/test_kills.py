@@ -1,4 +1,4 @@
-"""What is left after SIGKILL: of the owner, of its supervisor, of the servers, of all of them."""
+"""Check what remains after SIGKILL of the owner, its supervisor, the servers, or all of them."""
 
 import os
 import shutil
@@ -45,7 +45,9 @@ def test_the_next_start_waits_for_the_servers_of_a_killed_owner(folder: Path) ->
         assert read_rows(servers.database_url) == ["a", "b", "c"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of a parent's death")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux signals children when their parent dies"
+)
 def test_the_servers_end_with_a_killed_supervisor(folder: Path) -> None:
     owner = start_owner(folder)
     os.kill(owner.supervisor, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Starting, stopping and restarting the servers that this process owns."""
+"""Start, stop and restart the servers that this process owns."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Every command and every line of Python in docs/api is run, against the whole service.
+"""Every command and every line of Python in docs/api runs against the whole service.
 
 The blocks of a guide share a folder and, in one language, their variables. What a person's browser
 does in the guide to OAuth is done by a form post.

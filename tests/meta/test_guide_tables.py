@@ -1,4 +1,4 @@
-"""The tables of docs/api hold the errors and the limits that the code has."""
+"""The tables in docs/api match the errors and limits in the code."""
 
 import re
 from dataclasses import fields

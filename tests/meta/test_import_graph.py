@@ -1,4 +1,4 @@
-"""No file imports itself by way of others: not in the service, the detectors or the client."""
+"""No file imports itself through others: in the service, the detectors or the client."""
 
 import ast
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The web loads no dataframe library, and of `detectors` only what crosses the border."""
+"""The web process loads no dataframe library, and only the public parts of `detectors`."""
 
 import json
 import subprocess

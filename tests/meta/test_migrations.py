@@ -1,4 +1,4 @@
-"""The migrations: from nothing to head and back, safe to start twice, equal to the models."""
+"""Migrations work from nothing to head and back, run concurrently, and match the models."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

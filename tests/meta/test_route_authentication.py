@@ -1,4 +1,4 @@
-"""Every route has an authentication decision, written down here and true in the application."""
+"""Every route has an authentication decision, listed here and checked in the application."""
 
 import pytest
 from flask import Flask

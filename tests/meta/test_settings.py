@@ -1,4 +1,4 @@
-"""Every setting is documented, and read in one place only."""
+"""Every setting is documented, and only one module reads it."""
 
 import re
 from dataclasses import MISSING, fields

@@ -1,4 +1,4 @@
-"""`pip install .` without extras: the library and what it needs, and nothing of a web service."""
+"""`pip install .` without extras installs only the library and its dependencies."""
 
 import shutil
 import subprocess

@@ -29,7 +29,11 @@ CODE: Final = (
     "client/tallystick",
     "detectors",
     "examples",
-    "service/reports",
+    "service",
+    "tests/browser",
+    "tests/embedded",
+    "tests/service",
+    "tests/worker",
     "worker.py",
 )
 
@@ -93,7 +97,8 @@ ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {
 
 # Code between backticks, addresses and the templates' own syntax are not prose.
 _MARKUP: Final = re.compile(
-    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|<script.*?</script>|\{%.*?%\}|\{#.*?#\}",
+    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|<script.*?</script>|\{%.*?%\}|\{#.*?#\}"
+    r"|url_for\([^)]*\)",
     re.DOTALL,
 )
 

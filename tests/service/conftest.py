@@ -1,4 +1,4 @@
-"""The application on real servers, each test inside a savepoint that is rolled back."""
+"""The application on real servers; each test runs in a savepoint that is rolled back."""
 
 import io
 import logging
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
 from tests.databases import make_database
-from tests.service.payments.vendors import SETTINGS as PROVIDERS
+from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.applications import make_application, share_application
 from tests.service.support.fuzzed import Target, fill
 from tests.service.support.live import LiveService, start_live_service, stop_live_service

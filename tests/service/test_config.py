@@ -1,4 +1,4 @@
-"""The settings: read once, refused where one is missing or makes no sense."""
+"""Settings are read once, and missing or invalid settings are rejected."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""One running service for the tests of this folder, mended after each."""
+"""One running service for the tests of this folder, repaired after each test."""
 
 import shutil
 import tempfile

@@ -27,7 +27,7 @@ HEADER_DOCUMENT: Final = {
     "in": "header",
     "name": HEADER,
     "required": False,
-    "description": "Remembered as long as its audit; the key alone decides a replay.",
+    "description": "Makes retries safe. We keep the key as long as its audit.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]{1,255}$"},
 }
 # Keys are unique per account and namespace, so a batch and a file may share a key.
@@ -52,7 +52,7 @@ def check_key(key: str | None) -> str | None:
 
 
 def replayable(view: Callable[P, Any]) -> Callable[P, Any]:
-    """Answer a batch whose key has an audit with that audit, whatever the body says now."""
+    """Return the earlier audit for a batch with a used key, regardless of the body."""
 
     @wraps(view)
     def answered(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -61,7 +61,7 @@ def replayable(view: Callable[P, Any]) -> Callable[P, Any]:
             session = get_session()
             account_id = current_caller().account_id
             earlier = find_replay(session, account_id, KEY_NAMESPACES[INGEST], key)
-            session.rollback()  # gives the connection back before the body is decoded
+            session.rollback()  # releases the connection before the body is decoded
             if earlier is not None:
                 return _replay(earlier)
         try:
@@ -73,7 +73,7 @@ def replayable(view: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def bounded_upload(view: Callable[P, R]) -> Callable[P, R]:
-    """Refuse with 413, before reading, a body whose announced length is too large for one file."""
+    """Reject a body whose announced length is too large, before reading it."""
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -101,7 +101,7 @@ def admit_upload(key: str | None) -> Admission:
     has_credit = count_free_credits(session, account_id) > 0
     namespace = KEY_NAMESPACES[UPLOAD]
     earlier = None if key is None else find_replay(session, account_id, namespace, key)
-    session.rollback()  # gives the connection back before the body is read
+    session.rollback()  # releases the connection before the body is read
     if earlier is None and not has_credit:
         raise payment_required()
     return Admission(key, earlier)
@@ -110,7 +110,7 @@ def admit_upload(key: str | None) -> Admission:
 def payment_required() -> PaymentRequiredError:
     links = payment_links(current_config(), current_caller().account_id)
     return PaymentRequiredError(
-        "An upload needs an audit credit, and this account has none left.",
+        "You have no credits left. Buy a credit to upload a file.",
         details={"payment_links": links},
     )
 

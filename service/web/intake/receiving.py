@@ -31,8 +31,8 @@ PART_NAME: Final = "file"
 _MAX_TOKEN_BYTES: Final = 1024
 # Bytes of the body beside the file's own: boundaries, headers, a preamble, an epilogue.
 MAX_OVERHEAD_BYTES: Final = 512 * 1024
-_MALFORMED: Final = "The body is not well-formed multipart/form-data, or broke off before its end."
-_EXPECTED: Final = f'Send one file, as the part "{PART_NAME}", and no other part or field.'
+_MALFORMED: Final = "The body isn't valid multipart/form-data, or it is incomplete."
+_EXPECTED: Final = f'Send exactly one file in the part "{PART_NAME}", and no other parts.'
 _BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
 # RFC 2046, 5.1.1; a longer boundary cannot be told from what it separates.
 _MAX_BOUNDARY_LENGTH: Final = 70
@@ -67,10 +67,12 @@ def received_file(check_token: TokenCheck | None = None) -> Iterator[ReceivedFil
 def _boundary() -> bytes:
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if request.mimetype != "multipart/form-data" or encoding != "identity":
-        raise UnsupportedMediaTypeError("Send the file as multipart/form-data, not encoded.")
+        raise UnsupportedMediaTypeError(
+            "Send the file as multipart/form-data, without a Content-Encoding."
+        )
     boundary = request.mimetype_params.get("boundary", "")
     if not (boundary.isascii() and 0 < len(boundary) <= _MAX_BOUNDARY_LENGTH):
-        raise BadRequestError("The Content-Type has no valid boundary.")
+        raise BadRequestError("The Content-Type header has no valid boundary.")
     return boundary.encode("ascii")
 
 

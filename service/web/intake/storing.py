@@ -76,7 +76,7 @@ def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
             except KeyTakenError as taken:  # by a request that ran at the same time
                 earlier = taken.earlier
         if earlier.body_hash != upload.sha256:
-            raise InvalidRequestError("This Idempotency-Key was used for another file.")
+            raise InvalidRequestError("This Idempotency-Key was already used for a different file.")
         raise KeyTakenError(earlier)
 
 

@@ -89,7 +89,7 @@ class Reference:
             Chapter(
                 tag["name"],
                 tag.get("description", ""),
-                [one for name, one in operations if name == tag["name"]],
+                [operation for name, operation in operations if name == tag["name"]],
             )
             for tag in self._document["tags"]
         ]
@@ -110,16 +110,20 @@ class Reference:
         schema, security = _schema_of(contents), found.get("security", [])
         words = f"{method} {path}".lower()
         return Operation(
-            anchor="-".join("".join(one if one.isalnum() else " " for one in words).split()),
+            anchor="-".join("".join(char if char.isalnum() else " " for char in words).split()),
             method=method.upper(),
             path=path,
             summary=found.get("summary", ""),
             description=found.get("description", ""),
-            credentials=[name for one in security for name in one],
+            credentials=[name for schemes in security for name in schemes],
             scopes=list(
-                dict.fromkeys(chain(*(scopes for one in security for scopes in one.values())))
+                dict.fromkeys(
+                    chain(*(scopes for schemes in security for scopes in schemes.values()))
+                )
             ),
-            parameters=[self._parameter(one) for one in (*shared, *found.get("parameters", []))],
+            parameters=[
+                self._parameter(parameter) for parameter in (*shared, *found.get("parameters", []))
+            ],
             body_types=list(contents),
             body=list(self._fields(schema)),
             body_example=self._print_example(contents, schema),
@@ -149,7 +153,7 @@ class Reference:
             when=found.get("description", ""),
             media_types=list(contents),
             code=code_for(status) if is_error else "",
-            headers={name: one.get("description", "") for name, one in headers.items()},
+            headers={name: header.get("description", "") for name, header in headers.items()},
             fields=() if is_error else list(self._fields(schema)),
             example="" if is_error else self._print_example(contents, schema),
         )
@@ -185,7 +189,7 @@ class Reference:
         """Describe a schema's type and bounds in words."""
         schema = self._resolve(schema)
         kinds = schema.get("type", "any")
-        named = [kinds] if isinstance(kinds, str) else [one for one in kinds if one != "null"]
+        named = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind != "null"]
         if schema.get("format"):
             named = [f"{' or '.join(named)} ({schema['format']})"]
         words = [" or ".join(named), *_bounds(schema)]
@@ -241,7 +245,7 @@ _SAMPLES: Final[Mapping[str, Any]] = {
 
 def _bounds(schema: Document) -> Iterator[str]:
     if "enum" in schema:
-        yield "one of " + ", ".join(str(one) for one in schema["enum"])
+        yield "one of " + ", ".join(str(value) for value in schema["enum"] if value is not None)
     for low, high, unit in (
         ("minimum", "maximum", ""),
         ("minLength", "maxLength", " characters"),

@@ -1,1 +1,1 @@
-"""How gunicorn serves the application."""
+"""Serve the application with gunicorn."""

@@ -1,9 +1,9 @@
-"""How gunicorn serves the application.
+"""The settings of gunicorn.
 
 `gunicorn --config python:service.web.server.gunicorn_config`
 
-Two processes, a few threads each: the work of a request is short, and what waits, waits for the
-database. Nothing is preloaded, since a library that starts threads does not survive a fork.
+Two processes with a few threads each, because requests are short and mostly wait for the database.
+The application isn't preloaded, because libraries that start threads don't survive a fork.
 """
 
 from typing import Any
@@ -14,18 +14,18 @@ wsgi_app = "service.app:create_app()"
 worker_class = "service.web.server.web_process.WebWorker"
 logger_class = "service.web.server.web_process.WebLogger"
 workers = 2
-threads = 12  # a process's pool of 10 connections, and two that only say so (503, health)
+threads = 12  # for a pool of 10 connections, plus two for health checks and 503 responses
 keepalive = 15
 timeout = 30
-# Nobody is a trusted forwarder for being local: a proxy on this machine passes on what clients
-# send, and a header named SCRIPT_NAME would change the route. TRUSTED_PROXIES says whom to trust.
+# Local peers aren't trusted, because a proxy on this machine forwards its clients' headers, and a
+# SCRIPT_NAME header would change the route. TRUSTED_PROXIES sets the number of trusted proxies.
 forwarded_allow_ips = ""
-# Its control socket would lie in the home folder and be shared by every server of a user.
+# The control socket would be in the home folder, shared by all servers of a user.
 control_socket_disable = True
 
 
 def on_starting(server: Any) -> None:
-    """Requests in flight have as long to end as running audits."""
+    """Give requests in flight as much time to finish as running audits."""
     server.cfg.set("graceful_timeout", Config.load().stop_seconds)
 
 

@@ -1,8 +1,8 @@
-"""gunicorn's worker and logger, taught to repeat nothing of a request that is no proper HTTP.
+"""gunicorn's worker and logger, changed to never repeat a malformed request.
 
-By itself gunicorn quotes the malformed line or chunk in its answer and in its log, and a line may
-be a report link, a chunk part of a record. It also waits for a silent sender without end, and hangs
-up on one who is still sending, so that an early answer is lost.
+By default, gunicorn quotes the malformed line or chunk in its response and log, and that may be a
+report link or part of a record. It also waits forever for a silent sender, and closes the
+connection of a client that is still sending, so that an early response is lost.
 """
 
 import gc
@@ -43,11 +43,11 @@ _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
     (Exception, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 
-# How long a sender may be silent in the middle of a request before its thread goes to another.
+# How long a sender may pause in the middle of a request.
 _SILENCE_SECONDS: Final = 8
 _SILENCE: Final = struct.pack("@ll", _SILENCE_SECONDS, 0)  # a `struct timeval`
-# What is still sent after an answer is thrown away, up to a whole upload and for no longer than
-# this: a connection that is closed with bytes unread is reset, and takes the answer with it.
+# After an early response, we discard what the client still sends, up to a whole upload and within
+# this time: closing a connection with unread bytes resets it, and the response would be lost.
 _LINGER_SECONDS: Final = 15.0
 _LINGER_SILENCE_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 256 * 1024 * 1024
@@ -58,10 +58,10 @@ _log = get_logger(__name__)
 
 
 class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """The threaded worker, answering what it cannot parse by its kind alone."""
+    """The threaded worker, with error responses that don't quote the request."""
 
     def load_wsgi(self) -> None:
-        # What is loaded here stays: the collector need not look at it over and over.
+        # Freeze the loaded objects, so that garbage collection skips them.
         gc.disable()
         super().load_wsgi()
         self.wsgi: Any = _close_after_unread_bodies(self.wsgi)
@@ -77,7 +77,7 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 write_remaining_usage(self.app.wsgi())
 
     def handle(self, conn: Any) -> Any:
-        # The kernel's own timeout: gunicorn makes the socket a blocking one over and over.
+        # Use the kernel's timeout, because gunicorn resets the socket to blocking.
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SILENCE)
         stays_open = super().handle(conn)
         if stays_open is False:
@@ -99,9 +99,9 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
 
 def _close_after_unread_bodies(application: Any) -> Any:
-    """Tell the client, in the answer's headers, that its connection ends with this answer.
+    """Close the connection after a response to a partly read body.
 
-    What is left of the body is thrown away, so a next request must not follow it.
+    The rest of the body is discarded, so no further request may follow on the connection.
     """
 
     def answer(environ: dict[str, Any], start_response: Any) -> Any:
@@ -116,14 +116,14 @@ def _close_after_unread_bodies(application: Any) -> Any:
 
 
 def _is_mostly_unread(body: Any) -> bool:
-    """Whether more of the body is to come than gunicorn reads up by itself."""
+    """Check whether more of the body remains than gunicorn reads automatically."""
     if isinstance(body, LengthReader):
         return bool(body.length >= _READ_UP_BYTES)
     return isinstance(body, ChunkedReader) and body.parser is not None
 
 
 def _linger(connection: socket.socket) -> None:
-    """Say that no more is coming, then discard what comes until the other side is done, too."""
+    """Close our side of the connection, then discard input until the client closes its side."""
     ends_at, discarded = time.monotonic() + _LINGER_SECONDS, 0
     block = bytearray(_LINGER_BLOCK_BYTES)
     with suppress(OSError):
@@ -137,7 +137,7 @@ def _linger(connection: socket.socket) -> None:
 
 
 def _error_answer(status: HTTPStatus, request_id: str) -> bytes:
-    """The envelope, whatever was asked for: of an unreadable request no address is known."""
+    """Return the error envelope, because the path of an unreadable request is unknown."""
     body = json.dumps(envelope(status, message_for(status), request_id)).encode()
     headers = {
         "Connection": "close",
@@ -152,7 +152,7 @@ def _error_answer(status: HTTPStatus, request_id: str) -> bytes:
 
 
 class WebLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's own messages, as JSON lines among the service's."""
+    """Write gunicorn's messages as JSON lines, like the service's own."""
 
     def setup(self, cfg: GunicornConfig) -> None:
         super().setup(cfg)

@@ -1,4 +1,4 @@
-"""tallystick account, on the database that the environment names."""
+"""tallystick account, on the database in the environment."""
 
 import json
 from collections.abc import Callable

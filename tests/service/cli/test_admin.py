@@ -1,4 +1,4 @@
-"""tallystick admin: the same acts from a terminal, written down as such."""
+"""tallystick admin: admin actions from a terminal are logged as such."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""tallystick demo: what it sends, and what it says when it cannot. The README's test runs it."""
+"""tallystick demo: what it sends, and its errors. The README's test runs it."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""tallystick up, as a person runs it: a process of its own, reached over HTTP and by commands."""
+"""tallystick up as a user runs it: a separate process, reached over HTTP and by commands."""
 
 import json
 import os

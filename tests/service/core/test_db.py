@@ -1,4 +1,4 @@
-"""The database when it is busy, slow, restarting or gone: 503 and soon well again, never 500."""
+"""A busy, slow, restarting or missing database causes a 503 and a quick recovery, never a 500."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A secret of whatever kind with one character changed: refused, and never looked up."""
+"""A secret of any kind with one changed character is rejected without a query."""
 
 import string
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The secrets that the service hands out."""
+"""The secrets that the service issues."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What passes for an email address."""
+"""Valid and invalid email addresses."""
 
 import pytest
 

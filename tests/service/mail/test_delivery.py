@@ -1,4 +1,4 @@
-"""Handing mail over, to a real SMTP server and to a folder."""
+"""Deliver mail to a real SMTP server and to a folder."""
 
 import shutil
 import smtplib

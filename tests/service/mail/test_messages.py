@@ -1,4 +1,4 @@
-"""What mails say, and that no label or address can say more."""
+"""The content of mails; labels and addresses can't add to it."""
 
 import re
 from dataclasses import replace

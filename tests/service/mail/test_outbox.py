@@ -1,4 +1,4 @@
-"""The outbox: one mail for one reason, and who may send it."""
+"""The outbox sends each mail once, and only while its lease is held."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""How an account hears of its reports: each, once a day, or not at all."""
+"""Mails about reports: each, a daily digest, or none."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

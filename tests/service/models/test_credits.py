@@ -1,4 +1,4 @@
-"""Audit credits on a database of their own, with real transactions beside one another."""
+"""Audit credits in a separate database, with concurrent transactions."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

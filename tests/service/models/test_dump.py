@@ -1,4 +1,4 @@
-"""A dump of the whole database holds no secret that was ever shown to anybody."""
+"""A dump of the whole database contains no secret that was ever shown."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ def test_no_secret_is_in_a_dump(live: LiveService, note: Note) -> None:
 
 
 def _is_in(dump: str, secret: str) -> bool:
-    """But for the few characters by which its owner tells it from others; as text or as bytes."""
+    """Check all but the prefix that owners see, as text and as bytes."""
     random = secret[4:32]
     return random in dump or random.encode().hex() in dump
 

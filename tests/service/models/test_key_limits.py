@@ -1,4 +1,4 @@
-"""How many ingest keys a plan allows, counted so that nobody gets one more by being quick."""
+"""The number of ingest keys in each plan, exact under concurrent requests."""
 
 from concurrent.futures import ThreadPoolExecutor
 

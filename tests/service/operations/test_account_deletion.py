@@ -1,4 +1,4 @@
-"""Deleting an account: all that it owns goes, the books stay, nobody else loses a thing."""
+"""Deleting an account removes its data, keeps the books, and affects no other account."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What administrators see and do, through the real web process; every act is written down."""
+"""Admin pages and actions through the real web process; every action is logged."""
 
 import csv
 import io

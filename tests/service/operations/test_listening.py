@@ -1,4 +1,4 @@
-"""The sockets of `tallystick up`: taken at once, and by one program."""
+"""The sockets of `tallystick up`: bound immediately, by one program only."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""What a scrape asks PostgreSQL, however large the tables are and however often it is asked."""
+"""A scrape sends few queries to PostgreSQL, however large the tables are."""
 
 from sqlalchemy import event
 from sqlalchemy.orm import Session, sessionmaker

@@ -1,4 +1,4 @@
-"""Whose a payment is: our reference, else the address; and what waits for a first sign-in."""
+"""Payments are assigned by our reference, or else by address, or wait for the first sign-in."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

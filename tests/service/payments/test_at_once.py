@@ -1,4 +1,4 @@
-"""What belongs together and comes at once finds each other."""
+"""Related events that arrive at the same time find each other."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Events are append-only: their rows stay as they came, whoever asks."""
+"""Events are append-only: nobody can change their rows."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Where people are sent to pay, with the reference by which their payment finds them."""
+"""Payment links carry the reference that assigns the payment."""
 
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
@@ -9,7 +9,7 @@ from flask import Flask
 from service.config import Config
 from service.payments import payment_links
 from service.web.http.current import current_config
-from tests.service.payments.vendors import SETTINGS
+from tests.service.payments.providers import SETTINGS
 
 ACCOUNT = "0f" * 16
 

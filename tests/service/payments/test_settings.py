@@ -1,4 +1,4 @@
-"""A provider is configured whole or not at all, and nobody signs with nothing."""
+"""A payment provider is configured completely or not at all, and never with an empty secret."""
 
 import pytest
 

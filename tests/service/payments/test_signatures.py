@@ -1,4 +1,4 @@
-"""An event is believed if its provider signed this very body within five minutes of now."""
+"""An event is accepted only if its provider signed this body within the last five minutes."""
 
 import hmac
 import time
@@ -12,8 +12,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from service.models import Credit, PaymentEvent
-from tests.service.payments.forgeries import forgeries
-from tests.service.payments.vendors import VENDORS, Vendor, each_vendor
+from tests.service.payments.forged_requests import forged_requests
+from tests.service.payments.providers import PROVIDERS, Provider, each_provider
 from tests.service.support.scenes import Tenant, error_of
 
 YEAR = 365 * 86_400
@@ -23,22 +23,22 @@ def count(session: Session, table: type[Credit] | type[PaymentEvent]) -> int:
     return session.scalar(select(func.count()).select_from(table)) or 0
 
 
-@each_vendor
+@each_provider
 def test_what_the_provider_signed_is_taken(
-    client: FlaskClient, db_session: Session, tenant: Tenant, vendor: Vendor
+    client: FlaskClient, db_session: Session, tenant: Tenant, provider: Provider
 ) -> None:
-    body, headers = vendor.signed(vendor.paid(tenant.account_id))
-    assert client.post(vendor.path, data=body, headers=headers).status_code == 200
+    body, headers = provider.signed(provider.paid(tenant.account_id))
+    assert client.post(provider.path, data=body, headers=headers).status_code == 200
     assert (count(db_session, Credit), count(db_session, PaymentEvent)) == (1, 1)
 
 
-def test_forty_forgeries_are_refused_alike_and_leave_nothing(
+def test_forty_forged_requests_get_the_same_error_and_store_nothing(
     client: FlaskClient, db_session: Session, tenant: Tenant
 ) -> None:
     tried = 0
-    for vendor in VENDORS:
-        for label, (body, headers) in forgeries(vendor, tenant.account_id).items():
-            response = client.post(vendor.path, data=body, headers=headers)
+    for provider in PROVIDERS:
+        for label, (body, headers) in forged_requests(provider, tenant.account_id).items():
+            response = client.post(provider.path, data=body, headers=headers)
             message = error_of(response, 400, "bad_request")
             assert "signature" in message.lower(), label
             tried += 1
@@ -46,7 +46,7 @@ def test_forty_forgeries_are_refused_alike_and_leave_nothing(
     assert (count(db_session, Credit), count(db_session, PaymentEvent)) == (0, 0)
 
 
-@each_vendor
+@each_provider
 @pytest.mark.parametrize(
     ("seconds", "status"),
     [
@@ -62,21 +62,23 @@ def test_forty_forgeries_are_refused_alike_and_leave_nothing(
     ],
 )
 def test_five_minutes_are_tolerated_either_way(
-    client: FlaskClient, vendor: Vendor, seconds: int, status: int
+    client: FlaskClient, provider: Provider, seconds: int, status: int
 ) -> None:
     with time_machine.travel(1_772_355_600, tick=False):
-        body, headers = vendor.signed(vendor.paid(), at=1_772_355_600 + seconds)
-        assert client.post(vendor.path, data=body, headers=headers).status_code == status
+        body, headers = provider.signed(provider.paid(), at=1_772_355_600 + seconds)
+        assert client.post(provider.path, data=body, headers=headers).status_code == status
 
 
-@each_vendor
-def test_one_right_signature_among_several_is_enough(client: FlaskClient, vendor: Vendor) -> None:
-    body, headers = vendor.signed(vendor.paid())
-    stamp, right = headers[vendor.header].split(vendor.separator)
-    wrong = f"{vendor.signature_key}={'0' * 64}"
+@each_provider
+def test_one_right_signature_among_several_is_enough(
+    client: FlaskClient, provider: Provider
+) -> None:
+    body, headers = provider.signed(provider.paid())
+    stamp, right = headers[provider.header].split(provider.separator)
+    wrong = f"{provider.signature_key}={'0' * 64}"
     for several in ([stamp, wrong, right], [stamp, right, wrong]):
-        header = {vendor.header: vendor.separator.join(several)}
-        assert client.post(vendor.path, data=body, headers=header).status_code == 200
+        header = {provider.header: provider.separator.join(several)}
+        assert client.post(provider.path, data=body, headers=header).status_code == 200
 
 
 @pytest.mark.parametrize("value", ["1", "0", "yes"])
@@ -84,17 +86,17 @@ def test_the_environment_switches_no_check_off(
     client: FlaskClient, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("TEST_MODE", value)
-    for vendor in VENDORS:
-        body, headers = vendor.signed(vendor.paid())
-        assert client.post(vendor.path, data=body, headers=headers).status_code == 200
+    for provider in PROVIDERS:
+        body, headers = provider.signed(provider.paid())
+        assert client.post(provider.path, data=body, headers=headers).status_code == 200
         for seconds in (-301, YEAR):
             with time_machine.travel(1_772_355_600, tick=False):
-                body, headers = vendor.signed(vendor.paid(), at=1_772_355_600 + seconds)
-                response = client.post(vendor.path, data=body, headers=headers)
+                body, headers = provider.signed(provider.paid(), at=1_772_355_600 + seconds)
+                response = client.post(provider.path, data=body, headers=headers)
                 assert response.status_code == 400
 
 
-@each_vendor
+@each_provider
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -112,34 +114,38 @@ def test_the_environment_switches_no_check_off(
     ],
 )
 def test_a_signed_body_that_is_no_event_is_refused(
-    client: FlaskClient, db_session: Session, vendor: Vendor, body: bytes, status: int
+    client: FlaskClient, db_session: Session, provider: Provider, body: bytes, status: int
 ) -> None:
-    response = client.post(vendor.path, data=body, headers={vendor.header: _sign(vendor, body)})
+    response = client.post(
+        provider.path, data=body, headers={provider.header: _sign(provider, body)}
+    )
     error_of(response, status, "bad_request" if status == 400 else "validation_error")
     assert count(db_session, PaymentEvent) == 0
 
 
-@each_vendor
-def test_a_body_larger_than_any_event_is_refused(client: FlaskClient, vendor: Vendor) -> None:
+@each_provider
+def test_a_body_larger_than_any_event_is_refused(client: FlaskClient, provider: Provider) -> None:
     body = b" " * (1024 * 1024 + 1)
-    response = client.post(vendor.path, data=body, headers={vendor.header: _sign(vendor, body)})
+    response = client.post(
+        provider.path, data=body, headers={provider.header: _sign(provider, body)}
+    )
     error_of(response, 413, "payload_too_large")
 
 
-@each_vendor
+@each_provider
 def test_a_provider_without_a_secret_is_not_there(
-    make_app: Callable[..., Flask], vendor: Vendor
+    make_app: Callable[..., Flask], provider: Provider
 ) -> None:
-    other = next(one for one in VENDORS if one is not vendor)
+    other = next(one for one in PROVIDERS if one is not provider)
     client = make_app(**{f"{other.name}_webhook_secret": other.secret}).test_client()
-    body, headers = vendor.signed(vendor.paid())
-    error_of(client.post(vendor.path, data=body, headers=headers), 404, "not_found")
-    assert client.get(vendor.path).status_code == 405
+    body, headers = provider.signed(provider.paid())
+    error_of(client.post(provider.path, data=body, headers=headers), 404, "not_found")
+    assert client.get(provider.path).status_code == 405
 
 
-def _sign(vendor: Vendor, body: bytes) -> str:
+def _sign(provider: Provider, body: bytes) -> str:
     """The provider's signature of bytes that its own helper would not take."""
     now = int(time.time())
-    joint = {"t": ".", "ts": ":"}[vendor.time_key]
-    digest = hmac.digest(vendor.secret.encode(), f"{now}{joint}".encode() + body, "sha256").hex()
-    return f"{vendor.time_key}={now}{vendor.separator}{vendor.signature_key}={digest}"
+    joint = {"t": ".", "ts": ":"}[provider.time_key]
+    digest = hmac.digest(provider.secret.encode(), f"{now}{joint}".encode() + body, "sha256").hex()
+    return f"{provider.time_key}={now}{provider.separator}{provider.signature_key}={digest}"

@@ -1,4 +1,4 @@
-"""What the events of the providers come to: credits, refunds, subscriptions, and what is kept."""
+"""Payment events result in credits, refunds and subscriptions, and are stored."""
 
 import io
 from decimal import Decimal
@@ -14,8 +14,8 @@ from service.models.billing.credits import claim_credit, count_free_credits
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
 from tests.service.payments.conftest import Deliver
+from tests.service.payments.providers import Provider, each_provider
 from tests.service.payments.test_adoption import sign_up
-from tests.service.payments.vendors import Vendor, each_vendor
 from tests.service.support.scenes import INGEST, Tenant, batch, error_of
 
 MINUTE = 60
@@ -51,18 +51,18 @@ def test_the_log_names_events_and_nothing_of_what_they_say(
         assert secret not in lines
 
 
-@each_vendor
+@each_provider
 def test_an_event_is_kept_as_it_came_and_a_replay_does_nothing(
-    deliver: Deliver, db_session: Session, account: Account, vendor: Vendor
+    deliver: Deliver, db_session: Session, account: Account, provider: Provider
 ) -> None:
-    document = vendor.paid(account.id)
+    document = provider.paid(account.id)
     for _ in range(3):
         deliver(document)
     event_id = document.get("event_id") or document["id"]
     kept = select(PaymentEvent).where(PaymentEvent.event_id == event_id)
     event = db_session.scalars(kept).one()
     assert event.payload == document
-    assert event.provider == vendor.name
+    assert event.provider == provider.name
     assert count_free_credits(db_session, account.id) == 1
 
 
@@ -126,11 +126,11 @@ def test_an_amount_that_none_can_be_is_refused_and_grants_nothing(
     assert db_session.scalar(select(func.count()).select_from(Payment)) == 0
 
 
-@each_vendor
+@each_provider
 def test_a_payment_says_how_much_was_paid_for_what(
-    deliver: Deliver, db_session: Session, account: Account, vendor: Vendor
+    deliver: Deliver, db_session: Session, account: Account, provider: Provider
 ) -> None:
-    deliver(vendor.paid(account.id))
+    deliver(provider.paid(account.id))
     payment = db_session.scalars(select(Payment)).one()
     assert (payment.amount, payment.currency, payment.kind) == (Decimal(49), "USD", "credit")
     assert payment.account_id == account.id
@@ -364,13 +364,13 @@ def test_events_of_one_second_end_as_a_subscription_goes(
     assert reload(db_session, account).plan == "free"
 
 
-@each_vendor
+@each_provider
 def test_ingest_pauses_while_the_subscription_has_lapsed_and_resumes(
     client: FlaskClient,
     deliver: Deliver,
     db_session: Session,
     tenant: Tenant,
-    vendor: Vendor,
+    provider: Provider,
 ) -> None:
     db_session.query(Subscription).delete()  # what the tenant was given
     db_session.commit()
@@ -391,7 +391,7 @@ def test_ingest_pauses_while_the_subscription_has_lapsed_and_resumes(
             ("canceled", "canceled", 402),
         ]
     ):
-        if vendor.name == "stripe":
+        if provider.name == "stripe":
             at = stripe.START + minute * MINUTE
             change = {"past_due": "updated", "canceled": "deleted"}.get(kind, kind)
             deliver(stripe.subscription(change, status, created=at))

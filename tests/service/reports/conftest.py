@@ -1,4 +1,4 @@
-"""Reports behind their links, as a reader's browser asks for them."""
+"""Reports behind signed links, as a browser requests them."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The report's page in every shape: its dollars, its labels, its size, its other forms."""
+"""The report page in every shape: dollars, labels, size and other formats."""
 
 import codecs
 import csv

@@ -1,4 +1,4 @@
-"""The PDF of a report: its numbers, its labels, its bounds, and that it is kept."""
+"""The PDF of a report: its numbers, labels and limits, and that it is stored."""
 
 import re
 from collections.abc import Callable

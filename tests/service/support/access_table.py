@@ -1,7 +1,7 @@
-"""What each route tells each kind of credential, its own tenant's and another tenant's.
+"""The response of each route to each kind of credential, of its own account and of another.
 
-A row says what a credential that a route does not take is told, and for each that it takes, what
-its own tenant and another tenant are told.
+A row has the response to a credential that the route doesn't accept, and for each that it accepts,
+the responses to its own account and to another account.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ CREDENTIALS = ("none", KEY, *READERS, SESSION, ADMIN)
 
 
 class Cell(NamedTuple):
-    """What the credential's own tenant is told of its own things, and another tenant of them."""
+    """The responses to the credential's own tenant and to another tenant."""
 
     mine: int
     others: int

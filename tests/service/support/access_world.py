@@ -1,4 +1,4 @@
-"""A tenant with one of everything that it can own, and a caller with each kind of credential."""
+"""An account with one of everything that it can own, and a caller with each kind of credential."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

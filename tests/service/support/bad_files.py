@@ -1,4 +1,4 @@
-"""Thirty files that no upload may take, each with the canary somewhere and the statuses allowed."""
+"""Thirty files that no upload may accept, each with a canary and the allowed statuses."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A signed-in browser as far as pages need one: it keeps its cookie and sends forms with tokens."""
+"""A signed-in browser: it keeps its cookie and sends forms with CSRF tokens."""
 
 import re
 from html import unescape

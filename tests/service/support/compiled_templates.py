@@ -1,4 +1,4 @@
-"""Compiles each template once a test process, not once for each test's application."""
+"""Compile each template once per test process, not once per application."""
 
 from types import CodeType
 from typing import Final

@@ -1,6 +1,6 @@
-"""Holds every answer that any test gets against what /openapi.json says of it.
+"""Check every response in every test against /openapi.json.
 
-An answer is wrong where its status, its media type, one of its fields or a header is not described.
+A response is wrong if its status, media type, fields or headers aren't described.
 """
 
 import json

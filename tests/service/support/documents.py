@@ -1,4 +1,4 @@
-"""Report documents to print: a full one, with any part changed."""
+"""Report documents to render: a full document with any part changed."""
 
 from decimal import Decimal
 

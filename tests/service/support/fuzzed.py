@@ -1,4 +1,4 @@
-"""What hostile requests are sent to: the service, and an account with something of everything."""
+"""The target of hostile requests: the service, and an account with some of everything."""
 
 import base64
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A hundred bodies meant to break a JSON reader, each with the statuses that may answer it."""
+"""A hundred bodies meant to break a JSON reader, each with the allowed statuses."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Starting the web process under gunicorn, on a database that no other test looks at."""
+"""Start the web process under gunicorn, on a database that no other test uses."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""One whole OAuth flow, step by step, for tests to stop at any of its steps."""
+"""A complete OAuth flow, step by step, so that tests can stop at any step."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Report documents of any size, with numbers that fit together; and labels that mean harm."""
+"""Report documents of any size with consistent numbers, and hostile labels."""
 
 from collections.abc import Callable
 from datetime import date, timedelta

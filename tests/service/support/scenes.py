@@ -1,4 +1,4 @@
-"""What the tests of the service start from: tenants, records, and how to look at an answer."""
+"""Shared by the tests of the service: tenants, records, and how to read a response."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Looking for a word in everything that the running service keeps."""
+"""Search for a word in everything that the running service stores."""
 
 from redis import Redis
 from sqlalchemy import text

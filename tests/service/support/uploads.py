@@ -1,4 +1,4 @@
-"""What the tests of uploads share: people with credits, small logs, and how a file is sent."""
+"""Shared by the tests of uploads: people with credits, small logs, and how to send a file."""
 
 import json
 from dataclasses import dataclass

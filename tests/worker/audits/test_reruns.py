@@ -1,4 +1,4 @@
-"""Reruns, purges and housekeeping on the running service, asked for as administrators ask."""
+"""Reruns, purges and housekeeping on the running service, requested by administrators."""
 
 import json
 import time

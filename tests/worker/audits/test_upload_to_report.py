@@ -1,4 +1,4 @@
-"""An upload from the browser's request to the report, through every process of the service."""
+"""An upload from the browser's request to the report, through all processes of the service."""
 
 from pathlib import Path
 from typing import Any

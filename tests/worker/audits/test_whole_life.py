@@ -1,4 +1,4 @@
-"""One customer's whole way, through every process: from a mailed link to a rerun of the frame."""
+"""A customer's whole journey through all processes: from a sign-in link to a rerun."""
 
 from collections.abc import Iterator
 from io import BytesIO
@@ -12,7 +12,7 @@ import detectors
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.service.payments import stripe_events
-from tests.service.payments.vendors import SETTINGS
+from tests.service.payments.providers import SETTINGS
 from tests.service.support.scenes import ADMIN_TOKEN, AUDITS
 from tests.service.support.uploads import Person, upload
 from tests.smtp_sink import Sink
@@ -59,7 +59,7 @@ def test_a_whole_life(whole_system: System, sink: Sink) -> None:
 
 
 def _told_to_pay(system: System, person: Person) -> str:
-    """An upload without a credit is told where to buy one; returns the reference in the link."""
+    """Upload without a credit; return the reference in the payment link of the response."""
     refused = upload(system.base_url, person, LOG)
     assert refused.status_code == 402, refused.text
     links = {link["provider"]: link["url"] for link in refused.json()["error"]["payment_links"]}

@@ -1,4 +1,4 @@
-"""Who may run an audit, and who may publish it."""
+"""Leases decide who may process an audit, and who may publish it."""
 
 import time
 from collections.abc import Callable

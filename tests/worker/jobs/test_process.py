@@ -1,4 +1,4 @@
-"""The worker process: what it is fit to fork, how it stops, whom it serves."""
+"""The worker process: it can fork safely, stops in time, and serves its queues."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Wake-ups: what is put into Redis, and what happens where Redis is not well."""
+"""Wake-ups: what goes into Redis, and what happens while Redis is down."""
 
 import json
 import socket

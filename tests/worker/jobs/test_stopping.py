@@ -1,6 +1,6 @@
-"""SIGTERM ends things in time: requests are answered, audits finished or handed to another worker.
+"""SIGTERM ends everything in time: requests get responses, audits finish or are requeued.
 
-Leases last 30 seconds here and the sweeper sleeps, so that only a hand-over can be quick.
+Leases last 30 seconds here and the sweeper sleeps, so only a requeued audit can be quick.
 """
 
 import http.client

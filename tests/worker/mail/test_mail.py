@@ -1,4 +1,4 @@
-"""Mail survives what breaks, and is sent once: tried on a real SMTP server and real processes."""
+"""Mail survives failures and is sent once, with a real SMTP server and real processes."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""The mail that a report is ready: posted with the report, once, rendered with a fresh link."""
+"""The report-ready mail is posted once with the report, and rendered with a new link."""
 
 import re
 from collections.abc import Callable

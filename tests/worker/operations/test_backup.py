@@ -1,4 +1,4 @@
-"""A backup as docs/operations.md says to take it, restored on new servers, is the whole service."""
+"""A backup made as in docs/operations.md and restored on new servers is the whole service."""
 
 import shutil
 import subprocess

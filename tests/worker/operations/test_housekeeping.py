@@ -1,4 +1,4 @@
-"""What is over goes in time, and nothing else does: rows with old times stand for a moved clock."""
+"""Expired data is deleted in time, and nothing else; rows with old times replace a moved clock."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""/metrics: one truth of many processes, in files that do not multiply, and without a secret."""
+"""/metrics combines all processes, in a bounded number of files and without secrets."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ PROCESSES = 4  # that count: two of the web, two workers
 
 
 class Counted:
-    """A running service, and the port that tells of it."""
+    """A running service, and the port of its metrics."""
 
     def __init__(self, system: System, folder: Path, port: int) -> None:
         self.system = system

@@ -1,4 +1,4 @@
-"""The sweeper acts alone, and goes on through restarts of both servers."""
+"""One sweeper works at a time, and continues through restarts of both servers."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A 2xx is durable: what was accepted survives crashes of the database and of the web."""
+"""A 2xx is durable: accepted data survives crashes of the database and the web process."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""One key, one audit, however many requests carry it at once."""
+"""One key creates one audit, however many requests send it at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 

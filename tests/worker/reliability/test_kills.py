@@ -1,4 +1,4 @@
-"""Workers and jobs that die: no audit is lost, none gets two reports, a deadly one ends."""
+"""Killed workers and jobs lose no audit and publish no report twice; a deadly audit fails."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Payment events through the real web: forged, copied, killed midway, out of order."""
+"""Payment events through the real web process: forged, repeated, interrupted, out of order."""
 
 import time
 from collections import Counter
@@ -17,8 +17,8 @@ from service.models import Account, Credit, IngestKey, Payment, PaymentEvent, Su
 from service.models.billing.payments import lock_payments
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
-from tests.service.payments.forgeries import forgeries
-from tests.service.payments.vendors import SETTINGS, VENDORS, Vendor, each_vendor
+from tests.service.payments.forged_requests import forged_requests
+from tests.service.payments.providers import PROVIDERS, SETTINGS, Provider, each_provider
 from tests.worker.conftest import started_system
 from tests.worker.support.promises import Note, always_in_full, at_both_scales, scaled
 from tests.worker.support.system import System
@@ -46,20 +46,20 @@ def account_id(web: System) -> str:
         return account.id
 
 
-def vendor_of(document: Document) -> Vendor:
-    return VENDORS["event_id" in document]
+def provider_of(document: Document) -> Provider:
+    return PROVIDERS["event_id" in document]
 
 
 def deliver(web: System, document: Document, *, at: float | None = None) -> int:
-    vendor = vendor_of(document)
-    body, headers = vendor.signed(document, at=at)
-    return post(web, vendor, body, headers)
+    provider = provider_of(document)
+    body, headers = provider.signed(document, at=at)
+    return post(web, provider, body, headers)
 
 
-def post(web: System, vendor: Vendor, body: bytes, headers: dict[str, str]) -> int:
+def post(web: System, provider: Provider, body: bytes, headers: dict[str, str]) -> int:
     # Read as latin-1 on the other side: a header need not be ASCII to arrive.
     raw = {name: value.encode("latin-1") for name, value in headers.items()}
-    url = f"{web.base_url}{vendor.path}"
+    url = f"{web.base_url}{provider.path}"
     return requests.post(url, data=body, headers=raw, timeout=30).status_code
 
 
@@ -70,51 +70,51 @@ def count(web: System, table: type[Credit] | type[Payment], account_id: str) -> 
 
 
 @always_in_full
-def test_forgeries_and_events_of_another_time_are_refused(
+def test_forged_and_outdated_events_are_rejected(
     web: System, account_id: str, occasion: str, note: Note
 ) -> None:
     answers = [
-        post(web, vendor, body, headers)
-        for vendor in VENDORS
-        for body, headers in forgeries(vendor, account_id).values()
+        post(web, provider, body, headers)
+        for provider in PROVIDERS
+        for body, headers in forged_requests(provider, account_id).values()
     ]
     assert len(answers) == 40
     believed = sum(status != 400 for status in answers)
-    for vendor in VENDORS:
+    for provider in PROVIDERS:
         for seconds in (-301, 301, YEAR, -YEAR):
-            believed += answer_at(web, vendor, account_id, seconds) != 400
+            believed += answer_at(web, provider, account_id, seconds) != 400
     assert count(web, Credit, account_id) == 0
-    for vendor in VENDORS:
+    for provider in PROVIDERS:
         for seconds in (-299, 299):
-            believed += answer_at(web, vendor, account_id, seconds) != 200
+            believed += answer_at(web, provider, account_id, seconds) != 200
     assert count(web, Credit, account_id) == 4
     note("9 webhooks are authentic", 40 + 12, believed)
 
 
-def answer_at(web: System, vendor: Vendor, account_id: str, seconds: float) -> int:
+def answer_at(web: System, provider: Provider, account_id: str, seconds: float) -> int:
     """The answer to an event signed so far from now; tried again where sending took too long."""
     while True:
         now = int(time.time()) + (1 if seconds > 0 else 0)
         while time.time() < now:
             time.sleep(0.005)
-        answer = deliver(web, vendor.paid(account_id), at=now + seconds)
+        answer = deliver(web, provider.paid(account_id), at=now + seconds)
         if time.time() - now < 0.9:
             return answer
 
 
 @always_in_full
-@each_vendor
+@each_provider
 def test_a_hundred_concurrent_copies_are_one_grant(
-    web: System, account_id: str, vendor: Vendor, occasion: str, note: Note
+    web: System, account_id: str, provider: Provider, occasion: str, note: Note
 ) -> None:
-    document = vendor.paid(account_id)
+    document = provider.paid(account_id)
     with ThreadPoolExecutor(100) as pool:
         answers = Counter(pool.map(lambda _: deliver(web, document), range(100)))
     assert set(answers) <= {200, 503}
     assert answers[200] > 0
     assert deliver(web, document) == 200  # who was told to come back does
     granted, paid = count(web, Credit, account_id), count(web, Payment, account_id)
-    note(f"10 paid once, 100 copies ({vendor.name})", 100, abs(granted - 1) + abs(paid - 1))
+    note(f"10 paid once, 100 copies ({provider.name})", 100, abs(granted - 1) + abs(paid - 1))
 
 
 @at_both_scales
@@ -124,7 +124,7 @@ def test_a_handler_killed_midway_grants_nothing_and_a_redelivery_all(
     holds = [hold_payments, hold_account]
     kills, losses = scaled(20, share), 0
     for number in range(kills):
-        document = VENDORS[number % 2].paid(account_id)
+        document = PROVIDERS[number % 2].paid(account_id)
         kill_midway(web, document, account_id, holds[number // 2 % 2])
         losses += count(web, Credit, account_id) != number
         losses += deliver(web, document) != 200
@@ -134,7 +134,7 @@ def test_a_handler_killed_midway_grants_nothing_and_a_redelivery_all(
 
 
 def hold_payments(connection: Connection, _account_id: str) -> None:
-    """Stops a handler after its event's row, before anything that the event tells."""
+    """Stop a handler after it stores the event and before it applies the event."""
     lock_payments(Session(connection))
 
 
@@ -186,7 +186,7 @@ def stripe_life(reference: str) -> list[Document]:
 
 
 def stripe_return(reference: str) -> list[Document]:
-    """The checkout that tells whose it is, among three events; active at the end."""
+    """Three events of one subscription, one of which identifies the payer; active at the end."""
     events = [
         stripe.subscription("created", "incomplete", reference=reference),
         stripe.subscription("updated", "past_due", reference=reference, created=stripe.START + 60),

@@ -1,4 +1,4 @@
-"""More clients than the service can serve: it says so, soon, and breaks nothing."""
+"""With more clients than it can serve, the service responds with 503 quickly and breaks nothing."""
 
 import time
 from collections import Counter
@@ -30,15 +30,15 @@ def test_it_answers_every_client_in_time(web_only: System, note: Note, share: fl
             except requests.RequestException:
                 answers.append((0, time.monotonic() - began, False))
                 continue
-            tells_when = response.status_code == 201 or "Retry-After" in response.headers
-            answers.append((response.status_code, time.monotonic() - began, tells_when))
+            is_clear = response.status_code == 201 or "Retry-After" in response.headers
+            answers.append((response.status_code, time.monotonic() - began, is_clear))
         return answers
 
     with ThreadPoolExecutor(clients) as pool:
         answers = [one for given in pool.map(send, range(clients)) for one in given]
     statuses = Counter(status for status, _, _ in answers)
     slow = sum(seconds > LONGEST_SECONDS for _, seconds, _ in answers)
-    silent = sum(not tells_when for _, _, tells_when in answers)
+    silent = sum(not is_clear for _, _, is_clear in answers)
     strange = sum(count for status, count in statuses.items() if status not in EXPECTED)
     assert statuses[201]
     note(f"19 back-pressure, {clients} clients", len(answers), slow + silent + strange)

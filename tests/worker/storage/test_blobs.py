@@ -1,4 +1,4 @@
-"""Blobs on files, and the same promises of the S3 store over a store in memory."""
+"""Blobs on files, and the same guarantees of the S3 store with a store in memory."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Blobs that no audit names go when they are old, and no other blob ever does."""
+"""Old blobs that no audit names are deleted, and no other blob."""
 
 import os
 from collections.abc import Callable

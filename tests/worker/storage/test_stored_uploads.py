@@ -1,4 +1,4 @@
-"""What is stored of an uploaded file gives the report that the file itself gives, byte for byte."""
+"""The stored form of an upload gives exactly the same report as the file itself."""
 
 import gzip
 import json

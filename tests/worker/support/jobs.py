@@ -1,4 +1,4 @@
-"""The audits that job processes are at, as `held_worker` marks them."""
+"""The audits that job processes are running, as `held_worker` marks them."""
 
 from dataclasses import dataclass
 from pathlib import Path

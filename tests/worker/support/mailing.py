@@ -1,4 +1,4 @@
-"""A running service that sends mail to a sink, and what its mails lead to."""
+"""A running service that sends mail to a sink, and the pages that its mails link to."""
 
 import time
 from typing import Any

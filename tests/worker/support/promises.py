@@ -1,4 +1,4 @@
-"""The counts of `reliability.md`, in full or at a tenth, and how a test tells what came of them."""
+"""The counts of `reliability.md`, in full or at a tenth, and how a test reports its results."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ import pytest
 # What was promised, how often it was tried, and how often it was broken.
 Note = Callable[[str, int, int], None]
 
-# Each promise is tried at a tenth of its counts in every run, and in full under `-m stress`.
+# Each promise is tested at a tenth of its counts by default, and in full with `-m stress`.
 at_both_scales: Final = pytest.mark.parametrize(
     "share",
     [
@@ -18,11 +18,11 @@ at_both_scales: Final = pytest.mark.parametrize(
     ],
 )
 
-# What costs little is tried in full in every run, and has its line in the stress table too.
+# What costs little is tested in full by default, and has its line in the stress table too.
 always_in_full: Final = pytest.mark.parametrize(
     "occasion",
     [
-        pytest.param("every run", id="in_full"),
+        pytest.param("by default", id="in_full"),
         pytest.param("stress", id="in_full_under_stress", marks=pytest.mark.stress),
     ],
 )

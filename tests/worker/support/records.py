@@ -1,4 +1,4 @@
-"""What the database knows of the audits, and waiting for it."""
+"""Read the state of audits from the database, and wait for it."""
 
 import time
 from collections.abc import Iterable, Sequence

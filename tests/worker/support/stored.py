@@ -1,4 +1,4 @@
-"""What the database holds of one audit."""
+"""Read what the database stores about one audit."""
 
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session

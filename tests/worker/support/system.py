@@ -1,4 +1,4 @@
-"""The whole service as processes of their own, each of which a test can kill."""
+"""The whole service as separate processes, each of which a test can kill."""
 
 import os
 import signal

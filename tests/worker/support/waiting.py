@@ -1,4 +1,4 @@
-"""Waiting for other processes, and ending them."""
+"""Wait for other processes, and end them."""
 
 import os
 import signal

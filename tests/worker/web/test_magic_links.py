@@ -1,4 +1,4 @@
-"""Signing in through gunicorn and a real mail server: once a link, and telling nobody anything."""
+"""Sign in through gunicorn and a real mail server: each link once, without revealing anything."""
 
 import re
 import statistics

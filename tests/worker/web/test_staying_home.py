@@ -1,4 +1,4 @@
-"""Mailed links and what follows a sign-in lead to this site, whatever a request says."""
+"""Mailed links and redirects after sign-in stay on this site, whatever a request contains."""
 
 import http.client
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Sessions through gunicorn: safe from presets, from other sites, and after they ended."""
+"""Sessions through gunicorn: safe from fixation and other sites, and invalid after they end."""
 
 import re
 

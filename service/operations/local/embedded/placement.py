@@ -125,7 +125,7 @@ def _recorded_folder(data_dir: Path) -> Path | None:
 
 
 def _make_passable(folder: Path, user: ServerUser) -> Path:
-    """A folder of root's that the servers' group can pass through, and nobody else."""
+    """Create a folder of root that only root and the servers' group can pass through."""
     folder.mkdir(mode=0o710, exist_ok=True)
     os.chown(folder, 0, user.group)
     folder.chmod(0o710)
@@ -141,7 +141,7 @@ def _can_run(user: ServerUser, program: Path) -> bool:
 
 
 def _succeeds(user: ServerUser, script: str, path: Path) -> bool:
-    """Whether the user can do it; tried, since the modes of files tell only part of it."""
+    """Check by trying whether the user can do it, because file modes aren't enough to know."""
     attempt = subprocess.run(  # noqa: S603 - our own script
         ["/bin/sh", "-c", script, "sh", path],
         user=user.user,

@@ -107,7 +107,7 @@ def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
 )
 @blueprint.response(200, _HTML, content_type="text/html", description="The consent screen.")
 def ask(grant: Any) -> Response:
-    """Ask the person whether the application may read."""
+    """Show the consent screen of an application."""
     return _show(grant)
 
 
@@ -125,7 +125,7 @@ def ask(grant: Any) -> Response:
 )
 @blueprint.response(303, None, headers=_LOCATION, description=f"{_BACK}.")
 def decide(grant: Any) -> Any:
-    """Take the decision to the application."""
+    """Submit the user's decision."""
     consent = None
     if request.form.get("decision") == "allow":
         chosen = request.form.getlist("scope")

@@ -34,10 +34,10 @@ from service.web.schemas.labels import read_label
 
 # How long a replaced key works on, in hours.
 OVERLAPS: Final[Mapping[str, str]] = {
-    "24": "Old key expires in a day",
-    "168": "Old key expires in a week",
-    "1": "Old key expires in an hour",
-    "0": "Old key expires now",
+    "24": "Expires in a day",
+    "168": "Expires in a week",
+    "1": "Expires in an hour",
+    "0": "Expires now",
 }
 # After how many days a read token expires.
 EXPIRIES: Final[Mapping[str, str]] = {
@@ -151,7 +151,7 @@ def _show(**problems: str) -> str:
 
 
 def _examples() -> dict[str, str]:
-    """What the example commands are filled in with."""
+    """Return the values in the example commands."""
     base = current_config().base_url
     return {"base_url": base, "now": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")}
 

@@ -1,4 +1,4 @@
-"""Who asked for early access, as administrators list it."""
+"""Early access signups, and the list that administrators see."""
 
 import pytest
 from flask.testing import FlaskClient

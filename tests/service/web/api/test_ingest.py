@@ -1,4 +1,4 @@
-"""POST /api/v1/ingest: every row of its table in the specification, and the order of its gates."""
+"""POST /api/v1/ingest: every row of the specification's table, and the order of the checks."""
 
 import json
 from collections.abc import Callable
@@ -243,7 +243,7 @@ def test_a_refused_batch_leaves_nothing_behind(
 
 
 class TestTheOrderOfTheGates:
-    """Each request breaks its gate and every later one, and is told of the first."""
+    """Each request fails its check and every later check, and gets the error of the first."""
 
     BAD_BODY = b'{"records": ['
 

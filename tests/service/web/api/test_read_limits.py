@@ -1,4 +1,4 @@
-"""How often a token may read, and what every answer tells of it."""
+"""The rate limit of reads, and the headers that report it."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the read API adds to its lists: pages, filters, conditions, limits, one audit, a report."""
+"""The read API: pagination, filters, conditional requests, limits, one audit, a report."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

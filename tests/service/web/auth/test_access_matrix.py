@@ -1,4 +1,4 @@
-"""Every route times every kind of credential, of its own tenant and of another, against one table.
+"""Every route with every kind of credential, of its own account and of another, against one table.
 
 The routes come from the application's URL map.
 """
@@ -13,7 +13,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
-from tests.service.payments.vendors import SETTINGS as PROVIDERS
+from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.access_table import ADMIN, CREDENTIALS, SESSION, TABLE, Cell
 from tests.service.support.access_world import World, ask, make_world
 from tests.service.support.scenes import ADMIN_TOKEN, Caller
@@ -100,7 +100,7 @@ def test_anothers_things_are_told_in_the_bytes_of_missing_ones(
                 tried += 1
                 if not _is_told_alike(client, route, other.callers[name], mine.ids, id_name):
                     told.append((route, name))
-    note("another tenant's id is told in the bytes of a missing one", tried, len(told))
+    note("another tenant's ID gets the same bytes as a missing ID", tried, len(told))
 
 
 def _routes_with_an_id() -> list[tuple[Route, str]]:

@@ -1,4 +1,4 @@
-"""Row 26: without the token nothing under /admin differs from a route that does not exist."""
+"""Row 26: without the token, paths under /admin look like routes that don't exist."""
 
 import http.client
 from dataclasses import dataclass

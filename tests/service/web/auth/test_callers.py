@@ -1,4 +1,4 @@
-"""Credentials: readable nowhere, checkable offline, each for its own routes only."""
+"""Credentials are stored as hashes, checkable offline, and each valid for its own routes only."""
 
 from datetime import timedelta
 

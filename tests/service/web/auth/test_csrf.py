@@ -1,4 +1,4 @@
-"""What other sites may make a browser send, and what our own pages may."""
+"""Requests that other sites can make a browser send are rejected; our own pages work."""
 
 import pytest
 from flask import Flask

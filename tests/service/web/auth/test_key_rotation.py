@@ -1,4 +1,4 @@
-"""Replacing an ingest key while it works on; tokens that end; how often each was used."""
+"""Rotate ingest keys with an overlap; expire tokens; count their uses."""
 
 import re
 from datetime import UTC, datetime, timedelta

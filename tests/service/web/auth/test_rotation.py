@@ -1,4 +1,4 @@
-"""A new SECRET_KEY beside the old one: what was signed stays valid until the old one is dropped."""
+"""With a new SECRET_KEY, old signatures stay valid until the old key is removed."""
 
 from collections.abc import Callable
 

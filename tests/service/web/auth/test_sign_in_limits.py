@@ -1,4 +1,6 @@
-"""The limits of sign-in and early access: exact, per person or address, forgery does not help."""
+"""The rate limits of sign-in and early access are exact, per person or address, and hold
+against forged headers.
+"""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The session of a signed-in browser: what it opens, how long it lasts, what it is counted by."""
+"""A signed-in session: what it can access, how long it lasts, and its rate limits."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""No text is kept: a canary in anything refused is in no answer, log, row, blob or Redis key."""
+"""No text is stored: a canary in a rejected request is in no response, log, row, blob or key."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""An answer that comes before the body was read reaches a client that is still sending it."""
+"""A response sent before the body was read reaches a client that is still sending."""
 
 import http.client
 from collections.abc import Iterator

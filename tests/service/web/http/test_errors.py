@@ -1,4 +1,4 @@
-"""One envelope under /api/v1, pages elsewhere, and the headers that every answer carries."""
+"""Error envelopes under /api/v1, error pages elsewhere, and the headers of every response."""
 
 import re
 from collections.abc import Callable

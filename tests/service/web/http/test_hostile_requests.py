@@ -1,6 +1,6 @@
-"""Hand-written hostile requests at every operation of /openapi.json, live.
+"""Hand-written hostile requests to every operation of /openapi.json, on the running service.
 
-A generator passed over faults that somebody thought of.
+They find faults that a generator missed.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One id and one log line a request, without anything secret."""
+"""Each request has one ID and one log line, without secrets."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What arrives broken, cut off, announced too large or not at all, on real sockets."""
+"""Broken, incomplete, oversized or missing bodies, on real sockets."""
 
 import json
 import socket

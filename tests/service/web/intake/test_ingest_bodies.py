@@ -1,4 +1,4 @@
-"""How ingest reads a body: its type, its encoding, its size, and JSON meant to break it."""
+"""Ingest reads bodies: type, encoding, size, and JSON meant to break it."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The Idempotency-Key of ingest: one key of one account, one audit."""
+"""The Idempotency-Key of ingest: one audit per key and account."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The limits of ingest: exact, per key and per address, and still there without Redis."""
+"""The limits of ingest are exact, per key and per address, and hold without Redis."""
 
 import time
 from collections.abc import Callable

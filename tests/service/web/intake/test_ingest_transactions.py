@@ -1,4 +1,4 @@
-"""Ingest and its transaction: what is held for how long, and what a broken one leaves behind."""
+"""The transaction of ingest: how long it holds locks, and what a failure leaves behind."""
 
 import io
 import json

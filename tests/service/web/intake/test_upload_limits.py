@@ -1,4 +1,4 @@
-"""The limit of uploads: exact, per person or else per address, and still there without Redis."""
+"""The limit of uploads is exact, per person or else per address, and holds without Redis."""
 
 import http.client
 import io

@@ -1,4 +1,4 @@
-"""What no upload may take: a clear 4xx, nothing echoed, nothing kept, nothing paid."""
+"""Rejected uploads get a clear 4xx; nothing is repeated, stored or charged."""
 
 import json
 import os
@@ -108,7 +108,9 @@ def test_a_refused_file_is_free(service: LiveService, person: Person, note: Note
     ]
     assert wrong == []
     note(
-        "5 a refused file is told why, echoes nothing and costs nothing", len(BAD_FILES), len(wrong)
+        "5 a rejected file gets a reason, repeats nothing and costs nothing",
+        len(BAD_FILES),
+        len(wrong),
     )
 
 

@@ -60,7 +60,7 @@ def _status(client: FlaskClient, headers: dict[str, str], audit_id: str) -> dict
 def test_a_queued_audit_has_a_position_and_nothing_else(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
-    audit_id = _add_audit(sessions, valid_pct=90.0, error="of a start that was given back")
+    audit_id = _add_audit(sessions, valid_pct=90.0, error="of a requeued attempt")
     assert _status(client, headers, audit_id) == {"status": "queued", "queue_position": 0}
 
 

@@ -1,4 +1,4 @@
-"""POST /api/v1/audits through real HTTP: what is taken, what is kept of it, and what it costs."""
+"""POST /api/v1/audits over real HTTP: what it accepts, stores and costs."""
 
 import gzip
 import json

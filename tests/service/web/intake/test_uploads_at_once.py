@@ -1,4 +1,4 @@
-"""Many uploads at once, and uploads that are cut off, killed or find no room."""
+"""Concurrent uploads, and uploads that are interrupted, killed or out of space."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def test_of_fifty_uploads_at_once_as_many_pass_as_there_are_credits(
 def test_a_hundred_uploads_with_one_key_have_one_effect(
     live: LiveService, note: Note, share: float
 ) -> None:
-    """Also where there is one credit only: nobody is told to pay for what is paid."""
+    """Even with a single credit, nobody is asked to pay for a file that is already paid for."""
     tries, losses = scaled(100, share), 0
     for credits in (1, 2):
         person, before = add_person(live.sessions, credits), live.blob_names()

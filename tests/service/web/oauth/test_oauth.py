@@ -1,4 +1,4 @@
-"""The OAuth flow from the application's request to the first audit that it reads."""
+"""The OAuth flow from the authorization request to the first audit that the application reads."""
 
 import base64
 import logging
@@ -198,7 +198,7 @@ def test_redeeming_a_code_again_ends_what_it_gave_out(
     code = get_code(browser, application)
     form = application.redeems(code)
     token = browser.post(TOKEN, data=form).get_json()["access_token"]
-    # Even with a wrong verifier: whoever has the code and the secret has too much.
+    # Even with a wrong verifier: anyone with the code and the secret has too much.
     again = browser.post(TOKEN, data={**form, "code_verifier": "w" * 64})
     assert (again.status_code, again.get_json()["error"]) == (400, "invalid_grant")
     assert browser.get(AUDITS, headers=bearer(token)).status_code == 401

@@ -1,4 +1,4 @@
-"""OAuth on the web process as it runs: common client libraries, and many redemptions at once."""
+"""OAuth on the running web process: common client libraries, and concurrent redemptions."""
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor

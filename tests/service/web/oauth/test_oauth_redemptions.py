@@ -1,4 +1,4 @@
-"""What OAuth refuses to programs: redemptions that are wrong, in the standards' words."""
+"""Invalid redemptions get the errors of the standards."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""What OAuth refuses: where it says so, and that nothing is given out."""
+"""Rejected authorization requests: where the error appears, and that nothing is issued."""
 
 from typing import Any
 

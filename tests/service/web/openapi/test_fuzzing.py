@@ -1,7 +1,6 @@
-"""Generated requests at every operation of /openapi.json, live, with every kind of credential.
+"""Generated requests to every operation of /openapi.json, live, with every kind of credential.
 
-No answer is a fault of the service, none has a status, a type, a header or a shape that is not
-described.
+No response is a server error, and none has an undocumented status, type, header or shape.
 """
 
 import json

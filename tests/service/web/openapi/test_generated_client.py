@@ -1,4 +1,4 @@
-"""A client that a common generator makes of /openapi.json, without a warning, does its work."""
+"""A client generated from /openapi.json by a common tool works, without warnings."""
 
 import importlib
 import subprocess

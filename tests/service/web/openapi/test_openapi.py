@@ -1,4 +1,4 @@
-"""/openapi.json: the description that the running API generates of itself."""
+"""/openapi.json: the document that the running API generates."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

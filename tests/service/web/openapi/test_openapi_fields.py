@@ -1,7 +1,7 @@
-"""Every field and every parameter that /openapi.json describes; no more and no less.
+"""Every field and parameter in /openapi.json, no more and no less.
 
-A `?` marks what may be absent. That each described answer is what comes is seen by every test that
-asks for one: `described.watch`. The report's own shapes are made from the types that write it.
+A `?` marks optional fields. `described.watch` checks every response of every test against the
+document. The report's own schemas are generated from its types.
 """
 
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What the tests of the pages start from."""
+"""Fixtures for the tests of the pages."""
 
 import pytest
 from flask import Flask

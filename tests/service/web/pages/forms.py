@@ -1,4 +1,4 @@
-"""How a browser without JavaScript loads a form and sends it: its cookie and its token."""
+"""Load and submit forms like a browser without JavaScript, with cookie and token."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an account has behind its pages: audits of every kind, their findings, their reports."""
+"""The data behind an account's pages: audits of every kind, findings and reports."""
 
 from datetime import datetime
 from decimal import Decimal

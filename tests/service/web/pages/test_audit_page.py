@@ -1,4 +1,4 @@
-"""/audits/<audit_id>: how far an audit is, its owner's view of the report, and nobody else's."""
+"""/audits/<audit_id>: the progress of an audit and its owner's report, visible to nobody else."""
 
 import re
 from datetime import timedelta

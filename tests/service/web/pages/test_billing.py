@@ -1,4 +1,4 @@
-"""/billing: what was paid, what is left of it, and where to pay."""
+"""/billing: payments, credits left, and where to pay."""
 
 from collections.abc import Callable
 from datetime import timedelta

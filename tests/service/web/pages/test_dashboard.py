@@ -1,4 +1,4 @@
-"""/dashboard: the runs ledger and what stands above it."""
+"""/dashboard: the list of audits and the figures above it."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ def show(client: FlaskClient, person: Person, query: str = "") -> TestResponse:
 
 
 def runs_of(response: TestResponse) -> list[str]:
-    """The ids of the runs that the ledger shows, in its order."""
+    """Return the IDs of the listed audits, in order."""
     table = response.get_data(as_text=True).partition("Your audits, newest first")[2]
     return re.findall(r'<tr><td><a href="/audits/([0-9a-f]+)"', table)
 
@@ -62,7 +62,7 @@ def test_the_command_that_a_newcomer_copies_is_taken_as_it_stands(
     assert client.post(INGEST, data=body[1], headers=headers).status_code == 201
 
 
-# The ledger
+# The list
 
 
 def test_a_batch_stands_there_the_moment_it_is_accepted(

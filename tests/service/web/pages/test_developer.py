@@ -1,4 +1,4 @@
-"""/developer: minting, listing and revoking keys and tokens, each shown once."""
+"""/developer: create, list and revoke keys and tokens; each secret is shown once."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""/docs: everything that /openapi.json says stands on a page that needs no script."""
+"""/docs: everything in /openapi.json is on a page that needs no JavaScript."""
 
 import re
 from typing import Any
@@ -41,7 +41,7 @@ def _anchor(card: str) -> str:
 
 
 def _pointed_at(card: str) -> list[str]:
-    """The anchors of the operations where fields of this one's answers are told."""
+    """Return the anchors of the operations that list the fields of these responses."""
     return re.findall(r'same as <a href="#([^"]+)">', card)
 
 

@@ -1,4 +1,4 @@
-"""What pages tell people to copy works as it stands, against the service as it runs."""
+"""Commands that pages offer to copy work unchanged against the running service."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What every page shows of who looks at it."""
+"""What every page shows about its visitor."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What anybody may read: the landing page, prices, what happens to data, errors."""
+"""Public pages: landing page, prices, data handling, errors."""
 
 import re
 from collections.abc import Callable

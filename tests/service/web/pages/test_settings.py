@@ -1,4 +1,4 @@
-"""How browsers are named in the list of sessions, and whose they are."""
+"""Browser names in the list of sessions, and whose sessions are listed."""
 
 from datetime import timedelta
 

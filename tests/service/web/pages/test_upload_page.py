@@ -1,4 +1,4 @@
-"""/upload: the page, and its form as a browser without JavaScript sends it."""
+"""/upload: the page, and its form submitted without JavaScript."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""What a reader sees of a page."""
+"""The visible text of a page."""
 
 from werkzeug.test import TestResponse
 

@@ -1,4 +1,4 @@
-"""Where a sign-in may lead on to."""
+"""The paths to continue to after sign-in."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Both providers under one set of names, for tests that are the same for each."""
+"""Both payment providers behind one interface, for tests that are the same for each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tests.service.payments import paddle_events, stripe_events
 
 
 @dataclass(frozen=True)
-class Vendor:
+class Provider:
     name: str
     path: str
     secret: str
@@ -19,7 +19,7 @@ class Vendor:
     time_key: str
     signature_key: str
     signed: Callable[..., tuple[bytes, dict[str, str]]]
-    paid: Callable[..., dict[str, Any]]  # with the account's id, a paid credit of its
+    paid: Callable[..., dict[str, Any]]  # a paid credit, of the account with this ID
 
 
 def _paid_by_stripe(account_id: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def _paid_by_paddle(account_id: str | None = None, **fields: Any) -> dict[str, A
     return paddle_events.transaction(custom_data={"app_user_id": account_id}, **fields)
 
 
-STRIPE: Final = Vendor(
+STRIPE: Final = Provider(
     name="stripe",
     path=stripe_events.PATH,
     secret=stripe_events.SECRET,
@@ -41,7 +41,7 @@ STRIPE: Final = Vendor(
     signed=stripe_events.signed,
     paid=_paid_by_stripe,
 )
-PADDLE: Final = Vendor(
+PADDLE: Final = Provider(
     name="paddle",
     path=paddle_events.PATH,
     secret=paddle_events.SECRET,
@@ -52,15 +52,17 @@ PADDLE: Final = Vendor(
     signed=paddle_events.signed,
     paid=_paid_by_paddle,
 )
-VENDORS: Final = (STRIPE, PADDLE)
+PROVIDERS: Final = (STRIPE, PADDLE)
 
-# What a service is started with to take the events of both.
+# The settings of a service that accepts events of both.
 SETTINGS: Final[dict[str, str]] = {
-    f"{vendor.name}_webhook_secret": vendor.secret for vendor in VENDORS
+    f"{provider.name}_webhook_secret": provider.secret for provider in PROVIDERS
 } | {
     f"{name}_{ware}_price": price
     for name, prices in (("stripe", stripe_events.PRICES), ("paddle", paddle_events.PRICES))
     for ware, price in prices.items()
 }
 
-each_vendor: Final = pytest.mark.parametrize("vendor", VENDORS, ids=lambda one: one.name)
+each_provider: Final = pytest.mark.parametrize(
+    "provider", PROVIDERS, ids=lambda provider: provider.name
+)

@@ -1,49 +1,49 @@
-"""Twenty requests a provider that are not what the provider signed, or not as it signs."""
+"""Twenty requests per payment provider with an invalid signature."""
 
 import hmac
 import json
 import time
 from collections.abc import Iterator
 
-from tests.service.payments.vendors import PADDLE, STRIPE, Vendor
+from tests.service.payments.providers import PADDLE, STRIPE, Provider
 
 Request = tuple[bytes, dict[str, str]]
 
 
-def forgeries(vendor: Vendor, account_id: str) -> dict[str, Request]:
+def forged_requests(provider: Provider, account_id: str) -> dict[str, Request]:
     """Each would grant the account a credit if it were believed."""
-    document = vendor.paid(account_id)
-    body, headers = vendor.signed(document)
-    signature = headers[vendor.header]
+    document = provider.paid(account_id)
+    body, headers = provider.signed(document)
+    signature = headers[provider.header]
     found = {
-        **dict(_of_headers(vendor, body, signature)),
-        **dict(_of_bodies(vendor, body, signature)),
-        **dict(_of_secrets(vendor, document)),
+        **dict(_of_headers(provider, body, signature)),
+        **dict(_of_bodies(provider, body, signature)),
+        **dict(_of_secrets(provider, document)),
     }
     assert len(found) == 20
-    return {label: (one, {vendor.header: header}) for label, (one, header) in found.items()}
+    return {label: (one, {provider.header: header}) for label, (one, header) in found.items()}
 
 
 def _of_headers(
-    vendor: Vendor, body: bytes, signature: str
+    provider: Provider, body: bytes, signature: str
 ) -> Iterator[tuple[str, tuple[bytes, str]]]:
-    stamp, digest = signature.split(vendor.separator)
+    stamp, digest = signature.split(provider.separator)
     now = stamp.partition("=")[2]
-    key = vendor.signature_key
-    foreign = PADDLE if vendor is STRIPE else STRIPE
+    key = provider.signature_key
+    foreign = PADDLE if provider is STRIPE else STRIPE
     for label, header in {
         "no header": "",
         "a header without sense": "sesame",
         "the time alone": stamp,
         "the signature alone": digest,
         "another time": signature.replace(now, str(int(now) - 7)),
-        "two times": f"{vendor.time_key}={int(now) - 7}{vendor.separator}{signature}",
+        "two times": f"{provider.time_key}={int(now) - 7}{provider.separator}{signature}",
         "a time that is no number": signature.replace(now, "now"),
         "a time below zero": signature.replace(now, f"-{now}"),
         "the signature in another scheme": signature.replace(f"{key}=", "v0="),
         "half a signature": signature[:-32],
-        "a signature in capitals": f"{stamp}{vendor.separator}{key}={digest[3:].upper()}",
-        "a signature that is not ASCII": f"{stamp}{vendor.separator}{key}=\u00e9\u00e9",
+        "a signature in capitals": f"{stamp}{provider.separator}{key}={digest[3:].upper()}",
+        "a signature that is not ASCII": f"{stamp}{provider.separator}{key}=\u00e9\u00e9",
         "the other provider's header": foreign.separator.join(
             (f"{foreign.time_key}={now}", f"{foreign.signature_key}={digest[3:]}")
         ),
@@ -52,7 +52,7 @@ def _of_headers(
 
 
 def _of_bodies(
-    vendor: Vendor, body: bytes, signature: str
+    provider: Provider, body: bytes, signature: str
 ) -> Iterator[tuple[str, tuple[bytes, str]]]:
     yield "one byte more", (body + b" ", signature)
     yield "a mark before the first byte", (b"\xef\xbb\xbf" + body, signature)
@@ -64,12 +64,12 @@ def _of_bodies(
 
 
 def _of_secrets(
-    vendor: Vendor, document: dict[str, object]
+    provider: Provider, document: dict[str, object]
 ) -> Iterator[tuple[str, tuple[bytes, str]]]:
-    for label, secret in (("an empty secret", ""), ("another secret", vendor.secret + " ")):
-        body, headers = vendor.signed(document, secret=secret)
-        yield label, (body, headers[vendor.header])
+    for label, secret in (("an empty secret", ""), ("another secret", provider.secret + " ")):
+        body, headers = provider.signed(document, secret=secret)
+        yield label, (body, headers[provider.header])
     now = int(time.time())
-    digest = hmac.digest(vendor.secret.encode(), body, "sha256").hex()
-    header = f"{vendor.time_key}={now}{vendor.separator}{vendor.signature_key}={digest}"
+    digest = hmac.digest(provider.secret.encode(), body, "sha256").hex()
+    header = f"{provider.time_key}={now}{provider.separator}{provider.signature_key}={digest}"
     yield "a signature that leaves the time out", (body, header)
