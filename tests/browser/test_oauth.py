@@ -162,7 +162,7 @@ def _asked(browser: Browser, site: Site, address: str) -> Iterator[Page]:
         assert window.take_complaints() == []
 
 
-def test_less_than_was_asked_for_is_allowed(
+def test_fewer_scopes_than_requested_can_be_granted(
     browser: Browser, site: Site, redirect_uri: str
 ) -> None:
     client = Authlib(site.system.base_url, _register(site, redirect_uri))
@@ -180,9 +180,7 @@ def test_less_than_was_asked_for_is_allowed(
     assert client.read().status_code == requests.codes.unauthorized
 
 
-def test_who_denies_is_taken_back_with_nothing(
-    browser: Browser, site: Site, redirect_uri: str
-) -> None:
+def test_denial_redirects_without_a_code(browser: Browser, site: Site, redirect_uri: str) -> None:
     client = Authlib(site.system.base_url, _register(site, redirect_uri))
     with _asked(browser, site, client.ask()) as page:
         page.get_by_role("button", name="Cancel").click()

@@ -69,7 +69,7 @@ def test_unreachable_programs_are_copied(
         assert read_version(servers.database_url)
 
 
-def test_a_vanished_folder_is_said_to_be_gone(closed_home: Path) -> None:
+def test_a_missing_folder_is_reported(closed_home: Path) -> None:
     with EmbeddedServers(closed_home / "var"):
         pass
     gone = (closed_home / "var" / placement.ELSEWHERE_NAME).read_text().strip()

@@ -81,7 +81,7 @@ def test_killed_servers_come_back_with_every_commit(private_servers: EmbeddedSer
     assert read_rows(private_servers.database_url) == ["a"]
 
 
-def test_postgres_comes_back_when_a_session_of_the_killed_one_is_still_at_work(
+def test_postgres_restarts_while_a_session_of_the_killed_server_is_still_busy(
     private_servers: EmbeddedServers,
 ) -> None:
     url = private_servers.database_url

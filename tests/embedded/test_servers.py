@@ -100,7 +100,7 @@ def test_the_database_log_keeps_no_statements(private_servers: EmbeddedServers) 
     assert "SELECT 'canary'" not in log
 
 
-def test_a_second_start_on_the_folder_is_refused_in_one_line(
+def test_a_second_start_on_the_folder_is_rejected_in_one_line(
     private_servers: EmbeddedServers,
 ) -> None:
     with pytest.raises(AlreadyRunningError) as caught:
@@ -138,7 +138,7 @@ def test_a_folder_with_an_odd_name_works(servers_folder: Path) -> None:
             assert client.ping()
 
 
-def test_an_interrupted_first_start_is_begun_anew(servers_folder: Path) -> None:
+def test_an_interrupted_first_start_is_repeated(servers_folder: Path) -> None:
     folder = servers_folder / "interrupted"
     (folder / "servers/postgres.unfinished/base").mkdir(parents=True)
     folder.chmod(0o711)

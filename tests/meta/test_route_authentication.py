@@ -133,7 +133,9 @@ def test_every_route_is_decided_and_every_decision_has_a_route(app: Flask) -> No
 
 
 @pytest.mark.parametrize("decided", DECISIONS)
-def test_a_stranger_is_told_what_was_decided(app: Flask, decided: tuple[str, str]) -> None:
+def test_a_request_without_credentials_gets_the_decided_response(
+    app: Flask, decided: tuple[str, str]
+) -> None:
     method, rule = decided
     path = rule.replace("<audit_id>", "x").replace("<token>", "x").replace("<session_id>", "x")
     path = path.replace("<path:filename>", "tallystick.css")
@@ -145,7 +147,7 @@ def test_a_stranger_is_told_what_was_decided(app: Flask, decided: tuple[str, str
 @pytest.mark.parametrize(
     "decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN, SESSION)]
 )
-def test_options_tells_a_stranger_the_methods_and_nothing_else(
+def test_options_without_credentials_lists_the_methods_and_nothing_else(
     app: Flask, decided: tuple[str, str]
 ) -> None:
     response = app.test_client().options(decided[1].replace("<audit_id>", "x"))

@@ -44,7 +44,7 @@ def test_a_missing_secret_stops_the_start_and_is_named(name: str, value: str | N
         Config.from_environment(environment)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(ConfigError) as raised:
         Config.from_environment({"MAX_STARTS": "three", "SECRET_KEY": "short"})
     for name in ("DATABASE_URL", "REDIS_URL", "STORAGE_URL", "MAX_STARTS"):
@@ -68,7 +68,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         ("DATABASE_POOL_SIZE", "1.5"),
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused_by_name(name: str, value: str) -> None:
+def test_a_setting_that_makes_no_sense_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
         Config.from_environment({**REQUIRED, name: value})
 
@@ -98,7 +98,7 @@ def test_a_production_start_without_a_secret_fails_with_a_clear_message() -> Non
 
 
 @pytest.mark.parametrize("token", ["short", "x" * 31, f"{'x' * 32} y", f"{'x' * 32}é"])
-def test_an_admin_token_that_is_short_or_no_header_value_is_refused(token: str) -> None:
+def test_an_admin_token_that_is_short_or_no_header_value_is_rejected(token: str) -> None:
     with pytest.raises(ConfigError, match="ADMIN_TOKEN") as raised:
         Config.from_environment({**REQUIRED, "ADMIN_TOKEN": token})
     assert token not in str(raised.value)

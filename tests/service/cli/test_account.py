@@ -62,7 +62,7 @@ def test_an_account_gets_its_plan(run: Run, email: str, database_url: str) -> No
     assert account.plan == "team"
 
 
-def test_an_account_is_free_unless_told(run: Run, email: str, database_url: str) -> None:
+def test_an_account_is_free_by_default(run: Run, email: str, database_url: str) -> None:
     assert run("create", email).exit_code == 0
     account = load_account(database_url, email)
     assert (account.plan, account.subscriptions) == ("free", [])
@@ -78,7 +78,7 @@ def test_an_email_has_one_account(run: Run, email: str) -> None:
 @pytest.mark.parametrize(
     "email", ["", "no address", "a@b@c", "a@", "@b", "a\n@b", "a" * 255 + "@b"]
 )
-def test_an_address_that_is_none_is_refused(run: Run, email: str) -> None:
+def test_an_address_that_is_none_is_rejected(run: Run, email: str) -> None:
     result = run("create", email)
     assert (result.exit_code, result.stderr) == (2, "Error: invalid email address\n")
 
@@ -124,7 +124,7 @@ def test_without_json_a_person_can_read_it(run: Run, email: str) -> None:
     assert [line.split()[0] for line in lines] == ["ingest_key", "dsn"]
 
 
-def test_a_plan_gives_so_many_keys_and_no_more(run: Run, email: str) -> None:
+def test_a_plan_allows_its_number_of_keys_and_no_more(run: Run, email: str) -> None:
     run("create", email, "--plan", "pro")
     results = [run("mint", email, "ingest-key") for _ in range(6)]
     assert [result.exit_code for result in results] == [0] * 5 + [2]
@@ -150,7 +150,7 @@ def test_an_unknown_account_is_named(run: Run) -> None:
     assert result.stderr == "Error: there is no account for nobody@example.com\n"
 
 
-def test_a_database_that_is_away_is_said_in_one_line(
+def test_an_unavailable_database_is_reported_in_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://localhost:1/none")
@@ -158,7 +158,9 @@ def test_a_database_that_is_away_is_said_in_one_line(
     assert (result.exit_code, result.stderr) == (2, "Error: can't connect to the database\n")
 
 
-def test_a_missing_setting_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_setting_is_reported_in_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SECRET_KEY")
     result = run("create", "a@example.com")
     assert result.exit_code == 2

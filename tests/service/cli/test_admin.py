@@ -91,7 +91,7 @@ def test_rerun(run: Run, committed: Session, audit: Audit) -> None:
 
 
 @pytest.mark.parametrize("act", ["purge", "rerun", "report"])
-def test_an_id_that_names_nothing_is_told_in_one_line(run: Run, act: str) -> None:
+def test_an_unknown_id_is_reported_in_one_line(run: Run, act: str) -> None:
     result = run(act, uuid4().hex)
     assert (result.exit_code, result.stderr) == (2, "Error: There is no audit with this ID.\n")
 
@@ -135,7 +135,7 @@ def test_a_grant_to_what_is_not_an_address_is_rejected_in_one_line(run: Run) -> 
     assert (result.exit_code, result.stderr) == (2, "Error: invalid email address\n")
 
 
-def test_a_bad_payment_is_told_what_was_expected(run: Run) -> None:
+def test_a_bad_payment_gets_the_expected_values(run: Run) -> None:
     result = run("mark-paid", "nobody", "--provider", "comp", "--reference", "x", "--amount", "5")
     assert result.exit_code == 2
     assert "email must be an email address" in result.stderr

@@ -94,7 +94,7 @@ def up(servers_folder: Path) -> Iterator[Up]:
         up.stop(signal.SIGTERM)
 
 
-def test_one_line_tells_where_it_is_ready(up: Up) -> None:
+def test_one_line_shows_the_url_when_ready(up: Up) -> None:
     port = up.base_url.removeprefix("http://localhost:")
     assert up.ready_line == f"Tallystick is ready at http://localhost:{port} (Ctrl-C stops it)\n"
     assert requests.get(f"{up.base_url}/readyz", timeout=10).status_code == 200
@@ -136,14 +136,14 @@ def mails_to(address: str, outbox: Path) -> list[Path]:
     return [file for file in outbox.glob("*.eml") if f"To: {address}" in file.read_text()]
 
 
-def test_a_second_up_on_the_folder_is_refused_in_one_line(up: Up) -> None:
+def test_a_second_up_on_the_folder_is_rejected_in_one_line(up: Up) -> None:
     second = tallystick("up", folder=up.folder)
     assert second.returncode == 2
     assert second.stderr.startswith("Error: tallystick is already running in ")
     assert second.stderr.count("\n") == 1
 
 
-def test_a_port_in_use_is_refused_in_one_line(up: Up, servers_folder: Path) -> None:
+def test_a_port_in_use_is_rejected_in_one_line(up: Up, servers_folder: Path) -> None:
     port = up.base_url.rpartition(":")[2]
     other = tallystick("up", "--port", port, folder=servers_folder / "other")
     assert other.returncode == 2

@@ -82,7 +82,7 @@ def test_every_kind_of_secret_is_tried() -> None:
 
 @at_both_scales
 @pytest.mark.parametrize("kind", Kind)
-def test_a_mistyped_secret_is_refused_without_a_query(
+def test_a_mistyped_secret_is_rejected_without_a_query(
     client: FlaskClient,
     application: Application,
     secrets_of: Callable[[Kind], str],
@@ -103,7 +103,7 @@ def test_a_mistyped_secret_is_refused_without_a_query(
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_what_is_well_formed_is_looked_up(
+def test_a_well_formed_secret_is_looked_up(
     client: FlaskClient,
     application: Application,
     secrets_of: Callable[[Kind], str],

@@ -48,7 +48,7 @@ def test_a_secret_has_one_spelling(spelling: str) -> None:
     assert tokens.find_hash(Kind.INGEST_KEY, secret) is None
 
 
-def test_the_shown_prefix_tells_four_characters() -> None:
+def test_the_shown_prefix_contains_four_characters() -> None:
     secret = tokens.mint(Kind.READ_TOKEN)
     assert tokens.shown_prefix(secret) == secret[:7]
 

@@ -104,7 +104,7 @@ def test_a_server_without_tls_gets_no_password_where_tls_is_asked_for(
 
 
 @pytest.mark.parametrize("answer", ["550 No such mailbox", "553 Not here"])
-def test_an_address_that_is_refused_for_good_is_told_apart(
+def test_a_permanently_rejected_address_is_recognized(
     config: Config, sink: Sink, message: EmailMessage, answer: str
 ) -> None:
     sink.recipient_answers = [answer]
@@ -112,7 +112,7 @@ def test_an_address_that_is_refused_for_good_is_told_apart(
         deliver(replace(config, smtp_url=sink.url), message, "m1")
 
 
-def test_a_content_that_is_refused_for_good_is_told_apart(
+def test_permanently_rejected_content_is_recognized(
     config: Config, sink: Sink, message: EmailMessage
 ) -> None:
     sink.answers = ["554 No"]
@@ -120,7 +120,7 @@ def test_a_content_that_is_refused_for_good_is_told_apart(
         deliver(replace(config, smtp_url=sink.url), message, "m1")
 
 
-def test_a_refusal_for_now_is_an_error_to_repeat_after(
+def test_a_rejection_for_now_is_an_error_to_repeat_after(
     config: Config, sink: Sink, message: EmailMessage
 ) -> None:
     sink.recipient_answers, sink.answers = ["450 Later"], ["451 Later"]
@@ -139,7 +139,7 @@ def test_no_server_is_an_error_to_repeat_after(
         deliver(replace(config, smtp_url=sink.url), message, "m1")
 
 
-def test_a_server_that_hangs_up_after_it_took_the_mail_has_taken_it(
+def test_a_server_that_disconnects_after_accepting_the_mail_has_accepted_it(
     config: Config, message: EmailMessage
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

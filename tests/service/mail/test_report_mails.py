@@ -116,7 +116,7 @@ def test_the_choice_is_kept_and_shown(
         ("none", "upload", True),
     ],
 )
-def test_uploads_are_always_told_and_batches_as_chosen(
+def test_uploads_are_always_mailed_and_batches_as_chosen(
     db_session: Session,
     account: Account,
     add_audit: AddAudit,
@@ -132,7 +132,7 @@ def test_uploads_are_always_told_and_batches_as_chosen(
         assert reader == (account.id, account.email, False)
 
 
-def test_after_five_mails_within_a_day_a_batchs_mail_tells_of_the_choice(
+def test_after_five_mails_within_a_day_a_batchs_mail_mentions_the_setting(
     db_session: Session, account: Account, add_audit: AddAudit
 ) -> None:
     account.report_mails = "each"
@@ -158,7 +158,7 @@ def test_after_five_mails_within_a_day_a_batchs_mail_tells_of_the_choice(
     assert not reader.gets_many
 
 
-def test_a_digest_tells_of_a_days_batches_once(
+def test_a_digest_lists_a_days_batches_once(
     db_session: Session, account: Account, add_audit: AddAudit, config: Config
 ) -> None:
     audits = [add_audit(projected_savings_usd=Decimal(number)) for number in range(12)]
@@ -197,7 +197,7 @@ def test_nothing_at_rest_opens_a_report(
 
 
 @pytest.mark.parametrize("choice", ["each", "none"])
-def test_who_did_not_choose_a_digest_gets_none(
+def test_accounts_without_the_digest_setting_get_none(
     db_session: Session, account: Account, add_audit: AddAudit, choice: str
 ) -> None:
     account.report_mails = choice
@@ -205,12 +205,12 @@ def test_who_did_not_choose_a_digest_gets_none(
     assert _post(db_session) == 0
 
 
-def test_a_day_without_reports_is_not_told(db_session: Session, account: Account) -> None:
+def test_a_day_without_reports_sends_no_digest(db_session: Session, account: Account) -> None:
     assert _post(db_session) == 0
     assert _mails(db_session) == []
 
 
-def test_what_was_ready_before_the_choice_is_not_told_again(
+def test_reports_ready_before_the_choice_are_not_mailed_again(
     db_session: Session, account: Account, add_audit: AddAudit, config: Config
 ) -> None:
     account.digest_sent_until = NOON
@@ -222,7 +222,7 @@ def test_what_was_ready_before_the_choice_is_not_told_again(
     assert message["Subject"] == "1 report ready on Mar 1, 2026"
 
 
-def test_days_that_a_sweeper_slept_through_are_told_together(
+def test_days_without_a_sweeper_share_one_digest(
     db_session: Session, account: Account, add_audit: AddAudit, config: Config
 ) -> None:
     add_audit()
@@ -236,7 +236,7 @@ def test_days_that_a_sweeper_slept_through_are_told_together(
     assert len(_mails(db_session)) == 2
 
 
-def test_many_accounts_are_told_in_pages(
+def test_many_accounts_are_processed_in_pages(
     db_session: Session, account: Account, add_audit: AddAudit
 ) -> None:
     for number in range(3):

@@ -90,7 +90,7 @@ def test_a_refunded_credit_is_not_free(own_sessions: Sessions) -> None:
         _claim(own_sessions, account_id)
 
 
-def test_a_credit_comes_back_once(own_sessions: Sessions) -> None:
+def test_a_credit_is_returned_once(own_sessions: Sessions) -> None:
     account_id = _add_account(own_sessions, 1)
     audit_id = _claim(own_sessions, account_id)
     assert [_return(own_sessions, audit_id) for _ in range(3)] == [True, False, False]
@@ -119,7 +119,7 @@ def _refund(sessions: Sessions, payment_id: str) -> bool:
         return revoke_credit(session, payment_id)
 
 
-def test_a_credit_whose_payment_was_refunded_meanwhile_comes_back_unusable(
+def test_a_returned_credit_of_a_refunded_payment_is_revoked(
     own_sessions: Sessions,
 ) -> None:
     account_id = _add_account(own_sessions, 1)
@@ -145,7 +145,7 @@ def test_a_refund_takes_back_the_credit_that_a_failing_audit_is_about_to_free(
     assert _free(own_sessions, account_id) == 0
 
 
-def test_a_credit_that_comes_back_twice_at_once_stays_with_who_claimed_it_in_between(
+def test_a_credit_returned_twice_at_once_stays_with_the_claim_in_between(
     own_sessions: Sessions,
 ) -> None:
     account_id = _add_account(own_sessions, 1)
@@ -192,7 +192,7 @@ def _after_another(sessions: Sessions, account_id: str, *, commits: bool) -> Fut
 
 
 @always_in_full
-def test_a_claim_that_is_rolled_back_starves_nobody(
+def test_a_claim_that_is_rolled_back_leaves_the_credit_to_others(
     own_sessions: Sessions, note: Note, occasion: str
 ) -> None:
     losses = 0

@@ -291,7 +291,7 @@ def test_blobs_that_would_keep_a_person_waiting_are_left_to_the_sweeper(
     assert not any(_count(db_session).values())
 
 
-def test_a_deletion_that_broke_off_can_be_asked_for_again(
+def test_an_interrupted_deletion_can_be_repeated(
     ada: Browser,
     furnish: Callable[..., str],
     db_session: Session,
@@ -311,7 +311,7 @@ def test_a_deletion_that_broke_off_can_be_asked_for_again(
     assert not any(_count(db_session).values())
 
 
-def test_what_comes_too_late_for_its_account_is_refused_without_a_trace(
+def test_requests_after_the_accounts_deletion_are_rejected_without_a_trace(
     make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
 ) -> None:
     app = make_app()

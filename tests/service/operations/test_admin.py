@@ -136,7 +136,7 @@ def test_lists_go_on_page_by_page(administered: LiveService, make_audit: MakeAud
 
 
 @pytest.mark.parametrize("query", ["?audits_page=0", "?events_page=x", "?acts_page=1001"])
-def test_a_page_that_cannot_be_is_refused(administered: LiveService, query: str) -> None:
+def test_a_page_that_cannot_be_is_rejected(administered: LiveService, query: str) -> None:
     assert query[1:].partition("=")[0] in message(get(administered, f"/admin{query}"), 422)
 
 
@@ -225,7 +225,7 @@ def test_a_purged_audit_is_run_again_from_its_frame_or_not_at_all(
     assert load(administered, bare.id).status == "failed"
 
 
-def test_a_rerun_of_an_upload_that_the_storage_has_lost_is_refused_and_keeps_the_report(
+def test_a_rerun_of_an_upload_that_the_storage_has_lost_is_rejected_and_keeps_the_report(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
     audit = make_audit(status="done")
@@ -235,7 +235,7 @@ def test_a_rerun_of_an_upload_that_the_storage_has_lost_is_refused_and_keeps_the
     assert acts_on(administered, audit.id) == []
 
 
-def test_of_many_reruns_at_once_one_is_taken(
+def test_of_many_reruns_at_once_one_is_accepted(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
     audit = make_audit(status="done", attempts=1)
@@ -296,7 +296,7 @@ def test_a_subscription_is_opened(administered: LiveService) -> None:
     assert line["plan"] == "team"
 
 
-def test_a_payment_of_nobody_waits(administered: LiveService) -> None:
+def test_a_payment_without_an_account_waits(administered: LiveService) -> None:
     gift = {**GIFT, "email": "later@example.com", "reference": uuid4().hex}
     answer = post(administered, "/admin/payments/mark-paid", json=gift)
     assert answer.json()["account_id"] is None
@@ -321,7 +321,7 @@ def test_a_payment_of_nobody_waits(administered: LiveService) -> None:
         ({"reference": [1]}, "reference must be"),
     ],
 )
-def test_a_bad_payment_is_told_what_was_expected(
+def test_a_bad_payment_gets_the_expected_values(
     administered: LiveService, change: dict[str, Any], expected: str
 ) -> None:
     gift = {**GIFT, "email": "a@example.com", "reference": uuid4().hex, **change}
@@ -338,12 +338,14 @@ def test_each_field_that_is_needed_is_named(administered: LiveService, name: str
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b'{"email": NaN}', b"\xff"])
-def test_what_is_no_json_object_is_told_so(administered: LiveService, body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_rejected_with_a_reason(
+    administered: LiveService, body: bytes
+) -> None:
     answer = post(administered, "/admin/payments/mark-paid", data=body)
     assert "JSON object" in message(answer, 422)
 
 
-def test_a_refused_payment_leaves_nothing(administered: LiveService) -> None:
+def test_a_rejected_payment_leaves_nothing(administered: LiveService) -> None:
     gift = {**GIFT, "email": "refused@example.com", "reference": "refused-1", "amount": 3}
     post(administered, "/admin/payments/mark-paid", json=gift)
     assert acts_on(administered, "refused@example.com") == []
@@ -389,7 +391,7 @@ def test_the_pages_own_forms_act_and_answer_with_a_page(
         ({"Sec-Fetch-Site": "same-site", "Origin": "null"}, None),
     ],
 )
-def test_what_another_site_sends_is_refused(
+def test_requests_from_another_site_are_rejected(
     administered: LiveService,
     make_audit: MakeAudit,
     headers: dict[str, str],
@@ -429,7 +431,7 @@ def test_the_early_access_list_is_exported_with_inert_cells(administered: LiveSe
         "TRUNCATE admin_acts CASCADE",
     ],
 )
-def test_the_log_of_acts_is_append_only(administered: LiveService, statement: str) -> None:
+def test_the_log_of_admin_actions_is_append_only(administered: LiveService, statement: str) -> None:
     """Even for the tables' owner, as whom the service connects here."""
     get(administered, "/admin/early-access.csv")
     with pytest.raises(DBAPIError, match="append-only"), administered.engine.begin() as connection:

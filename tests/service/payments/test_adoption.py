@@ -60,7 +60,7 @@ def subscribed(reference: str = "sub_1", **payer: str) -> SubscriptionUpdated:
     )
 
 
-def test_a_payment_with_our_reference_is_the_accounts_whatever_its_address(
+def test_a_payment_with_our_reference_belongs_to_the_account_regardless_of_its_address(
     db_session: Session,
 ) -> None:
     referred, addressed = sign_up(db_session, "a@example.org"), sign_up(db_session, "b@example.org")
@@ -121,7 +121,7 @@ def test_a_customers_address_is_enough_in_either_order(
     assert account.plan == "pro"
 
 
-def test_of_two_addresses_of_a_customer_the_one_told_last_counts(db_session: Session) -> None:
+def test_the_latest_of_two_addresses_of_a_customer_counts(db_session: Session) -> None:
     older, newer = (
         sign_up(db_session, "older@example.org"),
         sign_up(db_session, "newer@example.org"),
@@ -135,7 +135,7 @@ def test_of_two_addresses_of_a_customer_the_one_told_last_counts(db_session: Ses
 
 
 @pytest.mark.parametrize("is_bought_first", [True, False])
-def test_the_checkout_tells_whose_its_subscription_is(
+def test_the_checkout_identifies_the_owner_of_its_subscription(
     db_session: Session, is_bought_first: bool
 ) -> None:
     account = sign_up(db_session, "another-address@example.org")
@@ -183,7 +183,7 @@ def test_a_refund_before_the_first_sign_in_leaves_nothing_to_grant(db_session: S
     assert count_free_credits(db_session, sign_up(db_session).id) == 0
 
 
-def test_one_payment_told_by_two_events_is_one_credit(db_session: Session) -> None:
+def test_one_payment_in_two_events_is_one_credit(db_session: Session) -> None:
     account = sign_up(db_session)
     for minute in range(3):
         tell(db_session, paid(email=account.email), minute=minute)
@@ -242,7 +242,7 @@ def test_a_subscription_that_is_marked_as_paid_is_active(
     assert db_session.scalar(select(func.count()).select_from(Credit)) == 0
 
 
-def test_a_payment_marked_by_hand_and_told_by_its_provider_is_one_credit(
+def test_a_payment_recorded_manually_and_by_its_provider_is_one_credit(
     db_session: Session,
 ) -> None:
     account = sign_up(db_session)

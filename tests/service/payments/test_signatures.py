@@ -24,7 +24,7 @@ def count(session: Session, table: type[Credit] | type[PaymentEvent]) -> int:
 
 
 @each_provider
-def test_what_the_provider_signed_is_taken(
+def test_signed_events_are_accepted(
     client: FlaskClient, db_session: Session, tenant: Tenant, provider: Provider
 ) -> None:
     body, headers = provider.signed(provider.paid(tenant.account_id))
@@ -113,7 +113,7 @@ def test_the_environment_switches_no_check_off(
         (b'{"event_id": "e", "event_type": "t", "occurred_at": "yesterday"}', 422),
     ],
 )
-def test_a_signed_body_that_is_no_event_is_refused(
+def test_a_signed_body_that_is_no_event_is_rejected(
     client: FlaskClient, db_session: Session, provider: Provider, body: bytes, status: int
 ) -> None:
     response = client.post(
@@ -124,7 +124,7 @@ def test_a_signed_body_that_is_no_event_is_refused(
 
 
 @each_provider
-def test_a_body_larger_than_any_event_is_refused(client: FlaskClient, provider: Provider) -> None:
+def test_a_body_larger_than_any_event_is_rejected(client: FlaskClient, provider: Provider) -> None:
     body = b" " * (1024 * 1024 + 1)
     response = client.post(
         provider.path, data=body, headers={provider.header: _sign(provider, body)}

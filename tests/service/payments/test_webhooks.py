@@ -103,7 +103,7 @@ def test_an_event_of_an_unknown_type_is_kept_and_does_nothing(
         assert db_session.scalar(select(func.count()).select_from(table)) == 0
 
 
-def test_a_known_event_of_another_shape_is_refused_so_that_it_comes_again(
+def test_a_known_event_of_another_shape_is_rejected_so_that_it_comes_again(
     client: FlaskClient, db_session: Session
 ) -> None:
     document = stripe.checkout()
@@ -114,7 +114,7 @@ def test_a_known_event_of_another_shape_is_refused_so_that_it_comes_again(
 
 
 @pytest.mark.parametrize("minor", [10**18, -(10**18), 10**40])
-def test_an_amount_that_none_can_be_is_refused_and_grants_nothing(
+def test_an_amount_that_none_can_be_is_rejected_and_grants_nothing(
     client: FlaskClient, db_session: Session, minor: int
 ) -> None:
     body, headers = stripe.signed(stripe.checkout(amount_total=minor))
@@ -229,7 +229,7 @@ def test_custom_data_that_is_not_ours_is_passed_over(
 
 
 @pytest.mark.parametrize("is_paid_first", [True, False])
-def test_a_full_refund_takes_the_credit_back_whichever_is_told_first(
+def test_a_full_refund_revokes_the_credit_in_any_order_of_events(
     deliver: Deliver, db_session: Session, account: Account, is_paid_first: bool
 ) -> None:
     pairs = [

@@ -83,7 +83,7 @@ def _validated(system: System, person: Person, audit_id: str) -> dict[str, Any] 
     return told if "valid_pct" in told else None
 
 
-def test_a_mostly_invalid_upload_fails_clearly_and_gives_its_credit_back(
+def test_a_mostly_invalid_upload_fails_clearly_and_returns_its_credit(
     system: System, person: Person
 ) -> None:
     audit_id = _upload(system, person, log_file(1) + b"no JSON\n" * 3)
@@ -94,7 +94,7 @@ def test_a_mostly_invalid_upload_fails_clearly_and_gives_its_credit_back(
 
 
 @always_in_full
-def test_a_poison_upload_ends_and_gives_its_credit_back_once(
+def test_a_poison_upload_fails_and_returns_its_credit_once(
     system: System, person: Person, note: Note, occasion: str
 ) -> None:
     (system.control / "poison").touch()

@@ -19,7 +19,7 @@ from worker import run_audit
 real_audit = detectors.audit
 
 
-def test_a_start_whose_lease_was_taken_publishes_nothing(
+def test_an_attempt_whose_lease_was_taken_publishes_nothing(
     engine: Engine,
     blobs: BlobStore,
     new_audit: Callable[[], str],
@@ -89,7 +89,7 @@ def test_of_many_claims_one_succeeds(engine: Engine, new_audit: Callable[[], str
     assert load(engine, audit_id).attempts == 1
 
 
-def test_a_commit_whose_answer_was_lost_is_not_taken_for_a_lost_lease(
+def test_a_commit_whose_response_was_lost_is_not_a_lost_lease(
     engine: Engine,
     blobs: BlobStore,
     new_audit: Callable[[], str],

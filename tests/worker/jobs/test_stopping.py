@@ -53,7 +53,7 @@ def test_a_running_audit_is_finished_within_the_grace(stoppable: System) -> None
 
 
 @pytest.mark.parametrize("with_job", [False, True], ids=["worker alone", "all its processes"])
-def test_an_audit_that_outlasts_the_grace_is_handed_over_at_once(
+def test_an_audit_that_outlasts_the_grace_period_is_requeued_immediately(
     stoppable: System, with_job: bool
 ) -> None:
     stoppable.delay_audits(60)
@@ -73,7 +73,7 @@ def test_an_audit_that_outlasts_the_grace_is_handed_over_at_once(
     assert stoppable.reports_of([audit_id]) == {audit_id: 1}
 
 
-def test_starts_that_were_handed_over_use_up_no_try(stoppable: System) -> None:
+def test_requeued_attempts_do_not_count(stoppable: System) -> None:
     """More stops than an audit has starts, and it is done all the same."""
     (audit_id,) = _ingest_slow(stoppable)
     for _ in range(4):

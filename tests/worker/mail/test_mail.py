@@ -103,7 +103,9 @@ def test_a_server_that_is_not_ready_yet_is_tried_again(system: System, sink: Sin
     assert len(sink.mails_to(email)) == 1
 
 
-def test_an_address_that_is_refused_for_good_is_not_tried_again(system: System, sink: Sink) -> None:
+def test_an_address_that_is_rejected_for_good_is_not_tried_again(
+    system: System, sink: Sink
+) -> None:
     sink.recipient_answers = ["550 No such mailbox"]
     email = _ask(system)
     wait_until(lambda: mail_statuses(system).get("failed"), 10)
@@ -144,9 +146,7 @@ def test_a_worker_that_dies_while_it_sends_leaves_the_mail_to_be_sent_again(
     [("expires_at = now() - interval '1 second'", "expired"),
      ("expires_at = NULL, created_at = now() - interval '25 hours'", "given up")],
 )  # fmt: skip
-def test_what_is_not_worth_sending_any_more_is_given_up(
-    system: System, sink: Sink, change: str, error: str
-) -> None:
+def test_overdue_mails_fail(system: System, sink: Sink, change: str, error: str) -> None:
     with _stopped_mail_worker(system):
         email = _ask(system)
         system.execute(f"UPDATE mails SET {change}")
@@ -190,7 +190,7 @@ class _Mkdir:
         return os.mkdir, (str(self._folder),)  # type: ignore[return-value]
 
 
-def test_neither_logs_nor_redis_nor_the_outbox_tell_a_link_or_an_address(
+def test_neither_logs_nor_redis_nor_the_outbox_contain_a_link_or_an_address(
     system: System, sink: Sink
 ) -> None:
     with _stopped_mail_worker(system):

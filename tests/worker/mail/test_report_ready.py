@@ -50,7 +50,7 @@ def _part(message: EmailMessage, kind: str) -> str:
     return str(part.get_content())
 
 
-def test_a_published_report_is_told_by_mail_once_even_after_a_rerun(
+def test_a_published_report_is_mailed_once_even_after_a_rerun(
     engine: Engine, new_audit: Callable[[], str]
 ) -> None:
     audit_id = new_audit()

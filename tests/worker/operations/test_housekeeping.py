@@ -180,7 +180,7 @@ def test_a_storage_that_fails_is_tried_again_as_an_orphan(
     assert load(engine, audit_id).raw_purged_at is not None
 
 
-def test_a_digest_is_posted_once_by_whoever_keeps_house(
+def test_a_digest_is_posted_once_by_housekeeping(
     config: Config, engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
 ) -> None:
     audit_id = new_audit()

@@ -100,7 +100,7 @@ def test_files_do_not_multiply_and_outlive_their_processes(counted: Counted) -> 
     assert len(counted.files()) <= 2 * PROCESSES
 
 
-def test_what_waits_is_told_by_source_with_its_age(counted: Counted) -> None:
+def test_waiting_items_are_counted_by_source_with_their_age(counted: Counted) -> None:
     system = counted.system
     system.mend()
     with system.without_workers():
@@ -112,7 +112,7 @@ def test_what_waits_is_told_by_source_with_its_age(counted: Counted) -> None:
         assert counted.value("tallystick_audits_waiting", source="upload") == 0
 
 
-def test_totals_are_told_for_every_state(counted: Counted) -> None:
+def test_totals_are_exported_for_every_state(counted: Counted) -> None:
     text = counted.text()
     for name, label, states in (
         ("audits", "status", ("queued", "processing", "done", "failed")),
@@ -132,7 +132,7 @@ def test_webhooks_are_counted_by_provider_and_outcome(counted: Counted) -> None:
     assert found == before + 1
 
 
-def test_a_server_that_is_away_is_told_and_the_rest_goes_on(counted: Counted) -> None:
+def test_an_unavailable_server_is_reported_and_the_rest_continues(counted: Counted) -> None:
     assert counted.value("tallystick_up", component="database") == 1
     counted.system.servers.stop_redis()
     assert counted.value("tallystick_up", component="redis") == 0

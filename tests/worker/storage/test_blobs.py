@@ -99,7 +99,7 @@ def test_it_says_whether_it_is_usable(blobs: BlobStore) -> None:
         "raw/é.jsonl",
     ],
 )
-def test_a_key_of_any_other_shape_is_refused(blobs: BlobStore, key: str) -> None:
+def test_a_key_of_any_other_shape_is_rejected(blobs: BlobStore, key: str) -> None:
     for use in (blobs.open, blobs.delete, blobs.exists):
         with pytest.raises(ValueError, match="a blob key"):
             use(key)
@@ -109,7 +109,7 @@ def test_a_key_of_any_other_shape_is_refused(blobs: BlobStore, key: str) -> None
         blobs.put(key, b"")
 
 
-def test_an_address_of_another_kind_is_refused() -> None:
+def test_an_address_of_another_kind_is_rejected() -> None:
     with pytest.raises(ValueError, match="file:// or s3://"):
         BlobStore.from_url("ftp://host/folder")
 

@@ -188,7 +188,7 @@ def _free_credits(engine: Engine, account_id: str) -> int:
         return count_free_credits(session, account_id)
 
 
-def test_too_few_valid_rows_fail_the_audit_and_give_its_credit_back_once(
+def test_too_few_valid_rows_fail_the_audit_and_return_its_credit_once(
     engine: Engine,
     account_id: str,
     upload: Callable[[bytes], str],
@@ -219,7 +219,7 @@ def test_an_audit_that_is_done_keeps_its_credit(
     assert _free_credits(engine, account_id) == 0
 
 
-def test_an_audit_that_breaks_three_times_gives_its_credit_back_at_the_last(
+def test_an_audit_that_fails_three_times_returns_its_credit_after_the_last(
     engine: Engine,
     account_id: str,
     upload: Callable[[bytes], str],
@@ -235,7 +235,7 @@ def test_an_audit_that_breaks_three_times_gives_its_credit_back_at_the_last(
         assert _free_credits(engine, account_id) == free
 
 
-def test_the_sweeper_gives_back_the_credit_of_an_audit_whose_starts_are_used_up(
+def test_the_sweeper_returns_the_credit_of_an_audit_without_attempts_left(
     engine: Engine,
     account_id: str,
     upload: Callable[[bytes], str],

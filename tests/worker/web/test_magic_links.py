@@ -66,7 +66,7 @@ def test_a_browser_signs_in_with_the_form(system: System, sink: Sink) -> None:
     assert "url=/upload" in get(system, wait_for_link(sink, email)).text
 
 
-def test_a_form_without_a_browser_is_taken_and_one_without_its_token_is_not(
+def test_a_form_without_a_browser_is_accepted_but_not_without_its_token(
     system: System, sink: Sink
 ) -> None:
     email = new_address()
@@ -97,7 +97,7 @@ def test_a_form_without_a_browser_is_taken_and_one_without_its_token_is_not(
         (b"", 400),
     ],
 )
-def test_what_is_no_address_is_refused_without_repeating_it(
+def test_what_is_no_address_is_rejected_without_repeating_it(
     system: System, path: str, document: bytes, status: int
 ) -> None:
     answer = post(system, path, JSON, data=document)
@@ -106,7 +106,7 @@ def test_what_is_no_address_is_refused_without_repeating_it(
     assert "nobody" not in answer.text
 
 
-def test_other_types_of_body_are_refused(system: System) -> None:
+def test_other_types_of_body_are_rejected(system: System) -> None:
     for path in ("/auth/magic-link", EARLY_ACCESS):
         for headers in ({"Content-Type": "text/plain"}, {}):
             assert post(system, path, headers, data=b"ada@example.org").status_code == 415
@@ -115,12 +115,12 @@ def test_other_types_of_body_are_refused(system: System) -> None:
 
 
 @pytest.mark.parametrize("next_path", [1, [], {}, True])
-def test_a_next_that_is_no_text_is_refused(system: System, next_path: object) -> None:
+def test_a_next_that_is_no_text_is_rejected(system: System, next_path: object) -> None:
     answer = ask_for_link(system, new_address(), more={"next": next_path})
     assert answer.status_code == 422
 
 
-def test_a_browser_is_told_in_a_page(system: System) -> None:
+def test_a_browser_gets_a_page(system: System) -> None:
     answer = post(system, "/auth/magic-link", {"Accept": "text/html"}, data={"email": "x"})
     assert answer.status_code == 422
     assert answer.headers["Content-Type"].startswith("text/html")

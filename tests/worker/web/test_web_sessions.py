@@ -90,7 +90,7 @@ def test_no_other_site_posts_any_form(
 
 
 @always_in_full
-def test_no_form_of_a_page_is_taken_without_its_token(
+def test_no_form_of_a_page_is_accepted_without_its_token(
     system: System, sink: Sink, note: Note, occasion: str
 ) -> None:
     headers, other = sign_in(system, sink), sign_in(system, sink)

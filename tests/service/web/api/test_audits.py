@@ -107,7 +107,7 @@ def test_an_account_without_audits_has_an_empty_list(client: FlaskClient, tenant
 
 
 @pytest.mark.parametrize(("query", "count"), [("", 50), ("?limit=1", 1), ("?limit=200", 201)])
-def test_the_limit_counts_audits_and_is_fifty_unless_told(
+def test_the_limit_counts_audits_and_is_fifty_by_default(
     client: FlaskClient, tenant: Tenant, db_session: Session, query: str, count: int
 ) -> None:
     ids = _add_audits(db_session, tenant.account_id, 201)
@@ -122,7 +122,7 @@ def test_the_limit_counts_audits_and_is_fifty_unless_told(
         *("1_0", "%2B5", "%205", "5%20", "%D9%A5", "0x5", "true"),
     ],
 )
-def test_a_limit_out_of_range_is_refused(client: FlaskClient, tenant: Tenant, limit: str) -> None:
+def test_a_limit_out_of_range_is_rejected(client: FlaskClient, tenant: Tenant, limit: str) -> None:
     response = client.get(f"{AUDITS}?limit={limit}", headers=tenant.reads)
     message = error_of(response, 422, "validation_error")
     assert message == "limit must be a whole number from 1 to 200"

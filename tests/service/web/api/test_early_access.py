@@ -10,9 +10,7 @@ from tests.service.support.scenes import error_of
 PATH = "/api/v1/early-access"
 
 
-def test_who_asked_is_listed_once_and_the_first_first(
-    client: FlaskClient, db_session: Session
-) -> None:
+def test_signups_are_listed_once_oldest_first(client: FlaskClient, db_session: Session) -> None:
     for email in ("b@example.org", "A@example.org", "B@example.org"):
         answer = client.post(PATH, json={"email": email}, environ_base={"REMOTE_ADDR": "fd00::ea"})
         assert answer.get_json() == {
@@ -24,7 +22,7 @@ def test_who_asked_is_listed_once_and_the_first_first(
 
 @pytest.mark.parametrize("path", [PATH, "/auth/magic-link"])
 @pytest.mark.parametrize("body", ["[]", '"b@example.org"', "null", "7"])
-def test_a_body_that_is_no_object_is_told_what_it_should_be(
+def test_a_body_that_is_not_an_object_gets_the_expected_shape(
     client: FlaskClient, path: str, body: str
 ) -> None:
     sent_by = {"REMOTE_ADDR": "fd00::eb"}

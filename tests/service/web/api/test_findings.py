@@ -100,7 +100,7 @@ def test_anothers_audit_answers_the_same_bytes_as_a_missing_one(
 
 
 @pytest.mark.parametrize("audit_id", ["x" * 201, "\0", "a\nb", "\x7f", "\x85", "a\x1b[0m"])
-def test_what_cannot_be_an_id_is_refused(
+def test_what_cannot_be_an_id_is_rejected(
     client: FlaskClient, tenant: Tenant, audit_id: str
 ) -> None:
     error_of(client.get(_path(audit_id), headers=tenant.reads), 422, "validation_error")

@@ -52,7 +52,7 @@ def test_what_is_stored_is_re_encoded_from_the_checked_records(
     assert kept.ts.isoformat() == "2026-03-01T12:00:00+00:00"
 
 
-def test_five_thousand_records_are_taken_and_one_more_is_not(
+def test_five_thousand_records_are_accepted_and_one_more_is_not(
     client: FlaskClient, tenant: Tenant
 ) -> None:
     assert client.post(INGEST, json=batch(5000), headers=tenant.writes).status_code == 201
@@ -136,7 +136,7 @@ def test_ingest_resumes_with_the_subscription(
     assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
 
 
-def test_a_refused_batch_names_the_record_and_the_fields(
+def test_a_rejected_batch_names_the_record_and_the_fields(
     client: FlaskClient, tenant: Tenant
 ) -> None:
     body = {"records": [record(), record(messages=[], prompt="x"), record(prompt_tokens=-1)]}
@@ -187,7 +187,7 @@ def test_a_missing_required_field_is_named(client: FlaskClient, tenant: Tenant, 
         ("ts", 1700000000),
     ],
 )
-def test_a_bad_value_is_refused_by_its_fields_name(
+def test_a_bad_value_is_rejected_by_its_fields_name(
     client: FlaskClient, tenant: Tenant, field: str, value: object
 ) -> None:
     body = {"records": [record(**{field: value})]}
@@ -196,7 +196,7 @@ def test_a_bad_value_is_refused_by_its_fields_name(
 
 
 @pytest.mark.parametrize("count", [0, 1_000_000_000_000])
-def test_counts_at_both_ends_of_the_range_are_taken(
+def test_counts_at_both_ends_of_the_range_are_accepted(
     client: FlaskClient, tenant: Tenant, count: int
 ) -> None:
     body = batch(prompt_tokens=count, completion_tokens=count, cached_tokens=count)
@@ -220,7 +220,7 @@ def test_counts_at_both_ends_of_the_range_are_taken(
         {"records": [record()], "extra": 1},
     ],
 )
-def test_a_body_that_is_no_array_of_records_is_refused(
+def test_a_body_that_is_no_array_of_records_is_rejected(
     client: FlaskClient, tenant: Tenant, body: object
 ) -> None:
     response = client.post(
@@ -229,7 +229,7 @@ def test_a_body_that_is_no_array_of_records_is_refused(
     error_of(response, 422, "validation_error")
 
 
-def test_a_refused_batch_leaves_nothing_behind(
+def test_a_rejected_batch_leaves_nothing_behind(
     client: FlaskClient, tenant: Tenant, db_session: Session, blobs: Path
 ) -> None:
     for body in ({"records": [record(), record(tag=5)]}, batch(5001)):

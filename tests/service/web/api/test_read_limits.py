@@ -32,7 +32,7 @@ def test_every_route_that_reads_has_its_own_limit(
     assert 429 not in statuses
 
 
-def test_what_is_left_of_the_limit_is_told_until_it_is_used_up(
+def test_the_rest_of_the_limit_is_shown_until_it_is_used_up(
     make_app: Callable[..., Flask], tenant: Tenant
 ) -> None:
     client = make_app(read_limit_per_minute=3).test_client()

@@ -135,7 +135,7 @@ def test_since_begins_with_what_was_created_then(
         ("cursor=MS4A", "cursor must be the next_cursor"),  # an id that is a NUL
     ],
 )
-def test_a_filter_that_means_nothing_is_refused(
+def test_a_filter_that_means_nothing_is_rejected(
     client: FlaskClient, tenant: Tenant, query: str, message: str
 ) -> None:
     answer = client.get(f"{AUDITS}?{query}", headers=tenant.reads)
@@ -229,7 +229,7 @@ def test_each_route_wants_its_scopes_before_it_looks(
 
 
 @pytest.mark.parametrize("ending", ["", "/findings", "/report", "?limit=3"])
-def test_nothing_is_sent_again_to_who_has_it(
+def test_an_unchanged_response_is_not_sent_again(
     client: FlaskClient, tenant: Tenant, db_session: Session, ending: str
 ) -> None:
     audit_id = _store(db_session, tenant)

@@ -67,7 +67,7 @@ def test_no_cell_names_a_credential_that_is_none() -> None:
 
 
 @pytest.mark.parametrize("route", TABLE, ids=" ".join)
-def test_each_credential_is_told_what_the_table_says(
+def test_each_credential_gets_the_response_in_the_table(
     app: Flask, sessions: "sessionmaker[Session]", route: Route
 ) -> None:
     assert _told(app, route, make_world(sessions), make_world(sessions)) == _expected(route)
@@ -88,7 +88,7 @@ def test_every_cell_of_the_table_holds(
 
 @always_in_full
 @pytest.mark.usefixtures("occasion")
-def test_anothers_things_are_told_in_the_bytes_of_missing_ones(
+def test_anothers_data_gets_the_same_bytes_as_missing_data(
     app: Flask, sessions: "sessionmaker[Session]", note: Note
 ) -> None:
     client = app.test_client(use_cookies=False)
@@ -124,7 +124,7 @@ def _is_told(header: str) -> bool:
     return not header.startswith("RateLimit")  # which counts the caller's own requests
 
 
-def test_a_route_with_an_id_tells_another_signed_in_person_that_there_is_nothing() -> None:
+def test_a_route_with_an_id_is_not_found_for_another_signed_in_person() -> None:
     """Or, where a form is shown again with what was wrong, in the words for a missing one."""
     others = {route: TABLE[route].cell(SESSION) for route, _ in _routes_with_an_id()}
     takes_sessions = {

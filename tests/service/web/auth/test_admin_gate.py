@@ -107,9 +107,7 @@ def test_without_the_token_there_is_no_administration(
 
 @pytest.mark.parametrize("body", BODIES, ids=[kind for kind, _ in BODIES])
 @pytest.mark.parametrize("method", ["POST", "PUT", "BREW"])
-def test_no_body_is_looked_at(
-    administered: LiveService, method: str, body: tuple[str, bytes]
-) -> None:
+def test_no_body_is_read(administered: LiveService, method: str, body: tuple[str, bytes]) -> None:
     asker = Asker(administered)
     unknown = asker.ask(method, "/nothing/here", None, body)
     assert unknown.status == 404
@@ -118,7 +116,7 @@ def test_no_body_is_looked_at(
             assert asker.ask(method, path, token, body) == unknown
 
 
-def test_no_limit_gives_it_away(administered: LiveService) -> None:
+def test_no_limit_reveals_it(administered: LiveService) -> None:
     asker = Asker(administered)
     answers = {asker.ask("POST", "/admin/payments/mark-paid", b"wrong") for _ in range(150)}
     assert answers == {asker.ask("POST", "/nothing/here", b"wrong")}
@@ -135,7 +133,7 @@ def test_where_no_token_is_set_none_opens_it(live: LiveService, token: bytes | N
         assert asker.ask(method, "/admin", token) == asker.ask(method, "/nothing/here", None)
 
 
-def test_the_log_tells_no_token_and_no_admin_route_of_a_stranger(
+def test_the_log_contains_no_token_and_no_admin_route_without_the_token(
     administered: LiveService, tmp_path: Path
 ) -> None:
     before = len(administered.log_file.read_text())

@@ -12,7 +12,7 @@ from service.models.base import utc_now
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, add_tenant, batch, error_of
 
 
-def test_a_refusal_says_which_credential_was_wanted_and_how_to_send_it(
+def test_a_rejection_says_which_credential_was_wanted_and_how_to_send_it(
     client: FlaskClient, tenant: Tenant
 ) -> None:
     missing = error_of(client.post(INGEST), 401, "unauthorized")

@@ -50,7 +50,7 @@ def test_our_own_pages_and_programs_pass(
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
-def test_another_sites_page_is_refused(
+def test_another_sites_page_is_rejected(
     client: FlaskClient, signed_in: dict[str, str], headers: dict[str, str]
 ) -> None:
     answer = client.post(EARLY_ACCESS, json={}, headers={**signed_in, **headers})
@@ -68,7 +68,7 @@ def test_without_a_session_the_api_has_nothing_to_lose(
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
-def test_what_changes_nothing_is_answered_whoever_links_to_it(
+def test_safe_requests_are_answered_wherever_the_link_is(
     client: FlaskClient, signed_in: dict[str, str], headers: dict[str, str]
 ) -> None:
     answer = client.get("/settings/sessions", headers={**signed_in, **headers})

@@ -71,7 +71,7 @@ def test_only_so_many_replaced_keys_work_at_a_time(
 
 
 @pytest.mark.parametrize("hours", ["", "2", "-1", "1e9", "x"])
-def test_another_overlap_is_refused(
+def test_another_overlap_is_rejected(
     developer: Browser, tenant: Tenant, db_session: Session, hours: str
 ) -> None:
     path = f"{PAGE}/ingest-keys/{_key(db_session, tenant).id}/rotate"
@@ -94,7 +94,7 @@ def test_a_read_token_ends_when_it_was_said_to(
 
 
 @pytest.mark.parametrize("days", ["1", "0", "-30", "x"])
-def test_another_end_is_refused(developer: Browser, days: str) -> None:
+def test_another_end_is_rejected(developer: Browser, days: str) -> None:
     form = {"scope": "read:audits", "expires_in_days": days}
     assert developer.send(f"{PAGE}/read-tokens", PAGE, **form)[0] == 422
 
@@ -122,7 +122,7 @@ def test_uses_are_counted_and_written_every_five_minutes_and_at_the_end(
         assert known() == (5, later)
 
 
-def test_what_is_refused_is_no_use(app: Flask, tenant: Tenant, db_session: Session) -> None:
+def test_what_is_rejected_is_no_use(app: Flask, tenant: Tenant, db_session: Session) -> None:
     mistyped = tenant.token[:-1] + ("y" if tenant.token.endswith("x") else "x")
     app.test_client().get(AUDITS, headers=bearer(mistyped))
     write_remaining_usage(app)

@@ -106,7 +106,7 @@ def test_a_session_ends_after_fourteen_idle_days(
         assert client.get(WHO, headers=unused).status_code == 401
 
 
-def test_who_claims_to_be_somebody_else_is_refused(
+def test_a_different_email_header_is_rejected(
     client: FlaskClient, sessions: "sessionmaker[Session]"
 ) -> None:
     headers = sign_in(sessions, "ada@example.org")

@@ -77,7 +77,7 @@ def _nothing_is_kept(live: LiveService, redis_url: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_a_canary_in_a_refused_body_is_kept_nowhere(
+def test_a_canary_in_a_rejected_body_is_kept_nowhere(
     live: LiveService, tenant: Tenant, name: str
 ) -> None:
     for encoding, body in ((None, PAYLOADS[name]), ("gzip", gzip.compress(PAYLOADS[name]))):

@@ -44,7 +44,7 @@ def _send_stubbornly(live: LiveService, person: Person, body: bytes) -> int:
 
 
 @pytest.mark.parametrize("status", [401, 402])
-def test_an_early_answer_is_read_by_who_sends_all_the_same(
+def test_an_early_response_reaches_a_client_that_keeps_sending(
     service: LiveService, body: bytes, status: int
 ) -> None:
     person = STRANGER if status == 401 else add_person(service.sessions)
@@ -55,11 +55,11 @@ def test_an_early_answer_is_read_by_who_sends_all_the_same(
     assert response.status_code == status
 
 
-def test_who_sends_too_much_reads_why(live: LiveService, body: bytes) -> None:
+def test_a_file_too_large_gets_a_reason(live: LiveService, body: bytes) -> None:
     assert _send_stubbornly(live, add_person(live.sessions, 1), body) == 413
 
 
-def test_who_is_too_fast_reads_why(
+def test_too_many_requests_get_a_reason(
     database_url: str, redis_url: str, body: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("fast")
@@ -72,7 +72,7 @@ def test_who_is_too_fast_reads_why(
         stop_live_service(service)
 
 
-def test_an_upload_that_is_refused_on_its_way_reads_why(live: LiveService) -> None:
+def test_an_upload_that_is_rejected_on_its_way_reads_why(live: LiveService) -> None:
     """A second part ends it, with most of the body still to come."""
     person = add_person(live.sessions, 1)
     first = one_file(b"x").removesuffix(b"--\r\n") + b"\r\n"

@@ -61,7 +61,7 @@ def test_an_unknown_route_elsewhere_has_a_page(client: FlaskClient, path: str) -
 
 
 @pytest.mark.parametrize(("path", "method"), [(INGEST, "GET"), (INGEST, "PUT"), (AUDITS, "PUT")])
-def test_a_method_that_is_not_taken_names_those_that_are(
+def test_an_unsupported_method_names_the_supported_ones(
     client: FlaskClient, path: str, method: str
 ) -> None:
     response = client.open(path, method=method)
@@ -69,7 +69,7 @@ def test_a_method_that_is_not_taken_names_those_that_are(
     assert "POST" in response.headers["Allow"] or "GET" in response.headers["Allow"]
 
 
-def test_an_unexpected_error_says_nothing_of_itself(make_app: Callable[..., Flask]) -> None:
+def test_an_unexpected_error_reveals_nothing(make_app: Callable[..., Flask]) -> None:
     client = _breaking_app(make_app, RuntimeError(SECRET_TEXT)).test_client()
     response = client.get("/api/v1/fail")
     assert SECRET_TEXT not in error_of(response, 500, "internal_error")

@@ -36,7 +36,7 @@ def test_an_errors_id_is_in_its_log_line(client: FlaskClient, log: io.StringIO) 
 
 
 @pytest.mark.parametrize("given", ["abcd-1234", "a" * 64, "0f0e0d0c-1111-4222-8333-444455556666"])
-def test_a_callers_own_id_is_taken(client: FlaskClient, given: str) -> None:
+def test_a_callers_own_id_is_used(client: FlaskClient, given: str) -> None:
     assert client.get("/", headers={"X-Request-Id": given}).headers["X-Request-Id"] == given
 
 
@@ -68,7 +68,7 @@ def test_no_key_no_record_and_no_query_is_logged(
     assert len(_lines(log)) == 3
 
 
-def test_an_unexpected_error_is_told_by_type_and_place_only(
+def test_an_unexpected_error_is_logged_by_type_and_location_only(
     app: Flask, client: FlaskClient, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> str:

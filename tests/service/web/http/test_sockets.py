@@ -83,7 +83,7 @@ def test_headers_of_a_forwarder_change_neither_the_route_nor_the_scheme(live: Li
     _error(_answer(live, AUDITS_LINE + forged + more), 401, "unauthorized")
 
 
-def test_a_body_that_breaks_off_is_refused_even_if_it_is_a_batch_by_itself(
+def test_an_incomplete_body_is_rejected_even_if_it_parses_as_a_batch(
     live: LiveService,
 ) -> None:
     tenant, before = live.add_tenant(), live.blob_names()
@@ -97,7 +97,7 @@ def test_a_body_that_is_announced_one_byte_too_large_is_not_waited_for(live: Liv
     assert "16,777,216 bytes" in _error(answer, 413, "payload_too_large")["message"]
 
 
-def test_a_silent_sender_is_given_up(live: LiveService) -> None:
+def test_a_silent_sender_is_disconnected(live: LiveService) -> None:
     """Or a few of them would hold every thread of a process for as long as they like."""
     began = time.monotonic()
     _error(_answer(live, _ingest(live.add_tenant(), 500, b"{")), 400, "bad_request")

@@ -101,7 +101,7 @@ def test_the_corpus_has_a_hundred_bodies() -> None:
 
 
 @pytest.mark.parametrize("index", range(len(hostile_bodies())))
-def test_a_hostile_body_is_refused_and_breaks_nothing(
+def test_a_hostile_body_is_rejected_and_breaks_nothing(
     client: FlaskClient, tenant: Tenant, index: int, blobs: Path
 ) -> None:
     body = hostile_bodies()[index]

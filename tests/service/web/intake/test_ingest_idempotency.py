@@ -40,7 +40,7 @@ def test_a_known_key_is_answered_with_its_audit(
         (b"x", "application/json", "br"),
     ],
 )
-def test_the_key_alone_decides_a_replay_whatever_the_body(
+def test_the_key_alone_decides_a_replay_regardless_of_the_body(
     client: FlaskClient, tenant: Tenant, body: bytes, content_type: str, encoding: str
 ) -> None:
     audit_id = _post(client, tenant, "k").get_json()["audit_id"]
@@ -93,7 +93,7 @@ def test_a_key_is_remembered_as_long_as_its_audit(
     assert _post(client, tenant, "k").status_code == 201
 
 
-def test_a_key_that_is_taken_between_the_look_and_the_claim_is_a_replay(
+def test_a_key_used_between_the_lookup_and_the_claim_is_a_replay(
     client: FlaskClient, tenant: Tenant, blobs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _post(client, tenant, "k")

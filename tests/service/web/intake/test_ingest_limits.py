@@ -31,7 +31,7 @@ def _post(
     return client.post(INGEST, json=batch(), headers=headers, environ_base={"REMOTE_ADDR": address})
 
 
-def test_a_key_is_limited_exactly_and_told_when_to_come_back(
+def test_a_key_is_limited_exactly_and_gets_the_time_to_wait(
     make_app: MakeApp, tenant: Tenant
 ) -> None:
     client = make_app(ingest_key_limit_per_minute=10).test_client()
@@ -79,9 +79,7 @@ def test_behind_one_proxy_only_its_own_word_counts(make_app: MakeApp, tenant: Te
     assert _post(client, tenant, proxy, forwarded=_address()).status_code == 201
 
 
-def test_the_wait_that_is_told_is_what_is_left_of_the_window(
-    make_app: MakeApp, tenant: Tenant
-) -> None:
+def test_the_announced_wait_is_the_rest_of_the_window(make_app: MakeApp, tenant: Tenant) -> None:
     client = make_app(ingest_key_limit_per_minute=1).test_client()
     _post(client, tenant, _address())
     time.sleep(1.1)
@@ -98,7 +96,7 @@ def test_a_limit_holds_over_any_sixty_seconds(make_app: MakeApp, tenant: Tenant)
     assert statuses == [201, 201, 429, 429, 201]
 
 
-def test_a_refused_request_does_not_push_the_window_on(make_app: MakeApp, tenant: Tenant) -> None:
+def test_a_rejected_request_does_not_push_the_window_on(make_app: MakeApp, tenant: Tenant) -> None:
     client = make_app(ingest_key_limit_per_minute=1).test_client()
     waits = []
     for _ in range(3):

@@ -61,13 +61,13 @@ def test_two_tenants_with_one_key_at_once_have_an_audit_each(live: LiveService) 
     assert [_audits(live, tenant) for tenant in tenants] == [1, 1]
 
 
-def test_a_body_that_is_announced_too_large_is_refused(live: LiveService) -> None:
+def test_a_body_that_is_announced_too_large_is_rejected(live: LiveService) -> None:
     response = _post(live, live.add_tenant(), b" " * (16 * 1024 * 1024 + 1))
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "payload_too_large"
 
 
-def test_a_chunked_body_is_taken_and_its_size_bounded(live: LiveService) -> None:
+def test_a_chunked_body_is_accepted_up_to_the_limit(live: LiveService) -> None:
     tenant, body = live.add_tenant(), json.dumps(batch(500)).encode()
     assert _chunked(live, tenant, [body[:1000], body[1000:]]) == 201
     assert _chunked(live, tenant, [b" " * 1024 * 1024] * 17) == 413

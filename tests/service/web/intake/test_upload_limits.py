@@ -119,7 +119,7 @@ def test_each_person_has_a_limit_of_their_own_even_at_one_address(
         assert statuses == [201] * 10 + [429]
 
 
-def test_a_refused_upload_counts_as_well(
+def test_a_rejected_upload_counts_as_well(
     client: FlaskClient, sessions: "sessionmaker[Session]"
 ) -> None:
     person = add_person(sessions)

@@ -102,7 +102,7 @@ def _refused(response: requests.Response) -> bool:
     return len(message) > 20 and CANARY not in response.text + str(response.headers)
 
 
-def test_a_refused_file_is_free(service: LiveService, person: Person, note: Note) -> None:
+def test_a_rejected_file_is_free(service: LiveService, person: Person, note: Note) -> None:
     wrong = [
         name for name, file in BAD_FILES.items() if not _refused(upload(service.url, person, file))
     ]
@@ -215,7 +215,7 @@ def _is_refused(response: requests.Response, status: int, words: str) -> bool:
     return found == (status, CODES[status]) and words in error["message"]
 
 
-def test_hostile_bodies_are_refused_within_bounds(
+def test_hostile_bodies_are_rejected_within_bounds(
     service: LiveService, person: Person, max_upload_bytes: int, note: Note
 ) -> None:
     """Far too large, packed a thousand times, in 10,000 parts, cut off, named as other files.

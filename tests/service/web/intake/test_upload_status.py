@@ -91,7 +91,7 @@ def test_audits_of_one_instant_have_positions_of_their_own(
     assert sorted(positions) == [0, 1, 2, 3]
 
 
-def test_a_running_audit_tells_its_share_of_valid_rows_once_it_is_known(
+def test_a_running_audit_shows_its_share_of_valid_rows_once_known(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
     before = _add_audit(sessions, status="processing")
@@ -124,7 +124,7 @@ def test_an_audit_of_an_ingest_batch_has_a_status_too(
     assert _status(client, headers, audit_id) == {"status": "done", "valid_pct": 100.0}
 
 
-def test_anothers_audit_is_not_told_from_a_missing_one(
+def test_anothers_audit_looks_like_a_missing_one(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
     others = _add_audit(sessions, email="other@example.org")
@@ -138,7 +138,7 @@ def test_anothers_audit_is_not_told_from_a_missing_one(
 
 
 @pytest.mark.parametrize("audit_id", ["x" * 201, "a%00b", "a%0Ab", "%C2%85"])
-def test_what_cannot_be_an_id_is_refused(
+def test_what_cannot_be_an_id_is_rejected(
     client: FlaskClient, headers: dict[str, str], audit_id: str
 ) -> None:
     response = client.get(f"{AUDITS}/{audit_id}/status", headers=headers)

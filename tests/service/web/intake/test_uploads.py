@@ -73,7 +73,7 @@ def test_what_is_stored_is_the_reencoding_and_not_the_file(
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_every_format_is_taken_packed_or_not(live: LiveService, log, pack) -> None:  # type: ignore[no-untyped-def]
+def test_every_format_is_accepted_compressed_or_not(live: LiveService, log, pack) -> None:  # type: ignore[no-untyped-def]
     person = add_person(live.sessions, 1)
     response = upload(live.url, person, pack(log.read_bytes()))
     assert response.status_code == 201, response.text
@@ -91,13 +91,13 @@ def _zip_of(*logs: bytes) -> bytes:
     return file.getvalue()
 
 
-def test_a_zip_of_one_log_is_taken(live: LiveService, person: Person) -> None:
+def test_a_zip_of_one_log_is_accepted(live: LiveService, person: Person) -> None:
     response = upload(live.url, person, _zip_of(log_file(3)))
     assert response.status_code == 201, response.text
     assert _audit(live, response.json()["audit_id"]).records == 3
 
 
-def test_an_archive_is_refused_by_name_and_uses_no_credit(
+def test_an_archive_is_rejected_by_name_and_uses_no_credit(
     live: LiveService, person: Person
 ) -> None:
     before = live.blob_names()
@@ -112,7 +112,7 @@ def test_an_archive_is_refused_by_name_and_uses_no_credit(
     assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
 
 
-def test_a_mostly_invalid_log_is_taken_too(live: LiveService, person: Person) -> None:
+def test_a_mostly_invalid_log_is_accepted_too(live: LiveService, person: Person) -> None:
     """It fails in the worker, with a clear message, and the credit comes back."""
     response = upload(live.url, person, log_file(1) + b"7\n" * 9)
     assert response.status_code == 201
@@ -125,7 +125,7 @@ def test_a_file_name_is_kept_nowhere(live: LiveService, person: Person, redis_ur
     assert traces_of(live, redis_url, "NAMEx7Qp") == []
 
 
-def test_a_body_without_a_length_is_taken(live: LiveService, person: Person) -> None:
+def test_a_body_without_a_length_is_accepted(live: LiveService, person: Person) -> None:
     body = one_file(log_file(2_000))
     pieces = (body[start : start + 1_000] for start in range(0, len(body), 1_000))
     response = post_body(live.url, person, pieces)
@@ -136,7 +136,7 @@ def test_a_body_without_a_length_is_taken(live: LiveService, person: Person) -> 
 # Who may
 
 
-def test_a_stranger_is_told_to_sign_in(live: LiveService) -> None:
+def test_a_signed_out_visitor_is_asked_to_sign_in(live: LiveService) -> None:
     stranger = Person("", "", {})
     response = upload(live.url, stranger, log_file())
     assert "Sign in" in error_in(response, 401, "unauthorized")
@@ -151,7 +151,7 @@ def test_keys_and_tokens_upload_nothing_and_see_no_status(live: LiveService) -> 
         error_in(status, 401, "unauthorized")
 
 
-def test_the_users_email_admits_nobody_and_refuses_a_mistake(
+def test_the_users_email_admits_nobody_and_rejects_a_mistake(
     live: LiveService, person: Person
 ) -> None:
     other = {"x-user-email": "other@example.org"}
@@ -171,7 +171,7 @@ def test_another_sites_page_uploads_nothing(live: LiveService, person: Person) -
 # Paying
 
 
-def test_an_upload_without_a_credit_is_told_where_to_pay(live: LiveService) -> None:
+def test_an_upload_without_a_credit_gets_payment_links(live: LiveService) -> None:
     poor = add_person(live.sessions)
     before = live.blob_names()
     response = upload(live.url, poor, log_file())
@@ -201,16 +201,18 @@ def test_a_retry_gives_the_same_audit_and_uses_no_credit(live: LiveService) -> N
         assert len(session.scalars(select(IdempotencyKey).where(owned)).all()) == 1
 
 
-def test_a_key_that_was_used_for_another_file_is_refused(live: LiveService, person: Person) -> None:
+def test_a_key_that_was_used_for_another_file_is_rejected(
+    live: LiveService, person: Person
+) -> None:
     assert upload(live.url, person, log_file(1), key="k").status_code == 201
     before = live.blob_names()
     for other in (log_file(2), gzip.compress(log_file(1)), b"no log"):
         response = upload(live.url, person, other, key="k")
-        assert "another file" in error_in(response, 422, "validation_error")
+        assert "a different file" in error_in(response, 422, "validation_error")
     assert (free_credits(live.sessions, person), live.blob_names()) == (2, before)
 
 
-def test_a_key_whose_upload_was_refused_is_still_free(live: LiveService, person: Person) -> None:
+def test_a_key_whose_upload_was_rejected_is_still_free(live: LiveService, person: Person) -> None:
     error_in(upload(live.url, person, b"no log", key="k"), 422, "validation_error")
     assert upload(live.url, person, log_file(), key="k").status_code == 201
 
@@ -269,7 +271,7 @@ def test_a_malformed_key_is_a_bad_request(live: LiveService, person: Person, key
         (one_file(b""), None, 422),
     ],
 )
-def test_a_body_that_holds_not_exactly_one_file_is_refused(
+def test_a_body_that_holds_not_exactly_one_file_is_rejected(
     live: LiveService, body: bytes, content_type: str | None, status: int
 ) -> None:
     person, before = add_person(live.sessions, 1), live.blob_names()
@@ -279,7 +281,7 @@ def test_a_body_that_holds_not_exactly_one_file_is_refused(
     assert (free_credits(live.sessions, person), live.blob_names()) == (1, before)
 
 
-def test_an_encoded_body_is_refused(live: LiveService, person: Person) -> None:
+def test_an_encoded_body_is_rejected(live: LiveService, person: Person) -> None:
     body = gzip.compress(one_file(log_file()))
     headers = {"Content-Encoding": "gzip"}
     error_in(post_body(live.url, person, body, **headers), 415, "unsupported_media_type")
@@ -296,7 +298,9 @@ def test_fields_beyond_the_contract_are_named_with_their_lines(
     )
 
 
-def test_a_file_of_no_format_is_told_what_was_expected(live: LiveService, person: Person) -> None:
+def test_a_file_of_an_unknown_format_gets_the_expected_formats(
+    live: LiveService, person: Person
+) -> None:
     message = error_in(upload(live.url, person, b"hello,world\n1,2\n"), 422, "validation_error")
     for word in ("OpenAI", "Anthropic", "CSV"):
         assert word in message

@@ -210,7 +210,7 @@ def _growing_log() -> bytes:
 
 
 @at_both_scales
-def test_uploads_go_on_without_redis_and_refused_ones_stay_free(
+def test_uploads_go_on_without_redis_and_rejected_ones_stay_free(
     private_servers: EmbeddedServers, tmp_path: Path, note: Note, share: float
 ) -> None:
     tries, losses = scaled(30, share), 0

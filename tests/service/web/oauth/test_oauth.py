@@ -55,7 +55,7 @@ def test_browsers_may_follow_the_answer_to_this_one_application(
     assert "example.org" not in browser.get("/").headers["Content-Security-Policy"]
 
 
-def test_who_allows_goes_back_with_a_code_the_state_and_the_issuer(
+def test_approval_redirects_with_a_code_the_state_and_the_issuer(
     browser: FlaskClient, application: Application
 ) -> None:
     response = consent(browser, application)
@@ -131,7 +131,9 @@ def test_scopes_are_separated_by_spaces_or_pluses(
     assert document["scope"] == "read:audits read:findings"
 
 
-def test_who_allows_nothing_is_asked_again(browser: FlaskClient, application: Application) -> None:
+def test_approval_without_a_scope_shows_the_form_again(
+    browser: FlaskClient, application: Application
+) -> None:
     response = consent(browser, application, scopes=())
     assert response.status_code == 422
     assert "Select at least one" in response.get_data(as_text=True)
@@ -139,7 +141,7 @@ def test_who_allows_nothing_is_asked_again(browser: FlaskClient, application: Ap
 
 
 @pytest.mark.parametrize("decision", ["deny", "", "Allow", "allow ", "allow\0"])
-def test_who_does_anything_but_allow_goes_back_without_a_code(
+def test_any_decision_but_approval_redirects_without_a_code(
     browser: FlaskClient, application: Application, db_session: Session, decision: str
 ) -> None:
     answer = answer_of(consent(browser, application, decision=decision).headers["Location"])
@@ -161,7 +163,7 @@ def test_a_stranger_is_led_to_sign_in_and_back_to_the_question(
     assert "s" * 500 in page
 
 
-def test_a_form_without_its_token_or_of_another_site_is_refused(
+def test_a_form_without_its_token_or_of_another_site_is_rejected(
     browser: FlaskClient, application: Application, db_session: Session
 ) -> None:
     form = {"decision": "allow", "scope": "read:audits"}
@@ -244,7 +246,7 @@ def test_nothing_of_a_secret_is_kept(
                 assert secret[:12] not in kept
 
 
-def test_no_log_line_tells_a_code_or_a_token_even_when_told_to_tell_all(
+def test_no_log_line_contains_a_code_or_a_token_even_at_debug_level(
     browser: FlaskClient, application: Application, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
@@ -254,7 +256,7 @@ def test_no_log_line_tells_a_code_or_a_token_even_when_told_to_tell_all(
         assert secret not in caplog.text
 
 
-def test_the_metadata_tells_a_library_where_everything_is(client: FlaskClient) -> None:
+def test_the_metadata_lists_every_endpoint(client: FlaskClient) -> None:
     from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 
     document = client.get("/.well-known/oauth-authorization-server").get_json()

@@ -101,7 +101,7 @@ def test_requests_oauthlib_completes_the_flow(
 
 
 @at_both_scales
-def test_fifty_redemptions_at_once_give_out_at_most_one_token(
+def test_fifty_redemptions_at_once_issue_at_most_one_token(
     live: LiveService,
     application: Application,
     person: Tenant,
@@ -129,7 +129,7 @@ def test_fifty_redemptions_at_once_give_out_at_most_one_token(
     assert given > 0
 
 
-def test_two_who_both_saw_an_unused_code_are_left_without_a_token(
+def test_two_concurrent_redemptions_of_an_unused_code_leave_no_token(
     live: LiveService, application: Application, person: Tenant
 ) -> None:
     """One of them is a thief, and nobody knows which."""

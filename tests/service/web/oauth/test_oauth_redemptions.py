@@ -97,7 +97,7 @@ def test_the_shortest_and_the_longest_verifier_redeem(
         ({"code_verifier": ["v" * 64, "v" * 64]}, 400, "invalid_request"),
     ],
 )
-def test_a_wrong_redemption_is_refused_in_the_standards_words(
+def test_a_wrong_redemption_is_rejected_in_the_standards_words(
     browser: FlaskClient,
     application: Application,
     wrong: dict[str, Any],
@@ -111,7 +111,7 @@ def test_a_wrong_redemption_is_refused_in_the_standards_words(
 @pytest.mark.parametrize(
     "name", ["grant_type", "code", "redirect_uri", "client_id", "client_secret", "code_verifier"]
 )
-def test_no_refusal_repeats_what_was_sent(
+def test_no_rejection_repeats_what_was_sent(
     browser: FlaskClient, application: Application, name: str
 ) -> None:
     form = application.redeems(get_code(browser, application), **{name: "canary"})
@@ -163,7 +163,7 @@ def test_another_applications_secret_redeems_and_ends_nothing(
     assert browser.post(TOKEN, data=application.redeems(code)).status_code == 200
 
 
-def test_two_ways_of_saying_who_one_is_are_refused(
+def test_two_credentials_in_one_request_are_rejected(
     browser: FlaskClient, application: Application
 ) -> None:
     headers = _basic(application.client_id, application.secret)
@@ -174,7 +174,7 @@ def test_two_ways_of_saying_who_one_is_are_refused(
 
 
 @pytest.mark.parametrize("path", [TOKEN, REVOKE])
-def test_what_is_no_small_form_is_refused_in_the_standards_shape(
+def test_what_is_no_small_form_is_rejected_in_the_standards_shape(
     client: FlaskClient, path: str
 ) -> None:
     for response, status in (
@@ -189,7 +189,7 @@ def test_what_is_no_small_form_is_refused_in_the_standards_shape(
 
 
 @pytest.mark.parametrize("form", [{}, {"token": ""}, {"token_type_hint": "access_token"}])
-def test_a_revocation_that_names_no_token_is_refused(
+def test_a_revocation_that_names_no_token_is_rejected(
     client: FlaskClient, application: Application, form: dict[str, str]
 ) -> None:
     named = {"client_id": application.client_id, "client_secret": application.secret}
@@ -198,7 +198,7 @@ def test_a_revocation_that_names_no_token_is_refused(
     assert "token" in refused.get_json()["error_description"]
 
 
-def test_a_refusal_repeats_no_grant_that_was_asked_for(
+def test_a_rejection_repeats_no_grant_that_was_asked_for(
     client: FlaskClient, application: Application
 ) -> None:
     refused = client.post(TOKEN, data=application.redeems("x", grant_type="canary_of_a_caller"))
@@ -222,7 +222,7 @@ def test_the_browser_of_a_person_redeems_nothing_for_being_signed_in(
     assert _refused(browser, form, 401, "invalid_client")
 
 
-def test_a_rate_limit_is_told_in_the_standards_shape(make_app: Any) -> None:
+def test_a_rate_limit_error_has_the_standards_shape(make_app: Any) -> None:
     limited = make_app(oauth_limit_per_minute=2).test_client()
     statuses = [limited.post(TOKEN, data={"grant_type": "x"}) for _ in range(3)]
     assert [one.status_code for one in statuses] == [400, 400, 429]

@@ -118,7 +118,7 @@ def test_two_clients_or_two_addresses_are_shown_an_error(
         ({"code_challenge_method": ["S256", "plain"]}, "invalid_request"),
     ],
 )
-def test_any_other_mistake_is_told_to_the_application(
+def test_any_other_error_is_sent_to_the_application(
     browser: FlaskClient, application: Application, wrong: dict[str, Any], error: str
 ) -> None:
     response = browser.get(AUTHORIZE, query_string=application.asks(**wrong))
@@ -138,7 +138,7 @@ def test_any_other_mistake_is_told_to_the_application(
         *("code_challenge", "code_challenge_method"),
     ],
 )
-def test_no_refusal_repeats_what_was_asked(
+def test_no_rejection_repeats_what_was_asked(
     browser: FlaskClient, application: Application, name: str
 ) -> None:
     response = browser.get(AUTHORIZE, query_string=application.asks(**{name: "canary"}))
@@ -167,7 +167,7 @@ CHALLENGES: tuple[dict[str, Any], ...] = (
 
 @always_in_full
 @pytest.mark.usefixtures("occasion")
-def test_no_code_is_given_without_an_s256_challenge(
+def test_no_code_is_issued_without_an_s256_challenge(
     browser: FlaskClient, application: Application, db_session: Session, note: Note
 ) -> None:
     """Neither by the question nor by a form that was loaded for a good one."""
@@ -181,7 +181,7 @@ def test_no_code_is_given_without_an_s256_challenge(
     note("plain, missing and malformed challenges get no code", 2 * len(CHALLENGES), lost)
 
 
-def test_a_refused_request_leaves_no_code(
+def test_a_rejected_request_leaves_no_code(
     browser: FlaskClient, application: Application, db_session: Session
 ) -> None:
     for wrong in ({"redirect_uri": VARIANTS[0]}, {"scope": "x"}, {"code_challenge": None}):

@@ -28,7 +28,7 @@ def test_it_is_openapi_3_1_of_every_route_of_the_api(app: Flask, document: dict[
     assert {"/healthz", "/readyz", "/r/{token}"} <= set(document["paths"])
 
 
-def test_it_is_whole_for_all_who_ask_first_and_at_once(
+def test_concurrent_first_requests_all_get_the_complete_document(
     document: dict[str, Any], make_app: Callable[..., Flask]
 ) -> None:
     fresh = make_app()

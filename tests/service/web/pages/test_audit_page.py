@@ -45,7 +45,7 @@ def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse
         ({"status": "failed", "error": "Under half could be read."}, "Under half could be read."),
     ],
 )
-def test_it_tells_how_far_the_audit_is(
+def test_it_shows_the_progress_of_the_audit(
     client: FlaskClient, person: Person, sessions: Sessions, fields: dict[str, Any], told: str
 ) -> None:
     audit_id = add_run(sessions, person.account_id, **fields)
@@ -53,7 +53,7 @@ def test_it_tells_how_far_the_audit_is(
     assert told in words(progress(client, person, audit_id))
 
 
-def test_it_tells_how_many_are_ahead(
+def test_it_shows_the_number_of_audits_ahead(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     now = utc_now() - timedelta(days=4000)  # before whatever else waits in the database
@@ -76,7 +76,7 @@ def test_a_running_audit_is_asked_for_again_with_scripts_and_without(
 
 
 @pytest.mark.parametrize("status", ["done", "failed"])
-def test_a_finished_audit_makes_the_page_load_anew_once(
+def test_a_finished_audit_reloads_the_page_once(
     client: FlaskClient, person: Person, sessions: Sessions, status: str
 ) -> None:
     audit_id = add_run(sessions, person.account_id, make_report(), status=status)
@@ -90,7 +90,7 @@ def test_a_finished_audit_makes_the_page_load_anew_once(
     ("source", "told"),
     [("upload", "We returned the credit to your account"), ("ingest", "use credits")],
 )
-def test_a_failed_audit_tells_of_its_credit(
+def test_a_failed_audit_mentions_its_credit(
     client: FlaskClient, person: Person, sessions: Sessions, source: str, told: str
 ) -> None:
     audit_id = add_run(sessions, person.account_id, status="failed", source=source)
@@ -158,7 +158,7 @@ def _without_token(response: TestResponse) -> str:
     return re.sub(r'name="csrf_token" value="[^"]+"', "", response.get_data(as_text=True))
 
 
-def test_who_is_signed_out_is_led_to_sign_in_and_back(
+def test_signed_out_visitors_go_to_sign_in_and_back(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     audit_id = add_run(sessions, person.account_id, make_report())
@@ -168,6 +168,6 @@ def test_who_is_signed_out_is_led_to_sign_in_and_back(
     assert client.get(f"/audits/{audit_id}/progress").status_code == 401
 
 
-def test_what_cannot_be_an_id_is_told_so(client: FlaskClient, person: Person) -> None:
+def test_an_invalid_id_is_rejected_with_a_reason(client: FlaskClient, person: Person) -> None:
     assert show(client, person, "x" * 201).status_code == 422
     assert show(client, person, "x" * 200).status_code == 404

@@ -42,7 +42,7 @@ def neighbour(response: TestResponse, relation: str) -> str | None:
 # Empty
 
 
-def test_a_newcomer_is_told_the_next_step(client: FlaskClient, person: Person) -> None:
+def test_a_new_user_sees_the_next_step(client: FlaskClient, person: Person) -> None:
     page = words(show(client, person))
     for expected in (
         "No audits yet",
@@ -53,7 +53,7 @@ def test_a_newcomer_is_told_the_next_step(client: FlaskClient, person: Person) -
         assert expected in page
 
 
-def test_the_command_that_a_newcomer_copies_is_taken_as_it_stands(
+def test_the_command_that_a_new_user_copies_works_unchanged(
     client: FlaskClient, person: Person, tenant: Tenant
 ) -> None:
     body = re.search(r"-d '([^']+)'", words(show(client, person)))
@@ -149,7 +149,7 @@ def test_pages_keep_the_filter(client: FlaskClient, person: Person, sessions: Se
     assert len(runs_of(show(client, person, older))) == 1
 
 
-def test_a_failed_run_tells_its_reason_and_claims_no_dollars(
+def test_a_failed_audit_shows_its_reason_and_no_dollars(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     add_run(sessions, person.account_id, status="failed", error="Under half could be read.")
@@ -159,7 +159,7 @@ def test_a_failed_run_tells_its_reason_and_claims_no_dollars(
 # Money
 
 
-def test_a_run_tells_its_spend_and_what_of_it_was_avoidable(
+def test_an_audit_shows_its_spend_and_avoidable_spend(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     add_spending_run(sessions, person.account_id, NOON, spend=200, avoidable=50)
@@ -179,7 +179,7 @@ def test_spend_over_time_adds_up_each_days_runs(
     assert f"{day(NOON)} $9,000.00" not in page
 
 
-def test_the_largest_findings_of_recent_audits_are_told_once_each(
+def test_the_largest_findings_of_recent_audits_are_shown_once_each(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     for usd in (100, 300, 200):
@@ -216,7 +216,9 @@ def test_hostile_labels_are_shown_as_text(
     assert "\u202e" not in page
 
 
-def test_plan_and_credits_are_told(client: FlaskClient, person: Person, sessions: Sessions) -> None:
+def test_plan_and_credits_are_shown(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
     assert "Plan Free" in words(show(client, person))
     assert "Credits left 2" in words(show(client, person))
     with sessions() as session:
@@ -231,7 +233,7 @@ def test_plan_and_credits_are_told(client: FlaskClient, person: Person, sessions
 # Nobody else
 
 
-def test_of_others_it_tells_nothing(
+def test_it_reveals_nothing_about_others(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     other = add_person(sessions, credits=7)
@@ -251,7 +253,7 @@ def test_of_others_it_tells_nothing(
         assert "flagship" not in words(response)
 
 
-def test_who_is_signed_out_is_led_to_sign_in_and_back(client: FlaskClient) -> None:
+def test_signed_out_visitors_go_to_sign_in_and_back(client: FlaskClient) -> None:
     response = client.get("/dashboard?status=done")
     assert response.status_code == 303
     assert response.headers["Location"] == "/sign-in?next=/dashboard?status%3Ddone"

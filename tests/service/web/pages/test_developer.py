@@ -148,7 +148,7 @@ def test_tokens_are_bounded(make_browser: MakeBrowser, db_session: Session) -> N
     assert other.post(HOME, TOKENS, scope=["read:audits"]).status_code == 200
 
 
-def test_a_label_that_is_too_long_is_refused_and_kept_in_its_field(
+def test_a_label_that_is_too_long_is_rejected_and_kept_in_its_field(
     make_browser: MakeBrowser,
 ) -> None:
     browser = make_browser()

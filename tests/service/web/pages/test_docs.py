@@ -76,21 +76,21 @@ def test_every_field_of_every_body_is_on_the_page(page: str, document: dict[str,
                     assert set(schemas[name]["properties"]) <= set(codes_of(told)), (path, name)
 
 
-def test_a_long_shape_is_told_once_and_pointed_at_from_elsewhere(page: str) -> None:
+def test_a_long_shape_is_listed_once_and_linked_from_elsewhere(page: str) -> None:
     pointing = _card(page, "GET", "/r/{token}/json")
     [anchor] = _pointed_at(pointing)
     assert anchor == _anchor(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
     assert "Fields of the 200 response: same as GET" in words_of(pointing)
 
 
-def test_answers_of_one_shape_are_told_together_with_each_example(page: str) -> None:
+def test_responses_of_one_shape_are_listed_together_with_each_example(page: str) -> None:
     card = _card(page, "POST", "/oauth/token")
     assert words_of(card).count("Fields of the 400, 401, 413, 429, 500 and 503 responses") == 2
     for error in ("invalid_request", "invalid_client", "server_error", "temporarily_unavailable"):
         assert f"&#34;error&#34;: &#34;{error}&#34;" in card
 
 
-def test_bounds_are_told_in_words(page: str) -> None:
+def test_bounds_are_described_in_words(page: str) -> None:
     words = words_of(_card(page, "POST", "/api/v1/ingest"))
     assert "records required array, 1 to 5,000 elements" in words
     assert "records[].prompt_tokens required integer, 0 to 1,000,000,000,000" in words
@@ -98,13 +98,13 @@ def test_bounds_are_told_in_words(page: str) -> None:
     assert "Authentication: ingest key" in words
 
 
-def test_the_scopes_that_a_route_needs_are_told(page: str) -> None:
+def test_the_scopes_that_a_route_needs_are_listed(page: str) -> None:
     words = words_of(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
     needed = "with the scopes read:audits and read:findings"
     assert f"Authentication: read token or access token, {needed}" in words
 
 
-def test_errors_tell_their_code_and_headers(page: str) -> None:
+def test_errors_list_their_code_and_headers(page: str) -> None:
     words = words_of(_card(page, "POST", "/api/v1/ingest"))
     assert "429 Too Many Requests The rate limit is exceeded. error rate_limited" in words
     assert "header Retry-After" in words

@@ -56,7 +56,7 @@ def test_the_components_are_asked_once_a_second_however_many_ask(app: Flask) -> 
     assert len(asked) == 1
 
 
-def test_health_needs_no_credential_and_tells_no_address(
+def test_health_needs_no_credential_and_reveals_no_address(
     make_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
     text = make_app(database_url=NO_DATABASE).test_client().get("/healthz").get_data(as_text=True)

@@ -26,7 +26,7 @@ def test_a_public_page_asks_the_database_nothing_for_a_stranger(
 
 
 @pytest.mark.parametrize("path", PUBLIC)
-def test_who_is_signed_in_finds_their_pages_everywhere(
+def test_signed_in_visitors_find_their_pages_everywhere(
     client: FlaskClient, person: Person, path: str
 ) -> None:
     response = client.get(path, headers=person.headers)
@@ -35,13 +35,13 @@ def test_who_is_signed_in_finds_their_pages_everywhere(
     assert "Cookie" in response.headers["Vary"]
 
 
-def test_the_page_that_is_looked_at_is_marked(client: FlaskClient, person: Person) -> None:
+def test_the_current_page_is_marked(client: FlaskClient, person: Person) -> None:
     page = client.get("/dashboard", headers=person.headers).get_data(as_text=True)
     assert '<a href="/dashboard" aria-current="page">' in page
     assert page.count("aria-current") == 1
 
 
-def test_a_database_that_is_away_is_told_to_who_comes_with_a_session(
+def test_an_unavailable_database_is_reported_to_signed_in_visitors(
     make_app: Callable[..., Flask], person: Person
 ) -> None:
     app = make_app()

@@ -90,7 +90,7 @@ def test_legal_pages_name_the_operator_or_say_that_nobody_did(
     assert "Example GmbH (privacy@example.org)" in words
 
 
-def test_legal_pages_tell_the_days_that_are_set(make_app: Callable[..., Flask]) -> None:
+def test_legal_pages_show_the_configured_days(make_app: Callable[..., Flask]) -> None:
     app = make_app(
         raw_retention_days=3,
         failed_raw_retention_days=11,

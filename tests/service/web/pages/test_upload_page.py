@@ -58,11 +58,11 @@ def test_a_stranger_sees_what_to_upload_and_is_led_to_sign_in_and_back(client: F
     assert "<form" not in response.get_data(as_text=True)
 
 
-def test_who_has_logs_with_text_is_told_how_to_scrub_them(client: FlaskClient) -> None:
+def test_logs_with_text_get_a_hint_about_scrub(client: FlaskClient) -> None:
     assert "tallystick scrub RAW --out usage.jsonl" in words(client.get("/upload"))
 
 
-def test_each_page_has_a_key_of_its_own_and_tells_the_credits(
+def test_each_page_has_its_own_key_and_shows_the_credits(
     client: FlaskClient, person: Person
 ) -> None:
     forms = [load(client, person) for _ in range(2)]
@@ -141,7 +141,7 @@ def test_the_key_of_a_form_serves_one_file(
     send(client, form, log_file())
     other = send(client, form, log_file(tag="another"))
     assert other.status_code == 422
-    assert "used for another file" in words(other)
+    assert "used for a different file" in words(other)
     assert count_audits(sessions, person) == 1
 
 
@@ -159,7 +159,7 @@ def test_the_form_and_the_api_know_each_others_keys(
     assert sent.headers["Location"].endswith(replayed.get_json()["audit_id"])
 
 
-def test_a_refused_file_is_answered_with_the_form_and_what_was_wrong(
+def test_a_rejected_file_is_answered_with_the_form_and_what_was_wrong(
     client: FlaskClient, person: Person, sessions: Sessions, blobs: Path
 ) -> None:
     response = send(client, load(client, person), log_file(messages=[{"content": "secret words"}]))
@@ -174,7 +174,7 @@ def test_a_refused_file_is_answered_with_the_form_and_what_was_wrong(
     assert not [one for one in blobs.rglob("*") if one.is_file()]
 
 
-def test_a_refused_form_can_be_sent_again_as_it_came(client: FlaskClient, person: Person) -> None:
+def test_a_rejected_form_can_be_sent_again_as_it_came(client: FlaskClient, person: Person) -> None:
     refused = send(client, load(client, person), b"no log")
     again = re.search(r'action="([^"]+)"', refused.get_data(as_text=True).split('id="upload"')[1])
     assert again is not None
@@ -189,7 +189,7 @@ def test_without_a_credit_the_form_is_answered_402_with_where_to_buy_one(
     client, poor = make_app(**SHOP).test_client(use_cookies=False), add_person(sessions)
     response = send(client, load(client, poor), log_file())
     assert response.status_code == 402
-    assert "this account has none left" in words(response)
+    assert "You have no credits left." in words(response)
     assert "https://pay.example.com/credit?" in response.get_data(as_text=True)
     assert count_audits(sessions, poor) == 0
 
@@ -208,7 +208,7 @@ def test_a_file_that_is_too_large_is_answered_413_with_the_form(
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "x" * 1024, "ü"])
-def test_a_form_without_its_token_is_refused_before_its_file_is_looked_at(
+def test_a_form_without_its_token_is_rejected_before_its_file_is_read(
     client: FlaskClient, person: Person, sessions: Sessions, token: str | None
 ) -> None:
     response = send(client, load(client, person), b"no log at all", csrf_token=token)
@@ -234,7 +234,7 @@ def test_the_token_of_another_session_opens_nothing(
         ["csrf_token"],
     ],
 )
-def test_only_the_token_and_then_the_file_are_taken(
+def test_only_the_token_and_then_the_file_are_accepted(
     client: FlaskClient, person: Person, sessions: Sessions, parts: list[str]
 ) -> None:
     form = load(client, person)
@@ -256,7 +256,7 @@ def test_only_the_token_and_then_the_file_are_taken(
     assert free_credits(sessions, person) == 2
 
 
-def test_a_token_that_goes_on_and_on_is_refused(client: FlaskClient, person: Person) -> None:
+def test_a_token_that_goes_on_and_on_is_rejected(client: FlaskClient, person: Person) -> None:
     response = send(client, load(client, person), log_file(), csrf_token="x" * 100_000)
     assert response.status_code == 422
 
@@ -273,7 +273,7 @@ def test_another_sites_page_cannot_send_it(
     assert count_audits(sessions, person) == 0
 
 
-def test_who_is_signed_out_meanwhile_is_led_to_sign_in_and_back(
+def test_visitors_signed_out_in_the_meantime_go_to_sign_in_and_back(
     client: FlaskClient, person: Person
 ) -> None:
     form = load(client, person)
@@ -297,7 +297,9 @@ def test_the_limit_a_minute_counts_forms_and_api_together(
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "%0a", "%C3%BC"])
-def test_a_key_that_cannot_be_one_is_told_so(client: FlaskClient, person: Person, key: str) -> None:
+def test_an_invalid_key_is_rejected_with_a_reason(
+    client: FlaskClient, person: Person, key: str
+) -> None:
     form = load(client, person)
     response = send(client, Form(f"/upload?key={key}", form.token, form.headers), log_file())
     assert response.status_code == 400
