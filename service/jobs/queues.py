@@ -28,7 +28,7 @@ _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
 # After a failure, no wake-ups are sent for this long; the sweeper sends them later.
 _PAUSE_SECONDS: Final = 1.0
-# The only fields of a job that are read. Callbacks and webhooks are left out, because a job from
+# The only fields of a job that are read. Callbacks and webhooks are excluded, because a job from
 # Redis must not name code to run or URLs to call.
 _FIELDS: Final = frozenset(
     b"created_at data enqueued_at ended_at failure_ttl last_heartbeat origin result_ttl started_at"

@@ -30,10 +30,6 @@ CODE: Final = (
     "detectors",
     "examples",
     "service",
-    "tests/browser",
-    "tests/embedded",
-    "tests/service",
-    "tests/worker",
     "worker.py",
 )
 
@@ -97,8 +93,7 @@ ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {
 
 # Code between backticks, addresses and the templates' own syntax are not prose.
 _MARKUP: Final = re.compile(
-    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|<script.*?</script>|\{%.*?%\}|\{#.*?#\}"
-    r"|url_for\([^)]*\)",
+    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|<script.*?</script>|\{%.*?%\}|\{#.*?#\}",
     re.DOTALL,
 )
 

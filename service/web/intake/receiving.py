@@ -34,7 +34,7 @@ MAX_OVERHEAD_BYTES: Final = 512 * 1024
 _MALFORMED: Final = "The body isn't valid multipart/form-data, or it is incomplete."
 _EXPECTED: Final = f'Send exactly one file in the part "{PART_NAME}", and no other parts.'
 _BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
-# RFC 2046, 5.1.1; a longer boundary cannot be told from what it separates.
+# The maximum in RFC 2046, section 5.1.1.
 _MAX_BOUNDARY_LENGTH: Final = 70
 
 TokenCheck = Callable[[str | None], None]

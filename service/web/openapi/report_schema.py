@@ -8,7 +8,7 @@ import msgspec
 from detectors.contract import Report
 
 _PREFIX: Final = "Report"
-# Descriptions of fields by type; self-explanatory fields are left out.
+# Descriptions of fields by type; self-explanatory fields have none.
 _WORDS: Final = {
     "AuditSummary": {
         "records": "Number of audited calls, without invalid and duplicate rows.",
