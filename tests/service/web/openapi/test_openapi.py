@@ -230,6 +230,20 @@ def test_every_route_is_described_or_exempt_by_name(app: Flask, document: dict[s
     assert set(operations(document)) == routes
 
 
+def test_every_reading_endpoint_of_the_api_has_a_limit_and_an_etag(
+    document: dict[str, Any],
+) -> None:
+    reads = {
+        path: operations["get"]["responses"]
+        for path, operations in document["paths"].items()
+        if path.startswith(API_PREFIX) and "get" in operations
+    }
+    assert len(reads) >= 5
+    for path, responses in reads.items():
+        assert {"304", "429"} <= set(responses), path
+        assert {"ETag", "RateLimit-Limit"} <= set(responses["200"]["headers"]), path
+
+
 def test_no_exempt_page_is_gone(app: Flask) -> None:
     assert {rule.rule for rule in app.url_map.iter_rules()} >= PAGES
 
