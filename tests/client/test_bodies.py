@@ -96,7 +96,7 @@ def _compare(asks: Callable[[], list[Callable[[], Any]]], monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("body", CASES, ids=range(len(CASES)))
-def test_an_odd_answer_reaches_its_caller(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusual_response_reaches_its_caller(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _compare(lambda: _asks(lambda request: say(body)), monkeypatch)
     for record in queued():
         assert record["prompt_tokens"] >= 0
@@ -113,7 +113,7 @@ def test_there_are_more_than_sixty() -> None:
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("kind", ["application/json", "text/html"])
 @pytest.mark.parametrize("content", RAW, ids=range(len(RAW)))
-def test_what_is_no_json_reaches_its_caller(
+def test_a_response_that_is_not_json_reaches_its_caller(
     content: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = {"content-type": kind}
@@ -126,7 +126,7 @@ def test_what_is_no_json_reaches_its_caller(
 
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("usage", USAGES, ids=range(len(USAGES)))
-def test_an_odd_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusual_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     events = copy.deepcopy(vendors.chat_events(with_usage=True))
     events[-1][1]["usage"] = usage
     odd = [*events, ("", {"response": usage}), ("", {"message": usage}), ("", {"usage": usage})]
@@ -137,7 +137,7 @@ def test_an_odd_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
-def test_an_odd_model_is_cleaned_or_the_requests_is_taken(model: Any) -> None:
+def test_an_unusual_model_is_cleaned_or_replaced_by_the_requested_model(model: Any) -> None:
     body = json.dumps({**vendors.completion(), "model": model}).encode()
     headers = {"content-type": "application/json"}
     client = offline.openai_client.__wrapped__(
@@ -192,7 +192,9 @@ def test_an_empty_usage_at_the_end_does_not_remove_earlier_counts() -> None:
 
 
 @pytest.mark.usefixtures("captured")
-def test_a_stream_that_fails_in_the_middle_fails_alike_and_counts_what_it_received() -> None:
+def test_a_stream_that_fails_in_the_middle_raises_the_same_error_and_counts_what_it_received() -> (
+    None
+):
     events = vendors.messages_events()[:5]
     events.append(("error", {"type": "error", "error": {"type": "overloaded_error"}}))
     client = offline.anthropic_client.__wrapped__(lambda request: offline.stream(events))

@@ -82,7 +82,7 @@ def _is_ours(name: str) -> bool:
     return name.partition(".")[0] == "tallystick"
 
 
-def test_where_hashing_is_off_the_messages_are_not_looked_at(
+def test_with_hashing_off_the_messages_are_not_read(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     from tallystick.calls import begin
@@ -103,7 +103,7 @@ def test_where_hashing_is_off_the_messages_are_not_looked_at(
         assert begin("openai", object(), Options()) is not None
 
 
-def test_of_an_answer_only_usage_and_model_are_read(
+def test_only_usage_and_model_of_a_response_are_read(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     from tallystick.calls import begin

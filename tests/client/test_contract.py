@@ -57,7 +57,7 @@ def _take() -> int:
         },
     )
 )
-def test_whatever_is_recorded_by_hand(record: dict[str, Any]) -> None:
+def test_any_manual_record_is_valid_or_dropped(record: dict[str, Any]) -> None:
     is_counted = tallystick.record(**record)
     assert _take() == is_counted
     moment = record.get("ts", datetime(2026, 1, 1))  # noqa: DTZ001 - UTC is assumed
@@ -82,7 +82,7 @@ usages = st.recursive(
 
 @many
 @given(st.sampled_from(["openai", "anthropic"]), usages, texts | st.none(), texts)
-def test_whatever_a_vendor_answers(
+def test_any_answer_of_a_provider(
     library: str, usage: object, model: str | None, request_id: str
 ) -> None:
     asked = {"model": "gpt-4o", "max_tokens": usage if isinstance(usage, int) else None}

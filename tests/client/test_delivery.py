@@ -49,7 +49,7 @@ def test_batches_hold_at_most_five_thousand(
     )
 
 
-def test_the_interval_sends_by_itself(
+def test_the_interval_sends_automatically(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     with capturing(monkeypatch, collector.dsn, flush_interval=0.05):
@@ -112,7 +112,7 @@ def test_a_flush_respects_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
         assert time.monotonic() - before < 2
 
 
-def test_many_threads_lose_and_double_nothing(
+def test_many_threads_lose_and_duplicate_nothing(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     # On a busy machine the collector may take longer for 5,000 records than a program would wait.
@@ -179,7 +179,7 @@ def _delivery(sender: _Sender) -> Delivery:
     )
 
 
-def test_a_program_that_never_rests_still_sends_whole_batches() -> None:
+def test_a_busy_program_still_sends_full_batches() -> None:
     """What is added while a batch is on its way waits for the next time, and holds up no flush."""
 
     def add_three() -> None:
@@ -198,7 +198,7 @@ def test_a_program_that_never_rests_still_sends_whole_batches() -> None:
     delivery.close(5)
 
 
-def test_what_is_on_its_way_is_waited_for() -> None:
+def test_a_flush_waits_for_requests_in_flight() -> None:
     under_way, arrive = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -216,7 +216,7 @@ def test_what_is_on_its_way_is_waited_for() -> None:
     assert delivery.stats()["sent"] == 1
 
 
-def test_while_a_batch_is_taken_out_nobody_takes_the_queue_for_sent() -> None:
+def test_the_queue_is_not_empty_while_a_batch_is_being_sent() -> None:
     seen: list[bool] = []
 
     class Queue(list[Record]):
@@ -232,7 +232,7 @@ def test_while_a_batch_is_taken_out_nobody_takes_the_queue_for_sent() -> None:
     assert seen == [False]
 
 
-def test_after_the_end_nobody_waits_for_what_nobody_sends() -> None:
+def test_after_the_end_a_flush_does_not_wait() -> None:
     delivery = _delivery(_Sender(lambda: None))
     delivery.put(RECORD)
     assert delivery.close(5)

@@ -95,7 +95,7 @@ def _lines_of_call(call: Callable[[], Any]) -> list[Line]:
     return list(watch.lines)
 
 
-def test_no_line_that_a_call_may_run_is_left_out() -> None:
+def test_every_line_that_a_call_may_run_is_covered() -> None:
     run = {line for call in CALLS for line in _lines_of_call(call)}
     names = ("hooks/requests.py", "hooks/answers.py", "hooks/streams.py", "calls.py")
     lines = {line for name in names for line in lines_of(FOLDER / name)}
@@ -103,7 +103,7 @@ def test_no_line_that_a_call_may_run_is_left_out() -> None:
     assert {text for text in left_out if not text.startswith(NO_LINES_OF_CALLS)} == set()
 
 
-def test_what_is_left_out_is_only_the_librarys_own() -> None:
+def test_only_the_librarys_own_modules_are_excluded() -> None:
     for path in (Path(FOLDER) / "hooks").glob("*.py"):
         for text in map(str.strip, path.read_text().splitlines()):
             if text.startswith(NOT_OURS) and "original" in text:

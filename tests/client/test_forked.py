@@ -43,7 +43,7 @@ worker.join()
 """
 
 
-def test_what_makes_processes_may_be_imported_later(collector: Collector) -> None:
+def test_libraries_that_fork_may_be_imported_later(collector: Collector) -> None:
     run(sys.executable, "-c", LATER, SERVICE_DSN=collector.dsn)
     assert tags_of(collector) == {"worker": 1}
 
@@ -80,7 +80,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-def test_a_greenlet_that_was_forked_along_does_nothing(collector: Collector) -> None:
+def test_a_forked_greenlet_does_nothing(collector: Collector) -> None:
     """What gevent has in place of a thread goes on in the child."""
     run(sys.executable, "-c", FORKED_GREENLET, SERVICE_DSN=collector.dsn)
     assert tags_of(collector) == {"parent": 1, "child": 1}

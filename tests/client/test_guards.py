@@ -90,7 +90,7 @@ def test_an_exit_ends_what_is_open_and_waits_for_what_is_left() -> None:
     stream.close()
 
 
-def test_an_exit_that_is_told_twice_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_exit_signal_does_not_wait_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes are told by their library, and some by the interpreter, too."""
     waited: list[float] = []
     monkeypatch.setattr(Delivery, "flush", lambda self, timeout: waited.append(timeout))
@@ -116,7 +116,7 @@ def test_faults_at_an_exit_or_a_fork_are_not_shown(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_process_that_was_forked_off_starts_anew() -> None:
+def test_a_forked_process_starts_over() -> None:
     offline.openai_client().chat.completions.create(**CHAT)
     client._renew()
     assert queued() == []
@@ -163,7 +163,7 @@ def _finder() -> importing._Finder:
     return finder
 
 
-def test_an_import_that_is_watched_is_the_import_that_was_asked_for(
+def test_a_watched_import_returns_the_requested_module(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     seen: list[ModuleType] = []
@@ -182,7 +182,7 @@ def test_an_import_that_is_watched_is_the_import_that_was_asked_for(
     assert importlib.util.find_spec("watched_module").loader.get_filename()  # type: ignore
 
 
-def test_an_action_that_fails_and_a_finder_that_fails_harm_no_import(
+def test_failing_import_hooks_do_not_break_imports(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     (tmp_path / "watched_too.py").write_text("x = 1")

@@ -55,7 +55,7 @@ inspect.getsource(openai._base_client)
 
 
 @pytest.mark.parametrize("dsn", [None, "", "  "], ids=["unset", "empty", "blank"])
-def test_without_a_dsn_nothing_at_all_happens(dsn: str | None) -> None:
+def test_without_a_dsn_nothing_happens(dsn: str | None) -> None:
     run(sys.executable, "-c", OFF, **({} if dsn is None else {"SERVICE_DSN": dsn}))
 
 
@@ -106,7 +106,7 @@ def test_a_malformed_dsn_is_one_warning_without_the_key(
 
 
 @pytest.mark.usefixtures("captured")
-def test_twice_is_once() -> None:
+def test_a_second_init_does_nothing() -> None:
     first = capture.active
     tallystick.init(tag="other")
     assert capture.active is first
@@ -117,7 +117,7 @@ def test_twice_is_once() -> None:
     assert not hasattr(method.__tallystick_original__, "__tallystick_original__")
 
 
-def test_of_two_threads_that_turn_it_on_at_once_one_does(
+def test_only_one_of_two_threads_turns_it_on(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     made: list[Any] = []
@@ -196,7 +196,7 @@ def test_an_init_that_fails_stops_nothing(
         openai_client().chat.completions.create(**CHAT)
 
 
-def test_a_library_that_moved_something_is_hooked_where_it_did_not(
+def test_a_library_that_moved_a_method_keeps_the_other_hooks(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     monkeypatch.delattr(anthropic._response, "BaseAPIResponse")

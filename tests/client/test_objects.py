@@ -63,7 +63,7 @@ def test_a_streams_methods_work() -> None:
     assert stream.response.is_closed
 
 
-def test_whatever_else_the_iterator_can_do_it_still_can() -> None:
+def test_the_iterator_keeps_its_other_methods() -> None:
     stream = offline.openai_client().chat.completions.create(**STREAMED)
     next(stream)
     assert inspect.isgenerator(stream._iterator)

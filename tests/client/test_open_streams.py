@@ -24,7 +24,7 @@ def test_the_time_of_a_stream_is_that_of_its_end() -> None:
 
 
 @pytest.mark.usefixtures("captured")
-def test_a_stream_that_is_read_on_after_it_was_counted_is_open_no_more() -> None:
+def test_a_stream_that_was_counted_is_no_longer_open() -> None:
     stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
     next(stream)
     current = capture.active

@@ -93,11 +93,11 @@ def test_it_needs_nothing_but_python() -> None:
     assert PROJECT["project"]["name"] == "tallystick"
 
 
-def test_the_version_is_told_once() -> None:
+def test_the_version_is_defined_once() -> None:
     assert PROJECT["project"]["version"] == tallystick.__version__
 
 
-def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> None:
+def test_the_wheel_contains_the_package_its_types_and_its_license(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (metadata,) = [name for name in names if name.endswith("METADATA")]
@@ -123,7 +123,7 @@ def test_it_installs_beside_the_server_without_a_file_of_both(wheel: Path) -> No
     assert Path(tallystick.__file__).parent == CLIENT / "tallystick"
 
 
-def test_vermin_finds_nothing_newer_than_it_says() -> None:
+def test_vermin_finds_no_newer_syntax_than_declared() -> None:
     vermin = Path(sys.executable).with_name("vermin")
     found = subprocess.run(
         [str(vermin), "--target=3.9-", "--no-tips", "--violations", str(CLIENT / "tallystick")],

@@ -109,7 +109,7 @@ def test_workers_of_multiprocessing_send_before_they_end(
     assert tags_of(collector) == {"worker 0": 1, "worker 1": 1}
 
 
-def test_a_process_that_was_frozen_sends_once_it_goes_on(collector: Collector) -> None:
+def test_a_stopped_process_sends_after_it_continues(collector: Collector) -> None:
     """As serverless platforms do between two requests, for longer than the interval."""
     program = """
 import time, tallystick
@@ -132,9 +132,7 @@ time.sleep(60)
         process.kill()
 
 
-def test_a_child_that_is_killed_takes_nobody_with_it(
-    collector: Collector, vendors: Vendors
-) -> None:
+def test_a_killed_child_does_not_stop_the_others(collector: Collector, vendors: Vendors) -> None:
     program = """
 import signal
 tallystick.init()

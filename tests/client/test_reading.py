@@ -25,13 +25,13 @@ def test_a_post_counts_however_it_is_written(method: str) -> None:
     assert begin("openai", object(), asked) is not None
 
 
-def test_what_is_remembered_of_models_is_bounded() -> None:
+def test_memory_of_models_is_bounded() -> None:
     for number in range(1_000):
         calls._clean_model(f"model {number}")
     assert len(calls._models) <= 256
 
 
-def test_what_is_remembered_of_answers_is_bounded() -> None:
+def test_memory_of_answers_is_bounded() -> None:
     for number in range(1_000):
         answers._is_stream(type(f"Answer{number}", (), {}))
     assert len(answers._streams) <= 256
@@ -43,7 +43,7 @@ def test_text_in_the_result_of_a_tool_is_hashed() -> None:
     assert hash_prompt({"messages": [{"content": [result]}]}) == hash_prompt({"prompt": "a"})
 
 
-def test_one_that_is_waited_for_lets_one_be_counted() -> None:
+def test_a_response_that_is_awaited_is_counted() -> None:
     background = Background()
     background.expect()
     assert background.is_new("resp_1", has_usage=True)
@@ -57,7 +57,7 @@ def test_where_the_total_is_the_prompt_there_was_no_output(
     assert openai_counts({"prompt_tokens": 5, "total_tokens": total}, "rerank") == counts
 
 
-def test_what_an_older_library_does_not_know_yet_counts() -> None:
+def test_fields_that_an_older_library_lacks_count() -> None:
     details = SimpleNamespace(cached_tokens=4, __pydantic_extra__={"cache_write_tokens": 2})
     usage = SimpleNamespace(prompt_tokens=9, completion_tokens=1, prompt_tokens_details=details)
     assert openai_counts(usage, "chat/completions") == (9, 1, 4, 2)
@@ -80,7 +80,7 @@ def test_each_name_of_a_limit_is_known(name: str) -> None:
 
 
 @pytest.mark.usefixtures("captured")
-def test_what_is_recorded_by_hand_has_the_tag_that_it_is_inside_of() -> None:
+def test_manual_records_have_the_surrounding_tag() -> None:
     with tallystick.tag("inside"):
         record_calls()
         tallystick.record(model="m", prompt_tokens=1, completion_tokens=1, tag="own")

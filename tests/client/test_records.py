@@ -88,7 +88,7 @@ BAD: list[dict[str, Any]] = [
 
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
-def test_what_the_service_would_refuse_is_not_recorded_and_raises_nothing(
+def test_invalid_records_are_dropped_without_an_error(
     bad: dict[str, Any],
 ) -> None:
     assert not tallystick.record(**{**WHOLE, **bad})
@@ -111,7 +111,7 @@ def test_what_the_service_would_refuse_is_not_recorded_and_raises_nothing(
         ("endpoint", ""),
     ],
 )
-def test_an_optional_value_that_would_be_refused_is_left_out(field: str, value: object) -> None:
+def test_an_invalid_optional_value_is_dropped(field: str, value: object) -> None:
     assert tallystick.record(**{**WHOLE, field: value})
     (record,) = queued()
     assert field not in record
@@ -138,13 +138,13 @@ def test_an_optional_value_that_would_be_refused_is_left_out(field: str, value: 
         (SimpleNamespace(), None, None),
     ],
 )
-def test_a_url_tells_the_endpoint_and_never_a_name(
+def test_a_url_gives_the_endpoint_and_never_a_name(
     url: object, endpoint: str | None, response_id: str | None
 ) -> None:
     assert options.route_of(url) == (endpoint, response_id)
 
 
-def test_what_is_remembered_of_urls_is_bounded() -> None:
+def test_memory_of_urls_is_bounded() -> None:
     for number in range(1_000):
         options.route_of(f"/x{number}/chat/completions")
     assert len(options._routes) <= 256
@@ -168,7 +168,7 @@ def test_the_host_names_the_provider(host: object, label: str) -> None:
     assert providers.provider_of(client, "openai") == label
 
 
-def test_a_client_that_is_pointed_elsewhere_has_another_seller() -> None:
+def test_a_client_with_another_base_url_has_another_provider() -> None:
     client = openai.OpenAI(api_key="k")
     assert providers.provider_of(client, "openai") == "openai"
     client.base_url = "https://api.groq.com/openai/v1"
@@ -183,7 +183,7 @@ def test_the_class_names_the_provider() -> None:
         assert providers.provider_of(client, "openai") == label
 
 
-def test_every_seller_is_one_that_prices_are_known_of() -> None:
+def test_every_provider_of_the_client_has_prices() -> None:
     known = {provider.id for provider in get_snapshot().providers}
     assert {label for _, label in providers._CLASS_WORDS + providers._HOST_ENDINGS} <= known
 
@@ -197,7 +197,7 @@ def test_every_seller_is_one_that_prices_are_known_of() -> None:
         (None, "claude-4"),
     ],
 )
-def test_of_bedrock_the_model_that_was_asked_for_names_the_price(
+def test_the_requested_model_decides_the_price_of_bedrock_calls(
     asked: str | None, billed: str
 ) -> None:
     client = type("AnthropicBedrock", (), {})()
@@ -249,7 +249,7 @@ def test_other_requests_than_posts_count_nothing() -> None:
     assert queued() == []
 
 
-def test_what_is_remembered_of_responses_is_bounded() -> None:
+def test_memory_of_responses_is_bounded() -> None:
     background = Background()
     for number in range(5_000):
         background.is_new(f"resp_{number}", has_usage=False)
@@ -288,7 +288,7 @@ def test_the_hash_is_of_the_canonical_text(body: dict[str, Any], text: str | Non
     assert hash_prompt(body) == expected
 
 
-def test_a_body_that_holds_itself_is_no_trouble() -> None:
+def test_a_body_that_contains_itself_is_harmless() -> None:
     parts: list[Any] = []
     parts.append(parts)
     assert hash_prompt({"messages": parts}) is None

@@ -59,7 +59,7 @@ def test_a_refused_key_pauses_sending(
         ({"Retry-After": "999999999"}, 3_600),
     ],
 )
-def test_a_limit_is_honoured_by_dropping(
+def test_a_rate_limit_drops_records(
     monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], seconds: float
 ) -> None:
     with Collector(429, headers) as collector, capturing(monkeypatch, collector.dsn):
@@ -94,7 +94,7 @@ def _check_pause(collector: Collector, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, 502, 301, 307])
-def test_what_is_not_taken_is_not_tried_again(
+def test_rejected_batches_are_not_retried(
     monkeypatch: pytest.MonkeyPatch, status: int, collector: Collector
 ) -> None:
     with Collector(status, {"Location": collector.url}) as refusing:
@@ -126,7 +126,7 @@ print(tallystick.stats()["sent"])
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
-def test_https_is_spoken_and_a_strangers_certificate_is_not_trusted(tmp_path: Path) -> None:
+def test_https_works_and_an_untrusted_certificate_is_rejected(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *name]
@@ -169,7 +169,7 @@ def test_a_proxy_that_the_environment_names_is_used(
     assert collector.requests[0]["path"] == "http://tallystick.invalid/api/v1/ingest"
 
 
-def test_where_processes_fork_nobody_but_the_environment_is_asked_for_proxies(
+def test_proxies_come_only_from_the_environment_where_processes_fork(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sending, "getproxies", lambda: {"http": "http://of-the-system"})

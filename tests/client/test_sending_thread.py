@@ -20,7 +20,7 @@ from tests.client.test_sending import _check_pause
 from tests.worker.support.waiting import wait_until
 
 
-def test_calls_that_hooks_see_are_sent_by_themselves(
+def test_hooked_calls_are_sent_automatically(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     with capturing(monkeypatch, collector.dsn, flush_interval=0.05):
@@ -44,7 +44,7 @@ def test_between_two_intervals_the_thread_sleeps() -> None:
     assert 1 <= len(woken) <= 7
 
 
-def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sending.TIMEOUT_SECONDS <= 5
     monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 0.1)
     with Silent() as silent, capturing(monkeypatch, silent.dsn):
@@ -59,7 +59,7 @@ def test_a_server_that_is_overloaded_may_ask_for_a_pause(monkeypatch: pytest.Mon
         _check_pause(collector, 120)
 
 
-def test_a_record_that_would_be_refused_takes_no_other_with_it(
+def test_an_invalid_record_does_not_drop_others(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     with capturing(monkeypatch, collector.dsn):
@@ -93,7 +93,7 @@ def test_a_flush_that_comes_as_the_thread_ends_is_answered() -> None:
 
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("timeout", [1e12, float("inf"), None])
-def test_a_flush_may_wait_for_ever(timeout: float | None) -> None:
+def test_a_flush_without_timeout_waits_until_everything_is_sent(timeout: float | None) -> None:
     record_calls()
     assert tallystick.flush(timeout)
 

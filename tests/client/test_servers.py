@@ -57,7 +57,7 @@ def _running(
 
 
 @pytest.mark.parametrize("worker", ["gthread", "sync", "gevent"])
-def test_gunicorn_with_preload_sends_of_every_worker(
+def test_gunicorn_with_preload_sends_from_every_worker(
     worker: str, collector: Collector, vendors: Vendors, tmp_path: Path
 ) -> None:
     (tmp_path / "served.py").write_text(GUNICORN)
@@ -112,7 +112,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("turned_on", PROGRAMS)
-def test_celery_with_prefork_sends_of_every_child(
+def test_celery_with_prefork_sends_from_every_child(
     turned_on: str, collector: Collector, vendors: Vendors, redis_url: str, tmp_path: Path
 ) -> None:
     (tmp_path / "tasks.py").write_text(PROGRAMS[turned_on])

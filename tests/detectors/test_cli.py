@@ -66,13 +66,13 @@ def test_it_prints_the_report(log: Path, found: Arrange) -> None:
     assert result.stderr == ""
 
 
-def test_it_prints_as_wide_as_it_is_told(log: Path, found: Arrange) -> None:
+def test_it_prints_to_the_given_width(log: Path, found: Arrange) -> None:
     found(make_report(make_finding(1)))
     widths = [len(line) for line in _run("audit", log, COLUMNS="100").stdout.splitlines()]
     assert 80 < max(widths) <= 100
 
 
-def test_it_prints_to_a_terminal_that_knows_few_letters(
+def test_it_prints_to_an_ascii_terminal(
     log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found(make_report(make_finding(1, route="größe")))
@@ -134,7 +134,7 @@ def test_it_refuses_a_file_it_may_not_read(log: Path, found: Arrange) -> None:
     _assert_one_line(_run("audit", log), "cannot read", "Permission denied")
 
 
-def test_it_refuses_what_the_system_will_not_read(log: Path, found: Arrange) -> None:
+def test_a_file_that_the_system_cannot_read_is_an_error(log: Path, found: Arrange) -> None:
     found(OSError("the disk is gone"))
     _assert_one_line(_run("audit", log), "the disk is gone")
 
@@ -144,7 +144,7 @@ def test_it_refuses_a_broken_contract_in_one_line(log: Path, found: Arrange) -> 
     _assert_one_line(_run("audit", log), "Contains messages: content is never accepted.")
 
 
-def test_it_refuses_a_place_where_it_cannot_write(
+def test_an_output_that_cannot_be_written_is_an_error(
     log: Path, found: Arrange, tmp_path: Path
 ) -> None:
     found(make_report())
@@ -166,7 +166,7 @@ def test_it_says_in_one_line_that_the_output_is_full(log: Path, tmp_path: Path) 
         assert run.stderr == "Error: cannot write standard output: No space left on device\n"
 
 
-def test_it_ends_quietly_where_the_reader_has_seen_enough(log: Path) -> None:
+def test_it_ends_quietly_if_the_reader_closes_the_pipe(log: Path) -> None:
     log.write_text("\n".join([HEADER, GOOD]))
     reader, writer = os.pipe()
     os.close(reader)
@@ -216,7 +216,7 @@ def test_it_shows_no_progress_of_a_short_file(
     assert sources == [(log, False)]
 
 
-def test_it_shows_no_progress_where_nobody_watches(
+def test_it_shows_no_progress_without_a_terminal(
     log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = found(make_report())

@@ -48,7 +48,7 @@ def test_an_audit_loads_no_other_package(extended: Extend) -> None:
     assert not group.is_loaded
 
 
-def test_a_package_whose_libraries_are_missing_is_left_out_and_named(extended: Extend) -> None:
+def test_commands_with_missing_libraries_are_skipped_and_named(extended: Extend) -> None:
     group = extended("nowhere.at.all:register", f"{__name__}:register")
     help_page = CliRunner().invoke(group, ["--help"])
     assert help_page.exit_code == 0

@@ -41,11 +41,11 @@ def test_dollars_at_an_axis_are_short(value: float, written: str) -> None:
     assert short_usd(value) == written
 
 
-def test_tiny_dollars_are_spelt_out() -> None:
+def test_tiny_dollars_are_written_out() -> None:
     assert [short_usd(one) for one in (3e-5, 1.5e-5, 0.012)] == ["$0.00003", "$0.000015", "$0.012"]
 
 
-def test_dollars_below_nothing_keep_their_sign() -> None:
+def test_negative_dollars_keep_their_sign() -> None:
     assert usd(Decimal("-1234.5")) == "−$1,234.50"
     assert whole_usd(Decimal("-1234.5")) == "−$1,234.50"
 
@@ -55,9 +55,7 @@ def test_dollars_below_nothing_keep_their_sign() -> None:
     [(0, "0"), (0.001, "< 0.1"), (0.06, "0.1"), (3.4, "3.4"), (56, "56")]
     + [(99.94, "99.9"), (99.99, "> 99.9"), (100, "100")],
 )
-def test_a_share_does_not_part_from_its_sign_and_a_little_is_not_nothing(
-    share: float, written: str
-) -> None:
+def test_a_percentage_keeps_its_sign_and_never_rounds_to_zero(share: float, written: str) -> None:
     assert percent(share) == f"{written}%"
 
 
@@ -69,12 +67,12 @@ def test_a_rate_has_the_decimals_of_its_price_list(usd_per_mtok: float, written:
     assert rate(usd_per_mtok) == written
 
 
-def test_nouns_follow_their_numbers() -> None:
+def test_plurals_agree() -> None:
     assert (counted(1, "call"), counted(1_200, "call")) == ("1 call", "1,200 calls")
     assert counted(2, "row was", "rows were") == "2 rows were"
 
 
-def test_labels_cannot_act_on_what_is_around_them() -> None:
+def test_labels_cannot_affect_the_text_around_them() -> None:
     assert inert("a\u202eb\x07") == "a\\u202eb\\x07"
     assert shortened("a" * 9, 5) == "aaaa…"
     assert shortened("short", 5) == "short"

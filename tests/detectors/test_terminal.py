@@ -75,13 +75,13 @@ def test_it_prints_only_the_top_findings_and_says_so() -> None:
     assert "more finding" not in _printed(report, top=4)
 
 
-def test_it_says_where_nothing_was_found() -> None:
+def test_it_says_that_nothing_was_found() -> None:
     text = _printed(make_report(records=0, first_call=None, last_call=None))
     assert "We found no avoidable spend." in text
     assert "14 days · 0 calls" in text
 
 
-def test_it_warns_of_everything_that_qualifies_the_figures() -> None:
+def test_it_warns_about_everything_that_limits_the_figures() -> None:
     report = make_report(make_finding(1), valid_pct=94.9, equiv_spend=True, below_floor=2)
     models = tuple(
         UnpricedModel(provider="lab", model=f"model-{number}", calls=number)
@@ -135,7 +135,7 @@ def test_no_line_of_prose_is_longer_than_a_hundred_columns() -> None:
     assert max(len(line.rstrip()) for line in lines if "model" in line) <= 100
 
 
-def test_spend_is_shown_as_bars_with_what_is_left_out_counted() -> None:
+def test_spend_is_shown_as_bars_with_the_others_counted() -> None:
     routes = tuple(
         SpendByRoute(route=f"route-{rank}", calls=1, spend_usd=Decimal(10 - rank))
         for rank in range(10)

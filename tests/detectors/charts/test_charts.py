@@ -66,7 +66,7 @@ def test_the_same_document_gives_the_same_drawing(draw: Callable[[Report], Chart
     assert draw(report) == draw(Report.from_json(report.to_json()))
 
 
-def test_the_waterfall_goes_from_todays_spend_to_what_is_left() -> None:
+def test_the_waterfall_goes_from_current_to_remaining_spend() -> None:
     report = replace(
         make_report(),
         savings_by_detector=(
@@ -90,7 +90,7 @@ def test_the_waterfall_goes_from_todays_spend_to_what_is_left() -> None:
     )
 
 
-def test_a_fix_that_makes_things_dearer_is_a_step_up() -> None:
+def test_a_fix_that_costs_more_is_a_step_up() -> None:
     savings = SavingsByDetector(
         detector="d2_missed_caching", alone_usd=Decimal(-5), composed_usd=Decimal(-5)
     )
@@ -147,7 +147,7 @@ def test_days_without_calls_are_gaps_and_in_no_table() -> None:
     assert chart.summary == "$4.00 in 5 days; peak: $3.00 on Feb 5, 2026."
 
 
-def test_what_is_not_drawn_is_summed_up() -> None:
+def test_entries_that_are_not_drawn_are_summed() -> None:
     report = replace(
         make_scaled_report(models=12),
         other_models=Others(count=3, calls=5, spend_usd=Decimal(7)),
@@ -188,7 +188,7 @@ def test_days_that_cost_nothing_are_drawn_as_nothing() -> None:
     assert "$0" in _texts(chart)
 
 
-def test_a_part_too_small_to_be_seen_has_its_place_in_the_legend() -> None:
+def test_a_part_too_small_to_see_is_in_the_legend() -> None:
     days = {date(2026, 2, 1): (Decimal(1000), Decimal("0.01"))}
     chart = charts.spend_and_savings(days)
     assert _texts(chart)[-1] == "Avoidable spend"

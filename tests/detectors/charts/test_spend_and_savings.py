@@ -9,7 +9,7 @@ from detectors.charts import spend_and_savings
 DAY = date(2026, 3, 1)
 
 
-def test_each_day_is_told_with_its_avoidable_part() -> None:
+def test_each_day_is_listed_with_its_avoidable_spend() -> None:
     chart = spend_and_savings(
         {DAY: (Decimal(300), Decimal(60)), DAY + timedelta(days=2): (Decimal(40), Decimal(0))}
     )

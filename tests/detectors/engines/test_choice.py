@@ -47,7 +47,7 @@ def test_an_engine_is_for_files(parquet: Path) -> None:
     ("engine", "package", "module"),
     [("pyspark", "pyspark.sql", "spark"), ("duckdb", "duckdb", "duckdb")],
 )
-def test_a_package_that_is_not_there_is_named(
+def test_a_missing_package_is_named(
     engine: str, package: str, module: str, parquet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -76,7 +76,7 @@ def test_without_java_spark_says_what_it_needs(parquet: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_other_files_are_no_parquet(engine: str, tmp_path: Path) -> None:
+def test_other_files_are_not_parquet(engine: str, tmp_path: Path) -> None:
     file = tmp_path / "calls.parquet"
     file.write_bytes(b"CANARY, CANARY")
     for path in (file, tmp_path / "missing.parquet"):
@@ -116,7 +116,7 @@ def test_duckdb_reads_times_as_every_log_does(text: str) -> None:
         assert log.frame["ts"].dt.timestamp("us").to_list()[0] == expected
 
 
-def test_python_objects_of_pandas_are_judged_by_what_they_are() -> None:
+def test_python_objects_of_pandas_are_checked_by_their_type() -> None:
     frame = pd.DataFrame(
         {
             "ts": ["2026-01-01"] * 3,

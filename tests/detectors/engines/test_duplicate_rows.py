@@ -29,13 +29,13 @@ def _counts(rows: list[Mapping[str, Any]], engine: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("engine", LOCAL_ENGINES)
-def test_echoes_are_dropped_and_counted(engine: str) -> None:
+def test_duplicate_rows_are_dropped_and_counted(engine: str) -> None:
     other = NAMED | {"request_id": "req_2"}
     assert _counts([NAMED, other, NAMED, CALL, NAMED, other], engine) == (3, 3)
 
 
 @pytest.mark.parametrize("engine", LOCAL_ENGINES)
-def test_calls_that_differ_in_anything_are_no_echoes(engine: str) -> None:
+def test_calls_that_differ_in_any_field_are_not_duplicates(engine: str) -> None:
     others: list[dict[str, Any]] = [
         {"latency_ms": 1.0}, {"tag": "a"}, {"endpoint": "a"}, {"prompt_tokens": 11},
         {"declared_max_tokens": 1}, {"ts": FIRST + timedelta(microseconds=1)},
@@ -45,10 +45,10 @@ def test_calls_that_differ_in_anything_are_no_echoes(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", LOCAL_ENGINES)
-def test_calls_without_a_request_id_are_no_echoes(engine: str) -> None:
+def test_calls_without_a_request_id_are_not_duplicates(engine: str) -> None:
     assert _counts([CALL, CALL, CALL | {"request_id": ""}], engine) == (3, 0)
 
 
 @pytest.mark.parametrize("engine", LOCAL_ENGINES)
-def test_echoes_written_differently_are_still_echoes(engine: str) -> None:
+def test_duplicates_in_another_notation_are_still_duplicates(engine: str) -> None:
     assert _counts([NAMED, NAMED | {"tag": "", "cached_tokens": 0}], engine) == (1, 1)

@@ -45,7 +45,7 @@ def crossed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_duckdb_hands_back_no_more_than_findings_need(crossed: list[int]) -> None:
+def test_duckdb_fetches_no_more_than_findings_need(crossed: list[int]) -> None:
     report = detectors.audit(ENGINES["duckdb"](_calls(COPIES)))
     assert report.audit.records > COPIES * 700
     assert 0 < sum(crossed) < report.audit.records / 10
@@ -60,7 +60,7 @@ def test_duckdb_keeps_no_table_of_ours() -> None:
 
 
 @NEEDS_JAVA
-def test_spark_hands_back_no_more_than_findings_need(
+def test_spark_fetches_no_more_than_findings_need(
     crossed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And in shuffled rows the report is the same, to the last digit."""

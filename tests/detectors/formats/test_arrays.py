@@ -31,7 +31,7 @@ def split(text: bytes, width: int) -> list[bytes]:
 
 @settings(deadline=None)
 @given(st.lists(VALUES, max_size=5), st.integers(1, 50), st.sampled_from([None, 1]))
-def test_any_array_falls_into_its_elements(
+def test_any_array_is_split_into_its_elements(
     values: list[Any], width: int, indent: int | None
 ) -> None:
     text = f" \n{json.dumps(values, indent=indent)}\r\n ".encode()
@@ -40,7 +40,7 @@ def test_any_array_falls_into_its_elements(
 
 @settings(deadline=None)
 @given(st.text('{}[],"\\x '), st.integers(1, 5))
-def test_any_text_is_cut_alike(text: str, width: int) -> None:
+def test_any_text_is_shortened_the_same_way(text: str, width: int) -> None:
     def outcome(width: int) -> list[bytes] | str:
         try:
             return split(b"[" + text.encode(), width)
@@ -64,7 +64,7 @@ COMMA = "not JSON: an extra comma, with nothing after it"
         ('[%s,{"model":]]', ["not JSON"]),
     ],
 )
-def test_elements_that_are_no_objects_are_invalid_rows(text: str, reasons: list[str]) -> None:
+def test_elements_that_are_not_objects_are_invalid_rows(text: str, reasons: list[str]) -> None:
     log = text.replace("%s", json.dumps(LINE)).encode()
     invalid = [row for chunk in read_chunks(BytesIO(log)) for row in chunk.invalid]
     assert [row.reason for row in invalid] == reasons
@@ -77,7 +77,7 @@ def test_an_array_must_end_and_nothing_may_follow(end: str) -> None:
         list(chunks)
 
 
-def test_an_element_beyond_all_measure_ends_the_reading() -> None:
+def test_an_element_that_is_too_long_is_an_error() -> None:
     text = json.dumps([LINE, LINE | {"tag": "x" * (MAX_LINE_BYTES + (2 << 20))}]).encode()
     chunks: list[Chunk] = []
     with pytest.raises(UnreadableLogError, match="object of the array is longer than"):

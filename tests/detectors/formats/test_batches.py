@@ -114,7 +114,7 @@ def test_a_missing_field_is_named(field: str) -> None:
     assert refusal(body(record)) == f"Record 0: missing field {field}."
 
 
-def test_every_limit_itself_is_within() -> None:
+def test_every_limit_is_inclusive() -> None:
     limits = {
         "prompt_tokens": 10**12,
         "completion_tokens": 0,
@@ -135,7 +135,7 @@ def test_unknown_fields_are_named_and_content_is_never_accepted() -> None:
 
 
 @pytest.mark.parametrize("key", [CANARY, "", "0abc", "a" * 65, "ключ", "a\n", "a b", "$.x"])
-def test_a_key_that_looks_like_no_name_is_not_repeated(key: str) -> None:
+def test_a_key_that_does_not_look_like_a_name_is_not_repeated(key: str) -> None:
     message = refusal(body(GOOD | {key: CANARY}))
     assert "fields we never accept (a key that is not a field name) in record 0:" in message
 
@@ -159,7 +159,7 @@ def test_at_most_ten_offenders_are_named() -> None:
 
 
 @pytest.mark.parametrize("record", [None, 5, CANARY, [], [CANARY], True])
-def test_a_record_that_is_no_object(record: Any) -> None:
+def test_a_record_that_is_not_an_object_is_rejected(record: Any) -> None:
     assert refusal(body(GOOD, record)) == "Record 1: the record must be an object."
 
 
@@ -169,7 +169,7 @@ def test_a_record_that_is_no_object(record: Any) -> None:
      {"records": CANARY}, {"Records": [GOOD]}, GOOD],
     ids=repr,
 )  # fmt: skip
-def test_a_body_that_is_no_batch(document: Any) -> None:
+def test_a_body_that_is_not_a_batch_is_rejected(document: Any) -> None:
     assert "non-empty array" in refusal(json.dumps(document).encode())
 
 
@@ -193,7 +193,7 @@ def test_syntax_decides_before_the_count_does() -> None:
         decode_batch(body(*[GOOD] * 5_001) + b"}")
 
 
-def test_of_duplicate_keys_the_last_counts_and_no_other_is_kept() -> None:
+def test_the_last_of_duplicate_keys_counts_and_no_other_is_kept() -> None:
     raw = body(GOOD).replace(b'"model": "gpt-5.4"', b'"model": "CANARY", "model": "gpt-5.4"')
     assert b"CANARY" not in encode_records(decode_batch(raw))
     raw = b'{"records": "CANARY", "records": [{"tag": 1}], ' + body(FULL)[1:]

@@ -111,7 +111,7 @@ def _joined(chunks: Iterable[Chunk]) -> tuple[bytes, list[InvalidRow], int]:
     return records, invalid, rows
 
 
-def test_what_is_stored_of_an_invalid_row_cannot_be_forged_by_a_label() -> None:
+def test_a_label_cannot_imitate_a_stored_invalid_row() -> None:
     sly = msgspec.structs.replace(RECORD, tag='{"line":1,"reason":"x"}', model='"}\n{"line":1}')
     tally = InvalidTally()
     for chunk in read_stored(BytesIO(encode_records([sly]))):
@@ -129,7 +129,7 @@ RECORD = UsageRecord(
 )
 
 
-def test_what_is_absent_is_left_out() -> None:
+def test_absent_fields_are_omitted() -> None:
     assert encode_records([RECORD]) == (
         b'{"ts":"2026-01-01T00:00:00Z","provider":"openai","model":"gpt-5.4",'
         b'"prompt_tokens":1,"completion_tokens":2}\n'
@@ -140,7 +140,7 @@ def test_what_is_absent_is_left_out() -> None:
     "ts",
     [datetime(2026, 1, 1), datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))],  # noqa: DTZ001
 )
-def test_other_times_are_brought_to_utc(ts: datetime) -> None:
+def test_other_times_are_converted_to_utc(ts: datetime) -> None:
     assert encode_records([msgspec.structs.replace(RECORD, ts=ts)]) == encode_records([RECORD])
 
 

@@ -107,12 +107,12 @@ def test_keys_outside_the_allowlist_break_the_contract(document: Any, key: str) 
 
 
 @pytest.mark.parametrize("document", LINES, ids=["chat", "wrapped", "message", "wrapped message"])
-def test_an_object_where_a_plain_value_belongs_breaks_the_contract(document: Any) -> None:
+def test_an_object_instead_of_a_plain_value_breaks_the_contract(document: Any) -> None:
     error = refusal(log_of(document, document | {"tag": {"note": CANARY, "x": [{"y": CANARY}]}}))
     assert "(tag.note, tag.x, tag.y) on line 2:" in str(error)
 
 
-def test_an_array_where_an_object_belongs_breaks_the_contract_by_its_keys() -> None:
+def test_an_array_instead_of_an_object_breaks_the_contract_by_its_keys() -> None:
     error = refusal(log_of(CHAT, CHAT | {"usage": [{"note": CANARY}]}))
     assert "(usage.note) on line 2:" in str(error)
     iterations = MESSAGE["usage"] | {"iterations": [["x", {"note": CANARY}]]}
@@ -120,12 +120,12 @@ def test_an_array_where_an_object_belongs_breaks_the_contract_by_its_keys() -> N
     assert "(usage.iterations.note) on line 2:" in str(error)
 
 
-def test_a_key_that_looks_like_no_name_is_not_repeated() -> None:
+def test_a_key_that_does_not_look_like_a_name_is_not_repeated() -> None:
     error = refusal(log_of(CHAT, planted(CHAT, "usage.", CANARY, 1) | {CANARY: 1}))
     assert "(a key that is not a field name in usage, a key that is not a field name)" in str(error)
 
 
-def test_the_other_vendors_line_is_judged_by_the_files_format() -> None:
+def test_another_providers_line_is_checked_by_the_format_of_the_file() -> None:
     error = refusal(log_of(CHAT, MESSAGE))
     assert "(type, usage.cache_creation, usage.server_tool_use" in str(error)
     error = refusal(log_of(MESSAGE, CHAT))

@@ -49,7 +49,7 @@ def with_tag(cell: str) -> str:
     ],
     ids=repr,
 )
-def test_the_same_table_written_differently(text: str) -> None:
+def test_the_same_table_in_another_notation_gives_the_same_result(text: str) -> None:
     assert read_csv(text) == read_csv(f"{HEADER}\n{ROW}\n")
 
 
@@ -118,14 +118,14 @@ def test_a_quote_that_never_closes_is_one_invalid_row() -> None:
     assert [row.line for row in invalid] == [3]
 
 
-def test_a_cell_beyond_all_measure_is_not_csv_and_reading_goes_on() -> None:
+def test_a_cell_that_is_too_long_is_not_csv_and_reading_continues() -> None:
     huge = "x" * 200_000
     records, invalid = read_csv(f"{HEADER},tag\n{ROW},{huge}\n{ROW},a\n")
     assert [record.tag for record in records] == ["a"]
     assert invalid == [InvalidRow(2, "not CSV")]
 
 
-def test_rows_keep_their_places() -> None:
+def test_rows_keep_their_line_numbers() -> None:
     times = ["2026-01-01T00:00:00Z", "2026-01-01 00:00", "CANARY"]
     rows = [f"{times[n % 3]},openai,m,{n},2" for n in range(12_000)]
     records, invalid = read_csv("\n".join([HEADER, *rows]))
@@ -185,7 +185,7 @@ def test_an_incomplete_table_is_unreadable(text: str, expected: str) -> None:
         HEADER.replace(",", "\t") + "\n" + ROW.replace(",", "\t"),
     ],
 )
-def test_text_without_a_header_is_refused_without_an_echo(text: str) -> None:
+def test_text_without_a_header_is_rejected_and_not_repeated(text: str) -> None:
     with pytest.raises(UnreadableLogError) as caught:
         read_csv(text)
     assert "CANARY" not in str(caught.value)
@@ -249,7 +249,7 @@ GOOD = [*ROW.split(","), "1.5", "3", "ab" * 32, "x"]
     chunk_bytes=st.sampled_from([1, 700, 1 << 20]),
     quoted=st.sets(st.integers(0, 8)),
 )
-def test_whole_pieces_and_rows_are_read_alike(
+def test_whole_pieces_and_rows_give_the_same_result(
     changes: list[tuple[int, int, str]], end: str, chunk_bytes: int, quoted: set[int]
 ) -> None:
     good = [f'"{cell}"' if column in quoted else cell for column, cell in enumerate(GOOD)]
@@ -266,7 +266,7 @@ def test_whole_pieces_and_rows_are_read_alike(
 
 
 @pytest.mark.parametrize("row", [ROW, ROW.replace("openai", '"openai"').replace("10", '"10"')])
-def test_a_flawless_piece_is_never_read_row_by_row(
+def test_a_piece_without_errors_is_never_read_row_by_row(
     row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = f"{HEADER}\n" + f"{row}\r\n" * 5_000

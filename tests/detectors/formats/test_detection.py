@@ -32,7 +32,7 @@ def detect_lines(*documents: Any) -> Format:
     ],
     ids=repr,
 )
-def test_openai_style_is_told_by_its_counts_then_its_keys(document: Any) -> None:
+def test_openai_style_is_recognized_by_its_counts_then_its_keys(document: Any) -> None:
     assert detect_lines(document) == Format("lines", OPENAI)
 
 
@@ -49,19 +49,19 @@ def test_openai_style_is_told_by_its_counts_then_its_keys(document: Any) -> None
     ],
     ids=repr,
 )
-def test_anthropic_style_is_told_by_its_counts_then_its_keys(document: Any) -> None:
+def test_anthropic_style_is_recognized_by_its_counts_then_its_keys(document: Any) -> None:
     assert detect_lines(document) == Format("lines", ANTHROPIC)
     assert detect(json.dumps([document]).encode(), is_whole=True) == Format("array", ANTHROPIC)
 
 
-def test_the_first_line_that_tells_decides() -> None:
+def test_the_first_recognizable_line_decides() -> None:
     silent = {"usage": COUNTS}
     assert detect_lines(silent, silent, {"usage": {"inference_geo": "us"}}, {"object": "x"}) == (
         Format("lines", ANTHROPIC)
     )
 
 
-def test_broken_lines_and_a_line_cut_off_are_passed_over() -> None:
+def test_broken_and_incomplete_lines_are_skipped() -> None:
     text = b'junk\n{"usage":\n5\n{"usage":{"prompt_tokens":1}}\n{"usage":{"speed":"fast"}}'
     assert detect(text, is_whole=False) == Format("lines", OPENAI)
 

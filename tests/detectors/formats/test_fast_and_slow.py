@@ -87,7 +87,7 @@ def take_quickly(layout: Layout, text: bytes) -> Columns | None:
 
 
 @pytest.mark.parametrize(("dialect", "layout", "members"), CASES)
-def test_both_ways_read_the_same(
+def test_the_fast_and_the_slow_reader_give_the_same_result(
     dialect: Dialect, layout: Layout, members: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[Any] = []
@@ -137,7 +137,7 @@ def test_a_control_character_makes_a_row_invalid_also_in_a_text_that_is_dropped(
 
 @settings(deadline=None, max_examples=500)
 @given(st.dictionaries(st.sampled_from([*RECORD_FIELDS, "content"]), VALUES, max_size=2))
-def test_a_batch_is_judged_alike_both_ways(changes: dict[str, Any]) -> None:
+def test_both_decoders_accept_the_same_batches(changes: dict[str, Any]) -> None:
     body = json.dumps({"records": [RECORD | changes]}).encode()
     wide = json.dumps({"records": [RECORD | changes, RECORD | {"ts": "20260101"}]}).encode()
 

@@ -93,7 +93,7 @@ def test_the_corpus_holds_a_hundred_bodies() -> None:
 
 
 @pytest.mark.parametrize("raw", MALFORMED, ids=lambda raw: repr(raw[:40]))
-def test_what_is_not_json_is_malformed(raw: bytes) -> None:
+def test_text_that_is_not_json_is_malformed(raw: bytes) -> None:
     with pytest.raises(MalformedJSONError) as caught:
         decode_batch(raw)
     assert str(caught.value).startswith("This is not JSON")
@@ -107,7 +107,7 @@ def test_json_that_breaks_the_contract_is_refused(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("raw", TAKEN, ids=lambda raw: repr(raw[:60]))
-def test_what_is_harmless_is_taken_without_its_poison(raw: bytes) -> None:
+def test_harmless_fields_of_a_hostile_call_are_recorded(raw: bytes) -> None:
     assert b"CANARY" not in encode_records(decode_batch(raw))
 
 

@@ -24,13 +24,13 @@ def canonical(log: bytes, chunk_bytes: int = 1 << 20) -> bytes:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_a_log_comes_to_its_expected_records(path: Path) -> None:
+def test_a_log_gives_its_expected_records(path: Path) -> None:
     expected = path.with_name(f"{path.stem}.expected.jsonl").read_bytes()
     assert canonical(path.read_bytes()).decode() == expected.decode()
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_a_log_comes_to_the_same_wherever_it_is_cut(path: Path) -> None:
+def test_a_log_gives_the_same_records_wherever_it_is_split(path: Path) -> None:
     log = path.read_bytes()
     whole = canonical(log)
     for chunk_bytes in range(1, len(log) + 1):

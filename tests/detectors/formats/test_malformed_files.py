@@ -97,7 +97,7 @@ def test_a_gzip_bomb_is_stopped_in_little_memory() -> None:
         rows(bomb, max_bytes=8 << 20)
 
 
-def test_progress_hears_of_the_files_own_bytes() -> None:
+def test_progress_counts_the_files_own_bytes() -> None:
     heard: list[int] = []
     list(read_chunks(BytesIO(PACKED), chunk_bytes=16, advance=heard.append))
     assert heard == sorted(heard)

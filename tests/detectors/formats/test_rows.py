@@ -113,7 +113,7 @@ def test_a_bad_value_makes_the_row_invalid_with_its_reason(
     ],
     ids=repr,
 )
-def test_a_line_that_is_no_object_is_an_invalid_row(line: bytes, reason: str) -> None:
+def test_a_line_that_is_not_an_object_is_an_invalid_row(line: bytes, reason: str) -> None:
     records, invalid = read_log(CHAT, line, CHAT)
     assert invalid == [InvalidRow(2, reason)]
     assert len(records) == 2
@@ -145,13 +145,13 @@ def test_one_object_on_two_lines_is_two_invalid_rows() -> None:
     ],
     ids=repr,
 )
-def test_the_same_call_written_differently(members: dict[str, Any]) -> None:
+def test_the_same_call_in_another_notation_gives_the_same_result(members: dict[str, Any]) -> None:
     records, invalid = read_log(CHAT, CHAT | members)
     assert not invalid
     assert records[0] == records[1]
 
 
-def test_taken_after_all_rows_keep_their_place() -> None:
+def test_rows_in_unusual_notations_keep_their_order() -> None:
     lines = [CHAT | {"tag": str(n), "ts": "20260101" if n % 3 else None} for n in range(20)]
     lines[7] = {"request": None, "response": CHAT, "tag": "7"}
     lines[8] = {"response": CHAT, "tag": "8", "ts": "20260101"}

@@ -86,7 +86,7 @@ def usage_shape(shape: Shape) -> Shape:
     [(OPENAI_USAGES, OPENAI.flat.shape), (ANTHROPIC_USAGES, ANTHROPIC.flat.shape)],
     ids=["openai", "anthropic"],
 )
-def test_every_member_of_the_vendors_usage_is_known(
+def test_every_member_of_the_providers_usage_is_known(
     usages: list[type[BaseModel]], shape: Shape
 ) -> None:
     theirs = {path for usage in usages for path in paths_of(usage)}
@@ -244,7 +244,7 @@ CONTAINERS: Final[dict[str, Callable[[bytes], bytes]]] = {
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("is_wrapped", [False, True], ids=["flat", "wrapped"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_log_of_the_vendors_own_objects_is_read(
+def test_a_log_of_the_providers_own_objects_is_read(
     shape: str, is_wrapped: bool, container: str
 ) -> None:
     line = SHAPES[shape]
@@ -287,13 +287,13 @@ def test_the_reason_names_an_extra_comma(pattern: bytes, said: str) -> None:
     assert sum(len(chunk.columns["ts"]) for chunk in chunks) >= 1
 
 
-def test_a_log_whose_every_line_ends_in_a_comma_is_refused_with_that() -> None:
+def test_a_log_with_a_comma_after_every_line_is_rejected_with_that_reason() -> None:
     line = json.dumps(CHAT).encode()
     with pytest.raises(UnreadableLogError, match="a comma after the object. Use OpenAI"):
         list(read_chunks(BytesIO(line + b",\n" + line + b",\n")))
 
 
-def test_commas_within_strings_are_no_commas_too_many() -> None:
+def test_commas_within_strings_are_not_extra_commas() -> None:
     text = json.dumps(CHAT).encode() + b'\n{"model": ",,", "tag": ",}" "x"}'
     [chunk] = read_chunks(BytesIO(text))
     assert [row.reason for row in chunk.invalid] == ["not JSON"]

@@ -50,7 +50,7 @@ def test_a_path_a_file_and_an_iterable_give_the_same(tmp_path: Path) -> None:
     assert read(iter([UsageRecord(**CALL)])).frame.equals(expected.frame)
 
 
-def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
+def test_progress_counts_bytes(tmp_path: Path) -> None:
     path = tmp_path / "usage.csv"
     path.write_bytes(CSV)
     heard: list[tuple[int, int]] = []
@@ -134,7 +134,7 @@ def test_other_items_are_unreadable(items: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("source", [None, 5])
-def test_what_cannot_be_a_log_is_a_type_error(source: Any) -> None:
+def test_a_source_of_another_type_is_a_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match="expected a path, an open binary file"):
         read(source)
 
@@ -186,7 +186,7 @@ def test_parquet_comes_back_and_is_the_same_bytes_every_time(tmp_path: Path) -> 
         assert (found.rows, found.invalid) == (1_001, log.invalid)
 
 
-def test_other_files_are_no_frames_of_calls(tmp_path: Path) -> None:
+def test_other_files_are_not_frames_of_calls(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     pl.DataFrame({"content": ["CANARY"]}).write_parquet(path)
     silent, sly = BytesIO(), BytesIO()

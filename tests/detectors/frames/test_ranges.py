@@ -63,7 +63,7 @@ def same(first: UsageLog, second: UsageLog) -> bool:
 @pytest.mark.parametrize(
     ("start", "end"), [(b"", b"\n"), (b"\xef\xbb\xbf", b""), (b"\n\n", b"\n\n \n")]
 )
-def test_several_processes_read_what_one_reads(
+def test_several_processes_give_the_same_result_as_one(
     tmp_path: Path, processes: int, start: bytes, end: bytes
 ) -> None:
     path = write(tmp_path / "log.jsonl", numbered(3_000), start, end)
@@ -125,7 +125,7 @@ def test_a_line_that_is_too_long_gives_the_same_message(
 
 @pytest.mark.usefixtures("small_ranges")
 @pytest.mark.parametrize("name", ["array", "csv", "gzip", "text"])
-def test_what_cannot_be_read_from_the_middle_is_read_by_one(tmp_path: Path, name: str) -> None:
+def test_a_format_without_ranges_is_read_by_one_process(tmp_path: Path, name: str) -> None:
     examples: dict[str, Callable[[], bytes]] = {
         "array": lambda: json.dumps([LINE] * 200).encode(),
         "csv": lambda: (
@@ -155,7 +155,7 @@ def test_what_cannot_be_read_from_the_middle_is_read_by_one(tmp_path: Path, name
         "import time; time.sleep(600)",
     ],
 )
-def test_helpers_that_fail_only_cost_time(
+def test_workers_that_fail_only_cost_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: str
 ) -> None:
     monkeypatch.setattr(range_workers, "BOOT", boot)
@@ -165,7 +165,7 @@ def test_helpers_that_fail_only_cost_time(
 
 
 @pytest.mark.usefixtures("small_ranges")
-def test_helpers_that_cannot_start_only_cost_time(
+def test_workers_that_cannot_start_only_cost_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
@@ -174,7 +174,7 @@ def test_helpers_that_cannot_start_only_cost_time(
 
 
 @pytest.mark.usefixtures("small_ranges")
-def test_a_helper_hands_back_what_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_returns_what_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "log.jsonl", numbered(1_000))
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -211,7 +211,7 @@ def test_a_forked_process_reads_in_parallel_too(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=root)
 
 
-def test_a_helper_writes_its_results_to_standard_output(
+def test_a_worker_writes_its_results_to_standard_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "log.jsonl", numbered(300))

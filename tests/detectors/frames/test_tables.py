@@ -78,7 +78,7 @@ def test_missing_columns_are_named() -> None:
         read(FRAME.with_columns(Model=pl.lit("m")))
 
 
-def test_columns_may_stand_in_any_order_and_case() -> None:
+def test_columns_may_be_in_any_order_and_case() -> None:
     frame = FRAME.select(reversed(FRAME.columns)).rename(str.upper)
     assert read(frame).frame.equals(read(FRAME).frame)
 
@@ -139,7 +139,7 @@ def test_a_bad_value_makes_the_row_invalid(name: str, value: Any) -> None:
     assert (both.invalid.count, both.frame.height) == ((1, 1) if optional else (2, 0))
 
 
-def test_bad_rows_are_told_by_their_numbers_and_the_others_stay() -> None:
+def test_bad_rows_are_listed_by_number_and_the_others_stay() -> None:
     frame = FRAME.with_columns(
         prompt_tokens=pl.when(pl.col("prompt_tokens") % 4 == 1).then(-1).otherwise(7)
     )
@@ -149,7 +149,7 @@ def test_bad_rows_are_told_by_their_numbers_and_the_others_stay() -> None:
     assert list(log.invalid.reasons.values()) == [3]
 
 
-def test_a_row_is_judged_by_all_its_columns() -> None:
+def test_all_columns_of_a_row_are_checked() -> None:
     frame = FRAME.select(pl.exclude("latency_ms")).with_columns(
         prompt_tokens=pl.lit(7.0),
         cached_tokens=pl.lit(Decimal("7.00")),

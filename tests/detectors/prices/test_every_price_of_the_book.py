@@ -160,7 +160,7 @@ def _compare(calls: list[dict[str, Any]]) -> tuple[int, int]:
     return compared, refused
 
 
-def test_no_model_of_the_book_is_left_out() -> None:
+def test_no_model_of_the_book_is_missing() -> None:
     models = sum(len(provider.models) for provider in get_snapshot().providers)
     assert len(list(_labelled())) == models > 2_000
 
@@ -178,7 +178,7 @@ def test_it_agrees_at_every_tier_that_the_book_has_prices_for() -> None:
     assert {call["service_tier"] for call in calls} == set(_TIERS)
 
 
-def test_where_the_book_has_none_the_vendors_own_rule_or_the_standard_price_holds() -> None:
+def test_without_a_tier_price_the_providers_rule_or_the_standard_price_applies() -> None:
     calls = [
         call | {"service_tier": tier}
         for call in _calls()

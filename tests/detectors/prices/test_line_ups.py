@@ -50,7 +50,7 @@ def _without_place(snapshot: DataSnapshot) -> set[tuple[str, str]]:
     return set(_models(snapshot)) - _rungs() - _left_out().keys()
 
 
-def test_every_model_of_the_book_is_on_the_ladder_or_left_out_for_a_reason() -> None:
+def test_every_model_of_the_book_is_on_the_ladder_or_excluded_for_a_reason() -> None:
     assert _without_place(get_snapshot()) == set()
     assert all(len(reason) > 20 for reason in _left_out().values())
 
@@ -62,11 +62,11 @@ def test_a_model_that_is_new_to_the_book_is_noticed() -> None:
     assert _without_place(newer) == {("openai", "gpt-7")}
 
 
-def test_nothing_is_both_on_the_ladder_and_left_out() -> None:
+def test_nothing_is_both_on_the_ladder_and_excluded() -> None:
     assert not _rungs() & _left_out().keys()
 
 
-def test_what_is_left_out_is_still_a_model_of_the_book() -> None:
+def test_every_excluded_model_is_still_in_the_book() -> None:
     gone = _left_out().keys() - set(_models(get_snapshot()))
     # One reason speaks of two providers, of which not each sells every model of it.
     assert {name for _, name in gone} <= {name for _, name in _models(get_snapshot())}
@@ -90,6 +90,6 @@ def test_every_rung_has_a_cache_minimum_or_is_known_to_be_unlisted(vendor: str) 
         ("flat_rate_labels", ["label"]),
     ],
 )
-def test_every_fact_names_its_source(name: str, tables: list[str]) -> None:
+def test_every_entry_has_its_source(name: str, tables: list[str]) -> None:
     for table in tables:
         assert all(entry["source"].startswith("https://") for entry in _load(name)[table])

@@ -60,7 +60,7 @@ def test_a_share_may_be_written_in_several_ways(share: object) -> None:
     assert PriceBook(discounts={"openai": share}).negotiated == ("openai: 12% off",)
 
 
-def test_a_discount_holds_from_its_first_day_to_its_last() -> None:
+def test_a_discount_applies_from_its_first_day_to_its_last() -> None:
     tick = timedelta(microseconds=1)
     first, after = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 4, tzinfo=UTC)
     book = PriceBook(discounts={"openai": DISCOUNT})
@@ -100,7 +100,7 @@ def test_a_model_without_cache_rates_promises_none() -> None:
     assert book.negotiated == ("openai gpt-4-turbo: input_mtok $8.00",)
 
 
-def test_an_override_holds_for_every_name_of_its_model_and_no_other() -> None:
+def test_an_override_applies_to_every_name_of_its_model_and_no_other() -> None:
     book = PriceBook(overrides={("openai", "gpt-5.4"): {"input_mtok": 2, "output_mtok": 10}})
     snapshot, smaller = _costs(book, {"model": "gpt-5.4-2026-03-05"}, {"model": "gpt-5.4-mini"})
     assert snapshot == pytest.approx(1.5, rel=1e-12)
@@ -117,14 +117,14 @@ def test_an_override_moves_with_the_list_for_long_prompts_and_other_tiers() -> N
     assert batch == pytest.approx(0.25 * 1 + 0.1 * 7.5, rel=1e-12)
 
 
-def test_a_cache_rate_can_be_agreed_on_where_the_list_has_none() -> None:
+def test_a_cache_rate_can_be_negotiated_where_the_list_has_none() -> None:
     # gpt-4-turbo: $10 and $30 per million tokens, no cache rates.
     book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"cache_read_mtok": 1}})
     cost = _costs(book, {"model": "gpt-4-turbo", "cached_tokens": 200_000})
     assert cost == pytest.approx([0.05 * 10 + 0.2 * 1 + 0.1 * 30], rel=1e-12)
 
 
-def test_a_cached_token_without_a_rate_costs_what_was_agreed_for_input() -> None:
+def test_a_cached_token_without_a_rate_costs_the_negotiated_input_rate() -> None:
     book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"input_mtok": 8}})
     cost = _costs(book, {"model": "gpt-4-turbo", "cached_tokens": 200_000})
     assert cost == pytest.approx([0.25 * 8 + 0.1 * 30], rel=1e-12)
@@ -137,7 +137,7 @@ def test_the_cheaper_model_is_compared_at_its_negotiated_rates() -> None:
     assert saving == pytest.approx(0.25 * 2 + 0.1 * 12, rel=1e-12)
 
 
-def test_a_model_of_ones_own_is_priced_while_its_rates_hold() -> None:
+def test_a_private_model_is_priced_while_its_rates_apply() -> None:
     own = {("basement", "llama-on-a-shelf"): {"input_mtok": 1, "output_mtok": 2, **DATES}}
     call = {"provider": "basement", "model": "Llama-on-a-shelf"}
     book = PriceBook(overrides=own)
@@ -163,18 +163,18 @@ def test_two_models_and_two_spans_of_one_may_have_rates() -> None:
     assert costs == pytest.approx([0.45, 0.95, 0.45], rel=1e-12)
 
 
-def test_a_gateways_label_has_the_rates_agreed_on_for_it_alone() -> None:
+def test_a_gateways_label_has_only_the_rates_negotiated_for_it() -> None:
     book = PriceBook(overrides={("house", "gpt-5.4"): {"input_mtok": 1, "output_mtok": 5}})
     costs = _costs(book, {"provider": "house"}, {"provider": "openai"})
     assert costs == pytest.approx([0.75, 2.125], rel=1e-12)
 
 
-def test_the_vendors_discount_holds_through_a_gateway() -> None:
+def test_the_providers_discount_applies_through_a_gateway() -> None:
     book = PriceBook(discounts={"openai": 0.2})
     assert _costs(book, {"provider": "house"}) == pytest.approx([1.7], rel=1e-12)
 
 
-def test_what_was_negotiated_is_told_in_words() -> None:
+def test_negotiated_rates_are_described_in_words() -> None:
     book = PriceBook(
         discounts={"openai": 0.125, "anthropic": DISCOUNT},
         overrides={("openai", "gpt-5.5"): {"input_mtok": "4.50", "from": "2026-01-01"}},
@@ -225,7 +225,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("terms", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_terms_that_cannot_be_meant_are_refused(terms: dict[str, Any], message: str) -> None:
+def test_invalid_terms_are_rejected(terms: dict[str, Any], message: str) -> None:
     with pytest.raises(PriceTermsError, match=message) as caught:
         PriceBook(**terms)
     assert isinstance(caught.value, DetectorError)

@@ -56,7 +56,7 @@ def test_an_alias_of_a_provider_is_that_provider() -> None:
 
 
 @pytest.mark.parametrize("label", ["my-gateway", "claude-code", "claude-max", "cursor", "copilot"])
-def test_an_unknown_label_or_a_plan_has_the_vendors_list_price(label: str) -> None:
+def test_an_unknown_label_or_a_plan_has_the_providers_list_price(label: str) -> None:
     listing = _listing(label, "claude-opus-4-8")
     assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
 
@@ -66,7 +66,7 @@ def test_a_plan_of_a_provider_of_the_book_keeps_that_providers_own_models() -> N
     assert (listing.provider, listing.is_equivalent) == ("github-copilot", True)
 
 
-def test_a_gateway_says_the_vendor_in_the_models_name() -> None:
+def test_a_gateways_provider_comes_from_the_models_name() -> None:
     listing = _listing("litellm", "anthropic/claude-opus-4-8")
     assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
 
@@ -93,7 +93,7 @@ def test_a_request_fee_is_part_of_the_cost_but_not_of_the_input_rate() -> None:
     assert call["input_usd_per_token"] == pytest.approx(3e-6, rel=1e-12)
 
 
-def test_a_cached_token_without_a_rate_of_its_own_costs_what_input_costs() -> None:
+def test_a_cached_token_without_a_rate_costs_the_input_rate() -> None:
     # gpt-4-turbo: $10 and $30 per million tokens, no cache rates.
     call = _priced(model="gpt-4-turbo", cached_tokens=400, cache_write_tokens=300)
     assert call["cost_usd"] == pytest.approx(0.013, rel=1e-12)
@@ -162,7 +162,7 @@ def _two_models(
         ("gpt-5.4x", None),
     ],
 )
-def test_only_a_dated_snapshot_stands_for_its_model(model: str, cheaper: str | None) -> None:
+def test_only_a_dated_snapshot_counts_as_its_model(model: str, cheaper: str | None) -> None:
     assert model_data.find_cheaper_model("openai", model) == cheaper
 
 
@@ -176,7 +176,7 @@ def test_only_a_dated_snapshot_stands_for_its_model(model: str, cheaper: str | N
         ("openrouter", "anthropic/claude-opus-4.8", None),
     ],
 )
-def test_the_ladder_knows_the_vendors_spellings(
+def test_the_ladder_has_the_providers_spellings(
     provider: str, model: str, cheaper: str | None
 ) -> None:
     assert model_data.find_cheaper_model(provider, model) == cheaper

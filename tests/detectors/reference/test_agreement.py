@@ -77,7 +77,7 @@ def test_they_agree_under_other_thresholds(seed: int) -> None:
     ],
     ids=["no call", "no priced call", "calls without tokens", "one call"],
 )
-def test_they_agree_on_a_log_with_next_to_nothing_in_it(records: list[UsageRecord]) -> None:
+def test_they_agree_on_a_nearly_empty_log(records: list[UsageRecord]) -> None:
     assert_agrees(detectors.audit(records), audit(records))
 
 
@@ -101,7 +101,7 @@ def test_both_confidences_of_a_loop_and_all_severities_occur() -> None:
     assert {line.severity for line in lines} == {"high", "medium", "low"}
 
 
-def test_every_oddity_of_a_log_occurs() -> None:
+def test_every_unusual_case_of_a_log_occurs() -> None:
     outcomes = [_outcome(seed) for seed in SEEDS]
     assert sum(outcome.echoes_dropped > 0 for outcome in outcomes) >= 16
     assert sum(outcome.overfull_records > 0 for outcome in outcomes) >= 16

@@ -107,7 +107,7 @@ def test_a_limit_of_the_money_under_on_and_over_the_impact(name: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1, 11, 12, 13])
-def test_no_more_evidence_than_asked_for(limit: int) -> None:
+def test_evidence_is_limited_by_the_threshold(limit: int) -> None:
     log = loop([10.5] * 14)  # 12 of 15 calls are flagged
     report = detectors.audit(log, thresholds=replace(NO_FLOOR, evidence_calls=limit))
     assert_evidence(report)

@@ -77,7 +77,7 @@ def _chatbot(seed: int, shortest: int, prefix_hash: str | None) -> Report:
 @pytest.mark.parametrize("seed", sampled(range(5), 5))
 @pytest.mark.parametrize("shortest", [430, 1_100])
 @pytest.mark.parametrize("prefix_hash", [HASH, None])
-def test_different_questions_to_one_chatbot_are_no_duplicates(
+def test_different_questions_to_one_chatbot_are_not_duplicates(
     seed: int, shortest: int, prefix_hash: str | None
 ) -> None:
     report = _chatbot(seed, shortest, prefix_hash)

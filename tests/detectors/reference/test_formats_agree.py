@@ -33,7 +33,7 @@ def test_a_log_file_agrees_with_the_reference(tmp_path: Path, write: Writer, see
 
 
 @pytest.mark.parametrize("write", [logs.as_csv, logs.as_wrapped_responses])
-def test_every_way_to_hand_over_a_log_gives_the_same_bytes(tmp_path: Path, write: Writer) -> None:
+def test_every_kind_of_source_gives_the_same_bytes(tmp_path: Path, write: Writer) -> None:
     records = draw_log(SEEDS[0])
     plain, packed = tmp_path / "calls.log", tmp_path / "calls.log.gz"
     plain.write_bytes(write(records))

@@ -38,7 +38,7 @@ def test_a_frame_with_tiers_agrees_with_the_reference(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", sampled([9, 25], 2))
 @pytest.mark.parametrize("write", [*logs.OPENAI_FORMATS, *logs.ANTHROPIC_FORMATS])
-def test_a_vendors_log_with_tiers_agrees_with_the_reference(
+def test_a_providers_log_with_tiers_agrees_with_the_reference(
     tmp_path: Path, write: Writer, seed: int
 ) -> None:
     records = _draw(seed)

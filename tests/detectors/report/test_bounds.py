@@ -78,6 +78,6 @@ def test_thresholds_of_another_kind_are_refused(thresholds: Any) -> None:
         ("evidence_calls", True, "0 to 1,000,000,000,000"),
     ],
 )
-def test_thresholds_that_mean_nothing_are_refused(name: str, value: Any, limits: str) -> None:
+def test_meaningless_thresholds_are_rejected(name: str, value: Any, limits: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be (a number|an integer) from {limits}$"):
         detectors.Thresholds(**{name: value})

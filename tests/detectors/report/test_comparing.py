@@ -47,7 +47,7 @@ def test_every_finding_of_either_report_is_in_it_once() -> None:
     assert [one.finding.route for one in compared.of("worse")] == ["up"]
 
 
-def test_what_was_fixed_saved_its_months_dollars_over_the_later_days() -> None:
+def test_realized_savings_are_for_the_days_of_the_later_report() -> None:
     earlier = _report(_finding("a", 300), days=3)
     later = _report(routes=("a",), days=10)
     compared = later.compare(earlier)
@@ -75,13 +75,13 @@ def test_a_cent_is_a_change_and_less_is_not() -> None:
         assert _statuses(_report(finding).compare(earlier)) == {"a": status}
 
 
-def test_a_route_whose_model_was_exchanged_is_fixed() -> None:
+def test_a_route_with_a_new_model_is_fixed() -> None:
     before = detectors.audit(answers([50] * 40))
     after = detectors.audit(answers([50] * 40, model="gpt-4.1-nano"))
     assert {change.status for change in after.compare(before).changes} == {"fixed"}
 
 
-def test_an_unlabelled_route_is_known_by_its_model() -> None:
+def test_a_route_without_label_is_compared_by_its_model() -> None:
     earlier = _report(_finding("gpt-5.4", 300))
     model = SpendByModel(provider="openai", model="gpt-5.4", calls=1, spend_usd=Decimal(1))
     still = replace(_report(routes=("",)), spend_by_model=(model,))
@@ -95,7 +95,7 @@ def test_a_list_of_routes_cut_short_proves_no_absence() -> None:
     assert _statuses(cut.compare(earlier)) == {"a": "fixed"}
 
 
-def test_other_prices_and_thresholds_are_told() -> None:
+def test_other_prices_and_thresholds_are_mentioned() -> None:
     earlier = _report(_finding("a", 300))
     prices = replace(earlier.prices, negotiated=("openai: 12% off",))
     thresholds = detectors.Thresholds(d1_min_calls=7)

@@ -43,7 +43,7 @@ def test_reports_findings_and_comparisons_show_themselves(executed: Any) -> None
     assert "all figures are per month" in comparison
 
 
-def test_what_it_prints_has_the_numbers(executed: Any) -> None:
+def test_its_output_has_the_numbers(executed: Any) -> None:
     printed = "".join(_shown(executed, "stream"))
     assert "openai: 12% off from 2026-01-01 until 2026-12-31" in printed
     assert "d2_cache_seconds = 300" in printed

@@ -70,7 +70,7 @@ def test_the_example_runs_and_prints_what_the_page_says(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_the_example_finds_are_the_dollars_that_it_reckons(page: Path) -> None:
+def test_the_example_finds_the_dollars_that_it_calculates(page: Path) -> None:
     """Each amount that the program prints after a count of calls stands in the prose, too."""
     [(_, printed)] = EXAMPLE.findall(_example(page))
     found = re.findall(r"^[a-z_]+(?: [a-z_]+)? \d+ ([\d.]+)$", printed, re.MULTILINE)

@@ -111,7 +111,7 @@ def test_savings_that_do_not_overlap_add_up() -> None:
     assert report.audit.projected_savings_usd == plain
 
 
-def test_a_fix_that_makes_a_call_dearer_counts_against_the_others() -> None:
+def test_a_fix_that_makes_a_call_more_expensive_reduces_the_savings() -> None:
     log = calls(
         5,
         every=60,
@@ -129,7 +129,7 @@ def test_a_fix_that_makes_a_call_dearer_counts_against_the_others() -> None:
     assert report.audit.savings_pct == pytest.approx(100 * (56_250 - 15_639.2) / 56_250, abs=1e-9)
 
 
-def test_small_findings_are_left_out_but_counted_and_still_composed() -> None:
+def test_small_findings_are_not_listed_but_counted_and_composed() -> None:
     thresholds = detectors.Thresholds(floor_usd=0.288751)
     report = detectors.audit(calls(5, every=3_600), thresholds=thresholds)
     assert report.findings == ()
@@ -138,7 +138,7 @@ def test_small_findings_are_left_out_but_counted_and_still_composed() -> None:
     assert len(detectors.audit(calls(5, every=3_600), thresholds=on_the_floor).findings) == 1
 
 
-def test_a_finding_without_dollars_is_no_matter_of_the_floor() -> None:
+def test_the_floor_does_not_apply_to_findings_without_dollars() -> None:
     report = detectors.audit(
         calls(20, every=3_600, completion_tokens=600, declared_max_tokens=9_000)
     )
@@ -182,13 +182,13 @@ def test_findings_are_ranked_by_monthly_dollars_and_numbered_per_detector() -> N
     assert report.findings[0].id == "d4-001"
 
 
-def test_ids_of_a_thousand_findings_sort_as_they_count() -> None:
+def test_ids_of_a_thousand_findings_sort_by_number() -> None:
     log = [call for place in range(1_000) for call in calls(5, every=3_600, tag=f"{place:04}")]
     ids = [finding.id for finding in detectors.audit(log).findings]
     assert ids == [f"d1-{number:04}" for number in range(1, 1_001)]
 
 
-def test_evidence_is_the_dearest_calls_first_and_no_more_than_twenty() -> None:
+def test_evidence_is_at_most_the_twenty_most_expensive_calls() -> None:
     log = calls(30, every=3_600) + calls(1, at=7, completion_tokens=140, cached_tokens=100)
     evidence = detectors.audit(log).findings[0].evidence
     assert len(evidence) == 20
@@ -207,7 +207,7 @@ def test_evidence_is_the_dearest_calls_first_and_no_more_than_twenty() -> None:
     assert [call.ts for call in evidence[1:]] == sorted(call.ts for call in evidence[1:])
 
 
-def test_evidence_can_be_left_out() -> None:
+def test_evidence_can_be_turned_off() -> None:
     report = detectors.audit(_many(), thresholds=detectors.Thresholds(evidence_calls=0))
     assert {finding.evidence for finding in report.findings} == {()}
 
@@ -249,7 +249,7 @@ def test_the_document_reads_back_as_it_was_written() -> None:
     assert Report.from_json(report.to_json()).to_json() == report.to_json()
 
 
-def test_unpriced_models_are_listed_and_take_part_in_nothing_else() -> None:
+def test_models_that_are_not_priced_are_listed_and_excluded_from_everything_else() -> None:
     log = calls(2) + calls(3, at=86_400, model="unheard-of") + calls(4, provider="me", model="x")
     report = detectors.audit(log)
     assert [(line.provider, line.model, line.calls) for line in report.unpriced] == [
@@ -273,7 +273,7 @@ def test_no_calls_at_all() -> None:
     assert (report.audit.first_call, report.audit.last_call) == (None, None)
 
 
-def test_list_prices_of_a_plan_are_said_to_be_no_bill() -> None:
+def test_list_prices_of_a_plan_are_not_called_a_bill() -> None:
     report = detectors.audit(calls(3) + calls(1, provider="codex"))
     assert report.audit.equiv_spend is True
 
@@ -283,7 +283,7 @@ def test_records_with_more_cache_than_prompt_are_counted() -> None:
     assert report.audit.overfull_records == 2
 
 
-def test_a_log_of_which_too_little_is_valid_is_not_audited() -> None:
+def test_a_log_with_too_few_valid_rows_is_not_audited() -> None:
     log = detectors.read(calls(3))
     invalid = InvalidRows(count=4, reasons={"ts": 4}, first=(InvalidRow(line=1, reason="ts"),))
     spoilt = type(log)(log.frame, 7, invalid)
@@ -307,19 +307,19 @@ def test_the_public_names_complete_before_they_are_imported() -> None:
     assert set(detectors.__all__) <= set(dir(detectors))
 
 
-def test_the_report_says_what_it_rests_on() -> None:
+def test_the_report_says_what_it_is_based_on() -> None:
     thresholds = detectors.Thresholds(d1_min_calls=7)
     report = detectors.audit(calls(3), thresholds=thresholds, prices=detectors.PriceBook())
     assert report.thresholds.d1_min_calls == 7
     assert report.prices.source == "genai-prices"
 
 
-def test_a_name_that_the_library_does_not_have() -> None:
+def test_an_unknown_name_of_the_library_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'audits'"):
         _ = detectors.audits
 
 
-def test_what_the_detectors_save_of_what_others_leave_adds_up() -> None:
+def test_the_steps_of_the_detectors_add_up() -> None:
     report = detectors.audit(calls(5, every=10))
     savings = {one.detector: one for one in report.savings_by_detector}
     # The model finding saves 1,925 of each call's 2,750 millionths; the duplicate finding then
@@ -347,7 +347,7 @@ def test_spend_of_very_many_days_is_not_split_by_model() -> None:
     assert report.spend_by_day_and_model == ()
 
 
-def test_lists_of_labels_are_cut_short_and_say_what_they_leave_out() -> None:
+def test_lists_of_labels_are_shortened_and_count_the_others() -> None:
     log = [one for place in range(1_003) for one in calls(1, tag=f"route-{place:04}")]
     unknown = [one for place in range(1_001) for one in calls(1, model=f"house-{place:04}")]
     report = detectors.audit(log + unknown)
@@ -373,7 +373,7 @@ def test_lists_of_labels_are_cut_short_and_say_what_they_leave_out() -> None:
         (calls(20, every=60, completion_tokens=500, declared_max_tokens=8_000), ""),
     ],
 )
-def test_a_finding_shows_how_its_dollars_were_reckoned(
+def test_a_finding_shows_how_its_dollars_were_calculated(
     log: list[dict[str, Any]], formula: str
 ) -> None:
     assert detectors.audit(log).findings[0].formula == formula
@@ -396,7 +396,7 @@ def test_a_document_of_an_earlier_version_is_still_read() -> None:
     assert report.methods == ()
 
 
-def test_the_report_says_how_each_detector_judges() -> None:
+def test_the_report_says_how_each_detector_works() -> None:
     methods = detectors.audit([]).methods
     assert [one.detector[:2] for one in methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
     assert methods[0].title == "Oversized model"

@@ -88,7 +88,7 @@ def test_a_report_shows_its_headline_its_bars_and_its_table(report: Report) -> N
             assert usd(finding.monthly_cost_impact_usd) in page.text
 
 
-def test_a_finding_shows_all_there_is_to_say_of_it(report: Report) -> None:
+def test_a_finding_shows_all_its_fields(report: Report) -> None:
     finding = report.findings[0]
     text = _Reader(finding._repr_html_()).text
     for words in (detector_name(finding.detector), finding.route, finding.fix, finding.formula):
@@ -96,7 +96,7 @@ def test_a_finding_shows_all_there_is_to_say_of_it(report: Report) -> None:
     assert f"the 20 most expensive of {finding.calls:,} calls" in text
 
 
-def test_nothing_and_very_much_are_shown_within_bounds() -> None:
+def test_empty_and_very_large_reports_have_a_bounded_size() -> None:
     empty = detectors.audit([])
     assert "There were no calls to audit." in _Reader(empty._repr_html_()).text
     large = make_scaled_report(findings=400, days=400, records=10_000_000, models=200)
@@ -104,7 +104,7 @@ def test_nothing_and_very_much_are_shown_within_bounds() -> None:
     assert "And 380 smaller findings" in _Reader(large._repr_html_()).text
 
 
-def test_hostile_labels_stay_text_wherever_they_are_shown(tmp_path: Path) -> None:
+def test_hostile_labels_stay_text_on_every_surface(tmp_path: Path) -> None:
     hostile = make_hostile_report()
     hostile.save(tmp_path / "report.html")
     harmless = {
@@ -170,7 +170,7 @@ def test_the_saved_page_cautions_where_figures_may_mislead(tmp_path: Path) -> No
         assert part in words + odd._repr_html_()
 
 
-def test_the_saved_page_of_next_to_nothing_or_very_much_is_whole(tmp_path: Path) -> None:
+def test_saved_pages_of_tiny_and_huge_reports_are_complete(tmp_path: Path) -> None:
     assert "We found nothing to fix in these calls." in _page(detectors.audit([]), tmp_path)
     unpriced = [{**CALL, "model": "llama-on-a-shelf"}]
     assert "None of these calls has a known price." in _page(detectors.audit(unpriced), tmp_path)
@@ -211,14 +211,14 @@ def test_an_explanation_has_the_formula_with_the_findings_own_numbers(report: Re
     assert finding.formula in _Reader(explanation._repr_html_()).text
 
 
-def test_a_finding_without_dollars_is_explained_as_such() -> None:
+def test_the_explanation_of_a_finding_without_dollars_says_so() -> None:
     finding = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
     explanation = make_report(finding).explain("d1-001")
     assert "No savings are claimed" in str(explanation)
     assert "No savings are claimed" in explanation._repr_html_()
 
 
-def test_an_id_that_no_finding_has_is_refused_with_those_that_are_near(report: Report) -> None:
+def test_an_unknown_finding_id_is_rejected_with_similar_ids(report: Report) -> None:
     with pytest.raises(KeyError, match="similar IDs: d1-0"):
         report.explain("d1-999")
     with pytest.raises(KeyError, match="no finding with this ID"):

@@ -87,7 +87,7 @@ def test_a_fix_says_what_to_change_where_and_by_which_numbers(
         assert part in fix
 
 
-def test_a_route_without_label_is_shown_by_its_model() -> None:
+def test_a_route_without_label_shows_its_model() -> None:
     finding = detectors.audit(calls(5, every=3_600, tag="")).findings[0]
     assert finding.route == "gpt-5.4"
     assert "instead of gpt-5.4 on traffic without tag or endpoint" in finding.fix

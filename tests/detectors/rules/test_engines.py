@@ -41,7 +41,7 @@ def test_nothing_has_no_order() -> None:
     assert _numbered(_rows().cast({"group": pl.Int64, "at_us": pl.Int64})) == []
 
 
-def test_an_engine_that_audits_do_not_run_on_is_named() -> None:
+def test_an_unsupported_engine_is_named() -> None:
     calls = nw.from_dict({"group": [1]}, backend="pyarrow").lazy()
     with pytest.raises(UnknownEngineError, match="not on PYARROW"):
         place_beside(calls, pl.DataFrame({"group": [1]}))

@@ -32,7 +32,7 @@ def test_findings_and_bill_are_the_same(reports: tuple[Report, Report]) -> None:
     assert scrubbed.spend_by_day == counted.spend_by_day
 
 
-def test_echoes_are_left_out_before_the_audit_would(reports: tuple[Report, Report]) -> None:
+def test_duplicate_rows_are_dropped_before_the_audit(reports: tuple[Report, Report]) -> None:
     scrubbed, counted = reports
     assert counted.audit.echoes_dropped > 10
     assert scrubbed.audit.echoes_dropped == 0

@@ -98,7 +98,7 @@ REFUSED: Final[list[bytes]] = [
 
 
 @pytest.mark.parametrize("raw", REFUSED, ids=lambda raw: f"{len(raw)} {raw[:16]!r}")
-def test_a_file_without_a_call_is_refused_in_one_line_without_an_echo(
+def test_a_file_without_calls_is_rejected_in_one_line_and_not_repeated(
     raw: bytes, tmp_path: Path
 ) -> None:
     log, out = tmp_path / "raw.jsonl", tmp_path / "usage.jsonl"
@@ -143,14 +143,14 @@ def test_a_full_disk_is_one_line() -> None:
     ]
 
 
-def test_a_device_takes_what_comes(tmp_path: Path) -> None:
+def test_a_device_is_written_directly(tmp_path: Path) -> None:
     log = tmp_path / "raw.jsonl"
     log.write_bytes(dump(CHAT_PAIR))
     printed = run(log, "--out", "/dev/null").stdout
     assert printed.startswith("Wrote 1 call from 1 file to /dev/null:")
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     log = tmp_path / "raw.jsonl"
     log.write_bytes(b"".join(dump(CHAT_PAIR | {"latency_ms": n}) for n in range(20_000)))
     command = [sys.executable, "-m", "detectors", "scrub", str(log), "--out", "-"]

@@ -20,7 +20,7 @@ def read(*documents: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("size", [8, 64, 1_999, 1 << 20])
-def test_a_line_beyond_all_measure_is_counted_and_the_next_one_read(
+def test_a_line_that_is_too_long_is_counted_and_the_next_line_is_read(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(texts, "MAX_TEXT_BYTES", 2_000)
@@ -91,7 +91,7 @@ def test_langfuse_counts_every_kind_of_token_once(
 
 
 @pytest.mark.parametrize("usage", [None, [], "40", {}, {"output": 5}, {"input": -1, "output": 2}])
-def test_what_counts_no_prompt_is_no_usage(usage: Any) -> None:
+def test_usage_without_prompt_tokens_is_not_usage(usage: Any) -> None:
     assert sum_counts(usage) is None
     assert find_counts(usage) is None
 
@@ -113,12 +113,12 @@ def test_the_cache_writes_of_a_breakdown_count_where_the_sum_is_missing() -> Non
         ("llama-4-70b", "unknown"),
     ],
 )
-def test_a_model_names_its_vendor(model: str, vendor: str) -> None:
+def test_a_model_name_implies_its_provider(model: str, vendor: str) -> None:
     assert find_model(model) == model
     assert provider_of(model) == vendor
 
 
-def test_an_id_that_looks_like_none_becomes_another_that_is_as_good() -> None:
+def test_an_unusual_id_is_replaced_by_a_hash() -> None:
     assert id_of("chatcmpl-1") == "chatcmpl-1"
     assert id_of("") is None
     assert id_of(5) is None

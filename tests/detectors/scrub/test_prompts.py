@@ -34,7 +34,7 @@ def test_a_request_has_the_clients_hash(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("deep", range(1, 12))
-def test_they_give_up_at_the_same_depth(deep: int) -> None:
+def test_they_stop_at_the_same_depth(deep: int) -> None:
     for wrap in (lambda inner: [inner], lambda inner: {"content": inner}):
         value: Any = "text"
         for _ in range(deep):
@@ -45,10 +45,10 @@ def test_they_give_up_at_the_same_depth(deep: int) -> None:
 @pytest.mark.parametrize(
     "request_", [raw_logs.CHAT_REQUEST, raw_logs.RESPONSE_REQUEST, raw_logs.MESSAGE_REQUEST]
 )
-def test_vendors_requests_have_the_clients_hash(request_: dict[str, Any]) -> None:
+def test_providers_requests_have_the_clients_hash(request_: dict[str, Any]) -> None:
     body = {name: request_[name] for name in MEMBERS if name in request_}
     assert of_scrub(body) == hash_prompt(request_) is not None
 
 
-def test_a_lone_surrogate_is_hashed_alike() -> None:
+def test_a_lone_surrogate_has_the_same_hash() -> None:
     assert of_scrub({"prompt": "a\ud800"}) == hash_prompt({"prompt": "a\ud800"})

@@ -36,7 +36,7 @@ def test_a_message_of_several_snapshots_counts_once_with_its_last_counts_and_fir
     assert scrubber.summary.dropped == {SNAPSHOT: 3}
 
 
-def test_a_session_that_is_taken_up_again_repeats_no_call() -> None:
+def test_a_resumed_session_repeats_no_call() -> None:
     scrubber = Scrubber()
     assert len(read(scrubber, snapshot(1, 80, 20), snapshot(2, 90, 21))) == 2
     found = read(scrubber, snapshot(1, 80, 20), snapshot(2, 90, 21), snapshot(3, 7, 30))
@@ -57,13 +57,13 @@ def test_calls_equal_in_every_field_are_one_and_others_are_not() -> None:
     assert scrubber.summary.dropped == {DUPLICATE_ROW: 2}
 
 
-def test_calls_without_an_id_are_never_taken_for_echoes() -> None:
+def test_calls_without_an_id_are_never_duplicates() -> None:
     response = {key: value for key, value in CHAT.items() if key != "id"}
     document = CHAT_PAIR | {"response": response}
     assert len(read(Scrubber(), document, document)) == 2
 
 
-def test_an_echo_is_told_within_the_window_and_forgotten_after_two() -> None:
+def test_a_duplicate_is_found_within_the_window_and_forgotten_after_two() -> None:
     echoes = DuplicateRows(window=100)
     keys = [str(number) for number in range(1_000)]
     for number, key in enumerate(keys):

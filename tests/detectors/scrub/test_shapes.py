@@ -114,7 +114,7 @@ def test_every_shape_has_its_line() -> None:
 
 
 @pytest.mark.parametrize("name", raw.RAW)
-def test_a_raw_object_comes_to_its_line(name: str) -> None:
+def test_a_raw_object_gives_its_line(name: str) -> None:
     line = json.loads(json.dumps(EXPECTED[name]).replace(".250Z", ".250000Z"))
     assert lines_of(json.dumps(raw.RAW[name]).encode()) == [line]
 
@@ -169,7 +169,7 @@ def test_one_log_may_mix_every_shape_in_any_container(log: bytes) -> None:
         ("an anchor", "not JSON objects"),
     ],
 )
-def test_what_is_no_billed_call_is_left_out_with_its_reason(document: Any, reason: str) -> None:
+def test_calls_that_are_not_billed_are_dropped_with_a_reason(document: Any, reason: str) -> None:
     scrubber = Scrubber()
     assert b"".join(scrubber.read(BytesIO(b"\n" + json.dumps(document).encode() + b"\n"))) == b""
     [(said, count)] = scrubber.summary.reasons()
@@ -178,7 +178,7 @@ def test_what_is_no_billed_call_is_left_out_with_its_reason(document: Any, reaso
 
 
 @pytest.mark.parametrize("text", ["redacted-by-litellm", "Where (litellm_truncated 5 chars) is"])
-def test_a_text_that_a_gateway_took_away_proves_no_equal_prompts(text: str) -> None:
+def test_text_that_a_gateway_removed_has_no_hash(text: str) -> None:
     document = raw.LITELLM | {"messages": [{"role": "user", "content": text}]}
     [line] = lines_of(json.dumps(document).encode())
     assert "prefix_hash" not in line

@@ -111,7 +111,7 @@ def test_a_hostile_body_is_rejected_and_breaks_nothing(
     assert list(blobs.rglob("*.jsonl")) == []
 
 
-def test_of_duplicate_keys_the_last_counts_and_no_other_is_kept(
+def test_the_last_of_duplicate_keys_counts_and_no_other_is_kept(
     client: FlaskClient, tenant: Tenant, db_session: Session, blobs: Path
 ) -> None:
     good = json.dumps(record(tag="last"))
