@@ -87,7 +87,7 @@ def test_the_notebooks_code_works_there(empty: Path) -> None:
     code = [cell["source"] for cell in notebook.cells if cell["cell_type"] == "code"]
     (empty / "walk.py").write_text("\n".join([*code, "print(report._repr_html_())"]))
     said = _run(empty / "venv" / "bin" / "python", "walk.py", cwd=empty)
-    assert "together: $" in said
+    assert "avoidable spend: $" in said
     assert "You spend about $" in said
 
 
