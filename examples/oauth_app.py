@@ -71,7 +71,7 @@ class Application(BaseHTTPRequestHandler):
         if path.path == "/":
             self.begin()
         elif path.path == "/back":
-            self.take({name: one[0] for name, one in parse_qs(path.query).items()})
+            self.take({name: values[0] for name, values in parse_qs(path.query).items()})
         else:
             self.say(404, "Not found.")
 
@@ -101,11 +101,15 @@ class Application(BaseHTTPRequestHandler):
         except HTTPError as error:
             self.say(502, f"Tallystick refused with {error.code}.")
             return
-        lines = [f"{one['created_at']}: ${one['projected_spend_usd']:,.2f}/month" for one in audits]
+        lines = [
+            f"{audit['created_at']}: ${audit['projected_spend_usd']:,.2f}/month" for audit in audits
+        ]
         self.say(200, "\n".join([f"Allowed: {token['scope']}", *lines, f"{len(lines)} audits"]))
 
     def cookie(self) -> str:
-        pairs = (one.strip().partition("=") for one in self.headers.get("Cookie", "").split(";"))
+        pairs = (
+            cookie.strip().partition("=") for cookie in self.headers.get("Cookie", "").split(";")
+        )
         return next((value for name, _, value in pairs if name == STATE_COOKIE), "")
 
     def say(self, status: int, text: str) -> None:

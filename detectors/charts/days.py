@@ -68,7 +68,7 @@ def spend_by_day(report: Report) -> Chart:
         svg=_draw(bars, series).svg("days", title, summary),
         columns=("Day (UTC)" if span == 1 else "Days (UTC)", "Spend", *map(inert, series)),
         rows=tuple(
-            (bar.label, usd(bar.total), *(usd(bar.spend.get(one, Decimal(0))) for one in series))
+            (bar.label, usd(bar.total), *(usd(bar.spend.get(name, Decimal(0))) for name in series))
             for bar in shown
         ),
     )
@@ -96,20 +96,20 @@ def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
 
 def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
     """Return each day's spend by model, with all other models as one series."""
-    kept = [(one.provider, one.model) for one in report.spend_by_model[:_MODELS]]
+    kept = [(entry.provider, entry.model) for entry in report.spend_by_model[:_MODELS]]
     if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
-        kept = [(one.provider, one.model) for one in report.spend_by_model]
+        kept = [(entry.provider, entry.model) for entry in report.spend_by_model]
     names = _names(kept)
     days: dict[date, dict[str, Decimal]] = {
-        date.fromisoformat(one.day): {} for one in report.spend_by_day
+        date.fromisoformat(entry.day): {} for entry in report.spend_by_day
     }
     for part in report.spend_by_day_and_model:
         if (part.provider, part.model) in names:
             name = names[part.provider, part.model]
             days[date.fromisoformat(part.day)][name] = part.spend_usd
-    for one in report.spend_by_day:
-        spend = days[date.fromisoformat(one.day)]
-        rest = one.spend_usd - sum(spend.values(), Decimal(0))
+    for entry in report.spend_by_day:
+        spend = days[date.fromisoformat(entry.day)]
+        rest = entry.spend_usd - sum(spend.values(), Decimal(0))
         # Each amount is rounded, so a difference of some billionths is not another model.
         if rest > Decimal("1e-7"):
             spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
@@ -150,9 +150,9 @@ def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:
     for day, spend in days.items():
         for name, amount in spend.items():
             sums[(day - first).days // span][name] += amount
-    for place in range((last - first).days // span + 1):
-        begin = first + timedelta(days=place * span)
-        yield _Bar(begin, min(begin + timedelta(days=span - 1), last), sums[place])
+    for index in range((last - first).days // span + 1):
+        begin = first + timedelta(days=index * span)
+        yield _Bar(begin, min(begin + timedelta(days=span - 1), last), sums[index])
 
 
 def _summarize(bars: Sequence[_Bar]) -> str:
@@ -175,9 +175,9 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
         y = floor - part * _PLOT_HEIGHT
         drawing.rule(horizontal(_PLOT_LEFT, y, WIDTH - _PLOT_LEFT), "rule", RULE)
         drawing.text(_PLOT_LEFT - 6, y + 4, short_usd(top * part), end=True, faint=True)
-    for place, boxes in enumerate(_boxes(bars, series, top)):
-        kind = len(SERIES) - 1 if series[place] == _OTHERS else place
-        drawing.fill("".join(box(*one) for one in boxes), f"s{kind}", SERIES[kind])
+    for index, boxes in enumerate(_boxes(bars, series, top)):
+        kind = len(SERIES) - 1 if series[index] == _OTHERS else index
+        drawing.fill("".join(box(*edges) for edges in boxes), f"s{kind}", SERIES[kind])
         drawing.rule(hatching(boxes, kind), "paper", PAPER)
     drawing.text(_PLOT_LEFT, floor + 16, period(bars[0].first, bars[0].first), faint=True)
     if len(bars) > 1:
@@ -203,8 +203,8 @@ def _boxes(
     pitch = min((WIDTH - _PLOT_LEFT) / len(bars), _WIDEST_BAR / 0.8)
     width = pitch * 0.8
     boxes: list[list[tuple[float, float, float, float]]] = [[] for _ in series]
-    for place, bar in enumerate(bars):
-        x, y = _PLOT_LEFT + place * pitch + pitch * 0.1, float(_PLOT_TOP + _PLOT_HEIGHT)
+    for index, bar in enumerate(bars):
+        x, y = _PLOT_LEFT + index * pitch + pitch * 0.1, float(_PLOT_TOP + _PLOT_HEIGHT)
         for kind, name in enumerate(series):
             height = float(bar.spend.get(name, Decimal(0))) / top * _PLOT_HEIGHT
             if height >= 0.1:
@@ -214,9 +214,9 @@ def _boxes(
 
 
 def _draw_legend(drawing: Drawing, series: Sequence[str], top: float) -> None:
-    for place, name in enumerate(series):
-        kind = len(SERIES) - 1 if name == _OTHERS else place
-        y = top + place * _LEGEND_ROW
+    for index, name in enumerate(series):
+        kind = len(SERIES) - 1 if name == _OTHERS else index
+        y = top + index * _LEGEND_ROW
         swatch = (float(_PLOT_LEFT), y, 22.0, 13.0)
         drawing.fill(box(*swatch), f"s{kind}", SERIES[kind])
         drawing.rule(hatching([swatch], kind), "paper", PAPER)

@@ -19,7 +19,8 @@ def findings_ranked(report: Report) -> Chart:
     priced = [each for each in report.findings if each.monthly_cost_impact_usd > 0]
     shown = priced[:_SHOWN]
     names = {
-        one.id: f"{one.route} · {detector_name(one.detector, report.methods)}" for one in shown
+        finding.id: f"{finding.route} · {detector_name(finding.detector, report.methods)}"
+        for finding in shown
     }
     title = "Potential savings by finding"
     summary = _summarize(priced)
@@ -29,7 +30,9 @@ def findings_ranked(report: Report) -> Chart:
         summary=summary,
         svg=_draw(names, shown).svg("findings", title, summary),
         columns=("Finding", "Potential savings/month"),
-        rows=tuple((inert(names[one.id]), usd(one.monthly_cost_impact_usd)) for one in shown),
+        rows=tuple(
+            (inert(names[finding.id]), usd(finding.monthly_cost_impact_usd)) for finding in shown
+        ),
     )
 
 
@@ -42,9 +45,9 @@ def _summarize(priced: list[Finding]) -> str:
 
 def _draw(names: Mapping[str, str], findings: list[Finding]) -> Drawing:
     drawing = Drawing(height=max(1, len(findings)) * ROW)
-    largest = max((one.monthly_cost_impact_usd for one in findings), default=Decimal(1))
-    for place, finding in enumerate(findings):
-        top, saving = place * ROW, finding.monthly_cost_impact_usd
+    largest = max((finding.monthly_cost_impact_usd for finding in findings), default=Decimal(1))
+    for index, finding in enumerate(findings):
+        top, saving = index * ROW, finding.monthly_cost_impact_usd
         label_row(drawing, top, names[finding.id], usd(saving))
         width = max(float(saving / largest) * WIDTH, 1)
         drawing.fill(box(0, top + 20, width, BAR), "s0", SERIES[0])

@@ -54,12 +54,12 @@ def _steps(report: Report) -> Iterator[_Step]:
     audit = report.audit
     left = audit.projected_spend_usd
     yield _Step("Current spend", None, Decimal(0), left, left)
-    for one in report.savings_by_detector:
-        if one.alone_usd or one.composed_usd:
-            after = max(left - one.composed_usd, Decimal(0))
-            label = detector_name(one.detector, report.methods)
+    for savings in report.savings_by_detector:
+        if savings.alone_usd or savings.composed_usd:
+            after = max(left - savings.composed_usd, Decimal(0))
+            label = detector_name(savings.detector, report.methods)
             low, high = sorted((left, after))
-            yield _Step(label, one.alone_usd, low, high, -one.composed_usd)
+            yield _Step(label, savings.alone_usd, low, high, -savings.composed_usd)
             left = after
     remaining = audit.projected_spend_usd - audit.projected_savings_usd
     yield _Step("Remaining spend", None, Decimal(0), remaining, remaining)
@@ -74,8 +74,8 @@ def _row(step: _Step, spend: Decimal) -> tuple[str, ...]:
 def _draw(steps: list[_Step]) -> Drawing:
     drawing = Drawing(height=len(steps) * ROW)
     largest = float(max(step.high for step in steps)) or 1.0
-    for place, step in enumerate(steps):
-        top, start = place * ROW, float(step.low) / largest * WIDTH
+    for index, step in enumerate(steps):
+        top, start = index * ROW, float(step.low) / largest * WIDTH
         width = max(float(step.high - step.low) / largest * WIDTH, 1)
         label_row(drawing, top, step.label, usd(step.amount))
         bar = (min(start, WIDTH - width), top + 20.0, width, float(BAR))
@@ -84,7 +84,7 @@ def _draw(steps: list[_Step]) -> Drawing:
         else:
             drawing.fill(box(*bar), "loss", LOSS)
             drawing.rule(hatching([bar], 1), "paper", PAPER)
-        if place + 1 < len(steps):
+        if index + 1 < len(steps):
             # A line from the end of this bar to the start of the next.
             edge = step.high if step.alone is None else step.low
             at = min(max(float(edge) / largest * WIDTH, 0.5), WIDTH - 0.5)

@@ -88,5 +88,5 @@ def list_calls(finding: Finding, methods: Iterable[Method]) -> str:
     return table(
         [column.label for column in columns],
         [[text(evidence_cell(call, column)) for column in columns] for call in finding.evidence],
-        numbers=[place for place, column in enumerate(columns) if column.format != "time"],
+        numbers=[index for index, column in enumerate(columns) if column.format != "time"],
     )

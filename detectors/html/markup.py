@@ -54,7 +54,7 @@ def table(
     )
     body = "".join(
         "<tr>"
-        + "".join(f"<td{mark}>{one}</td>" for one, mark in zip(row, marks, strict=True))
+        + "".join(f"<td{mark}>{content}</td>" for content, mark in zip(row, marks, strict=True))
         + "</tr>"
         for row in rows
     )
@@ -63,7 +63,7 @@ def table(
 
 def figure(chart: Chart) -> str:
     """Render a chart with its title and its data."""
-    rows = [[text(one) for one in row] for row in chart.rows]
+    rows = [[text(content) for content in row] for row in chart.rows]
     numbers = table(chart.columns, rows, range(1, len(chart.columns)))
     return (
         f"<figure><figcaption>{escape(chart.title)}</figcaption>{chart.svg}"

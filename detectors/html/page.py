@@ -44,7 +44,7 @@ def _parts(report: Report) -> Iterator[str]:
     for draw in (charts.savings_waterfall, *charts.REPORT_CHARTS):
         yield figure(draw(report))
     yield "<h2>Findings</h2>"
-    yield from (finding_body(one, report.methods) for one in report.findings[:_FULL])
+    yield from (finding_body(finding, report.methods) for finding in report.findings[:_FULL])
     if report.findings[_FULL:]:
         yield list_findings(report.findings[_FULL:], report.methods)
     if not report.findings:

@@ -1,4 +1,4 @@
-"""Environments of their own: other versions of the vendors' libraries, other interpreters."""
+"""Environments of their own: other versions of the providers' libraries, other interpreters."""
 
 import hashlib
 import os

@@ -68,7 +68,7 @@ def lines_of(path: Path) -> set[Line]:
 def asking() -> Iterator[None]:
     """The client's functions, those that are set as hooks too, with the question in each line."""
     codes = {code: changed for path in FOLDER.rglob("*.py") for code, changed in _changed(path)}
-    gc.unfreeze()  # or what is frozen would not be told of
+    gc.unfreeze()  # or what is frozen would not be reported
     functions = [one for one in gc.get_objects() if isinstance(one, FunctionType)]
     gc.freeze()
     originals = {one: one.__code__ for one in functions if _key(one.__code__) in codes}

@@ -1,6 +1,6 @@
 """Makes a call of every style with the client on, and prints what was recorded of each, as JSON.
 
-Run it where any version of a vendor's library is: `python -m tests.client.matrix openai`.
+Run it where any version of a provider's library is: `python -m tests.client.matrix openai`.
 """
 
 from __future__ import annotations

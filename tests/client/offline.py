@@ -1,4 +1,4 @@
-"""The vendors' libraries with the vendors in the same process, for tests that make many calls.
+"""The providers' libraries with the providers in the same process, for tests that make many calls.
 
 Each client is made once: making one takes far longer than its calls do.
 """
@@ -28,7 +28,7 @@ HEADERS = {"x-request-id": "req_1", "request-id": "req_1"}
 
 
 def answer(request: httpx2.Request) -> httpx2.Response:
-    """What the vendors' server would say to this request."""
+    """What the providers' server would say to this request."""
     body = json.loads(request.content) if request.content else {}
     path = request.url.path
     if path.endswith("/messages"):

@@ -1,4 +1,4 @@
-"""Programs of users, started as their users start them, beside a stub vendor and a collector."""
+"""Programs of users, started as their users start them, beside a stub provider and a collector."""
 
 import sys
 from collections import Counter

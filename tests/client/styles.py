@@ -1,4 +1,4 @@
-"""Every way in which the vendors' libraries let a program make a call, as small functions.
+"""Every way in which the providers' libraries let a program make a call, as small functions.
 
 Each takes clients that talk to a `Vendors` server. The first 33 of OpenAI and 26 of Anthropic are
 those that other tools were measured with; the further ones are what came up besides.
@@ -44,7 +44,7 @@ VERTEX = {**CLAUDE, "model": "claude-sonnet-4-6"}
 
 @dataclass
 class Clients:
-    """Made on demand, each once; `url` is the vendors' server."""
+    """Made on demand, each once; `url` is the providers' server."""
 
     url: str
     _made: dict[str, Any] = field(default_factory=dict)
@@ -389,7 +389,7 @@ def _again(clients: Clients) -> None:
     clients.openai.responses.retrieve(response.id)
 
 
-@_style("openai stream without usage", further=True, uncaptured="the vendor tells no usage")
+@_style("openai stream without usage", further=True, uncaptured="the provider sends no usage")
 def _no_usage(clients: Clients) -> None:
     _use_up(clients.openai.chat.completions.create(**CHAT, stream=True))
 

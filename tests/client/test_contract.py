@@ -1,4 +1,4 @@
-"""What the client writes is what the service takes, whatever a program or a vendor hands it.
+"""What the client writes is what the service takes, whatever a program or a provider hands it.
 
 One refused record would take its whole batch with it.
 """

@@ -1,4 +1,4 @@
-"""A program with the client on, stub vendors, and the real service: the waste, to the cent."""
+"""A program with the client on, stub providers, and the real service: the waste, to the cent."""
 
 import json
 import sys

@@ -66,7 +66,7 @@ def _forget() -> None:
     thread = delivery._thread
     delivery.close(0)
     if thread is not None and thread.is_alive():  # a fault may have kept it from starting
-        thread.join(10)  # else it would wait on, for a lock that `reset` makes anew
+        thread.join(10)  # else it would wait on, for a lock that `reset` makes again
     delivery.reset()
 
 

@@ -1,4 +1,4 @@
-"""Each guard by itself: what of ours fails is counted, and the caller goes on."""
+"""Each guard alone: what of ours fails is counted, and the caller goes on."""
 
 import asyncio
 import importlib.util
@@ -91,7 +91,7 @@ def test_an_exit_ends_what_is_open_and_waits_for_what_is_left() -> None:
 
 
 def test_a_second_exit_signal_does_not_wait_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worker processes are told by their library, and some by the interpreter, too."""
+    """Worker processes learn it from their library, and some by the interpreter, too."""
     waited: list[float] = []
     monkeypatch.setattr(Delivery, "flush", lambda self, timeout: waited.append(timeout))
     client._at_exit()

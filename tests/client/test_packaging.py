@@ -20,7 +20,7 @@ from tests.client.environments import (
 )
 
 PROJECT = tomllib.loads((CLIENT / "pyproject.toml").read_text())
-# Everything that needs no vendor's library: what is captured by `record()`, sent and tagged, in a
+# Everything that needs no provider's library: what is captured by `record()`, sent and tagged, in a
 # process and in one forked off, and an import that is hooked.
 ON_ANY_PYTHON = """
 import os, sys, types

@@ -1,4 +1,4 @@
-"""What is made of requests and counts: `record()`, routes, sellers, background calls, hashes."""
+"""Records from requests and counts: `record()`, routes, sellers, background calls, hashes."""
 
 import hashlib
 import json

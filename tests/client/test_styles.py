@@ -57,7 +57,7 @@ def _check(rows: list[dict[str, Any]], library: str) -> int:
 
 
 @pytest.mark.parametrize("library", BARS)
-def test_the_newest_library_is_captured_in_every_style_and_labelled(library: str) -> None:
+def test_the_newest_library_is_captured_in_every_style_and_labeled(library: str) -> None:
     rows = _rows(sys.executable, library)
     _check(rows, library)
     for row in rows:

@@ -1,4 +1,4 @@
-"""A local server that speaks the vendors' wire formats: JSON, server-sent events, event streams.
+"""A local server that speaks the providers' wire formats: JSON, server-sent events, event streams.
 
 Plain Python of any version that the client runs on: tests start it in other environments too.
 Every text that it answers holds `CANARY`, and every count is a different number.

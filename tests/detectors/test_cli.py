@@ -154,7 +154,7 @@ def test_an_output_that_cannot_be_written_is_an_error(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 def test_it_says_in_one_line_that_the_output_is_full(log: Path, tmp_path: Path) -> None:
     log.write_text("\n".join([HEADER, GOOD]))
-    # Buffered, as a shell would start it, whatever this run's own environment says.
+    # Buffered, as a shell would start it, whatever this test's own environment says.
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
     for options in ([], ["--json", "-"]):
         command = [sys.executable, "-m", "detectors", "audit", str(log), *options]

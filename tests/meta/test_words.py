@@ -1,6 +1,7 @@
 """Retired words stay out of what people read: pages, messages, docs, docstrings and comments.
 
-docs/glossary.md has the words to use instead. The names in the code are checked for some of them.
+docs/glossary.md has the words to use instead. Names in the code are checked for some of them, and
+names of tests for all.
 """
 
 import ast
@@ -123,6 +124,16 @@ def test_no_name_in_the_code_uses_a_retired_word() -> None:
         for name in _names(path)
         if RETIRED_NAMES & set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     }
+    assert not found, "\n".join(sorted(found))
+
+
+def test_no_test_name_uses_a_retired_word() -> None:
+    defined = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
+    names = {
+        name for path in _files(("tests",), (".py",)) for name in defined.findall(path.read_text())
+    }
+    found = [name for name in names if _WORDS.search(name.replace("_", " "))]
+    assert names
     assert not found, "\n".join(sorted(found))
 
 

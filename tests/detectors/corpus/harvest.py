@@ -37,7 +37,7 @@ def harvest(plant: Plant, calls: int, seed: int = 0) -> Harvest:
     sown = plant.sow(max(calls // PLANTED_SHARE, 20), np.random.default_rng(seed))
     clean = clean_calls(calls - sown.calls.height, seed)
     everything = pl.concat([clean, sown.calls.select(clean.columns)])
-    # Without the floor, so that nothing small is left out of what was claimed.
+    # No floor, so that small claims count too.
     report = detectors.audit(everything, thresholds=Thresholds(floor_usd=0))
     found = [one for one in report.findings if _is_planted(one, plant)]
     others = [one for one in report.findings if not _is_planted(one, plant)]

@@ -1,6 +1,6 @@
 """Waste of known dollars, one kind at a time: calls to be put among clean ones.
 
-The dollars are reckoned here from the vendors' published prices, by hand and not by the library.
+The dollars are calculated from published prices, by hand and not by the library.
 """
 
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def uncached_prefix(count: int, rng: np.random.Generator) -> Planted:
 
 
 def unhashed_prefix(count: int, rng: np.random.Generator) -> Planted:
-    """Half of each prompt alike, of which no hash tells."""
+    """Half of each prompt alike, without a hash."""
     calls = _calls(
         OPUS,
         _regularly(count),

@@ -1,4 +1,4 @@
-"""Waste of known dollars is found within 1 %, and under 1 % of the clean spend is claimed."""
+"""Waste of known dollars is found within 1%, and under 1% of the clean spend is claimed."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_planted_waste_is_found_and_clean_spend_left_alone(
     reaped = harvest(plant, calls)
     is_off = reaped.miss > 0.01 or reaped.false_claim > 0.01
     name = " ".join(filter(None, (plant.detector, plant.kind)))
-    note(f"waste planted among calls is found to 1 %: {name}", calls, int(is_off))
+    note(f"waste planted among calls is found to 1%: {name}", calls, int(is_off))
     assert reaped.planted_usd > 0
     assert reaped.miss <= 0.01, reaped
     assert reaped.false_claim <= 0.01, reaped

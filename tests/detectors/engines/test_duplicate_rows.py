@@ -1,4 +1,4 @@
-"""Log echoes: what is logged twice counts once, on every engine."""
+"""Duplicate rows: a call that is logged twice counts once, on every engine."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ NAMED = CALL | {"request_id": "req_1"}
 
 
 def _counts(rows: list[Mapping[str, Any]], engine: str) -> tuple[int, int]:
-    """The calls that are left, and the echoes that were dropped."""
+    """The calls that are left, and the number of duplicate rows."""
     frame = as_polars([UsageRecord(**row) for row in rows])
     summary = detectors.audit(ENGINES[engine](frame)).audit
     return summary.records, summary.echoes_dropped

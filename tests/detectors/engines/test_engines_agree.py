@@ -32,7 +32,7 @@ from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.worker.support.promises import at_both_scales
 
-# Logs that between them have every kind of finding, price changes within and echoes.
+# Logs that between them have every kind of finding, price changes within and duplicate rows.
 SEEDS = (9, 16, 33)
 MORE_SEEDS = range(300, 330)
 

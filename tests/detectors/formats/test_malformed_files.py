@@ -1,4 +1,4 @@
-"""Sixty files that are no log: refused with what was expected, and without an echo."""
+"""Sixty files that are no log: refused with what was expected, and without repeating input."""
 
 import gzip
 import json

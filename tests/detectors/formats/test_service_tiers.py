@@ -1,4 +1,4 @@
-"""At which tier a call was billed: read from vendors' logs, and kept in what is stored of them."""
+"""The service tier of a call: read from providers' logs, and kept in what is stored of them."""
 
 import json
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""Logs made by the vendors' own libraries: every count that their types know is read or refused
+"""Logs made by the providers' own libraries: every count that their types know is read or refused
 for a reason, so that a count that a new version adds fails here."""
 
 import gzip
@@ -123,7 +123,7 @@ def _literals(annotation: Any) -> list[Any]:
 
 
 def counted(response: BaseModel, **usage: Any) -> dict[str, Any]:
-    """The counts-only part of a response of the vendor's own type."""
+    """The counts-only part of a response of the provider's own type."""
     kept = ("id", "object", "type", "created", "created_at", "model", "service_tier")
     document = json.loads(response.model_dump_json(exclude_none=True))
     return {name: document[name] for name in kept if name in document} | {
@@ -203,7 +203,7 @@ SHAPES: Final = {
 
 
 def expected_of(line: dict[str, Any]) -> tuple[int, int, int, int]:
-    """Prompt, completion, cached and written tokens, as the vendors' documentation adds them."""
+    """Prompt, completion, cached and written tokens, as the providers' documentation adds them."""
     usage = line["usage"]
     if line.get("type") == "message":
         read, written = usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]

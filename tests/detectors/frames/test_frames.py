@@ -1,4 +1,4 @@
-"""Logs into frames of calls: every kind of source, echoes, and the Parquet that is kept."""
+"""Logs into frames of calls: every kind of source, duplicate rows, and the Parquet that is kept."""
 
 import gzip
 from dataclasses import replace

@@ -228,5 +228,5 @@ def test_a_worker_writes_its_results_to_standard_output(
     whole = list(range_workers.load(BytesIO(output.getvalue())))
     assert [result.notes for result in whole] == [result.notes for result in expected]
     assert pl.concat(result.frame for result in whole).equals(read(path).frame)
-    # A result that the helper did not finish writing is left out.
+    # An incomplete result of a worker is dropped.
     assert len(list(range_workers.load(BytesIO(output.getvalue()[:-1])))) == cut.count - 1

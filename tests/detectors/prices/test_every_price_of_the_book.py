@@ -29,7 +29,7 @@ _TIERS = ("batch", "flex", "priority", "fast")
 # (prompt, read, written, completion): also with more cache than prompt, where the book may fail.
 _COUNTS = [(0, 0, 0, 0), (1, 0, 0, 1), (9_001, 4_000, 3_000, 700), (5_000, 0, 5_000, 3)]
 _OVERFULL = [(100, 90, 20, 5), (100, 300, 0, 5)]
-# A flat-rate label is priced by the vendor's list, not by the book's entry for the plan.
+# A flat-rate label is priced by the provider's list, not by the book's entry for the plan.
 _PLANS = {"cursor"}
 
 

@@ -1,4 +1,4 @@
-"""The data files keep up with the price book: every model of the three vendors has its place."""
+"""The data files keep up with the price book: every model of the three providers is listed."""
 
 import tomllib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rates that were agreed on with a vendor, in the place of the list prices."""
+"""Rates that were agreed on with a provider, instead of the list prices."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

@@ -75,7 +75,7 @@ BOUNDARIES = {
     "d2_min_hash_calls": Boundary(
         lambda value: hashed(int(value), 60), UNCACHED, (3, 3, 0), (0, 3, 4)
     ),
-    # Without a read nothing is saved, and a write costs nothing more at this vendor.
+    # Without a read nothing is saved, and a write costs nothing more at this provider.
     "d2_cache_seconds": Boundary(lambda value: hashed(3, value), UNCACHED, (0, 3, 3), (3, 3, 0)),
     "d2_unhashed_min_calls": Boundary(
         lambda value: unhashed([9_000] * int(value)), UNHASHED, (20, 20, 0), (0, 20, 21)
@@ -208,7 +208,7 @@ BOUNDARIES = {
     "d6_max_median_gap_seconds": Boundary(
         lambda value: loop([value] * 9), LOOP, (0, 8, 8), (8, 8, 0), step=0.001
     ),
-    # Two of 20 gaps are near the limit, which is more than 5 %.
+    # Two of 20 gaps are near the limit, which is more than 5%.
     "d6_overlap_gap_seconds": Boundary(
         lambda value: loop([value] * 2 + [PACE] * 18), LOOP, (16, 16, 0), (0, 16, 16), step=0.001
     ),

@@ -103,7 +103,7 @@ def assert_ranked(report: Report) -> None:
 
 
 def assert_evidence(report: Report) -> None:
-    """The dearest flagged calls first, no more than asked for, never more than were flagged."""
+    """Check that evidence is the most expensive flagged calls, no more than the limit."""
     limit = report.thresholds.evidence_calls
     for finding in report.findings:
         costs = [call.cost_usd for call in finding.evidence]

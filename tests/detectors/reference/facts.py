@@ -1,4 +1,4 @@
-"""Facts about models, read from the library's data files; what they mean is decided here anew."""
+"""Facts about models, read from the library's data files; what they mean is decided here again."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ _DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 def cheaper_model(vendor: str, model: str) -> str | None:
-    """The model one tier down at the same vendor, if the ladder has one."""
+    """The model one tier down at the same provider, if the ladder has one."""
     name = _undated(model)
     for family in load("ladder.toml")["family"]:
         if vendor in family["providers"] and name in family["cheaper"]:
@@ -22,7 +22,7 @@ def cheaper_model(vendor: str, model: str) -> str | None:
 
 
 def minimum_cacheable(model: str) -> int:
-    """The shortest prompt prefix, in tokens, that the vendor caches."""
+    """The shortest prompt prefix, in tokens, that the provider caches."""
     table = load("cache_minimums.toml")
     for entry in table["minimum"]:
         if _undated(model) in entry["models"]:

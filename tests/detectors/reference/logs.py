@@ -75,7 +75,7 @@ def _lines(documents: Iterable[Line]) -> bytes:
 
 
 def _labels(record: UsageRecord, vendor: str) -> Line:
-    """The record's own fields; what the vendor's shape says by itself is left out."""
+    """The record's own fields; what the provider's shape implies is omitted."""
     labels: Line = {
         "provider": record.provider if record.provider != vendor else None,
         "tag": record.tag,
@@ -161,11 +161,11 @@ _BODY = {"id", "object", "type", "created", "model", "usage", "service_tier", "s
 
 
 def _wrapped(flat: Line, cap: str) -> Line:
-    """The vendor's object under `response`, its cap under `request`, the labels outside."""
+    """The provider's object under `response`, its cap under `request`, the labels outside."""
     labels = {name: value for name, value in flat.items() if name not in _BODY}
     declared = labels.pop("declared_max_tokens", None)
     response = {name: value for name, value in flat.items() if name in _BODY}
-    if "object" not in response:  # this vendor's object has no time
+    if "object" not in response:  # this provider's object has no time
         labels |= {"created": response.pop("created")} if "created" in response else {}
     return {
         **labels,

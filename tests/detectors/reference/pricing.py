@@ -108,7 +108,7 @@ def _usage(record: UsageRecord) -> Usage:
 
 
 def _ruled(record: UsageRecord, answer: PriceCalculation, book: ModelPrice) -> ModelPrice:
-    """The price after the vendor's own rule for a tier that the book has no price for."""
+    """The price after the provider's own rule for a tier that the book has no price for."""
     tier = tier_of(record)
     rule = published_rule(answer.provider.id, tier)
     if rule is None or _has_price_for(record, answer):

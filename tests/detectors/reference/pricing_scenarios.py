@@ -137,7 +137,7 @@ def overfull(rng: Random, start: datetime) -> list[UsageRecord]:
 
 
 def long_context(rng: Random, start: datetime) -> list[UsageRecord]:
-    """Prompts around the lengths where vendors charge another rate."""
+    """Prompts around the lengths where providers charge another rate."""
     models = (
         ("openai", "gpt-5.4"),
         ("openai", "gpt-5.6-sol"),

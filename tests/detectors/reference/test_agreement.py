@@ -16,7 +16,7 @@ from tests.detectors.reference.limits import draw_thresholds
 from tests.detectors.reference.traffic import draw_log
 from tests.worker.support.promises import sampled
 
-# Of each three seeds, the first is in every run; `make stress` has the others.
+# Of each three seeds, `make test` has the first; `make stress` has the others.
 ALL_SEEDS = range(120)
 SEEDS = ALL_SEEDS[::3]
 SHUFFLED_SEEDS = range(0, 120, 4)

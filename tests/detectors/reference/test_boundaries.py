@@ -84,7 +84,7 @@ def test_a_factor_moves_the_dollars_in_proportion(name: str) -> None:
 
 
 # Five cut calls of 100,000 prompt tokens at $2 and 25,000 answer tokens at $8 a million cost $0.40
-# each; half of that is $1 in all, on one day: $30 a month.
+# each; half of that is $1 in all, on one day: $30/month.
 THIRTY_USD = [replace(record, prompt_tokens=100_000) for record in capped(25_000, [25_000] * 5)]
 
 

@@ -112,7 +112,7 @@ QUIET: dict[str, Callable[[], list[UsageRecord]]] = {
     "cached calls have nothing to cache": lambda: [
         _at(60 * number, prefix_hash=HASH, cached_tokens=1_024) for number in range(9)
     ],
-    "a vendor that caches by itself found no prefix": lambda: [
+    "a provider that caches automatically found no prefix": lambda: [
         _at(60 * number, prompt_tokens=9_000 + 7 * number) for number in range(40)
     ],
     "a deliberate classifier": lambda: [

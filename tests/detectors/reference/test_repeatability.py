@@ -25,7 +25,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @at_both_scales
-def test_every_run_of_one_audit_gives_the_same_bytes(log: Path, share: float) -> None:
+def test_repeated_audits_give_the_same_bytes(log: Path, share: float) -> None:
     assert len({detectors.audit(log).to_json() for _ in range(scaled(RUNS, share))}) == 1
 
 

@@ -1,4 +1,4 @@
-"""Ten time-shifted copies of a log: ten times the dollars seen, the same dollars a month."""
+"""Ten time-shifted copies of a log: ten times the dollars seen, the same monthly dollars."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Calls that were not billed at the standard tier, and what their vendors say of its price."""
+"""Calls that were not billed at the standard tier, and what their providers say of its price."""
 
 from random import Random
 from typing import Any
@@ -14,7 +14,7 @@ TIERS = ("", "", "batch", "flex", "priority", "fast")
 class TieredRecord(
     UsageRecord, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False
 ):
-    """A record with what only a vendor's own log tells of it."""
+    """A record with what only a provider's own log contains."""
 
     service_tier: str = ""
 
@@ -29,12 +29,12 @@ def draw_tiers(rng: Random, records: list[UsageRecord]) -> list[UsageRecord]:
 
 
 def price_context(tier: str) -> dict[str, str]:
-    """What genai_prices has to be told about a call of this tier."""
+    """What genai_prices needs to know about a call of this tier."""
     return dict(load("service_tiers.toml")["tier"][tier]["context"]) if tier else {}
 
 
 def published_rule(vendor: str, tier: str) -> dict[str, float] | None:
-    """What the vendor says it multiplies its rates by."""
+    """What the provider says it multiplies its rates by."""
     rules: list[dict[str, Any]] = load("service_tiers.toml")["rule"]
     for rule in rules:
         if rule["tier"] == tier and vendor in rule["providers"]:

@@ -13,7 +13,7 @@ NOTEBOOK = EXAMPLES / "audit_your_logs.ipynb"
 
 @pytest.fixture(scope="module")
 def executed() -> Any:
-    """Run by a kernel of its own in the folder of the sample log, as whoever opens it does."""
+    """Run by a kernel of its own in the folder of the sample log, as a reader runs it."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(EXAMPLES)}})
     return client.execute()

@@ -46,7 +46,7 @@ def find(report: Report, detector: str, kind: str = "") -> Finding:
     )
 
 
-def test_totals_are_the_sums_and_a_month_has_thirty_days() -> None:
+def test_totals_are_the_sums_and_months_have_thirty_days() -> None:
     log = calls(2, every=86_400 * 2) + calls(1, tag="", endpoint="/v1/chat", model="gpt-5.4-mini")
     report = detectors.audit(log)
     # 2 x 2,750 + (500 x 0.75 + 100 x 4.50) = 5,500 + 825 millionths in three days.
@@ -96,7 +96,7 @@ def test_severity_is_reached_at_its_limit(high: float, medium: float, severity: 
 def test_overlapping_savings_are_composed_not_added() -> None:
     report = detectors.audit(calls(5, every=10))
     # The model finding saves 1,925 millionths on each call, the duplicate finding all 2,750 of the
-    # last four. Together that is 1,925 + 4 x 2,750 = 12,925 of 13,750: 94%, not 150 %.
+    # last four. Together that is 1,925 + 4 x 2,750 = 12,925 of 13,750: 94%, not 150%.
     assert find(report, "d1").observed_cost_impact_usd == 9_625 * MILLIONTH
     assert find(report, "d4", "same_shape").observed_cost_impact_usd == 11_000 * MILLIONTH
     assert report.audit.savings_pct == 94.0

@@ -1,4 +1,4 @@
-"""`tallystick scrub`: what it reads and writes, what it tells, and how it refuses."""
+"""`tallystick scrub`: what it reads and writes, what it prints, and how it refuses."""
 
 import gzip
 import json

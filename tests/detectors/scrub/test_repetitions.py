@@ -1,4 +1,4 @@
-"""What a log tells more than once is counted once, within a window of a stated size."""
+"""What a log repeats is counted once, within a window of a stated size."""
 
 import json
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""The raw logs of these tests are what the types of the vendors' own libraries hold."""
+"""The raw logs of these tests are what the types of the providers' own libraries hold."""
 
 from typing import Any
 
