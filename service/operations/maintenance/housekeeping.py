@@ -12,7 +12,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from service.config import Config
-from service.core.blobs import BlobStore
+from service.core.blobs import BlobStore, storage_failure_logged
 from service.core.logs import get_logger
 from service.models.base import utc_now
 from service.models.mail.report_mails import post_digests
@@ -59,11 +59,9 @@ class Housekeeping:
 
     def _do_batch(self, connection: Connection) -> None:
         name, chore = self._left[0]
-        try:
+        count = 0
+        with storage_failure_logged():
             count = chore(connection)
-        except OSError as error:
-            _log.warning("storage_unavailable", error_type=type(error).__name__)
-            count = 0
         self._cleared[name] = self._cleared.get(name, 0) + count
         if count < BATCH:
             self._left.popleft()

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from service.core.blobs import BlobStore
+from service.core.blobs import BlobStore, storage_failure_logged
 from service.core.logs import get_logger
 from service.models.audits.audits import list_named_keys
 from service.models.audits.blob_keys import BLOB_FOLDERS, audit_id_of, is_frame_key, pdf_key
@@ -34,10 +34,8 @@ class OrphanBlobs:
 
     def clear_page(self, connection: Connection) -> None:
         """Remove the orphans of the next page."""
-        try:
+        with storage_failure_logged():
             self._clear(connection, self._next_page())
-        except OSError as error:
-            _log.warning("storage_unavailable", error_type=type(error).__name__)
 
     def _next_page(self) -> list[str]:
         page = list(islice(self._keys, _PAGE))
