@@ -70,7 +70,7 @@ bench: $(DEV) ## Run the benchmarks against their limits
 
 # Prints one line per test as it starts; failures include the servers' logs.
 stress: $(DEV) ## Run the reliability tests at full count; takes minutes
-	$(BIN)/python -m pytest -m stress -v -o console_output_style=times
+	SCREENSHOTS=1 $(BIN)/python -m pytest -m stress -v -o console_output_style=times
 
 # The service's lock file uses the same versions as the developers', so we ship what we test.
 lock: $(DEV) ## Update the lock files of all dependencies, with hashes, for every platform

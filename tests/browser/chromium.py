@@ -1,5 +1,6 @@
 """Drive Debian's Chromium over a pipe; windows record what their pages report as errors."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from playwright.sync_api import (
 
 ROOT: Final = Path(__file__).parents[2]
 SCREENSHOTS: Final = ROOT / "var" / "screenshots"
+# Screenshots are for people, and take Chromium longer than all else that a test of a page does.
+TAKES_SCREENSHOTS: Final = bool(os.environ.get("SCREENSHOTS"))
 MISSING: Final = "no chromium here: install Debian's (apt install chromium)"
 
 Scheme = Literal["light", "dark"]
@@ -99,10 +102,12 @@ class Window:
         )
 
     def shoot(self, name: str) -> None:
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        path = SCREENSHOTS / f"{name}.png"
+        """Lay out the whole page; save a screenshot if the environment asks for them."""
         self.page.evaluate(_LAY_OUT)
-        self.page.screenshot(path=path, full_page=True, animations="disabled")
+        if TAKES_SCREENSHOTS:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            path = SCREENSHOTS / f"{name}.png"
+            self.page.screenshot(path=path, full_page=True, animations="disabled")
 
     def take_complaints(self) -> list[str]:
         """What its pages have complained of since this was last asked."""

@@ -1,5 +1,6 @@
 """Every page at both widths and in both schemes, without errors from axe-core, the console, the
-content security policy or the layout checks. The pictures are in var/screenshots.
+content security policy or the layout checks. With `SCREENSHOTS=1`, pictures are in
+var/screenshots.
 """
 
 from collections.abc import Iterable

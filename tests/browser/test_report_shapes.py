@@ -1,10 +1,9 @@
 """Reports of every shape in a browser: nothing overflows, shifts, or runs as a script.
 
-The pictures, and those of the PDFs, are kept under var/screenshots.
+With `SCREENSHOTS=1` it keeps pictures of the pages and the PDFs in var/screenshots.
 """
 
 from io import BytesIO
-from pathlib import Path
 
 import pypdfium2
 import pytest
@@ -12,7 +11,7 @@ from playwright.sync_api import Browser
 
 from service.core.tokens import sign_report
 from service.reports.pdf import print_pdf
-from tests.browser.chromium import AT_LOOKS, SCREENSHOTS, WIDTHS, Looks, opened
+from tests.browser.chromium import AT_LOOKS, SCREENSHOTS, TAKES_SCREENSHOTS, WIDTHS, Looks, opened
 from tests.browser.measures import axe_violations, overflow, shifts
 from tests.browser.site import RICH, Site, account_of
 from tests.service.support.scaled_reports import SHAPES
@@ -45,9 +44,10 @@ def test_a_report_of_any_shape_looks_right(
 
 def _shoot_pdf(content: bytes, name: str) -> int:
     """A picture of each page; returns how many there are."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     pages = pypdfium2.PdfDocument(BytesIO(content))
     for number, page in enumerate(pages, start=1):
-        path: Path = SCREENSHOTS / f"{name}-pdf-{number:02d}.png"
-        page.render(scale=1.3).to_pil().save(path)
+        picture = page.render(scale=1.3).to_pil()
+        if TAKES_SCREENSHOTS:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            picture.save(SCREENSHOTS / f"{name}-pdf-{number:02d}.png")
     return len(pages)
