@@ -23,9 +23,30 @@ _STARTS_PROCESSES: Final = frozenset(
         "empty",
     }
 )
-# Folders and files whose tests mostly start programs of their own or wait for them.
+# Folders and files whose tests mostly start programs of their own or wait for them, or that try
+# so many cases that they take long together.
 _SLOW_PATHS: Final = (
     "tests/browser/",
+    "tests/client/test_end_to_end.py",
+    "tests/client/test_exit.py",
+    "tests/client/test_faults.py",
+    "tests/client/test_loops.py",
+    "tests/client/test_packaging.py",
+    "tests/client/test_processes.py",
+    "tests/client/test_servers.py",
+    "tests/client/test_styles.py",
+    "tests/detectors/corpus/",
+    "tests/detectors/frames/test_ranges.py",
+    "tests/detectors/reference/",
+    "tests/detectors/report/test_pages.py",
+    "tests/service/reports/test_pdf.py",
+    "tests/service/web/auth/test_access_matrix.py",
+    "tests/service/web/http/test_early_answers.py",
+    "tests/service/web/intake/test_ingest_bodies.py",
+    "tests/service/web/intake/test_upload_limits.py",
+    "tests/service/web/intake/test_upload_refusals.py",
+    "tests/service/web/intake/test_uploads_at_once.py",
+    "tests/service/web/openapi/test_generated_client.py",
     "tests/embedded/",
     "tests/worker/reliability/",
     "tests/worker/operations/",
@@ -41,12 +62,12 @@ _SLOW_PATHS: Final = (
 # What takes longest is first: it must not be what everything else waits for at the end.
 _GROUPS: Final = {
     "browser": ("tests/browser/",),
+    "unreliable system": ("tests/worker/reliability/",),
+    "system": ("tests/worker/jobs/", "tests/worker/audits/", "tests/worker/operations/"),
     "fuzzed service": (
         "tests/service/web/openapi/test_fuzzing.py",
         "tests/service/web/http/test_hostile_requests.py",
     ),
-    "unreliable system": ("tests/worker/reliability/",),
-    "system": ("tests/worker/jobs/", "tests/worker/audits/", "tests/worker/operations/"),
     "mailing system": ("tests/worker/mail/", "tests/worker/web/"),
     "live service": (
         "tests/service/web/oauth/test_oauth_live.py",
@@ -63,6 +84,8 @@ _GROUPS: Final = {
     "guides": ("tests/meta/test_api_guides.py",),
 }
 _SPARK: Final = "spark"
+# The cases of the detectors on engines other than Polars.
+_OTHER_ENGINES: Final = ("[pandas-", "[duckdb-")
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
@@ -80,7 +103,7 @@ def arrange(items: list[pytest.Item]) -> None:
     for item in items:
         if _is_slow(item):
             item.add_marker(pytest.mark.slow)
-    order = [_SPARK, *_GROUPS]
+    order = [*_GROUPS, _SPARK]
     turns = {name: number for number, name in enumerate(order)}
     items.sort(key=lambda item: turns.get(_group(item.nodeid), len(order)))
 
@@ -97,4 +120,5 @@ def _group(nodeid: str) -> str:
 
 def _is_slow(item: pytest.Item) -> bool:
     starts_processes = _STARTS_PROCESSES & set(getattr(item, "fixturenames", ()))
-    return bool(starts_processes) or _SPARK in item.name or item.nodeid.startswith(_SLOW_PATHS)
+    other_engine = any(engine in item.name for engine in (_SPARK, *_OTHER_ENGINES))
+    return bool(starts_processes) or other_engine or item.nodeid.startswith(_SLOW_PATHS)
