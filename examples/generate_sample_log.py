@@ -130,7 +130,7 @@ def knowledge_index(dice: Dice) -> Iterator[Call]:
 
 
 def house_model(dice: Dice) -> Iterator[Call]:
-    """A model of their own, without a list price."""
+    """Add calls of their own model, which has no list price."""
     route = Route("search-rewrite", "inhouse", "atlas-rewriter-v2")
     for _ in range(45):
         yield route.call(dice.moment(OFFICE, WEEKEND), dice.near(700, 0.4), dice.near(180, 0.4))
@@ -156,7 +156,7 @@ def support_triage(dice: Dice) -> Iterator[Call]:
 
 
 def help_center_answers(dice: Dice) -> Iterator[Call]:
-    """The same instructions at the start of every prompt, paid in full each time."""
+    """Add prompts with the same instructions at the start, paid in full each time."""
     route = Route("help-center-answers", "anthropic", "claude-fable-5-2", 1_024)
     same = prefix_hash(route.tag)
     for _ in range(62):  # visits: a few questions in a row
@@ -198,7 +198,7 @@ def meeting_notes(dice: Dice) -> Iterator[Call]:
 
 
 def order_webhook(dice: Dice) -> Iterator[Call]:
-    """A client that repeats the same short prompt."""
+    """Add a client that repeats the same short prompt."""
     route = Route("order-webhook", "openai", "gpt-5.5", 300)
     for storm in range(9):
         created = dice.moment(ROUND_THE_CLOCK, 1)
@@ -224,7 +224,7 @@ def agent_planner(dice: Dice) -> Iterator[Call]:
 
 
 def product_copy(dice: Dice) -> Iterator[Call]:
-    """A limit that cuts off one answer in seven."""
+    """Add calls with a limit that cuts off one answer in seven."""
     route = Route("product-copy", "anthropic", "claude-opus-5-5", 700)
     for _ in range(230):
         completion = 700 if dice.share() < 0.14 else dice.whole(420, 690)

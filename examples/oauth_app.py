@@ -29,7 +29,7 @@ verifiers: dict[str, str] = {}  # of each flow under way, by its state
 
 
 def ask_address(server: dict[str, Any]) -> tuple[str, str]:
-    """Where the person is sent to decide, and the state that must come back."""
+    """Return the URL of the consent page, and the state that must come back."""
     state, verifier = secrets.token_urlsafe(24), secrets.token_urlsafe(48)
     verifiers[state] = verifier
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
@@ -46,7 +46,7 @@ def ask_address(server: dict[str, Any]) -> tuple[str, str]:
 
 
 def redeem(server: dict[str, Any], code: str, verifier: str) -> dict[str, Any]:
-    """A token for a code."""
+    """Exchange a code for a token."""
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -79,7 +79,7 @@ class Application(BaseHTTPRequestHandler):
         address, state = ask_address(discover())
         self.send_response(303)
         self.send_header("Location", address)
-        # The state is this browser's: nobody else's answer can be slipped to it.
+        # The state belongs to this browser, so no other response can be injected.
         self.send_header("Set-Cookie", f"{STATE_COOKIE}={state}; HttpOnly; SameSite=Lax; Path=/")
         self.end_headers()
 

@@ -19,7 +19,7 @@ cache writes whose surcharge exceeds what the reads of the route and model have 
 Stays quiet on
 --------------
 Calls that use the cache already, prompts below the provider's minimum, models without a cache-read
-rate, prefixes that repeat too seldom to pay for the write, calls within the same second (they
+rate, prefixes that repeat too rarely to pay for the write, calls within the same second (they
 cannot read each other's writes), and unhashed calls of providers that cache automatically.
 
 Do instead
