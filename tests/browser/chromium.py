@@ -86,14 +86,14 @@ class Window:
     page: Page
     width: int
     complaints: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
+    foreign_requests: list[str] = field(default_factory=list)
 
     def look(self, width: int, scheme: Scheme) -> None:
         self.page.emulate_media(color_scheme=scheme)
         self.width = width
         self.page.set_viewport_size({"width": width, "height": _HEIGHTS[width]})
 
-    def settle(self) -> None:
+    def wait_until_stable(self) -> None:
         """Until what is seen stands still: styles, fonts and two frames."""
         self.page.wait_for_load_state("load")
         self.page.evaluate(
@@ -122,7 +122,7 @@ def opened(
     """A window of its own; `cookie` is that of somebody who is signed in."""
     width = options.pop("width", WIDTHS[0])
     viewport = {"width": width, "height": _HEIGHTS[width]}
-    # Colours that fade from one scheme to the other would be judged halfway.
+    # Without this, checks would see colors halfway through the transition between schemes.
     options = {"reduced_motion": "reduce", **options}
     context = browser.new_context(base_url=base_url, viewport=viewport, **options)  # type: ignore[arg-type]
     context.set_default_timeout(15_000)
@@ -145,7 +145,7 @@ def _watch(window: Window, base_url: str) -> None:
 
     def see(request: Request) -> None:
         if not request.url.startswith((f"{base_url}/", "data:", "blob:")):
-            window.strangers.append(request.url)
+            window.foreign_requests.append(request.url)
 
     window.page.on("console", hear)
     window.page.on("pageerror", lambda error: window.complaints.append(str(error)))

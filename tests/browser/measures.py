@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.browser.chromium import Window
 
 AXE: Final = files("axe_playwright_python").joinpath("axe.min.js").read_text()
-# Every rule but the experimental ones; by itself axe leaves out the sizes of targets (WCAG 2.2).
+# Every rule except experimental ones; by default, axe skips target sizes (WCAG 2.2).
 _AXE_OPTIONS: Final = json.dumps(
     {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
 )

@@ -53,7 +53,7 @@ class Example:
         if self.act is not None:
             with window.page.expect_navigation():
                 self.act(window.page)
-        window.settle()
+        window.wait_until_stable()
 
 
 _NAMES: Final = (

@@ -30,7 +30,7 @@ from tests.smtp_sink import Sink
 from tests.worker.support.system import System
 
 RICH, NEW, LEAVING = (f"{name}@example.org" for name in ("rich", "new", "leaving"))
-# Longer than a line of a phone, and of nothing that breaks by itself.
+# Longer than a line on a phone, without any character to break at.
 _LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
 
 
@@ -196,7 +196,7 @@ def _settings() -> dict[str, str]:
     for provider in ("STRIPE", "PADDLE"):
         for ware in ("CREDIT", "PRO", "TEAM"):
             settings[f"{provider}_{ware}_LINK"] = f"https://buy.example/{ware.lower()}"
-    prices = {"CREDIT_PRICE_SHOWN": "$49 an audit", "PRO_PRICE_SHOWN": "$99 a month"}
+    prices = {"CREDIT_PRICE_SHOWN": "$49 per audit", "PRO_PRICE_SHOWN": "$99/month"}
     operator = {"OPERATOR_NAME": "Example Ltd", "OPERATOR_CONTACT": "privacy@example.org"}
     return (
         settings

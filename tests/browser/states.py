@@ -81,5 +81,5 @@ STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
     "delete-mistyped": ("/settings/delete", "rich", mistype_address),
     "error-403": ("/developer", "rich", send_old_form),
     "signed-out": ("/settings", "leaving", sign_out),
-    "told-to-pay": ("/upload", "new", send_without_credit),
+    "asked-to-pay": ("/upload", "new", send_without_credit),
 }

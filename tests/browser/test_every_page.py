@@ -28,7 +28,7 @@ def test_nothing_is_wrong_with_the_page(
         with opened_for(browser, site, example, width=width) as window:
             schemes = [scheme for seen_at, scheme in looks if seen_at == width]
             wrong += _visit(window, example, site, schemes)
-            assert window.strangers == []
+            assert window.foreign_requests == []
     assert wrong == []
 
 

@@ -72,7 +72,7 @@ def test_tab_reaches_everything_and_shows_where_it_is(
         _named(name).show(window, site)
         wanted: list[str] = window.page.evaluate(_MARK)
         reached: dict[int, dict[str, Any]] = {}
-        # What is laid out only when somebody comes to it may be passed over while it is; whoever
+        # What is laid out only when somebody comes to it may be passed over while it is; anyone who
         # goes on comes to it the next time round.
         for _ in range(3):
             met = _walk(window.page, len(wanted))

@@ -85,8 +85,10 @@ class Authlib:
         return str(address)
 
     def take(self, back: str) -> dict[str, Any]:
-        told = {"authorization_response": back, "state": self.state}
-        token = self.session.fetch_token(f"{self.url}{TOKEN}", code_verifier=self.verifier, **told)
+        parameters = {"authorization_response": back, "state": self.state}
+        token = self.session.fetch_token(
+            f"{self.url}{TOKEN}", code_verifier=self.verifier, **parameters
+        )
         return dict(token)
 
     def read(self) -> requests.Response:
@@ -121,7 +123,7 @@ Library = Callable[[str, Application], Authlib | RequestsOAuthlib]
 
 
 @pytest.mark.parametrize("library", [Authlib, RequestsOAuthlib])
-def test_a_stranger_signs_in_allows_and_is_read_until_they_withdraw(
+def test_a_new_user_signs_in_authorizes_and_is_read_until_they_revoke(
     browser: Browser, site: Site, redirect_uri: str, library: Library, tmp_path: Path
 ) -> None:
     url = site.system.base_url
@@ -243,4 +245,4 @@ def test_an_address_that_is_not_registered_is_never_gone_to(
         assert answer.status == requests.codes.bad_request
         expect(window.page.get_by_text("isn't registered for the application")).to_be_visible()
         expect(window.page.get_by_role("button", name="Authorize")).to_have_count(0)
-        assert window.strangers == []
+        assert window.foreign_requests == []

@@ -30,12 +30,12 @@ def test_a_report_of_any_shape_looks_right(
     for width in WIDTHS:
         with opened(browser, site.system.base_url, width=width) as window:
             window.page.goto(f"/r/{sign_report(site.secret_key, audit_id)}")
-            window.settle()
+            window.wait_until_stable()
             wrong += [*shifts(window), *overflow(window), *window.take_complaints()]
             for scheme in (scheme for seen_at, scheme in looks if seen_at == width):
                 window.look(width, scheme)
                 window.shoot(f"{name}-{width}-{scheme}")
-            # The other shapes are made of the same parts as the pages that are looked at elsewhere.
+            # The other shapes consist of the same parts as the pages that other tests check.
             if shape == "hostile labels":
                 wrong += axe_violations(window)
     assert wrong == []

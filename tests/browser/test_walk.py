@@ -24,7 +24,7 @@ def test_a_new_user_finds_the_way(
     with opened(browser, site.system.base_url, width=width, color_scheme=scheme) as window:
         walk = Walk(window, site, tmp_path, name="walk", scheme=scheme)
         walk.sign_in()
-        walk.pay(walk.be_told_to_pay())
+        walk.pay(walk.find_payment_links())
         walk.be_refused_text()
         walk.upload()
         walk.read_report()

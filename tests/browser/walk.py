@@ -83,14 +83,14 @@ class Walk:
         self.shoot("chosen")
         self.press("Upload and audit")
 
-    def be_told_to_pay(self) -> str:
+    def find_payment_links(self) -> str:
         """Returns the account that the buttons name to the shop."""
         self.send(log_file())
         expect(self.page.get_by_role("alert")).to_contain_text("credit")
         shops = self.page.get_by_role("button", name=re.compile("^Buy with"))
         expect(shops).to_have_count(2)
         expect(shops.first).to_have_text("Buy with Stripe")
-        self.shoot("told-to-pay")
+        self.shoot("asked-to-pay")
         link = shops.first.get_attribute("href")
         assert link is not None
         return self.account_in(link)
@@ -141,7 +141,7 @@ class Walk:
         step = self.page.locator("[aria-current=step]")
         expect(step).to_have_text(re.compile("Validating|Auditing"))
         self.shoot("under-way")
-        # The page is another one by itself, without anybody loading it again.
+        # The page changes automatically, without a reload by the user.
         expect(self.page.get_by_role("heading", level=1)).to_contain_text("/month", timeout=20_000)
         (self.site.system.control / "delay").unlink()
         self.shoot("report")

@@ -54,9 +54,9 @@ def start_owner(folder: Path) -> Owner:
         [sys.executable, "-c", _OWNER, str(folder)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    told = json.loads(process.stdout.readline())
-    assert "error" not in told, told
-    return Owner(process=process, **told)
+    answer = json.loads(process.stdout.readline())
+    assert "error" not in answer, answer
+    return Owner(process=process, **answer)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:

@@ -98,7 +98,7 @@ def test_postgres_restarts_while_a_session_of_the_killed_server_is_still_busy(
     assert read_rows(url) == ["a"]
 
 
-def test_a_stale_pid_file_that_names_a_stranger_harms_neither(folder: Path) -> None:
+def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(folder: Path) -> None:
     owner = start_owner(folder)
     user = psutil.Process(owner.pids["postgres"]).uids().real
     sleeper = subprocess.Popen(["sleep", "600"], user=user)
@@ -147,7 +147,7 @@ def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
         reaper.join()
 
 
-def test_a_stranger_with_the_same_program_name_is_left_alone(
+def test_an_unrelated_process_with_the_same_program_name_keeps_running(
     folder: Path, servers: EmbeddedServers
 ) -> None:
     with EmbeddedServers(folder):

@@ -31,6 +31,10 @@ CODE: Final = (
     "detectors",
     "examples",
     "service",
+    "tests/browser",
+    "tests/embedded",
+    "tests/service",
+    "tests/worker",
     "worker.py",
 )
 

@@ -114,8 +114,8 @@ def test_a_report_with_hostile_labels_is_inert_and_readable(
     config: Config, dispatch: Dispatch, label: str
 ) -> None:
     report = make_scaled_report(findings=1, labels=(label,))
-    told = {"audit_id": "a", "sentence": sentence(report), "more": 0, "gets_many": False}
-    parameters = {**told, "findings": [describe_finding(report.findings[0])]}
+    fields = {"audit_id": "a", "sentence": sentence(report), "more": 0, "gets_many": False}
+    parameters = {**fields, "findings": [describe_finding(report.findings[0])]}
     message = compose(config, replace(dispatch, kind=REPORT_READY, parameters=parameters))
     shown = " ".join(inert(label).split())
     assert f"   {shown}" in _part(message, "plain").splitlines()

@@ -44,12 +44,12 @@ def account(db_session: Session) -> Account:
 @pytest.fixture
 def add_audit(db_session: Session, account: Account) -> AddAudit:
     def add(**fields: Any) -> Audit:
-        told = {
+        defaults = {
             "account_id": account.id, "source": "ingest", "status": "done", "finished_at": NOON,
             "blob_key": "raw/x.jsonl", "records": 10, "total_spend_usd": Decimal("1.5"),
             "projected_savings_usd": Decimal("2.25"), "findings_count": 1,
         }  # fmt: skip
-        audit = Audit(id=new_id(), **{**told, **fields})
+        audit = Audit(id=new_id(), **{**defaults, **fields})
         db_session.add(audit)
         db_session.commit()
         return audit
@@ -137,11 +137,11 @@ def test_after_five_mails_within_a_day_a_batchs_mail_mentions_the_setting(
 ) -> None:
     account.report_mails = "each"
     batch, upload = add_audit(), add_audit(source="upload")
-    told = []
+    mentioned = []
     for number in range(MANY_A_DAY + 1):
         reader = find_report_reader(db_session.connection(), batch.id)
         assert reader is not None
-        told.append(reader.gets_many)
+        mentioned.append(reader.gets_many)
         mail = Mail(
             account_id=account.id, kind=REPORT_READY, recipient=account.email, parameters={}
         )
@@ -149,7 +149,7 @@ def test_after_five_mails_within_a_day_a_batchs_mail_mentions_the_setting(
         mail.created_at = utc_now() - timedelta(hours=25 if number == 0 else 1)
         db_session.add(mail)
         db_session.flush()
-    assert told == [False] * (MANY_A_DAY + 1)
+    assert mentioned == [False] * (MANY_A_DAY + 1)
     reader = find_report_reader(db_session.connection(), batch.id)
     assert reader is not None
     assert reader.gets_many

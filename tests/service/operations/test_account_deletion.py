@@ -238,7 +238,7 @@ def test_what_was_paid_before_buys_nothing_for_the_same_address_again(
         event = VerifiedEvent(
             provider="stripe",
             event_id="evt_later",
-            type="told again",
+            type="sent again",
             occurred_at=utc_now(),
             payload={},
             changes=(reported,),

@@ -18,11 +18,11 @@ def test_a_port_is_taken_from_the_moment_it_is_chosen() -> None:
 
 
 def test_a_port_taken_on_one_address_is_not_used() -> None:
-    with socket.socket(socket.AF_INET) as stranger:
-        stranger.bind(("127.0.0.1", 0))
-        stranger.listen()
+    with socket.socket(socket.AF_INET) as other_program:
+        other_program.bind(("127.0.0.1", 0))
+        other_program.listen()
         with pytest.raises(PortTakenError):
-            LoopbackSockets.open(stranger.getsockname()[1], 0)
+            LoopbackSockets.open(other_program.getsockname()[1], 0)
 
 
 def test_a_closed_port_can_be_taken_again() -> None:

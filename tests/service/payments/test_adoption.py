@@ -34,7 +34,7 @@ def tell(session: Session, change: Change, *, minute: int = 0, event_id: str = "
         VerifiedEvent(
             provider="stripe",
             event_id=event_id or f"evt_{minute}_{type(change).__name__}",
-            type="told",
+            type="sent",
             occurred_at=START + timedelta(minutes=minute),
             payload={},
             changes=(change,),

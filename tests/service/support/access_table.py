@@ -89,7 +89,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/api/v1/webhooks/stripe"): _open(400),
     ("POST", "/api/v1/webhooks/paddle"): _open(400),
     ("POST", "/api/v1/early-access"): _open(200, json={"email": "x@example.org"}),
-    # Whoever has the link may look, with whatever credential.
+    # Anyone with the link may read it, with any credential.
     ("GET", "/r/<token>"): _open(),
     ("GET", "/r/<token>/pdf"): _open(),
     ("GET", "/r/<token>/json"): _open(),

@@ -80,11 +80,11 @@ def _compare(response: Response, operation: dict[str, Any], name: str) -> None:
         assert response.mimetype in content, f"{name}: {status} as {response.mimetype}"
         if response.mimetype == "application/json":
             validate(json.loads(response.get_data()), content["application/json"]["schema"])
-    told = set(described.get("headers", {}))
-    for header in _ALWAYS & told:
+    documented = set(described.get("headers", {}))
+    for header in _ALWAYS & documented:
         assert header in response.headers, f"{name}: {status} without {header}"
     found = {header for header in _DESCRIBED if header in response.headers}
-    assert found <= told, f"{name}: {status} with {found - told}"
+    assert found <= documented, f"{name}: {status} with {found - documented}"
 
 
 # Those that every answer has where they are described at all.

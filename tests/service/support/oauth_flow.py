@@ -40,7 +40,7 @@ class Application:
         return challenge_of(self.verifier)
 
     def asks(self, **changed: Any) -> dict[str, Any]:
-        """The parameters of an authorization request; those set to None are left out."""
+        """The parameters of an authorization request; None removes a parameter."""
         asked = {
             "response_type": "code",
             "client_id": self.client_id,

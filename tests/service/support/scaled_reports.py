@@ -182,7 +182,7 @@ def _finding(at: int, count: int, saved: Decimal, labels: tuple[str, ...]) -> Fi
             )
             for minute in range(min(20, at + 1))
         ),
-        formula="The full cost of 36 calls: $110.01 in 14 days; × 30 / 14 = $235.73 a month.",
+        formula="The full cost of 36 calls: $110.01 in 14 days; × 30 / 14 = $235.73/month.",
     )
 
 

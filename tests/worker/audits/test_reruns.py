@@ -137,9 +137,9 @@ def test_one_of_two_sweepers_keeps_house(administered: System, note: Note, share
 
 def _purged(system: System) -> dict[str, int]:
     """How many raw uploads each sweeper says that it has purged."""
-    told = {}
+    counts = {}
     for name in ("sweeper-0", "sweeper-1"):
         lines = [json.loads(line) for line in system.log_of(name).splitlines() if "{" in line]
         rounds = [line for line in lines if line.get("event") == "housekeeping_done"]
-        told[name] = sum(line["raw_uploads"] for line in rounds)
-    return told
+        counts[name] = sum(line["raw_uploads"] for line in rounds)
+    return counts

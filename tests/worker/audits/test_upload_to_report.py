@@ -31,9 +31,9 @@ def _status(system: System, person: Person, audit_id: str) -> dict[str, Any]:
     url = f"{system.base_url}{AUDITS}/{audit_id}/status"
     response = requests.get(url, headers=person.headers, timeout=30)
     assert response.status_code == 200
-    told: dict[str, Any] = response.json()
-    assert told.pop("audit_id") == audit_id
-    return told
+    answer: dict[str, Any] = response.json()
+    assert answer.pop("audit_id") == audit_id
+    return answer
 
 
 def _upload(system: System, person: Person, file: bytes) -> str:
@@ -44,8 +44,8 @@ def _upload(system: System, person: Person, file: bytes) -> str:
 
 def _wait_for(system: System, person: Person, audit_id: str, status: str) -> dict[str, Any]:
     def find() -> dict[str, Any] | None:
-        told = _status(system, person, audit_id)
-        return told if told["status"] == status else None
+        answer = _status(system, person, audit_id)
+        return answer if answer["status"] == status else None
 
     found: dict[str, Any] = wait_until(find, 20)
     return found
@@ -58,8 +58,8 @@ def test_an_upload_becomes_the_report_of_its_file(
     file.write_bytes(LOG)
     report = detectors.audit(file)
     audit_id = _upload(system, person, LOG)
-    told = _wait_for(system, person, audit_id, "done")
-    assert told == {"status": "done", "valid_pct": report.audit.valid_pct}
+    answer = _wait_for(system, person, audit_id, "done")
+    assert answer == {"status": "done", "valid_pct": report.audit.valid_pct}
     [(document,)] = system.rows("SELECT document FROM reports WHERE audit_id = :id", id=audit_id)
     assert bytes(document) == report.to_json()
     assert free_credits(make_session_factory(system.engine), person) == 2
@@ -69,8 +69,8 @@ def test_the_status_grows_from_queued_to_done(system: System, person: Person) ->
     system.delay_audits(1.5)
     with system.without_workers():
         ids = [_upload(system, person, LOG) for _ in range(3)]
-        told = [_status(system, person, audit_id) for audit_id in ids]
-        assert told == [{"status": "queued", "queue_position": place} for place in range(3)]
+        answer = [_status(system, person, audit_id) for audit_id in ids]
+        assert answer == [{"status": "queued", "queue_position": place} for place in range(3)]
     # The delay comes after validation, so that its outcome shows while the audit runs.
     validated = wait_until(lambda: _validated(system, person, ids[0]), 20)
     assert validated["status"] == "processing"
@@ -79,17 +79,19 @@ def test_the_status_grows_from_queued_to_done(system: System, person: Person) ->
 
 
 def _validated(system: System, person: Person, audit_id: str) -> dict[str, Any] | None:
-    told = _status(system, person, audit_id)
-    return told if "valid_pct" in told else None
+    answer = _status(system, person, audit_id)
+    return answer if "valid_pct" in answer else None
 
 
 def test_a_mostly_invalid_upload_fails_clearly_and_returns_its_credit(
     system: System, person: Person
 ) -> None:
     audit_id = _upload(system, person, log_file(1) + b"no JSON\n" * 3)
-    told = _wait_for(system, person, audit_id, "failed")
-    assert told["valid_pct"] == 25.0
-    assert told["error"].startswith("Only 25.0% of the rows could be read (at least half must be).")
+    answer = _wait_for(system, person, audit_id, "failed")
+    assert answer["valid_pct"] == 25.0
+    assert answer["error"].startswith(
+        "Only 25.0% of the rows could be read (at least half must be)."
+    )
     assert free_credits(make_session_factory(system.engine), person) == 3
 
 
@@ -101,7 +103,7 @@ def test_a_poison_upload_fails_and_returns_its_credit_once(
     audit_id = _upload(system, person, LOG)
     wait_until(lambda: system.audit(audit_id).status == "failed", 60)
     (system.control / "poison").unlink()
-    told = _status(system, person, audit_id)
-    assert "in each of its 3 attempts" in told["error"]
+    answer = _status(system, person, audit_id)
+    assert "in each of its 3 attempts" in answer["error"]
     losses = abs(free_credits(make_session_factory(system.engine), person) - 3)
     note("17 a poison upload ends, and its credit comes back once", 1, losses)

@@ -39,11 +39,11 @@ def test_a_whole_life(whole_system: System, sink: Sink) -> None:
     system, email = whole_system, new_address()
     person = Person("", email, sign_in(system, sink, email))
 
-    account_id = _told_to_pay(system, person)
+    account_id = _find_payment_reference(system, person)
     _pay(system, account_id)
 
     audit_id, other_id = _queue_two(system, person)
-    assert _told_to_pay(system, person) == account_id
+    assert _find_payment_reference(system, person) == account_id
     report = _finish(system, person, audit_id)
     assert report == detectors.audit(BytesIO(LOG)).to_json()
     assert _finish(system, person, other_id) == report
@@ -58,7 +58,7 @@ def test_a_whole_life(whole_system: System, sink: Sink) -> None:
     assert [act for (act,) in acts] == ["rerun", "purge", "rerun"]
 
 
-def _told_to_pay(system: System, person: Person) -> str:
+def _find_payment_reference(system: System, person: Person) -> str:
     """Upload without a credit; return the reference in the payment link of the response."""
     refused = upload(system.base_url, person, LOG)
     assert refused.status_code == 402, refused.text
@@ -69,7 +69,7 @@ def _told_to_pay(system: System, person: Person) -> str:
 
 
 def _pay(system: System, account_id: str) -> None:
-    """Two payments, one of them told twice."""
+    """Two payments, one of them sent twice."""
     paid = [stripe_events.checkout(client_reference_id=account_id) for _ in range(2)]
     for document in (*paid, paid[0]):
         body, headers = stripe_events.signed(document)
@@ -96,14 +96,14 @@ def _accepted(answer: requests.Response) -> str:
 def _status(system: System, person: Person, audit_id: str) -> dict[str, Any]:
     answer = get(system, f"{AUDITS}/{audit_id}/status", **person.headers)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    assert told.pop("audit_id") == audit_id
-    return told
+    status: dict[str, Any] = answer.json()
+    assert status.pop("audit_id") == audit_id
+    return status
 
 
 def _processing(system: System, person: Person, audit_id: str) -> dict[str, Any] | None:
-    told = _status(system, person, audit_id)
-    return told if told["status"] == "processing" and "valid_pct" in told else None
+    status = _status(system, person, audit_id)
+    return status if status["status"] == "processing" and "valid_pct" in status else None
 
 
 def _finish(system: System, person: Person, audit_id: str) -> bytes:

@@ -64,14 +64,14 @@ def test_jobs_without_a_call_do_not_count_as_existing(config: Config, redis: "Re
 
 
 def test_it_never_raises_where_nothing_listens(config: Config) -> None:
-    assert_told_soon(replace(config, redis_url="redis://127.0.0.1:1"))
-    assert_told_soon(replace(config, redis_url="unix:///nowhere/valkey.sock"))
+    assert_fails_fast(replace(config, redis_url="redis://127.0.0.1:1"))
+    assert_fails_fast(replace(config, redis_url="unix:///nowhere/valkey.sock"))
 
 
 def test_it_never_waits_long_for_a_redis_that_hangs(config: Config) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        assert_told_soon(replace(config, redis_url=f"redis://127.0.0.1:{port}"))
+        assert_fails_fast(replace(config, redis_url=f"redis://127.0.0.1:{port}"))
 
 
 def test_it_does_not_try_again_at_once(config: Config) -> None:
@@ -93,7 +93,7 @@ def test_it_outlives_a_restart_of_redis(config: Config, redis: "Redis") -> None:
     assert queues.enqueue_audit("after")
 
 
-def assert_told_soon(config: Config) -> None:
+def assert_fails_fast(config: Config) -> None:
     began = time.monotonic()
     assert AuditQueues.from_config(config).enqueue_audit("abc") is False
     assert time.monotonic() - began <= SLOWEST_SECONDS

@@ -220,7 +220,7 @@ class System(Records, Jobs):
         self.flush_redis()
         for name, process in self.processes.items():
             if process.poll() is not None:
-                # Killed or stopped by a test, that is; nothing here may end by itself.
+                # Tests may kill or stop processes; none may exit on its own.
                 assert process.returncode in ENDED_BY_TESTS, self.log_of(name)[-2_000:]
                 self.start_process(name)
         wait_until(self.is_ready, 30)

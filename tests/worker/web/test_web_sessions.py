@@ -141,7 +141,7 @@ def test_sessions_are_listed_and_revoked(system: System, sink: Sink) -> None:
     assert page.text.count("(current session)") == 1
     token = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
     one = _cookies_after(page, one)
-    stranger = sign_in(system, sink)
+    other_person = sign_in(system, sink)
     [(of_two,)] = system.rows(
         "SELECT s.id FROM sessions s JOIN accounts a ON a.id = account_id WHERE email = :e"
         " ORDER BY s.created_at OFFSET 1 LIMIT 1", e=email,
@@ -152,7 +152,7 @@ def test_sessions_are_listed_and_revoked(system: System, sink: Sink) -> None:
     assert post(system, f"{SESSIONS}/{of_two}/revoke", one, data=form).status_code == 404
     assert post(system, f"{SESSIONS}/revoke-others", one, data=form).status_code == 303
     assert [is_signed_in(system, who) for who in (one, three)] == [True, False]
-    assert is_signed_in(system, stranger)
+    assert is_signed_in(system, other_person)
 
 
 def test_a_session_of_somebody_else_is_as_missing_as_none(system: System, sink: Sink) -> None:

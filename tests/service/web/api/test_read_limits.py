@@ -10,7 +10,7 @@ from service.models import ReadToken
 from tests.service.support.scenes import AUDITS, Tenant, add_browser, bearer, error_of
 
 READS = ("", "/x", "/x/findings", "/x/report")
-TOLD = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 
 @pytest.mark.parametrize("ending", [*READS, "/x/status"])
@@ -26,7 +26,7 @@ def test_every_route_that_reads_has_its_own_limit(
     answers = [client.get(f"{AUDITS}{ending}", headers=headers) for _ in range(3)]
     found = 404 if ending else 200
     assert [one.status_code for one in answers] == [found, found, 429]
-    assert all(name in one.headers for one in answers for name in TOLD)
+    assert all(name in one.headers for one in answers for name in LIMIT_HEADERS)
     others = [one for one in READS if one != ending]
     statuses = {client.get(f"{AUDITS}{one}", headers=tenant.reads).status_code for one in others}
     assert 429 not in statuses

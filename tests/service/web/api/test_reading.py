@@ -237,8 +237,8 @@ def test_an_unchanged_response_is_not_sent_again(
     first = client.get(path, headers=tenant.reads)
     assert first.headers["Cache-Control"] == "private, no-cache"
     tag = first.headers["ETag"]
-    for told in (tag, f'"other", {tag}', f"W/{tag}", "*"):
-        again = client.get(path, headers={**tenant.reads, "If-None-Match": told})
+    for sent in (tag, f'"other", {tag}', f"W/{tag}", "*"):
+        again = client.get(path, headers={**tenant.reads, "If-None-Match": sent})
         assert (again.status_code, again.data) == (304, b"")
         assert again.headers["ETag"] == tag
     other = client.get(path, headers={**tenant.reads, "If-None-Match": '"other"'})

@@ -47,15 +47,15 @@ def _expected(route: Route) -> dict[str, int]:
     return mine | {f"{name}{OF_ANOTHER}": row.cell(name).others for name in CREDENTIALS}
 
 
-def _told(app: Flask, route: Route, mine: World, other: World) -> dict[str, int]:
+def _statuses(app: Flask, route: Route, mine: World, other: World) -> dict[str, int]:
     """Others are asked first: what is mine may be gone after I was asked."""
-    client, told = app.test_client(use_cookies=False), {}
+    client, statuses = app.test_client(use_cookies=False), {}
     for name in CREDENTIALS:
         caller = other.callers[name]
-        told[f"{name}{OF_ANOTHER}"] = ask(client, route, caller, mine.ids).status_code
+        statuses[f"{name}{OF_ANOTHER}"] = ask(client, route, caller, mine.ids).status_code
     for name in sorted(CREDENTIALS, key=lambda one: one in TABLE[route].taken):
-        told[name] = ask(client, route, mine.callers[name], mine.ids).status_code
-    return told
+        statuses[name] = ask(client, route, mine.callers[name], mine.ids).status_code
+    return statuses
 
 
 def test_the_table_has_every_route_and_no_other(app: Flask) -> None:
@@ -70,7 +70,7 @@ def test_no_cell_names_a_credential_that_is_none() -> None:
 def test_each_credential_gets_the_response_in_the_table(
     app: Flask, sessions: "sessionmaker[Session]", route: Route
 ) -> None:
-    assert _told(app, route, make_world(sessions), make_world(sessions)) == _expected(route)
+    assert _statuses(app, route, make_world(sessions), make_world(sessions)) == _expected(route)
 
 
 @pytest.mark.stress
@@ -80,9 +80,9 @@ def test_every_cell_of_the_table_holds(
     """The same at once, for its line among the promises."""
     cells = wrong = 0
     for route in TABLE:
-        told = _told(app, route, make_world(sessions), make_world(sessions))
-        cells += len(told)
-        wrong += sum(told[name] != status for name, status in _expected(route).items())
+        statuses = _statuses(app, route, make_world(sessions), make_world(sessions))
+        cells += len(statuses)
+        wrong += sum(statuses[name] != status for name, status in _expected(route).items())
     note(f"{len(TABLE)} routes tell {len(CREDENTIALS)} credentials of 2 tenants", cells, wrong)
 
 
@@ -93,34 +93,38 @@ def test_anothers_data_gets_the_same_bytes_as_missing_data(
 ) -> None:
     client = app.test_client(use_cookies=False)
     mine, other = make_world(sessions), make_world(sessions)
-    tried, told = 0, []
+    tried, different = 0, []
     with time_machine.travel(datetime.now(UTC), tick=False):  # which forms' tokens are signed with
         for route, id_name in _routes_with_an_id():
             for name in [one for one in CREDENTIALS if one != ADMIN]:
                 tried += 1
-                if not _is_told_alike(client, route, other.callers[name], mine.ids, id_name):
-                    told.append((route, name))
-    note("another tenant's ID gets the same bytes as a missing ID", tried, len(told))
+                if not _is_same_response(client, route, other.callers[name], mine.ids, id_name):
+                    different.append((route, name))
+    note("another tenant's ID gets the same bytes as a missing ID", tried, len(different))
 
 
 def _routes_with_an_id() -> list[tuple[Route, str]]:
     return [(route, name) for route in TABLE for name in IDS if f"<{name}>" in route[1]]
 
 
-def _is_told_alike(
+def _is_same_response(
     client: FlaskClient, route: Route, caller: Caller, ids: Mapping[str, str], id_name: str
 ) -> bool:
     theirs = ask(client, route, caller, ids)
     missing = ask(client, route, caller, {id_name: MISSING})
     bodies = theirs.data, missing.data.replace(MISSING.encode(), ids[id_name].encode())
     headers = [
-        [(key, value.replace(MISSING, ids[id_name])) for key, value in one.headers if _is_told(key)]
+        [
+            (key, value.replace(MISSING, ids[id_name]))
+            for key, value in one.headers
+            if _is_compared(key)
+        ]
         for one in (theirs, missing)
     ]
     return theirs.status == missing.status and bodies[0] == bodies[1] and headers[0] == headers[1]
 
 
-def _is_told(header: str) -> bool:
+def _is_compared(header: str) -> bool:
     return not header.startswith("RateLimit")  # which counts the caller's own requests
 
 

@@ -13,7 +13,7 @@ from tests.service.support.scenes import AUDITS
 from tests.service.support.uploads import MULTIPART, Person, add_person, one_file, upload
 
 SIZE = 201 * MIB
-STRANGER = Person("", "", {})
+SIGNED_OUT = Person("", "", {})
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def _send_stubbornly(live: LiveService, person: Person, body: bytes) -> int:
 def test_an_early_response_reaches_a_client_that_keeps_sending(
     service: LiveService, body: bytes, status: int
 ) -> None:
-    person = STRANGER if status == 401 else add_person(service.sessions)
+    person = SIGNED_OUT if status == 401 else add_person(service.sessions)
     assert _send_stubbornly(service, person, body) == status
     headers = {**person.headers, "Content-Type": MULTIPART}
     pieces = (body[start : start + MIB] for start in range(0, len(body), MIB))

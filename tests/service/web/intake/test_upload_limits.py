@@ -27,7 +27,7 @@ from tests.service.support.uploads import (
 from tests.worker.support.promises import Note, always_in_full
 
 MakeApp = Callable[..., Flask]
-STRANGER = Person("", "", {})
+SIGNED_OUT = Person("", "", {})
 
 
 def _address() -> str:
@@ -100,12 +100,12 @@ def test_of_thirty_uploads_in_a_minute_exactly_ten_pass(
 
 
 @always_in_full
-def test_strangers_are_limited_by_address_and_forging_one_does_not_help(
+def test_signed_out_visitors_are_limited_by_address_and_forged_addresses_do_not_help(
     limited: LiveService, note: Note, occasion: str
 ) -> None:
     source = f"127.{uuid4().int % 200 + 1}.{uuid4().int % 200}.1"  # nobody else counts by it
-    forgeries = [{"X-Forwarded-For": _address(), "X-Real-IP": _address()} for _ in range(50)]
-    statuses = Counter(_send(limited, STRANGER, source, **forged) for forged in forgeries)
+    forged_headers = [{"X-Forwarded-For": _address(), "X-Real-IP": _address()} for _ in range(50)]
+    statuses = Counter(_send(limited, SIGNED_OUT, source, **forged) for forged in forged_headers)
     losses = abs(statuses[401] - 10) + abs(statuses[429] - 40)
     note("20 a forged X-Forwarded-For buys no more uploads", 50, losses)
 
@@ -129,7 +129,7 @@ def test_a_rejected_upload_counts_as_well(
 
 def test_the_limit_comes_before_the_session(client: FlaskClient) -> None:
     address = _address()
-    assert [_upload(client, STRANGER, address).status_code for _ in range(11)][-1] == 429
+    assert [_upload(client, SIGNED_OUT, address).status_code for _ in range(11)][-1] == 429
 
 
 @always_in_full
@@ -166,9 +166,9 @@ def test_the_402_has_a_link_for_each_provider_that_is_configured(
     )
     response = _upload(client, person, _address())
     assert response.status_code == 402
-    told = response.get_json()["error"]["payment_links"]
-    assert [set(link) for link in told] == [{"provider", "url"}] * 2
-    assert [link["provider"] for link in told] == ["stripe", "paddle"]
-    for link, url in zip(told, links.values(), strict=True):
+    listed = response.get_json()["error"]["payment_links"]
+    assert [set(link) for link in listed] == [{"provider", "url"}] * 2
+    assert [link["provider"] for link in listed] == ["stripe", "paddle"]
+    for link, url in zip(listed, links.values(), strict=True):
         assert link["url"].startswith(url)
         assert person.account_id in link["url"]

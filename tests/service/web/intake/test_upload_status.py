@@ -53,8 +53,8 @@ def _status(client: FlaskClient, headers: dict[str, str], audit_id: str) -> dict
     assert response.status_code == 200
     document = response.get_json()
     assert document.pop("audit_id") == audit_id
-    told: dict[str, Any] = document
-    return told
+    status: dict[str, Any] = document
+    return status
 
 
 def test_a_queued_audit_has_a_position_and_nothing_else(
@@ -111,8 +111,8 @@ def test_a_failed_audit_says_why(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
     validated = _add_audit(sessions, status="failed", valid_pct=20.0, error="too few")
-    told = {"status": "failed", "valid_pct": 20.0, "error": "too few"}
-    assert _status(client, headers, validated) == told
+    expected = {"status": "failed", "valid_pct": 20.0, "error": "too few"}
+    assert _status(client, headers, validated) == expected
     crashed = _add_audit(sessions, status="failed", error="gave up")
     assert _status(client, headers, crashed) == {"status": "failed", "error": "gave up"}
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_an_id_is_rejected(
     error_of(response, 422, "validation_error")
 
 
-def test_a_stranger_sees_no_status(client: FlaskClient, sessions: Sessions) -> None:
+def test_a_signed_out_visitor_sees_no_status(client: FlaskClient, sessions: Sessions) -> None:
     sign_in(sessions, "reader@example.org")
     audit_id = _add_audit(sessions)
     error_of(client.get(f"{AUDITS}/{audit_id}/status"), 401, "unauthorized")

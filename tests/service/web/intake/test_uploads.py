@@ -137,8 +137,8 @@ def test_a_body_without_a_length_is_accepted(live: LiveService, person: Person) 
 
 
 def test_a_signed_out_visitor_is_asked_to_sign_in(live: LiveService) -> None:
-    stranger = Person("", "", {})
-    response = upload(live.url, stranger, log_file())
+    signed_out = Person("", "", {})
+    response = upload(live.url, signed_out, log_file())
     assert "Sign in" in error_in(response, 401, "unauthorized")
 
 
@@ -156,8 +156,8 @@ def test_the_users_email_admits_nobody_and_rejects_a_mistake(
 ) -> None:
     other = {"x-user-email": "other@example.org"}
     error_in(upload(live.url, person, log_file(), **other), 401, "unauthorized")
-    stranger = Person("", "", {"x-user-email": person.email})
-    error_in(upload(live.url, stranger, log_file()), 401, "unauthorized")
+    signed_out = Person("", "", {"x-user-email": person.email})
+    error_in(upload(live.url, signed_out, log_file()), 401, "unauthorized")
     own = {"x-user-email": person.email.upper()}
     assert upload(live.url, person, log_file(), **own).status_code == 201
 
@@ -313,9 +313,9 @@ def test_a_file_of_an_unknown_format_gets_the_expected_formats(
 def test_each_gate_comes_before_the_next(live: LiveService) -> None:
     """Session, size, credit, then the body's form."""
     poor, huge = add_person(live.sessions), {"Content-Length": str(300 << 20)}
-    stranger = Person("", "", {})
+    signed_out = Person("", "", {})
     for person, headers, status in (
-        (stranger, huge, 401),
+        (signed_out, huge, 401),
         (poor, huge, 413),
         (poor, {}, 402),
     ):

@@ -39,8 +39,8 @@ def test_the_consent_screen_names_the_application_the_account_and_the_scopes(
     )
     text = page.get_data(as_text=True)
     assert page.status_code == 200
-    for told in ("Spend Watcher", email_of(sessions, tenant.account_id), "read:audits"):
-        assert told in text
+    for expected in ("Spend Watcher", email_of(sessions, tenant.account_id), "read:audits"):
+        assert expected in text
     assert "read:findings" not in text
     assert page.headers["Cache-Control"] == "no-store"
 
@@ -151,7 +151,7 @@ def test_any_decision_but_approval_redirects_without_a_code(
     assert db_session.query(OAuthCode).count() == 0
 
 
-def test_a_stranger_is_led_to_sign_in_and_back_to_the_question(
+def test_a_signed_out_visitor_goes_to_sign_in_and_back_to_the_consent_screen(
     client: FlaskClient, application: Application
 ) -> None:
     response = client.get(AUTHORIZE, query_string=application.asks(state="s" * 500))

@@ -151,7 +151,7 @@ def test_two_concurrent_redemptions_of_an_unused_code_leave_no_token(
 
 
 def _count_waiting(live: LiveService) -> int:
-    """How many wait for a lock; each look is a transaction of its own, which sees them anew."""
+    """Count the connections that wait for a lock, in a new transaction each time."""
     waiting = text(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND datname = current_database()"

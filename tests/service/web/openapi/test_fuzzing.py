@@ -19,7 +19,7 @@ from tests.service.support.fuzzed import CREDENTIALS, Target
 from tests.worker.support.promises import Note, scaled
 
 EXAMPLES: Final = 200
-# Most of a run's time is schemathesis itself, so that every run has five examples an operation.
+# Schemathesis takes most of the time, so by default it runs five examples per operation.
 AT_SCALES: Final = pytest.mark.parametrize(
     "share",
     [
@@ -38,7 +38,7 @@ OPTIONS: Final = (
 )
 # How often something that exists is named, instead of something made up.
 SHARE_OF_KNOWN: Final = 0.7
-# Left to choose by itself, schemathesis repeats what earlier answers held, and sends half as much.
+# By default, schemathesis repeats values of earlier responses, and sends half as many requests.
 SETTINGS: Final = """
 [phases.coverage]
 unexpected-methods = []
@@ -48,7 +48,7 @@ responses = false
 enabled = false
 """
 HOOKS: Final = Path(__file__).parents[2] / "support" / "fuzzing_hooks.py"
-# Each ends the session that a browser comes with, so that browsers try these by themselves.
+# Each ends the browser's session, so these operations are tested separately.
 ENDS_SESSIONS: Final = ("/auth/verify", "/auth/logout")
 
 
@@ -115,6 +115,6 @@ def _named(known: Mapping[str, Any]) -> str:
         lines += [f"[dictionaries.known-{number}]", f"values = {json.dumps(values)}"]
     lines += ["[parameters]"]
     for number, name in enumerate(known):
-        told = f'dictionary = "known-{number}", probability = {SHARE_OF_KNOWN}'
-        lines.append(f"{json.dumps(name)} = {{ {told} }}")
+        options = f'dictionary = "known-{number}", probability = {SHARE_OF_KNOWN}'
+        lines.append(f"{json.dumps(name)} = {{ {options} }}")
     return "\n".join(lines)

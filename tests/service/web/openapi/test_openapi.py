@@ -256,10 +256,10 @@ def test_every_operation_has_exactly_its_statuses(document: dict[str, Any]) -> N
 def test_every_json_answer_has_an_example_that_is_one(document: dict[str, Any]) -> None:
     for name, operation in operations(document).items():
         for status, answer in operation["responses"].items():
-            told = answer.get("content", {}).get("application/json")
-            if told is not None:
-                assert "example" in told, f"{name} {status}"
-                validate(told["example"], told["schema"])
+            content = answer.get("content", {}).get("application/json")
+            if content is not None:
+                assert "example" in content, f"{name} {status}"
+                validate(content["example"], content["schema"])
 
 
 def test_every_answer_but_a_download_names_its_request(document: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ def add_run(
 def add_spending_run(
     sessions: Sessions, account_id: str, at: datetime, spend: int, avoidable: int
 ) -> str:
-    """A finished audit of 15 days, so that a month's figures are twice those of the audit."""
+    """A finished audit of 15 days, so that projected figures are twice those of the audit."""
     return add_run(
         sessions,
         account_id,

@@ -34,7 +34,7 @@ def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"status": "queued"}, "Your audit is next in the queue."),
         ({"status": "processing"}, "Reading and validating records."),
@@ -46,23 +46,23 @@ def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse
     ],
 )
 def test_it_shows_the_progress_of_the_audit(
-    client: FlaskClient, person: Person, sessions: Sessions, fields: dict[str, Any], told: str
+    client: FlaskClient, person: Person, sessions: Sessions, fields: dict[str, Any], expected: str
 ) -> None:
     audit_id = add_run(sessions, person.account_id, **fields)
-    assert told in words(show(client, person, audit_id))
-    assert told in words(progress(client, person, audit_id))
+    assert expected in words(show(client, person, audit_id))
+    assert expected in words(progress(client, person, audit_id))
 
 
 def test_it_shows_the_number_of_audits_ahead(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     now = utc_now() - timedelta(days=4000)  # before whatever else waits in the database
-    for ahead, told in enumerate(
+    for ahead, expected in enumerate(
         ("next in the queue", "1 audit is ahead of yours", "2 audits are ahead of yours")
     ):
         at = now + timedelta(seconds=ahead)
         audit_id = add_run(sessions, person.account_id, status="queued", created_at=at)
-        assert told in words(show(client, person, audit_id))
+        assert expected in words(show(client, person, audit_id))
 
 
 def test_a_running_audit_is_asked_for_again_with_scripts_and_without(
@@ -87,16 +87,16 @@ def test_a_finished_audit_reloads_the_page_once(
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [("upload", "We returned the credit to your account"), ("ingest", "use credits")],
 )
 def test_a_failed_audit_mentions_its_credit(
-    client: FlaskClient, person: Person, sessions: Sessions, source: str, told: str
+    client: FlaskClient, person: Person, sessions: Sessions, source: str, expected: str
 ) -> None:
     audit_id = add_run(sessions, person.account_id, status="failed", source=source)
     page = words(show(client, person, audit_id))
     assert "This audit failed" in page
-    assert told in page
+    assert expected in page
 
 
 def test_a_reason_is_shown_as_text(client: FlaskClient, person: Person, sessions: Sessions) -> None:
@@ -146,9 +146,9 @@ def test_anothers_audit_is_answered_as_one_that_is_not_there(
     client: FlaskClient, person: Person, sessions: Sessions, status: str
 ) -> None:
     audit_id = add_run(sessions, person.account_id, make_report(), status=status)
-    stranger = add_person(sessions)
+    other_person = add_person(sessions)
     for ask in (show, progress):
-        theirs, nothing = ask(client, stranger, audit_id), ask(client, stranger, "0" * 32)
+        theirs, nothing = ask(client, other_person, audit_id), ask(client, other_person, "0" * 32)
         assert (theirs.status_code, nothing.status_code) == (404, 404)
         assert _without_token(theirs) == _without_token(nothing)
 

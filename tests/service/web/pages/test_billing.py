@@ -30,8 +30,13 @@ def browser(make_app: Callable[..., Flask], sessions: "sessionmaker[Session]") -
 
 
 def _pay(session: Session, account_id: str, **fields: Any) -> Payment:
-    told = {"provider": "stripe", "reference": f"r-{fields}", "kind": "credit", "currency": "USD"}
-    payment = Payment(**{**told, "amount": Decimal("49"), "account_id": account_id, **fields})
+    defaults = {
+        "provider": "stripe",
+        "reference": f"r-{fields}",
+        "kind": "credit",
+        "currency": "USD",
+    }
+    payment = Payment(**{**defaults, "amount": Decimal("49"), "account_id": account_id, **fields})
     session.add(payment)
     session.flush()
     return payment

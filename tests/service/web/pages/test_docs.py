@@ -72,8 +72,8 @@ def test_every_field_of_every_body_is_on_the_page(page: str, document: dict[str,
             for media in body.get("content", {}).values():
                 name = media["schema"].get("$ref", "").rpartition("/")[2]
                 if name and name != "Error":
-                    told = card + "".join(cards[one] for one in _pointed_at(card))
-                    assert set(schemas[name]["properties"]) <= set(codes_of(told)), (path, name)
+                    shown = card + "".join(cards[one] for one in _pointed_at(card))
+                    assert set(schemas[name]["properties"]) <= set(codes_of(shown)), (path, name)
 
 
 def test_a_long_shape_is_listed_once_and_linked_from_elsewhere(page: str) -> None:

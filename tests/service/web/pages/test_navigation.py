@@ -16,7 +16,7 @@ PUBLIC = ("/", "/upload", "/sign-in", "/sample", "/nowhere")
 
 
 @pytest.mark.parametrize("path", PUBLIC)
-def test_a_public_page_asks_the_database_nothing_for_a_stranger(
+def test_a_public_page_sends_no_queries_for_a_signed_out_visitor(
     client: FlaskClient, statements: list[str], path: str
 ) -> None:
     page = words(client.get(path))

@@ -34,7 +34,7 @@ def load(client: FlaskClient, person: Person) -> Form:
 
 
 def send(client: FlaskClient, form: Form, file: bytes, **changed: Any) -> TestResponse:
-    """Send the form; `changed` fields replace its own, those that are None are left out."""
+    """Send the form; `changed` fields replace its own, and None removes a field."""
     fields = {"csrf_token": form.token, "file": (io.BytesIO(file), "usage.jsonl"), **changed}
     fields = {name: value for name, value in fields.items() if value is not None}
     return client.post(
@@ -50,7 +50,9 @@ def count_audits(sessions: Sessions, person: Person) -> int:
 # The page
 
 
-def test_a_stranger_sees_what_to_upload_and_is_led_to_sign_in_and_back(client: FlaskClient) -> None:
+def test_a_signed_out_visitor_sees_what_to_upload_and_goes_to_sign_in_and_back(
+    client: FlaskClient,
+) -> None:
     response = client.get("/upload")
     assert response.status_code == 200
     assert 'href="/sign-in?next=/upload"' in response.get_data(as_text=True)
