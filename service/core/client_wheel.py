@@ -1,4 +1,4 @@
-"""The wheel of the capture client, built from its source tree beside the service.
+"""The wheel of the capture client, built from its source tree next to the service.
 
 The build reads no network. Its bytes depend only on the sources, so every process serves the same
 file under the same digest.
@@ -16,7 +16,7 @@ _build_lock: Final = threading.Lock()
 
 
 class ClientWheel(NamedTuple):
-    """What a package index says about a wheel, and the wheel."""
+    """A wheel with its metadata for a package index."""
 
     project: str
     requires_python: str

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[3]
-# What a running process has loaded: code, templates and the data files beside the code.
+# Files that a running process has loaded: code, templates and the data files next to the code.
 _WATCHED: Final = ("client", "detectors", "service", "templates", "worker.py")
 _ENDINGS: Final = frozenset({".html", ".json", ".py", ".toml", ".txt"})
 _STEADY_SECONDS: Final = 0.2

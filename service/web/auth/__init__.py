@@ -1,1 +1,1 @@
-"""Who is calling: credentials, sessions, CSRF and the admin gate."""
+"""Authenticate requests: credentials, sessions, CSRF and the admin gate."""

@@ -1,1 +1,1 @@
-"""What requests and responses share: bodies, headers, errors, limits, logs."""
+"""Shared by all requests and responses: bodies, headers, errors, limits, logs."""

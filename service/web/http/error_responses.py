@@ -48,7 +48,7 @@ _log = get_logger(__name__)
 
 
 class Described(NamedTuple):
-    """What a response says about an error."""
+    """The status, message, headers and details of an error response."""
 
     status: int
     message: str

@@ -29,7 +29,7 @@ from service.web.http.error_responses import storage_needed
 
 PART_NAME: Final = "file"
 _MAX_TOKEN_BYTES: Final = 1024
-# Bytes of the body beside the file's own: boundaries, headers, a preamble, an epilogue.
+# Bytes of the body in addition to the file: boundaries, headers, a preamble, an epilogue.
 MAX_OVERHEAD_BYTES: Final = 512 * 1024
 _MALFORMED: Final = "The body isn't valid multipart/form-data, or it is incomplete."
 _EXPECTED: Final = f'Send exactly one file in the part "{PART_NAME}", and no other parts.'

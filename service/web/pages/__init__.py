@@ -1,1 +1,1 @@
-"""What a browser sees, and what a load balancer asks. No page computes a number."""
+"""HTML pages and health checks: views only. No page computes a number."""

@@ -69,7 +69,7 @@ def grant() -> Response:
 
 
 class Granting(NamedTuple):
-    """How an account gets credits where nobody sells them."""
+    """The ways to get credits in an installation that doesn't sell them."""
 
     is_owner: bool
     credits: int
