@@ -159,14 +159,14 @@ _LOGS = (PaymentEvent, AdminAction)
 def test_it_rests_between_its_rounds(
     config: Config, engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
 ) -> None:
-    housekeeping = Housekeeping(replace(config, housekeeping_seconds=0.3), blobs)
+    housekeeping = Housekeeping(replace(config, housekeeping_seconds=1.5), blobs)
     audit_id = new_audit()
     with engine.connect() as connection:
         housekeeping.take_turn(connection)
         _end(engine, audit_id, "done", 8)
         housekeeping.take_turn(connection)
         assert blobs.exists(f"raw/{audit_id}.jsonl")
-        time.sleep(0.3)
+        time.sleep(1.5)
         housekeeping.take_turn(connection)
     assert not blobs.exists(f"raw/{audit_id}.jsonl")
 
