@@ -48,6 +48,8 @@ _SLOW_PATHS: Final = (
     "tests/service/web/intake/test_uploads_at_once.py",
     "tests/service/web/openapi/test_generated_client.py",
     "tests/embedded/",
+    "tests/worker/audits/test_whole_life.py",
+    "tests/worker/jobs/test_stopping.py",
     "tests/worker/reliability/",
     "tests/worker/operations/",
     "tests/service/cli/test_up.py",
