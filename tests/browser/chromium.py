@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).parents[2]
 SCREENSHOTS: Final = ROOT / "var" / "screenshots"
 # Screenshots are for people, and take Chromium longer than all else that a test of a page does.
 TAKES_SCREENSHOTS: Final = bool(os.environ.get("SCREENSHOTS"))
-MISSING: Final = "no chromium here: install Debian's (apt install chromium)"
+MISSING: Final = "no chromium here: install Debian's (apt install chromium-headless-shell)"
 
 Scheme = Literal["light", "dark"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
@@ -63,7 +63,9 @@ _LAY_OUT: Final = """() => {
 
 
 def find_chromium() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    """Prefer the shell: without the browser's own window, a page takes a third less CPU time."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 @contextmanager

@@ -93,11 +93,12 @@ def test_forged_and_outdated_events_are_rejected(
 
 def answer_at(web: System, provider: Provider, account_id: str, seconds: float) -> int:
     """The answer to an event signed so far from now; tried again where sending took too long."""
+    document = provider.paid(account_id)
     while True:
         now = int(time.time()) + (1 if seconds > 0 else 0)
         while time.time() < now:
             time.sleep(0.005)
-        answer = deliver(web, provider.paid(account_id), at=now + seconds)
+        answer = deliver(web, document, at=now + seconds)
         if time.time() - now < 0.9:
             return answer
 
