@@ -17,9 +17,10 @@ MIN_LINES: Final = 30
 
 
 def _is_ours(path: Path) -> bool:
-    """Leave out what building and running leave behind."""
-    is_left_behind = path.name.startswith((".", "__pycache__")) or path.suffix == ".egg-info"
-    return not is_left_behind
+    """Skip what building and running leave behind, such as a moved folder's bytecode."""
+    if path.name.startswith((".", "__pycache__")) or path.suffix == ".egg-info":
+        return False
+    return path.is_file() or any(map(_is_ours, path.iterdir()))
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -80,7 +80,8 @@ def test_a_forged_session_counts_by_address(live: LiveService, path: str) -> Non
 def test_the_limit_comes_before_the_body_is_judged(
     make_app: Callable[..., Flask], sessions: "sessionmaker[Session]", path: str
 ) -> None:
-    client = make_app().test_client(use_cookies=False)
+    limits = {"magic_link_limit_per_minute": 5, "early_access_limit_per_minute": 5}
+    client = make_app(**limits).test_client(use_cookies=False)
     headers = sign_in(sessions, f"{uuid4().hex}@example.org")
     statuses = [client.post(path, json={}, headers=headers).status_code for _ in range(6)]
     assert statuses == [422] * 5 + [429]
