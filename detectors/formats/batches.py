@@ -21,7 +21,7 @@ from detectors.formats.checks import are_prefix_hashes, has_control_characters, 
 from detectors.formats.fields import read_record, to_utc
 from detectors.formats.json_logs.documents import decode_document
 from detectors.formats.json_logs.lines import can_hold_control_characters
-from detectors.formats.problems import Offender, Problem, contract_error, shown_name, unknown
+from detectors.formats.problems import Offender, Problem, contract_error, shown_name
 
 
 class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -121,14 +121,16 @@ def _get_records(document: object) -> list[object]:
 
 
 def _reject_keys(keys: list[object]) -> Never:
-    error = contract_error([Offender("body", unknown(shown_name(key))) for key in keys])
+    error = contract_error([Offender("body", Problem("unknown", shown_name(key))) for key in keys])
     raise ContractError(f"{error} {_SHAPE}", error.offenders)
 
 
 def _read_batch_record(values: object) -> UsageRecord | list[Problem]:
     if not isinstance(values, dict):
         return [Problem("bad", "the record", "an object")]
-    unknown_fields = [unknown(shown_name(key)) for key in values if key not in RECORD_FIELDS]
+    unknown_fields = [
+        Problem("unknown", shown_name(key)) for key in values if key not in RECORD_FIELDS
+    ]
     if not unknown_fields:
         return read_record(values)
     # List every error at once, unknown fields first.

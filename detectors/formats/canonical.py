@@ -19,7 +19,7 @@ from detectors.formats.chunks import Chunk
 from detectors.formats.columns import SERVICE_TIERS, columns_of
 from detectors.formats.fields import to_utc
 from detectors.formats.json_logs.dialect import service_tiers
-from detectors.formats.sources import split_lines
+from detectors.formats.splitting import split_lines
 
 STORED_CHUNK_BYTES: Final = 1 << 20
 _INVALID_START: Final = b'{"line":'  # no record can contain this: its quotes would be escaped

@@ -1,16 +1,19 @@
 """Check columns for values that their types accept but the contract does not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from detectors.contract import MAX_COUNT
-from detectors.formats.columns import COUNTS, LABELS, Columns
+from detectors.contract import MAX_COUNT, UsageRecord
+from detectors.formats.columns import COLUMNS, COUNTS, LABELS, Columns
 from detectors.formats.fields import (
     FIRST_MICROSECOND,
     LABEL_TEXT,
     LAST_MICROSECOND,
+    LOG_RECORD,
     PROVIDER_TEXT,
+    read_record,
 )
+from detectors.formats.problems import Problem
 
 
 def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) -> set[int]:
@@ -74,6 +77,16 @@ def _find_control_characters(texts: list[str]) -> set[int]:
     if not has_control_characters(texts):
         return set()
     return {row for row, text in enumerate(texts) if has_control_characters((text,))}
+
+
+def find_problems(columns: Columns, row: int, names: Mapping[str, str]) -> list[Problem]:
+    """Return the problems of an unclean row; `names` maps columns to their names in the log."""
+    values = {name: columns[name][row] for name in COLUMNS if columns[name][row] not in (None, "")}
+    if "ts" in values:
+        values["ts"] //= 1_000_000
+    found = read_record(values, LOG_RECORD)
+    problems = [] if isinstance(found, UsageRecord) else found  # the same rules rejected it
+    return [problem._replace(field=names.get(problem.field, problem.field)) for problem in problems]
 
 
 def has_control_characters(texts: Iterable[str]) -> bool:

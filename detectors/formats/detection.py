@@ -2,17 +2,16 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
 from detectors.errors import MalformedJSONError, UnreadableLogError
 from detectors.formats.json_logs.anthropic import ANTHROPIC
-from detectors.formats.json_logs.arrays import split_array_start
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.documents import decode_document, reason_of
 from detectors.formats.json_logs.openai import OPENAI
-from detectors.formats.sources import MAX_LINE_BYTES
+from detectors.formats.splitting import MAX_LINE_BYTES, split_array_start
 
 # Pages, messages and the API reference list these.
 DIALECTS: Final = (OPENAI, ANTHROPIC)
@@ -56,8 +55,8 @@ class Format(NamedTuple):
     dialect: Dialect | None = None
 
 
-def detect_format(blocks: Iterator[bytes]) -> tuple[Format, list[bytes]]:
-    """Return the format, and the blocks that were read to detect it.
+def detect_format(blocks: Iterator[bytes]) -> tuple[Format, Iterator[bytes]]:
+    """Return the format, and all blocks: those that were read to detect it, and the others.
 
     The decision uses the same first bytes whatever the size of the blocks: at least one whole line.
     """
@@ -73,7 +72,8 @@ def detect_format(blocks: Iterator[bytes]) -> tuple[Format, list[bytes]]:
         size += len(block)
         first_line = first_line or _find_first_line_end(b"".join(taken))
     head = b"".join(taken)[: max(HEAD_BYTES, first_line)]
-    return detect(head, is_whole=is_whole and len(head) == size), taken
+    form = detect(head, is_whole=is_whole and len(head) == size)
+    return form, chain(taken, blocks)
 
 
 def _find_first_line_end(text: bytes) -> int:

@@ -25,7 +25,7 @@ from detectors.contract import (
     REQUIRED_FIELDS,
     UsageRecord,
 )
-from detectors.formats.problems import Problem, bad, missing
+from detectors.formats.problems import Problem
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -174,7 +174,7 @@ def read_record(
 
     The caller has checked that all keys are fields. An optional null is absent.
     """
-    problems = [missing(name) for name in REQUIRED_FIELDS if name not in values]
+    problems = [Problem("missing", name) for name in REQUIRED_FIELDS if name not in values]
     read: dict[str, object] = {}
     for name in RECORD_FIELDS:
         if name not in values or (values[name] is None and name not in REQUIRED_FIELDS):
@@ -182,5 +182,5 @@ def read_record(
         try:
             read[name] = fields[name].read(values[name])
         except (ValueError, OverflowError):
-            problems.append(bad(name, fields[name].expected))
+            problems.append(Problem("bad", name, fields[name].expected))
     return problems or UsageRecord(**read)  # type: ignore[arg-type]

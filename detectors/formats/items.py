@@ -20,10 +20,10 @@ from detectors.formats.columns import columns_of
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.problems import (
     Offender,
+    Problem,
     contract_error,
     describe,
     shown_name,
-    unknown,
 )
 
 _CHUNK_ITEMS: Final = 50_000
@@ -67,7 +67,7 @@ def _read_each(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chun
     for row, item in enumerate(batch, first):
         values = _values_of(item)
         offenders += [
-            Offender(f"row {row}", unknown(shown_name(key)))
+            Offender(f"row {row}", Problem("unknown", shown_name(key)))
             for key in values
             if key not in RECORD_FIELDS
         ]

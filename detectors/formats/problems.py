@@ -33,18 +33,6 @@ class Offender(NamedTuple):
     problem: Problem
 
 
-def unknown(name: str) -> Problem:
-    return Problem("unknown", name)
-
-
-def missing(name: str) -> Problem:
-    return Problem("missing", name)
-
-
-def bad(name: str, expected: str) -> Problem:
-    return Problem("bad", name, expected)
-
-
 def shown_name(key: object, otherwise: str = "a key that is not a field name") -> str:
     """Return the key if it looks like a field name, or else a description of it."""
     return key if isinstance(key, str) and FIELD_NAME.fullmatch(key) else otherwise
@@ -123,3 +111,28 @@ def _runs(numbers: Iterable[int]) -> Iterable[list[int]]:
             run = []
         run.append(number)
     yield run
+
+
+class ContractCheck:
+    """Collects fields outside the contract; the error names the first ten of the log.
+
+    It counts no further than eleven, so the message is the same however the log was split.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._offenders: list[Offender] = []
+
+    def add(self, unknown_fields: Iterable[tuple[int, str]], before: int = 0) -> None:
+        """Add unknown fields by line; `before` is the number of lines before these."""
+        self._offenders += [
+            Offender(f"{self._where} {before + line}", Problem("unknown", name))
+            for line, name in unknown_fields
+        ]
+        if len(self._offenders) > MAX_OFFENDERS:
+            self.close()
+
+    def close(self) -> None:
+        """Raise the error if any field was added."""
+        if self._offenders:
+            raise contract_error(self._offenders[: MAX_OFFENDERS + 1], more="and more")

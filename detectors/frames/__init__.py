@@ -1,7 +1,7 @@
 """Logs as frames of calls: read from any source, checked, stored as Parquet."""
 
 from detectors.frames.sources import Source, from_records, place, read
-from detectors.frames.tables import CHECKED
+from detectors.frames.table_columns import CHECKED
 from detectors.frames.usage_log import (
     CALLS,
     CheckedCalls,

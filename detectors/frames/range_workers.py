@@ -20,7 +20,7 @@ from typing import IO, Final, Self
 import msgspec
 import polars as pl
 
-from detectors.formats.archives import Advance
+from detectors.formats.blocks import Advance
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.ranges import RangeNotes, RangeResult, Ranges

@@ -14,10 +14,10 @@ import polars as pl
 from detectors.contract import InvalidRow
 from detectors.errors import UnreadableLogError
 from detectors.formats.json_logs.dialect import Dialect
-from detectors.formats.json_logs.lines import parse_text
+from detectors.formats.json_logs.lines import parse_objects
 from detectors.formats.problems import MAX_OFFENDERS
 from detectors.formats.reader import CHUNK_BYTES
-from detectors.formats.sources import find_line_start, split_lines
+from detectors.formats.splitting import find_line_start, lines_of, split_lines
 from detectors.frames.usage_log import CALLS, from_columns
 
 RANGE_BYTES: Final = 8 << 20
@@ -75,11 +75,12 @@ class Ranges:
         notes, frames = RangeNotes(index), [CALLS.to_frame()]
         try:
             for text in split_lines(self._blocks(first, end), CHUNK_BYTES):
-                parsed = parse_text(text, notes.lines + 1, self.dialect)
+                lines = lines_of(text)
+                parsed = parse_objects(lines, notes.lines + 1, self.dialect)
                 frames.append(from_columns(parsed.columns))
                 notes.invalid += parsed.invalid
                 notes.unknown_fields += parsed.unknown_fields
-                notes.lines += text.count(b"\n")
+                notes.lines += len(lines)
         except UnreadableLogError as error:
             notes.error = str(error)
         return RangeResult(notes, pl.concat(frames))

@@ -14,15 +14,15 @@ import polars as pl
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.engines import Calls, Engine, engine_of, is_known, scan_parquet
 from detectors.errors import UnreadableLogError
-from detectors.formats import read_chunks
-from detectors.formats.archives import SIGNATURE_BYTES, Advance, is_packed
+from detectors.formats.blocks import SIGNATURE_BYTES, UTF8_BOM, Advance, is_packed, read_blocks
 from detectors.formats.detection import detect_format
 from detectors.formats.items import read_items
-from detectors.formats.reader import ContractCheck
-from detectors.formats.sources import UTF8_BOM, read_blocks
+from detectors.formats.problems import ContractCheck
+from detectors.formats.reader import read_chunks
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
-from detectors.frames.tables import CHECKED, Native, check_table
+from detectors.frames.table_columns import CHECKED
+from detectors.frames.tables import check_table
 from detectors.frames.usage_log import CALLS, CheckedCalls, InvalidTally, UsageLog, from_chunks
 
 # Below this, starting another process takes longer than it saves.
@@ -31,6 +31,7 @@ MAX_PROCESSES: Final = 4
 
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
+Native = nw.DataFrame[Any] | nw.LazyFrame[Any]
 Progress = Callable[[int, int], None]
 Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
 
@@ -64,19 +65,8 @@ def read(
     UnreadableLogError
         The source is in no known format, damaged or incomplete.
     """
-    if _is_parquet(source):
-        return _collect(scan_parquet(source, "polars"))
-    if isinstance(source, str | os.PathLike):
-        with Path(source).open("rb") as file:
-            return _read_path(file, processes or _default_processes(), progress)
-    if hasattr(source, "read"):
-        return from_chunks(read_chunks(cast(BinaryIO, source)))
-    table = _find_frame(source)
-    if table is None:
-        if not isinstance(source, Iterable):
-            raise TypeError("expected a path, an open binary file, an iterable or a frame")
-        return from_records(cast(Iterable[UsageRecord | dict[str, Any]], source))
-    return _collect(table)
+    log = _open(source, processes=processes, progress=progress)
+    return log if isinstance(log, UsageLog) else _collect(log)
 
 
 def place(source: "Source | UsageLog", named: str | None = None) -> tuple[CheckedCalls, Engine]:
@@ -85,17 +75,40 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
     A frame stays on its own engine. Anything else goes to Polars, except the path or pattern of
     Parquet files, which goes to the named engine.
     """
-    if named is not None or _is_parquet(source):
-        table: Native | None = scan_parquet(source, named or "polars")
+    if named is None and isinstance(source, UsageLog):
+        log: UsageLog | Calls = source
     else:
-        table = _find_frame(source)
-    if table is None:
-        log = source if isinstance(source, UsageLog) else read(source)
+        log = _open(source, named)
+    if isinstance(log, UsageLog):
         calls: Calls = nw.from_native(log.frame.lazy().select(_AT_US, *CHECKED[1:]))
         return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
-    calls = _on_supported_engine(table)
-    engine = engine_of(calls)
-    return check_table(calls, engine), engine
+    engine = engine_of(log)
+    return check_table(log, engine), engine
+
+
+def _open(
+    source: Source,
+    named: str | None = None,
+    *,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> UsageLog | Calls:
+    """Read the source into this process, unless it is a table: that stays on its engine."""
+    if named is not None or _is_parquet(source):
+        return scan_parquet(source, named or "polars")
+    if isinstance(source, str | os.PathLike):
+        with Path(source).open("rb") as file:
+            return _read_path(file, processes or _default_processes(), progress)
+    table = _find_frame(source)
+    if table is not None:
+        return _on_supported_engine(table)
+    if hasattr(source, "read"):
+        chunks = read_chunks(cast(BinaryIO, source))
+    elif isinstance(source, Iterable):
+        chunks = read_items(cast(Iterable[UsageRecord | dict[str, Any]], source))
+    else:
+        raise TypeError("expected a path, an open binary file, an iterable or a frame")
+    return from_chunks(chunks)
 
 
 def _find_frame(source: object) -> Native | None:
@@ -117,9 +130,8 @@ def _on_supported_engine(table: Native) -> Calls:
     return calls
 
 
-def _collect(table: Native) -> UsageLog:
+def _collect(calls: Calls) -> UsageLog:
     """Collect the calls of a frame of any engine into this process."""
-    calls = _on_supported_engine(table)
     engine = engine_of(calls)
     try:
         checked = check_table(calls, engine)

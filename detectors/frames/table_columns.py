@@ -1,14 +1,26 @@
-"""Checks the columns of a caller's dataframe as expressions, without fetching a value."""
+"""Checks the columns of a caller's dataframe as expressions, without fetching a value.
 
+The problems of a row are one number, with a digit for each column.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import narwhals.stable.v2 as nw
 
-from detectors.contract import MAX_COUNT, MAX_LABEL_LENGTH, MAX_LATENCY_MS, REQUIRED_FIELDS
+from detectors.contract import (
+    MAX_COUNT,
+    MAX_LABEL_LENGTH,
+    MAX_LATENCY_MS,
+    REQUIRED_FIELDS,
+    InvalidRow,
+)
 from detectors.engines import Calls, Engine
-from detectors.formats.columns import COUNTS, SERVICE_TIERS
-from detectors.formats.fields import FIRST_MICROSECOND, LAST_MICROSECOND
+from detectors.formats.columns import COLUMNS, COUNTS, SERVICE_TIERS
+from detectors.formats.fields import FIRST_MICROSECOND, LAST_MICROSECOND, LOG_RECORD
+from detectors.formats.problems import Problem, describe
+from detectors.frames.usage_log import FIRST_INVALID
 
 # No anchors at the end, because engines write them differently.
 _CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
@@ -17,9 +29,27 @@ _NO_HASH: Final = "[^0-9a-fA-F]"
 _PROVIDER_LENGTH: Final = 64
 _HASH_LENGTH: Final = 64
 _SECOND_US: Final = 1_000_000
+# Columns of checked calls: those of a frame of calls, with the time as a number.
+CHECKED: Final = ("at_us", *COLUMNS[1:])
 
 
-def with_times(table: Calls, engine: Engine) -> Calls:
+def with_problems(table: Calls, engine: Engine) -> Calls:
+    """Return the columns of `CHECKED`, and `problems` with a digit in base 3 for each field.
+
+    A digit is 0 for a valid value, 1 for a bad one and 2 for a missing one.
+    """
+    table = _with_times(table, engine)
+    schema = table.collect_schema()
+    columns = [_read_column(name, schema.get(name)) for name in COLUMNS]
+    problems = nw.lit(0, nw.Int64)
+    for index, column in enumerate(columns):
+        problems = problems + _digit(column) * 3**index
+    row = [name for name in schema.names() if name == "row"]
+    values = (column.value.alias(name) for name, column in zip(CHECKED, columns, strict=True))
+    return table.select(*row, *values, problems.alias("problems"))
+
+
+def _with_times(table: Calls, engine: Engine) -> Calls:
     """Add `at_us`, microseconds since 1970 in UTC; null where `ts` is not a time."""
     kind = table.collect_schema()["ts"]
     ts = nw.col("ts")
@@ -54,7 +84,7 @@ def _is_within(time: nw.Expr, units: int) -> nw.Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedColumn:
+class _CheckedColumn:
     """A column's value in the schema of calls, and which rows are bad or missing."""
 
     value: nw.Expr
@@ -62,9 +92,9 @@ class CheckedColumn:
     is_missing: nw.Expr
 
 
-def read_column(name: str, kind: nw.dtypes.DType | None) -> CheckedColumn:
+def _read_column(name: str, kind: nw.dtypes.DType | None) -> _CheckedColumn:
     if kind is None:
-        return CheckedColumn(_absent(name), nw.lit(value=False), nw.lit(value=False))
+        return _CheckedColumn(_absent(name), nw.lit(value=False), nw.lit(value=False))
     column, is_absent = nw.col(name), nw.col(name).is_null()
     if kind.is_float():
         is_absent = is_absent | column.is_nan().fill_null(value=False)
@@ -76,7 +106,7 @@ def read_column(name: str, kind: nw.dtypes.DType | None) -> CheckedColumn:
         value, is_fine = _label(name, kind)
     is_bad = ~is_fine.fill_null(value=False) & ~is_absent
     is_missing = is_absent if name in REQUIRED_FIELDS else nw.lit(value=False)
-    return CheckedColumn(value, is_bad, is_missing)
+    return _CheckedColumn(value, is_bad, is_missing)
 
 
 def _absent(name: str) -> nw.Expr:
@@ -119,3 +149,26 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
         return text.str.to_lowercase(), is_fine
     is_fine = (length <= MAX_LABEL_LENGTH) & ~text.str.contains(_CONTROL)
     return text, is_fine & (length > 0) if name == "model" else is_fine
+
+
+def _digit(column: _CheckedColumn) -> nw.Expr:
+    bad_or_fine = nw.when(column.is_bad).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
+    return nw.when(column.is_missing).then(nw.lit(2, nw.Int64)).otherwise(bad_or_fine)
+
+
+def describe_problems(problems: int) -> str:
+    """Return the reason for the digits of `problems`."""
+    digits = [problems // 3**index % 3 for index in range(len(COLUMNS))]
+    states = dict(zip(COLUMNS, digits, strict=True))
+    found = [Problem("missing", name) for name in REQUIRED_FIELDS if states[name] == 2]
+    found += [
+        Problem("bad", name, LOG_RECORD[name].expected) for name in LOG_RECORD if states[name] == 1
+    ]
+    return describe(found)
+
+
+def first_invalid(checked: Calls, engine: Engine) -> Iterable[InvalidRow]:
+    """Yield the first invalid rows, in their order."""
+    listed = checked.filter(nw.col("problems") > 0).select("row", "problems").head(FIRST_INVALID)
+    for row in engine.fetch(listed):
+        yield InvalidRow(row["row"] + 1, describe_problems(row["problems"]))

@@ -15,7 +15,8 @@ from detectors.contract import (
 )
 from detectors.engines import Calls, Engine
 from detectors.errors import TooFewValidRowsError
-from detectors.frames import Source, UsageLog, place
+from detectors.frames import Source, UsageLog
+from detectors.frames.sources import place
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.report import spend

@@ -5,9 +5,8 @@ from itertools import chain
 from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
-from detectors.formats.archives import Advance
-from detectors.formats.json_logs.arrays import split_array
-from detectors.formats.sources import read_blocks
+from detectors.formats.blocks import Advance, read_blocks
+from detectors.formats.splitting import split_array
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model's context
 

@@ -1,26 +1,25 @@
-"""Parses consecutive JSON lines into a chunk: all at once, or line by line if there are errors.
+"""Parses the objects of a log, JSON lines or elements of an array: all at once, or one by one.
 
-The fast way decodes all lines into the dialect's strict structs, so decoding is also the contract
-check. Only rejected lines are examined key by key, which takes time.
+The fast way decodes all objects into the dialect's strict structs, so decoding is also the contract
+check. Only rejected objects are examined key by key, which takes time.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from detectors.contract import InvalidRow, UsageRecord
-from detectors.errors import MalformedJSONError, NestedTooDeeplyError
-from detectors.formats.checks import find_unclean_rows
-from detectors.formats.chunks import Parts, take_clean
+from detectors.contract import InvalidRow
+from detectors.errors import MalformedJSONError, NestedTooDeeplyError, UnreadableLogError
+from detectors.formats.checks import find_problems, find_unclean_rows
+from detectors.formats.chunks import Chunk, Parts, take_clean
 from detectors.formats.columns import COLUMNS, Columns
-from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import Dialect, Layout
 from detectors.formats.json_logs.documents import decode_document, reason_of
 from detectors.formats.json_logs.shapes import examine
-from detectors.formats.problems import describe
+from detectors.formats.problems import ContractCheck, Problem, describe
 
 _DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _WHITESPACE: Final = b" \t\r"
@@ -31,86 +30,106 @@ Line = tuple[int, bytes]
 
 @dataclass
 class Parsed:
-    """Consecutive lines, parsed. `unknown_fields` are those outside the contract, by line."""
+    """Consecutive objects, parsed. `unknown_fields` are those outside the contract, by number."""
 
     columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
     invalid: list[InvalidRow] = field(default_factory=list)
     unknown_fields: list[tuple[int, str]] = field(default_factory=list)
 
 
-def parse_text(text: bytes, first: int, dialect: Dialect) -> Parsed:
-    """Parse whole lines; the first has the number `first`."""
-    lines = text.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    parsed = None if can_hold_control_characters(text) else _parse_valid(lines, dialect)
-    if parsed:
-        return parsed
-    numbered = enumerate(lines, first)
-    return _parse_each([line for line in numbered if line[1].strip(_WHITESPACE)], dialect)
+class Rows(NamedTuple):
+    """Decoded objects of one layout, and their numbers."""
+
+    layout: Layout
+    numbers: list[int]
+    values: list[Any]
+
+    def as_columns(self) -> Columns:
+        return self.layout.to_columns(self.values)
 
 
-def parse_items(items: Sequence[bytes], first: int, dialect: Dialect) -> Parsed:
-    """Parse the objects of an array; the first has the number `first`."""
-    needs_care = any(map(can_hold_control_characters, items))
-    parsed = None if needs_care else _parse_valid(items, dialect)
-    return parsed or _parse_each(list(enumerate(items, first)), dialect)
+@dataclass
+class _Decoded:
+    """The rows of each layout, and what is wrong with the other objects."""
+
+    rows: list[Rows]
+    problems: list[tuple[int, str | list[Problem]]] = field(default_factory=list)
+    unknown_fields: list[tuple[int, str]] = field(default_factory=list)
 
 
-def _parse_valid(texts: Sequence[bytes], dialect: Dialect) -> Parsed | None:
-    """Return the parsed lines if all are valid and of one layout, or None.
+def read_json(batches: Iterable[Sequence[bytes]], dialect: Dialect, unit: str) -> Iterator[Chunk]:
+    """Yield chunks until a field breaks the contract; raise once the error is complete."""
+    check, is_clean, first = ContractCheck(unit), True, 1
+    try:
+        for texts in batches:
+            parsed = parse_objects(texts, first, dialect, may_be_blank=unit == "line")
+            first += len(texts)
+            if parsed.unknown_fields:
+                is_clean = False
+                check.add(parsed.unknown_fields)
+            if is_clean:
+                yield Chunk(parsed.columns, parsed.invalid)
+    except UnreadableLogError:
+        check.close()  # fields that came before the unreadable part are reported first
+        raise
+    if not is_clean:
+        check.close()
 
-    The caller has checked that the texts contain no control characters.
+
+def parse_objects(
+    texts: Sequence[bytes], first: int, dialect: Dialect, *, may_be_blank: bool = True
+) -> Parsed:
+    """Parse consecutive objects; the first has the number `first`.
+
+    Lines may be blank, and are then skipped; elements of an array may not.
     """
+    decoded = _decode_together(texts, first, dialect)
+    is_fast = decoded is not None
+    if decoded is None:
+        lines = _number(texts, first, may_be_blank=may_be_blank)
+        decoded = _decode_apart(lines, dialect)
+    parts = Parts()
+    for rows in decoded.rows:
+        columns = rows.as_columns()
+        unclean = find_unclean_rows(columns, may_hold_control_characters=not is_fast)
+        for row in unclean:
+            found = find_problems(columns, row, dialect.names)
+            decoded.problems.append((rows.numbers[row], found))
+        parts.add(*take_clean(rows.numbers, columns, unclean))
+    for number, problems in decoded.problems:
+        parts.reject(number, problems if isinstance(problems, str) else describe(problems))
+    return Parsed(parts.columns(), parts.ordered_invalid(), decoded.unknown_fields)
+
+
+def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _Decoded | None:
+    """Return the rows if all texts are of one layout and hold no control characters, or None."""
+    if can_hold_control_characters(b"\n".join(texts)):
+        return None
     for layout in (dialect.flat, dialect.wrapped):
         try:
-            rows = list(map(layout.decoder.decode, texts))
+            values = list(map(layout.decoder.decode, texts))
         except _DECODE_ERRORS:
             continue
-        columns = layout.to_columns(rows)
-        if find_unclean_rows(columns, may_hold_control_characters=False):
-            return None
-        return Parsed(columns)
+        return _Decoded([Rows(layout, list(range(first, first + len(values))), values)])
     return None
 
 
-def _parse_each(lines: list[Line], dialect: Dialect) -> Parsed:
-    parts, unknown_fields = Parts(), list[tuple[int, str]]()
-    for layout in (dialect.flat, dialect.wrapped):
-        numbers, rows, lines = _decode_each(lines, layout)
-        _add(parts, numbers, layout.to_columns(rows), dialect)
-    taken: dict[str, tuple[list[int], list[Any]]] = {"flat": ([], []), "wrapped": ([], [])}
-    for number, text in lines:
-        outcome = _examine_line(text, dialect)
-        if isinstance(outcome, str):
-            parts.reject(number, outcome)
-        elif isinstance(outcome, list):
-            unknown_fields += [(number, name) for name in outcome]
-        else:
-            taken_numbers, rows = taken["flat" if outcome[0] is dialect.flat else "wrapped"]
-            taken_numbers.append(number)
-            rows.append(outcome[1])
-    _add(parts, taken["flat"][0], dialect.flat.to_columns(taken["flat"][1]), dialect)
-    _add(parts, taken["wrapped"][0], dialect.wrapped.to_columns(taken["wrapped"][1]), dialect)
-    return Parsed(parts.columns(), parts.ordered_invalid(), unknown_fields)
+def _number(texts: Sequence[bytes], first: int, *, may_be_blank: bool) -> list[Line]:
+    """Return the texts with their numbers; a file of blank lines takes neither time nor memory."""
+    lines = enumerate(texts, first)
+    if not may_be_blank:
+        return list(lines)
+    return [line for line in lines if line[1].strip(_WHITESPACE)]
 
 
-def _add(parts: Parts, numbers: list[int], columns: Columns, dialect: Dialect) -> None:
-    """Add the valid rows of the columns, and reject the others with a reason."""
-    unclean = find_unclean_rows(columns, may_hold_control_characters=True)
-    for row in unclean:
-        parts.reject(numbers[row], _reason(columns, row, dialect))
-    parts.add(*take_clean(numbers, columns, unclean))
-
-
-def _decode_each(lines: list[Line], layout: Layout) -> tuple[list[int], list[Any], list[Line]]:
-    """Return the numbers and rows of the lines in this layout, and the other lines.
+def _decode_each(lines: list[Line], layout: Layout) -> tuple[Rows, list[Line]]:
+    """Return the rows of the lines in this layout, and the other lines.
 
     Lines that may hold control characters are rejected here and examined later: no text may contain
     them, even a text that we drop.
     """
     numbers: list[int] = []
-    rows: list[Any] = []
+    values: list[Any] = []
     rejected: list[Line] = []
     decode = layout.decoder.decode
     for line in lines:
@@ -118,45 +137,48 @@ def _decode_each(lines: list[Line], layout: Layout) -> tuple[list[int], list[Any
             rejected.append(line)
             continue
         try:
-            rows.append(decode(line[1]))
+            values.append(decode(line[1]))
         except _DECODE_ERRORS:
             rejected.append(line)
         else:
             numbers.append(line[0])
-    return numbers, rows, rejected
+    return Rows(layout, numbers, values), rejected
 
 
-def _examine_line(text: bytes, dialect: Dialect) -> str | list[str] | tuple[Layout, Any]:
-    """Return the reason why the line is invalid, the names of its unknown fields, or its row."""
+def _decode_apart(lines: list[Line], dialect: Dialect) -> _Decoded:
+    """Decode the lines one by one, and examine those of neither layout."""
+    flat, lines = _decode_each(lines, dialect.flat)
+    wrapped, lines = _decode_each(lines, dialect.wrapped)
+    examined = [Rows(layout, [], []) for layout in (dialect.flat, dialect.wrapped)]
+    decoded = _Decoded([flat, wrapped, *examined])
+    for number, text in lines:
+        _examine(number, text, dialect, decoded)
+    return decoded
+
+
+def _examine(number: int, text: bytes, dialect: Dialect, decoded: _Decoded) -> None:
+    """Add the object's row, the names of its unknown fields, or its problems."""
     try:
         document = decode_document(text)
     except NestedTooDeeplyError:
-        return ["a key nested too deeply"]
+        decoded.unknown_fields.append((number, "a key nested too deeply"))
+        return
     except MalformedJSONError:
-        return reason_of(text)
+        decoded.problems.append((number, reason_of(text)))
+        return
     if not isinstance(document, dict):
-        return "not a JSON object"
+        decoded.problems.append((number, "not a JSON object"))
+        return
     layout = dialect.layout_of(document)
     found = examine(document, layout.shape)
     if found.unknown_fields:
-        return found.unknown_fields
-    if found.problems:
-        return describe(found.problems)
-    return layout, msgspec.convert(found.values, layout.struct)
-
-
-def _reason(columns: Columns, row: int, dialect: Dialect) -> str:
-    """Describe the problems of a row whose types are valid."""
-    values = {name: columns[name][row] for name in COLUMNS if columns[name][row] not in (None, "")}
-    if "ts" in values:
-        values["ts"] //= 1_000_000
-    problems = read_record(values, LOG_RECORD)
-    if isinstance(problems, UsageRecord):  # pragma: no cover - the same rules rejected it
-        return "not a valid call"
-    return describe(
-        problem._replace(field=dialect.names.get(problem.field, problem.field))
-        for problem in problems
-    )
+        decoded.unknown_fields += [(number, name) for name in found.unknown_fields]
+    elif found.problems:
+        decoded.problems.append((number, found.problems))
+    else:
+        rows = decoded.rows[-1 if layout is dialect.wrapped else -2]
+        rows.numbers.append(number)
+        rows.values.append(msgspec.convert(found.values, layout.struct))
 
 
 def can_hold_control_characters(json: bytes) -> bool:

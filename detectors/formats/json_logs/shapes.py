@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from detectors.contract import FIELD_NAME
 from detectors.formats.fields import ANY_MOMENT, COUNT, LABEL, LOG_RECORD, Field
-from detectors.formats.problems import Problem, bad, missing
+from detectors.formats.problems import Problem
 
 _MAX_UNKNOWN_FIELDS: Final = 11  # one more than any message lists
 _NO_NAME: Final = "a key that is not a field name"
@@ -83,7 +83,7 @@ def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examin
         elif not _is_absent(value, member, key in shape.required):
             _examine_member(found, key, value, member, path)
     found.problems += [
-        missing(path + name) for name in shape.required if document.get(name) is None
+        Problem("missing", path + name) for name in shape.required if document.get(name) is None
     ]
     return found
 
@@ -107,17 +107,17 @@ def _examine_member(
         try:
             found.values[key] = member.read(value)
         except (ValueError, OverflowError):
-            found.problems.append(bad(name, member.expected))
+            found.problems.append(Problem("bad", name, member.expected))
     else:
         found.unknown_fields += _keys_within(value, name)
-        found.problems.append(bad(name, _expected_of(member)))
+        found.problems.append(Problem("bad", name, _expected_of(member)))
 
 
 def _examine_item(found: Examination, item: Any, shape: Shape, name: str) -> dict[str, Any]:
     if isinstance(item, dict):
         return _take(found, examine(item, shape, f"{name}."))
     found.unknown_fields += _keys_within(item, name)
-    found.problems.append(bad(name, "an array of objects"))
+    found.problems.append(Problem("bad", name, "an array of objects"))
     return {}
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, read_chunks, records_of
-from detectors.formats.json_logs.arrays import split_array
-from detectors.formats.sources import MAX_LINE_BYTES
+from detectors.formats.splitting import MAX_LINE_BYTES, split_array
 
 LINE: dict[str, Any] = {
     "created": 1_767_225_600,

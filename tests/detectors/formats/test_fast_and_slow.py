@@ -16,7 +16,7 @@ from detectors.formats.columns import Columns
 from detectors.formats.json_logs import lines
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect, Layout
-from detectors.formats.json_logs.lines import can_hold_control_characters, parse_text
+from detectors.formats.json_logs.lines import Rows, can_hold_control_characters, parse_objects
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.shapes import Listed, Shape
 
@@ -98,10 +98,12 @@ def test_the_fast_and_the_slow_reader_give_the_same_result(
         text = json.dumps(document).encode()
         quick = take_quickly(layout, text)
         with monkeypatch.context() as patch:
-            patch.setattr(lines, "_decode_each", lambda lines, _: ([], [], lines))
-            patch.setattr(lines, "_parse_valid", lambda *_: None)
-            slow = parse_text(text, 1, dialect)
-        whole = parse_text(text, 1, dialect)
+            patch.setattr(
+                lines, "_decode_each", lambda lines, layout: (Rows(layout, [], []), lines)
+            )
+            patch.setattr(lines, "_decode_together", lambda *_: None)
+            slow = parse_objects([text], 1, dialect)
+        whole = parse_objects([text], 1, dialect)
         assert (whole.columns, whole.invalid, whole.unknown_fields) == (
             slow.columns, slow.invalid, slow.unknown_fields
         ) or (quick is None and whole.invalid and slow.invalid)  # fmt: skip
@@ -129,7 +131,7 @@ def test_a_control_character_makes_a_row_invalid_also_in_a_text_that_is_dropped(
 ) -> None:
     flat = CASES[0][2]
     lines = [json.dumps(flat | {"object": one}, ensure_ascii=is_ascii) for one in ("é", text)]
-    parsed = parse_text("\n".join(lines).encode(), 1, OPENAI)
+    parsed = parse_objects([line.encode() for line in lines], 1, OPENAI)
     assert len(parsed.columns["ts"]) == 1
     assert [row.line for row in parsed.invalid] == [2]
     assert parsed.invalid[0].reason.startswith("object")

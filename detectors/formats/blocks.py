@@ -1,16 +1,21 @@
-"""Unpack gzip files and ZIP archives of one log, in bounded memory; name every other archive.
+"""Opens a file as blocks of text: unpacked, limited in size, in bounded memory.
 
-A file is recognized by its first bytes, never by its name, and no name inside an archive is kept.
+A gzip file or a ZIP archive of one log is unpacked; every other archive is refused by name. A file
+is recognized by its first bytes, never by its name, and no name inside an archive is kept.
 """
 
 import zlib
 from collections.abc import Callable, Iterator
-from io import SEEK_SET
+from io import SEEK_END, SEEK_SET
+from itertools import chain
+from tempfile import TemporaryFile
 from typing import IO, BinaryIO, Final, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from detectors.errors import UnreadableLogError
+from detectors.errors import LogTooLargeError, UnreadableLogError
 
+BLOCK_BYTES: Final = 1 << 20
+UTF8_BOM: Final = b"\xef\xbb\xbf"
 GZIP: Final = b"\x1f\x8b"
 ZIP: Final = b"PK\x03\x04"
 SIGNATURE_BYTES: Final = 512
@@ -45,6 +50,89 @@ _LOCKED: Final = f"This is an encrypted ZIP archive. {_UNPACK}"
 _METHOD: Final = f"This ZIP archive uses an unusual compression method. {_UNPACK}"
 _NESTED: Final = f"This is an archive inside another archive. {_UNPACK}"
 _BROKEN: Final = "This ZIP archive is damaged or incomplete. Create it again."
+
+
+def read_blocks(
+    file: BinaryIO,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    max_bytes: int | None = None,
+    advance: Advance | None = None,
+) -> Iterator[bytes]:
+    """Yield the file's bytes in blocks, unpacked and without a byte order mark.
+
+    `advance` receives how many bytes of the file itself were read so far.
+
+    Raises
+    ------
+    LogTooLargeError
+        More than `max_bytes`, packed or unpacked; raised before the excess is yielded.
+    UnreadableLogError
+        The file is an archive that is damaged, incomplete or of an unsupported kind.
+    """
+    raw = _read_raw(file, block_bytes, max_bytes, advance)
+    start = _read_start(raw, SIGNATURE_BYTES)
+    refuse_archive(start, is_unpacked=False)
+    blocks: Iterator[bytes] = chain([start], raw)
+    if is_packed(start):
+        unpacked = gunzip(blocks, block_bytes) if start.startswith(GZIP) else None
+        unpacked = unpacked or _unzip(file, blocks, block_bytes, max_bytes, advance)
+        blocks = _bounded(unpacked, max_bytes)
+        start = _read_start(blocks, SIGNATURE_BYTES)
+        refuse_archive(start, is_unpacked=True)
+        blocks = chain([start], blocks)
+    text = _read_start(blocks, len(UTF8_BOM))
+    return chain([text.removeprefix(UTF8_BOM)], blocks)
+
+
+def _unzip(
+    file: BinaryIO,
+    blocks: Iterator[bytes],
+    block_bytes: int,
+    max_bytes: int | None,
+    advance: Advance | None,
+) -> Iterator[bytes]:
+    """Unpack an archive in place, or from an unnamed copy if the file is a stream."""
+    if getattr(file, "seekable", bool)():
+        if max_bytes is not None and file.seek(0, SEEK_END) > max_bytes:
+            raise LogTooLargeError(max_bytes)
+        yield from unzip(file, block_bytes, advance)
+        return
+    with TemporaryFile() as copy:
+        copy.writelines(blocks)
+        yield from unzip(cast(BinaryIO, copy), block_bytes)
+
+
+def _read_raw(
+    file: BinaryIO, block_bytes: int, max_bytes: int | None, advance: Advance | None
+) -> Iterator[bytes]:
+    total = 0
+    while block := file.read(block_bytes):
+        if not isinstance(block, bytes):
+            raise UnreadableLogError("Open the file in binary mode.")
+        total += len(block)
+        if max_bytes is not None and total > max_bytes:
+            raise LogTooLargeError(max_bytes)
+        if advance:
+            advance(total)
+        yield block
+
+
+def _read_start(blocks: Iterator[bytes], size: int) -> bytes:
+    """Read blocks until there are `size` bytes."""
+    start = b""
+    while len(start) < size and (block := next(blocks, b"")):
+        start += block
+    return start
+
+
+def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:
+    total = 0
+    for block in blocks:
+        total += len(block)
+        if max_bytes is not None and total > max_bytes:
+            raise LogTooLargeError(max_bytes)
+        yield block
 
 
 def is_packed(start: bytes) -> bool:

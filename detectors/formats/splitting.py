@@ -1,6 +1,6 @@
-"""Split the blocks of one JSON array into its elements.
+"""Splits the blocks of a text into whole lines, or into the elements of one JSON array.
 
-Memory stays bounded: an element longer than any counts-only object raises an error.
+Memory stays bounded: a line or an element longer than any counts-only object raises an error.
 """
 
 import re
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.errors import UnreadableLogError
-from detectors.formats.sources import MAX_LINE_BYTES, too_long
 
+MAX_LINE_BYTES: Final = 8 << 20
 _WHITESPACE: Final = b" \t\r\n"
 # A string is one token; a single quote is the start of an incomplete string.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
@@ -28,6 +28,71 @@ def _balanced(depth: int) -> bytes:
 
 # Matches a whole element if it is an ordinary object that is complete.
 _ELEMENT: Final = re.compile(rb"\s*+\{(?:%s)*+\}\s*+," % _balanced(_DEPTH - 1), re.DOTALL)
+
+
+def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
+    """Yield pieces of about `chunk_bytes` that end at line breaks; the last piece may not.
+
+    If the text becomes unreadable, the whole lines before that point are still yielded first.
+    """
+    kept: list[bytes] = []
+    size = 0
+    error: UnreadableLogError | None = None
+    try:
+        for block in _check_lines(blocks):
+            size += len(block)
+            kept.append(block)
+            end = block.rfind(b"\n") + 1
+            if end and size >= chunk_bytes:
+                kept[-1] = block[:end]
+                yield b"".join(kept)
+                kept, size = [block[end:]], len(block) - end
+    except UnreadableLogError as caught:
+        error = caught
+    rest = b"".join(kept)
+    if error:
+        rest = rest[: rest.rfind(b"\n") + 1]
+    if rest:
+        yield rest
+    if error:
+        raise error
+
+
+def lines_of(text: bytes) -> list[bytes]:
+    """Return the lines of a text, without an empty last line."""
+    lines = text.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _check_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    unbroken = 0
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        if unbroken + (block.find(b"\n") if end else len(block)) > MAX_LINE_BYTES:
+            raise _too_long("longest line")
+        unbroken = len(block) - end + (0 if end else unbroken)
+        yield block
+
+
+def find_line_start(blocks: Iterator[bytes]) -> int | None:
+    """Return the bytes up to the next line or the end; None within a line that is too long."""
+    seen = 0
+    for block in blocks:
+        end = block.find(b"\n") + 1
+        if end:
+            return seen + end
+        seen += len(block)
+        if seen > MAX_LINE_BYTES:
+            return None
+    return seen
+
+
+def _too_long(what: str) -> UnreadableLogError:
+    return UnreadableLogError(
+        f"The {what} is longer than {MAX_LINE_BYTES:,} bytes. A line of counts is far shorter."
+    )
 
 
 def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -71,7 +136,7 @@ class _ArraySplitter:
             if self._text:
                 raise UnreadableLogError("There is more text after the end of the JSON array.")
         if len(self._text) > MAX_LINE_BYTES:
-            raise too_long("longest object of the array")
+            raise _too_long("longest object of the array")
 
     def _split(self) -> list[bytes]:
         """Return all complete elements; keep the text after the last comma."""
