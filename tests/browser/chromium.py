@@ -2,10 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -28,16 +28,9 @@ MISSING: Final = "no chromium here: install Debian's (apt install chromium-headl
 Scheme = Literal["light", "dark"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 WIDTHS: Final = (1280, 360)
-Looks = tuple[tuple[int, Scheme], ...]
-# Each width and each scheme once; under stress every pair of them.
-AT_LOOKS: Final = pytest.mark.parametrize(
-    "looks",
-    [
-        ((1280, "light"), (360, "dark")),
-        pytest.param(tuple(product(WIDTHS, SCHEMES)), marks=pytest.mark.stress),
-    ],
-    ids=["at_two_looks", "at_every_look"],
-)
+Look = tuple[int, Scheme]
+# In this order, two pages in a row differ in both.
+LOOKS: Final[tuple[Look, ...]] = ((1280, "light"), (360, "dark"), (1280, "dark"), (360, "light"))
 _HEIGHTS: Final = {1280: 900, 360: 740}
 
 # What moves after it was first painted, other than by what somebody did. Chromium may paint in the
@@ -60,6 +53,14 @@ _LAY_OUT: Final = """() => {
     one.style.contentVisibility = "visible";
   }
 }"""
+
+
+def in_turn(values: Iterable[Any]) -> list[Any]:
+    """Return parameters that give each value one look: the first, the second, and so on."""
+    return [
+        pytest.param(value, look, id=f"{getattr(value, 'name', value)}-{look[0]}-{look[1]}")
+        for value, look in zip(values, cycle(LOOKS), strict=False)
+    ]
 
 
 def find_chromium() -> str | None:

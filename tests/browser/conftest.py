@@ -16,6 +16,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.chromium import MISSING, find_chromium, launched
 from tests.browser.site import BrowsedSystem, Site, fill, started_site_system
+from tests.browser.windows import Windows
 from tests.smtp_sink import Sink, running_sink
 
 _THREAD: Final[Executor] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
@@ -42,6 +43,13 @@ def browser() -> Iterator[Browser]:
         pytest.skip(MISSING)
     with ExitStack() as stack:
         yield _THREAD.submit(stack.enter_context, launched(path)).result()
+        _THREAD.submit(stack.close).result()
+
+
+@pytest.fixture(scope="session")
+def windows(browser: Browser, site: Site) -> Iterator[Windows]:
+    with ExitStack() as stack:
+        yield _THREAD.submit(stack.enter_context, Windows(browser, site)).result()
         _THREAD.submit(stack.close).result()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Response
 
 from service.core.client_wheel import get_client_wheel
 from tests.browser.chromium import Window, opened
@@ -45,15 +45,17 @@ class Example:
             headers["Cookie"] = "{name}={value}".format(**site.cookie(self.visitor))
         return headers
 
-    def show(self, window: Window, site: Site) -> None:
-        """Open the page, and what is done there."""
-        answer = window.page.goto(self.path_on(site))
-        assert answer is not None
-        assert answer.status == (200 if self.act else self.status), self.name
+    def show(self, window: Window, site: Site) -> Response:
+        """Open the page, act on it, and return the last response."""
+        response = window.page.goto(self.path_on(site))
+        assert response is not None
+        assert response.status == (200 if self.act else self.status), self.name
         if self.act is not None:
-            with window.page.expect_navigation():
+            with window.page.expect_navigation() as navigation:
                 self.act(window.page)
+            response = navigation.value
         window.wait_until_stable()
+        return response
 
 
 _NAMES: Final = (

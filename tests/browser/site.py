@@ -202,5 +202,7 @@ def _settings() -> dict[str, str]:
         settings
         | prices
         | operator
+        # One person at a time is served by one process.
+        | {"GUNICORN_CMD_ARGS": "--workers=1"}
         | {"SWEEP_SECONDS": "0.5", "MAGIC_LINK_LIMIT_PER_MINUTE": "1000"}
     )

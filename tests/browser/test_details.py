@@ -1,14 +1,20 @@
 """Details of pages that need JavaScript: filters of a report, file sizes, copy buttons."""
 
+from typing import Final
 from urllib.parse import quote_plus
 
-import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.chromium import WIDTHS, opened
 from tests.browser.site import RICH, Site
 
 NO_MATCH = "No findings match these filters."
+PREVIEWS: Final = {
+    b"": "usage.jsonl, 0 bytes. This file is empty.",
+    b"x": "usage.jsonl, 1 byte.",
+    b"x" * 1000: "usage.jsonl, 1,000 bytes.",
+    b"x" * 2048: "usage.jsonl, 2 KB.",
+}
 
 
 def test_filters_without_matches_show_a_message_and_a_way_back(
@@ -56,35 +62,26 @@ def _visible_findings(page: Page) -> list[str]:
     return [finding.get_attribute("id") or "" for finding in findings.all()]
 
 
-@pytest.mark.parametrize(
-    ("content", "preview"),
-    [
-        (b"", "usage.jsonl, 0 bytes. This file is empty."),
-        (b"x", "usage.jsonl, 1 byte."),
-        (b"x" * 1000, "usage.jsonl, 1,000 bytes."),
-        (b"x" * 2048, "usage.jsonl, 2 KB."),
-    ],
-)
-def test_the_preview_shows_the_size_of_a_small_file(
-    browser: Browser, site: Site, content: bytes, preview: str
-) -> None:
+def test_the_preview_shows_the_size_of_a_small_file(browser: Browser, site: Site) -> None:
     with opened(browser, site.system.base_url, site.cookie(RICH)) as window:
         window.page.goto("/upload")
-        file = {"name": "usage.jsonl", "mimeType": "application/json", "buffer": content}
-        window.page.get_by_label("Log file").set_input_files(file)  # type: ignore[arg-type]
-        expect(window.page.locator("#preview")).to_contain_text(preview)
+        for content, preview in PREVIEWS.items():
+            file = {"name": "usage.jsonl", "mimeType": "application/json", "buffer": content}
+            window.page.get_by_label("Log file").set_input_files(file)  # type: ignore[arg-type]
+            expect(window.page.locator("#preview")).to_contain_text(preview)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_copy_button_leaves_the_link_readable(browser: Browser, site: Site, width: int) -> None:
+def test_the_copy_button_leaves_the_link_readable(browser: Browser, site: Site) -> None:
     url, cookie = site.system.base_url, site.cookie(RICH)
-    options = {"permissions": ["clipboard-read", "clipboard-write"], "width": width}
-    with opened(browser, url, cookie, **options) as window:
+    permissions = ["clipboard-read", "clipboard-write"]
+    with opened(browser, url, cookie, permissions=permissions) as window:
         window.page.goto(f"/audits/{site.done}")
         window.page.get_by_text("Share this report").click()
         share = window.page.locator("details.share .copyable")
-        expect(share.get_by_role("button")).to_be_visible()
-        assert not _overlap(share.get_by_role("button"), share.locator("code"))
+        for width in WIDTHS:
+            window.look(width, "light")
+            expect(share.get_by_role("button")).to_be_visible()
+            assert not _overlap(share.get_by_role("button"), share.locator("code")), width
 
 
 def _overlap(first: Locator, second: Locator) -> bool:

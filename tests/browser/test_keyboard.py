@@ -6,8 +6,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import opened
-from tests.browser.pages import EXAMPLES, Example, opened_for
+from tests.browser.pages import EXAMPLES, Example
 from tests.browser.site import RICH, Site
+from tests.browser.windows import Windows
 from tests.service.support.uploads import log_file
 
 MAIN: Final = (
@@ -65,23 +66,20 @@ def _named(name: str) -> Example:
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_tab_reaches_everything_and_shows_where_it_is(
-    browser: Browser, site: Site, name: str
-) -> None:
-    with opened_for(browser, site, _named(name)) as window:
-        _named(name).show(window, site)
-        wanted: list[str] = window.page.evaluate(_MARK)
-        reached: dict[int, dict[str, Any]] = {}
-        # What is laid out only when somebody comes to it may be passed over while it is; anyone who
-        # goes on comes to it the next time round.
-        for _ in range(3):
-            met = _walk(window.page, len(wanted))
-            reached |= {int(one["place"]): one for one in met if one["place"]}
-            if len(reached) == len(wanted):
-                break
-        assert [wanted[place] for place in set(range(len(wanted))) - set(reached)] == []
-        assert [wanted[place] for place, one in reached.items() if not one["seen"]] == []
-        assert [wanted[place] for place, one in reached.items() if not one["within"]] == []
+def test_tab_reaches_everything_and_shows_where_it_is(windows: Windows, name: str) -> None:
+    page = windows.show(_named(name)).page
+    wanted: list[str] = page.evaluate(_MARK)
+    reached: dict[int, dict[str, Any]] = {}
+    # What is laid out only when somebody comes to it may be passed over while it is; anyone who
+    # goes on comes to it the next time round.
+    for _ in range(3):
+        met = _walk(page, len(wanted))
+        reached |= {int(one["place"]): one for one in met if one["place"]}
+        if len(reached) == len(wanted):
+            break
+    assert [wanted[place] for place in set(range(len(wanted))) - set(reached)] == []
+    assert [wanted[place] for place, one in reached.items() if not one["seen"]] == []
+    assert [wanted[place] for place, one in reached.items() if not one["within"]] == []
 
 
 def _walk(page: Page, count: int) -> list[dict[str, Any]]:

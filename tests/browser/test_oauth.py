@@ -193,9 +193,18 @@ def test_denial_redirects_without_a_code(browser: Browser, site: Site, redirect_
 
 
 @pytest.mark.parametrize(
-    "redirect_uri", [BACK, "http://localhost:9/back", "http://[::1]:9/back", "https://[::1]:9/b?"]
+    ("redirect_uri", "decision"),
+    [
+        (BACK, "Authorize"),
+        ("http://localhost:9/back", "Cancel"),
+        ("http://[::1]:9/back", "Authorize"),
+        ("https://[::1]:9/b?", "Cancel"),
+        pytest.param(BACK, "Cancel", marks=pytest.mark.stress),
+        pytest.param("http://localhost:9/back", "Authorize", marks=pytest.mark.stress),
+        pytest.param("http://[::1]:9/back", "Cancel", marks=pytest.mark.stress),
+        pytest.param("https://[::1]:9/b?", "Authorize", marks=pytest.mark.stress),
+    ],
 )
-@pytest.mark.parametrize("decision", ["Authorize", "Cancel"])
 def test_the_browser_follows_the_answer_to_every_kind_of_address(
     browser: Browser, site: Site, redirect_uri: str, decision: str
 ) -> None:

@@ -7,39 +7,49 @@ from io import BytesIO
 
 import pypdfium2
 import pytest
-from playwright.sync_api import Browser
 
+from detectors.contract import Report
 from service.core.tokens import sign_report
 from service.reports.pdf import print_pdf
-from tests.browser.chromium import AT_LOOKS, SCREENSHOTS, TAKES_SCREENSHOTS, WIDTHS, Looks, opened
+from tests.browser.chromium import LOOKS, SCREENSHOTS, TAKES_SCREENSHOTS, Look, in_turn
 from tests.browser.measures import axe_violations, overflow, shifts
+from tests.browser.pages import Example
 from tests.browser.site import RICH, Site, account_of
+from tests.browser.windows import Windows
 from tests.service.support.scaled_reports import SHAPES
 from tests.service.web.pages.scenes import add_run
 
 
-@AT_LOOKS
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "look"), in_turn(SHAPES))
 def test_a_report_of_any_shape_looks_right(
-    browser: Browser, site: Site, shape: str, looks: Looks
+    windows: Windows, site: Site, shape: str, look: Look
 ) -> None:
     report = SHAPES[shape]()
+    assert _look_at(windows, site, report, shape, look) == []
+    assert _shoot_pdf(print_pdf(report.to_json()), _name(shape)) > 0
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_report_of_any_shape_looks_right_in_any_window(
+    windows: Windows, site: Site, shape: str, look: Look
+) -> None:
+    assert _look_at(windows, site, SHAPES[shape](), shape, look) == []
+
+
+def _look_at(windows: Windows, site: Site, report: Report, shape: str, look: Look) -> list[str]:
     audit_id = add_run(site.sessions, account_of(site, RICH), report)
-    name = f"shape-{shape.replace(' ', '-')}"
-    wrong = []
-    for width in WIDTHS:
-        with opened(browser, site.system.base_url, width=width) as window:
-            window.page.goto(f"/r/{sign_report(site.secret_key, audit_id)}")
-            window.wait_until_stable()
-            wrong += [*shifts(window), *overflow(window), *window.take_complaints()]
-            for scheme in (scheme for seen_at, scheme in looks if seen_at == width):
-                window.look(width, scheme)
-                window.shoot(f"{name}-{width}-{scheme}")
-            # The other shapes consist of the same parts as the pages that other tests check.
-            if shape == "hostile labels":
-                wrong += axe_violations(window)
-    assert wrong == []
-    assert _shoot_pdf(print_pdf(report.to_json()), name) > 0
+    path = f"/r/{sign_report(site.secret_key, audit_id)}"
+    window = windows.show(Example(_name(shape), path), look)
+    wrong = [*shifts(window), *overflow(window), *window.take_complaints()]
+    window.shoot(f"{_name(shape)}-{look[0]}-{look[1]}")
+    # The other shapes consist of the same parts as the pages that other tests check.
+    return wrong + axe_violations(window) if shape == "hostile labels" else wrong
+
+
+def _name(shape: str) -> str:
+    return f"shape-{shape.replace(' ', '-')}"
 
 
 def _shoot_pdf(content: bytes, name: str) -> int:

@@ -12,14 +12,14 @@ from tests.browser.chromium import Scheme, opened
 from tests.browser.site import Site
 from tests.browser.walk import Walk
 
-LOOKS: Final[list[tuple[int, Scheme]]] = [(1280, "light"), (360, "dark")]
+# The walk without scripts is at the other width.
+WALKS: Final = [(360, "dark"), pytest.param(1280, "light", marks=pytest.mark.stress)]
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
+@pytest.mark.parametrize(("width", "scheme"), WALKS)
 def test_a_new_user_finds_the_way(
-    browser: Browser, site: Site, look: tuple[int, Scheme], tmp_path: Path
+    browser: Browser, site: Site, width: int, scheme: Scheme, tmp_path: Path
 ) -> None:
-    width, scheme = look
     # The refusals on the way are answers, which a console reports as failed loads.
     with opened(browser, site.system.base_url, width=width, color_scheme=scheme) as window:
         walk = Walk(window, site, tmp_path, name="walk", scheme=scheme)
