@@ -6,6 +6,8 @@ And what is told at the end: the table of promises, and what could not run.
 import gc
 import os
 import shutil
+import signal
+import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ import pytest
 from service.operations.local.embedded import EmbeddedServers
 from tests.databases import count_rows
 from tests.groups import arrange, scheduler
+from tests.running import ONE_OF_EACH, Up, make_clone
 from tests.worker.support.promises import Note
 
 _promises: list[tuple[str, int, int]] = []
@@ -80,14 +83,37 @@ def redis_url(servers: EmbeddedServers) -> str:
     return servers.redis_url
 
 
+@pytest.fixture(scope="session")
+def stopped_servers(servers_folder: Path) -> Path:
+    """The data folder of servers that were stopped; a copy starts sooner than an empty folder."""
+    folder = servers_folder / "stopped"
+    with EmbeddedServers(folder):
+        return folder
+
+
 @pytest.fixture
-def private_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
-    """A set of servers, without tables, for one test to stop, kill and restart."""
+def data_folder(servers_folder: Path, stopped_servers: Path) -> Iterator[Path]:
+    """A data folder of a test's own, without tables and without servers."""
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o711)
-    with EmbeddedServers(folder / "var") as servers:
+    subprocess.run(["cp", "-a", stopped_servers, folder / "var"], check=True)
+    yield folder / "var"
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def private_servers(data_folder: Path) -> Iterator[EmbeddedServers]:
+    """A set of servers, without tables, for one test to stop, kill and restart."""
+    with EmbeddedServers(data_folder) as servers:
         yield servers
-    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def up(servers_folder: Path) -> Iterator[Up]:
+    """`tallystick up` with example data, in a folder like a fresh clone."""
+    up = Up(make_clone(servers_folder) / "var", "--seed", **ONE_OF_EACH)
+    yield up
+    up.stop_in_order(signal.SIGTERM)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ _STARTS_PROCESSES: Final = frozenset(
         "private_servers",
         "environment",
         "up",
-        "both",
+        "second",
         "clone",
         "empty",
     }
@@ -81,9 +81,11 @@ _GROUPS: Final = {
         "tests/service/web/pages/test_examples.py",
         "tests/service/operations/test_admin.py",
     ),
-    "up": ("tests/service/cli/test_up.py",),
-    "readme": ("tests/meta/test_readme.py",),
-    "guides": ("tests/meta/test_api_guides.py",),
+    "up": (
+        "tests/meta/test_readme.py",
+        "tests/meta/test_api_guides.py",
+        "tests/service/cli/test_up.py",
+    ),
 }
 _SPARK: Final = "spark"
 # The cases of the detectors on engines other than Polars.

@@ -1,13 +1,10 @@
 """Check what remains after SIGKILL of the owner, its supervisor, the servers, or all of them."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,48 +17,39 @@ from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, read_version, write_row
 
 
-@pytest.fixture
-def folder(servers_folder: Path) -> Iterator[Path]:
-    """A data folder that nobody uses yet."""
-    folder = Path(tempfile.mkdtemp(dir=servers_folder))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def test_the_servers_end_with_a_killed_owner(folder: Path) -> None:
-    owner = start_owner(folder)
+def test_the_servers_end_with_a_killed_owner(data_folder: Path) -> None:
+    owner = start_owner(data_folder)
     owner.kill()
     everyone = [owner.supervisor, *owner.pids.values()]
     assert wait_until(lambda: all(map(is_gone, everyone)))
 
 
-def test_the_next_start_waits_for_the_servers_of_a_killed_owner(folder: Path) -> None:
+def test_the_next_start_waits_for_the_servers_of_a_killed_owner(data_folder: Path) -> None:
     for value in ("a", "b", "c"):
-        owner = start_owner(folder)
+        owner = start_owner(data_folder)
         write_row(owner.database_url, value)
         owner.kill()
-    with EmbeddedServers(folder) as servers:
+    with EmbeddedServers(data_folder) as servers:
         assert read_rows(servers.database_url) == ["a", "b", "c"]
 
 
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux signals children when their parent dies"
 )
-def test_the_servers_end_with_a_killed_supervisor(folder: Path) -> None:
-    owner = start_owner(folder)
+def test_the_servers_end_with_a_killed_supervisor(data_folder: Path) -> None:
+    owner = start_owner(data_folder)
     os.kill(owner.supervisor, signal.SIGKILL)
     assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
     owner.kill()
 
 
-def test_everything_killed_at_once_leaves_a_folder_that_starts(folder: Path) -> None:
-    owner = start_owner(folder)
+def test_everything_killed_at_once_leaves_a_folder_that_starts(data_folder: Path) -> None:
+    owner = start_owner(data_folder)
     write_row(owner.database_url, "a")
     for pid in (owner.supervisor, *owner.pids.values()):
         os.kill(pid, signal.SIGKILL)
     owner.kill()
-    with EmbeddedServers(folder) as servers:
+    with EmbeddedServers(data_folder) as servers:
         assert read_rows(servers.database_url) == ["a"]
 
 
@@ -98,8 +86,8 @@ def test_postgres_restarts_while_a_session_of_the_killed_server_is_still_busy(
     assert read_rows(url) == ["a"]
 
 
-def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(folder: Path) -> None:
-    owner = start_owner(folder)
+def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(data_folder: Path) -> None:
+    owner = start_owner(data_folder)
     user = psutil.Process(owner.pids["postgres"]).uids().real
     sleeper = subprocess.Popen(["sleep", "600"], user=user)
     write_row(owner.database_url, "a")
@@ -108,11 +96,11 @@ def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(folder: Path) -
     owner.kill()
     assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
     for name in ("postgres/postmaster.pid", "run/.s.PGSQL.5432.lock"):
-        stale_file = folder / "servers" / name
+        stale_file = data_folder / "servers" / name
         lines = stale_file.read_text().splitlines(keepends=True)
         stale_file.write_text("".join([f"{sleeper.pid}\n", *lines[1:]]))
-    (folder / "lock").write_text(f"{sleeper.pid} 12345.0\n")
-    with EmbeddedServers(folder) as servers:
+    (data_folder / "lock").write_text(f"{sleeper.pid} 12345.0\n")
+    with EmbeddedServers(data_folder) as servers:
         assert read_rows(servers.database_url) == ["a"]
     assert sleeper.poll() is None
     sleeper.kill()
@@ -120,10 +108,10 @@ def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(folder: Path) -
 
 
 def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
-    folder: Path,
+    data_folder: Path,
 ) -> None:
     """As on a system where the kernel does not end them."""
-    with EmbeddedServers(folder) as servers:
+    with EmbeddedServers(data_folder) as servers:
         write_row(servers.database_url, "a")
         commands = [
             psutil.Process(run.pid).cmdline()
@@ -136,11 +124,11 @@ def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
         subprocess.Popen(command, user=user, group=group, stderr=subprocess.DEVNULL)
         for command in commands
     ]
-    assert wait_until(lambda: (folder / "servers/postgres/postmaster.pid").exists())
+    assert wait_until(lambda: (data_folder / "servers/postgres/postmaster.pid").exists())
     reapers = [threading.Thread(target=orphan.wait) for orphan in orphans]
     for reaper in reapers:
         reaper.start()
-    with EmbeddedServers(folder) as servers:
+    with EmbeddedServers(data_folder) as servers:
         assert read_rows(servers.database_url) == ["a"]
         assert all(orphan.poll() is not None for orphan in orphans)
     for reaper in reapers:
@@ -148,16 +136,18 @@ def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
 
 
 def test_an_unrelated_process_with_the_same_program_name_keeps_running(
-    folder: Path, servers: EmbeddedServers
+    data_folder: Path, servers: EmbeddedServers
 ) -> None:
-    with EmbeddedServers(folder):
+    with EmbeddedServers(data_folder):
         pass
     assert read_version(servers.database_url)
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
-def test_a_signalled_owner_leaves_nothing_behind(folder: Path, stop_signal: signal.Signals) -> None:
-    owner = start_owner(folder)
+def test_a_signalled_owner_leaves_nothing_behind(
+    data_folder: Path, stop_signal: signal.Signals
+) -> None:
+    owner = start_owner(data_folder)
     owner.process.send_signal(stop_signal)
     assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
     owner.kill()

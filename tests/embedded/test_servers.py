@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,17 @@ def read_rows(url: str) -> list[str]:
     return rows
 
 
-def test_both_servers_answer(private_servers: EmbeddedServers) -> None:
-    write_row(private_servers.database_url, "a")
-    assert read_rows(private_servers.database_url) == ["a"]
-    with redis.Redis.from_url(private_servers.redis_url) as client:
+@pytest.fixture(scope="module")
+def running_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
+    """A set of servers that the tests of this file leave running."""
+    with EmbeddedServers(servers_folder / "running") as servers:
+        yield servers
+
+
+def test_both_servers_answer(running_servers: EmbeddedServers) -> None:
+    write_row(running_servers.database_url, "a")
+    assert read_rows(running_servers.database_url) == ["a"]
+    with redis.Redis.from_url(running_servers.redis_url) as client:
         assert client.ping()
 
 
@@ -72,42 +80,42 @@ def test_redis_stops_and_starts_empty_at_the_same_address(private_servers: Embed
         assert client.get("key") is None
 
 
-def test_commits_wait_for_the_disk(private_servers: EmbeddedServers) -> None:
-    engine = create_engine(private_servers.database_url)
+def test_commits_wait_for_the_disk(running_servers: EmbeddedServers) -> None:
+    engine = create_engine(running_servers.database_url)
     with engine.connect() as connection:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             assert connection.scalar(text(f"SHOW {setting}")) == "on"
     engine.dispose()
 
 
-def test_no_port_is_open_and_the_sockets_are_private(private_servers: EmbeddedServers) -> None:
-    engine = create_engine(private_servers.database_url)
+def test_no_port_is_open_and_the_sockets_are_private(running_servers: EmbeddedServers) -> None:
+    engine = create_engine(running_servers.database_url)
     with engine.connect() as connection:
         assert connection.scalar(text("SHOW listen_addresses")) == ""
     engine.dispose()
-    with redis.Redis.from_url(private_servers.redis_url) as client:
+    with redis.Redis.from_url(running_servers.redis_url) as client:
         assert client.config_get("port") == {"port": "0"}
-    sockets = Path(str(make_url(private_servers.database_url).query["host"]))
+    sockets = Path(str(make_url(running_servers.database_url).query["host"]))
     assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
 
 
-def test_the_database_log_keeps_no_statements(private_servers: EmbeddedServers) -> None:
-    engine = create_engine(private_servers.database_url)
+def test_the_database_log_keeps_no_statements(running_servers: EmbeddedServers) -> None:
+    engine = create_engine(running_servers.database_url)
     with engine.connect() as connection, pytest.raises(Exception, match="canary"):
         connection.execute(text("SELECT 'canary'::int"))
     engine.dispose()
-    log = private_servers.log_file("postgres").read_text()
+    log = running_servers.log_file("postgres").read_text()
     assert "SELECT 'canary'" not in log
 
 
 def test_a_second_start_on_the_folder_is_rejected_in_one_line(
-    private_servers: EmbeddedServers,
+    running_servers: EmbeddedServers,
 ) -> None:
     with pytest.raises(AlreadyRunningError) as caught:
-        EmbeddedServers(private_servers.data_dir).start()
-    assert str(private_servers.data_dir) in str(caught.value)
+        EmbeddedServers(running_servers.data_dir).start()
+    assert str(running_servers.data_dir) in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert read_version(private_servers.database_url)  # And the first goes on undisturbed.
+    assert read_version(running_servers.database_url)  # And the first goes on undisturbed.
 
 
 def test_the_folder_is_free_again_after_a_stop(private_servers: EmbeddedServers) -> None:

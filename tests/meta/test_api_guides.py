@@ -10,19 +10,20 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import requests
 from sqlalchemy import create_engine
 
+from service.config import Config
 from service.core.db import make_session_factory
-from service.operations.local.stack import Stack
+from service.operations.local.run_state import find_state
+from tests.running import Up
 from tests.service.support.oauth_flow import add_application, answer_of, consent_live
-from tests.service.support.scenes import Tenant, batch, sign_in
+from tests.service.support.scenes import Tenant, add_tenant, batch, sign_in
 from tests.service.support.uploads import give_credits
 
 ROOT = Path(__file__).parents[2]
@@ -46,31 +47,28 @@ def blocks(guide: Path, language: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def environment(servers_folder: Path) -> Iterator[dict[str, str]]:
-    """The whole service, and what a reader of the guides has in the environment."""
-    folder = Path(tempfile.mkdtemp(dir=servers_folder))
-    folder.chmod(0o711)
-    settings = {"PATH": os.environ["PATH"], "LOG_LEVEL": "WARNING"}
-    with Stack(folder / "var", None, settings) as stack:
-        yield {
-            **os.environ,
-            **_account(stack),
-            "BASE_URL": stack.config.base_url,
-            "REDIRECT_URI": REDIRECT_URI,
-            "PORT": str(PORT),
-            "PYTHONPATH": str(ROOT),
-        }
+def environment(up: Up) -> dict[str, str]:
+    """Return what a reader of the guides has in the environment."""
+    return {
+        **os.environ,
+        **_account(up),
+        "BASE_URL": up.base_url,
+        "REDIRECT_URI": REDIRECT_URI,
+        "PORT": str(PORT),
+        "PYTHONPATH": str(ROOT),
+    }
 
 
-def _account(stack: Stack) -> dict[str, str]:
+def _account(up: Up) -> dict[str, str]:
     """An account with every secret, a credit and an audit that is done."""
-    from tests.service.support.scenes import add_tenant
-
-    engine = create_engine(stack.config.database_url)
+    state = find_state(up.folder)
+    assert state is not None
+    config = Config.from_environment(state)
+    engine = create_engine(config.database_url)
     sessions = make_session_factory(engine)
     tenant, email = add_tenant(sessions), "reader@example.org"
-    _audit_something(stack.port, tenant)
-    cookie = sign_in(sessions, email, stack.config.secret_key)
+    _audit_something(up.port, tenant)
+    cookie = sign_in(sessions, email, config.secret_key)
     give_credits(sessions, email, 2, cookie)
     application = add_application(sessions, tenant.account_id, REDIRECT_URI)
     engine.dispose()

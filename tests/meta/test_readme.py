@@ -1,25 +1,32 @@
 """Every command of the README runs, in order, in a folder like a fresh clone.
 
 `make test` is a dry run, because it would run this test again. `make demo ONCE=1` is one, too:
-`tests/service/cli/test_demo.py` runs its command.
+`tests/service/cli/test_demo.py` runs its command. Under stress, `make demo` and `tallystick up` run
+here; by default, `make demo` is a dry run, and the `up` of all tests runs in the folder.
 """
 
-import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.running import Up, make_clone, plain_environment
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 SHOWN_PORT = "8000"
+NEEDS_PROGRAMS = pytest.mark.skipif(
+    not all(map(shutil.which, ("bash", "make", "curl", "awk"))),
+    reason="bash, make, curl or awk is not installed",
+)
 DETECTORS = re.findall(r"^\| [^|]+ \| `(d\d_\w+)` \|", README, re.MULTILINE)
 
+DRY_RUNS = {"make demo ONCE=1": "make --dry-run demo ONCE=1", "make test": "make --dry-run test"}
 # Stand-ins for commands that keep running: start them, then wait until they are ready.
 UP = """
 tallystick up --port {port} > up.txt &
@@ -36,43 +43,24 @@ kill -INT -- -$demo
 wait $demo || true
 set +m
 """
-STAND_INS = {
-    "tallystick up": UP,
-    "make demo": DEMO,
-    "make demo ONCE=1": "make --dry-run demo ONCE=1",
-    "make test": "make --dry-run test",
-}
+STAND_INS = {**DRY_RUNS, "tallystick up": UP, "make demo": DEMO}
+# Where `up` runs already.
+BESIDE_UP = {**DRY_RUNS, "tallystick up": ":", "make demo": "make --dry-run demo"}
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
-def script(port: int) -> str:
+def script(port: int, stand_ins: Mapping[str, str]) -> str:
     lines = [line for block in blocks("sh") for line in block.splitlines()]
-    commands = "\n".join(STAND_INS.get(line, line) for line in lines)
+    commands = "\n".join(stand_ins.get(line, line) for line in lines)
     return "set -eu\n" + commands.replace("{port}", str(port)).replace(SHOWN_PORT, str(port))
 
 
 @pytest.fixture
 def clone(servers_folder: Path) -> Path:
-    """Create a folder with the checkout's files, data of its own and an installed environment."""
-    clone = Path(tempfile.mkdtemp(dir=servers_folder))
-    clone.chmod(0o711)
-    for path in ROOT.iterdir():
-        if path.name not in {".venv", ".git", "var"}:
-            (clone / path.name).symlink_to(path)
-    (clone / ".venv").mkdir()
-    for path in Path(sys.prefix).iterdir():
-        (clone / ".venv" / path.name).symlink_to(path)
-    for stamp in (".service-installed", ".dev-installed"):
-        (clone / ".venv" / stamp).unlink(missing_ok=True)
-        (clone / ".venv" / stamp).touch()
-    return clone
-
-
-def plain_environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return make_clone(servers_folder)
 
 
 def free_port() -> int:
@@ -81,13 +69,24 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-@pytest.mark.skipif(
-    not all(map(shutil.which, ("bash", "make", "curl", "awk"))),
-    reason="bash, make, curl or awk is not installed",
-)
-def test_every_command_works(clone: Path) -> None:
+@NEEDS_PROGRAMS
+def test_every_command_works(up: Up) -> None:
+    clone = up.folder.parent
+    printed = run(script(up.port, BESIDE_UP), clone)
+    assert re.search("tallystick demo *$", printed, re.MULTILINE)
+    check(printed, clone)
+
+
+@NEEDS_PROGRAMS
+@pytest.mark.stress
+def test_every_command_works_on_a_machine_where_nothing_runs(clone: Path) -> None:
+    check(run(script(free_port(), STAND_INS), clone), clone)
+    assert "Serving at http://localhost:" in (clone / "demo.txt").read_text()
+
+
+def run(commands: str, clone: Path) -> str:
     run = subprocess.run(
-        ["bash", "-c", script(free_port())],
+        ["bash", "-c", commands],
         cwd=clone,
         env=plain_environment(),
         capture_output=True,
@@ -95,17 +94,21 @@ def test_every_command_works(clone: Path) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert "Serving at http://localhost:" in (clone / "demo.txt").read_text()
-    assert "tallystick demo --once" in run.stdout
+    return run.stdout
+
+
+def check(printed: str, clone: Path) -> None:
+    """Check what the commands of the README printed and saved in this folder."""
+    assert "tallystick demo --once" in printed
     report = (clone / "report.json").read_text()
     assert report.startswith('{"audit":')
     for detector in DETECTORS:
         assert f'"detector":"{detector}"' in report
-    for printed in ('"replayed":false', '"audits":[', '"openapi": "3.1.0"', "sent: True"):
-        assert printed in run.stdout
-    findings = run.stdout.partition('"status":"done"')[2]
+    for line in ('"replayed":false', '"audits":[', '"openapi": "3.1.0"', "sent: True"):
+        assert line in printed
+    findings = printed.partition('"status":"done"')[2]
     assert '"detector":"d1_model_overkill"' in findings, "the findings are read too early"
-    assert "mail-sorting" in run.stdout, "the scrubbed example has no finding"
+    assert "mail-sorting" in printed, "the scrubbed example has no finding"
 
 
 def test_every_library_example_works(clone: Path) -> None:

@@ -8,6 +8,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -171,7 +172,12 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
     yield from _SPACED_PERCENT.finditer(prose)
 
 
-def _texts() -> Iterator[tuple[str, str]]:
+@cache
+def _texts() -> tuple[tuple[str, str], ...]:
+    return tuple(_read_texts())
+
+
+def _read_texts() -> Iterator[tuple[str, str]]:
     for path in _files(PROSE, (".md", ".html", ".txt")):
         yield path.relative_to(ROOT).as_posix(), path.read_text()
     for path in _files(CODE, (".py",)):

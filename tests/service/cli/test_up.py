@@ -1,4 +1,7 @@
-"""tallystick up as a user runs it: a separate process, reached over HTTP and by commands."""
+"""tallystick up as a user runs it: a separate process, reached over HTTP and by commands.
+
+That a service manager's signal stops it in order is tested at the end, by its fixture.
+"""
 
 import json
 import os
@@ -25,73 +28,16 @@ from service.config import Config
 from service.operations.local.listening import LoopbackSockets, PortTakenError
 from service.operations.local.run_state import find_state
 from tests.embedded.processes import is_gone, wait_until
-
-ROOT = Path(__file__).parents[3]
-
-
-class Up:
-    """A running `tallystick up` and the processes under it."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.folder = folder
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "service", "up", "--data", str(folder), *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=plain_environment(),
-        )
-        assert self.process.stdout is not None
-        self.ready_line = self.process.stdout.readline()
-        self.sign_in_line = self.process.stdout.readline()
-        self.seed_line = ""
-        self.base_url = self.ready_line.split()[4] if self.ready_line else ""
-
-    def processes(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
-
-    def find(self, argument: str) -> list[psutil.Process]:
-        """The processes with this word in their command line, parents first."""
-        return [child for child in self.processes() if argument in words_of(child)]
-
-    def stop(self, stop_signal: signal.Signals) -> tuple[int, str]:
-        """Its exit status and what it said on standard error."""
-        self.process.send_signal(stop_signal)
-        _, said = self.process.communicate(timeout=60)
-        return self.process.returncode, said
-
-
-def words_of(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:  # It ended just now.
-        return []
-
-
-def plain_environment() -> dict[str, str]:
-    """As on a machine where nothing is set up."""
-    return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-
-
-def tallystick(*arguments: str, folder: Path | None) -> "subprocess.CompletedProcess[str]":
-    data = ("--data", str(folder)) if folder else ()
-    return subprocess.run(
-        [sys.executable, "-m", "service", *arguments, *data],
-        capture_output=True,
-        text=True,
-        env=plain_environment(),
-        check=False,
-    )
+from tests.running import ONE_OF_EACH, ROOT, Up, plain_environment, tallystick
 
 
 @pytest.fixture(scope="module")
-def up(servers_folder: Path) -> Iterator[Up]:
-    up = Up(servers_folder / "up", "--seed", "--reload")
-    assert up.process.stdout is not None
-    up.seed_line = up.process.stdout.readline()
-    yield up
-    if up.process.poll() is None:
-        up.stop(signal.SIGTERM)
+def second(up: Up, servers_folder: Path) -> Iterator[Up]:
+    """Another one on this machine, for tests to restart and to kill."""
+    second = Up(servers_folder / "second", "--reload", **ONE_OF_EACH)
+    yield second
+    if second.process.poll() is None:
+        second.stop(signal.SIGTERM)
 
 
 def test_one_line_shows_the_url_when_ready(up: Up) -> None:
@@ -144,40 +90,44 @@ def test_a_second_up_on_the_folder_is_rejected_in_one_line(up: Up) -> None:
 
 
 def test_a_port_in_use_is_rejected_in_one_line(up: Up, servers_folder: Path) -> None:
-    port = up.base_url.rpartition(":")[2]
-    other = tallystick("up", "--port", port, folder=servers_folder / "other")
+    other = tallystick("up", "--port", str(up.port), folder=servers_folder / "other")
     assert other.returncode == 2
-    assert other.stderr == f"Error: port {port} is in use; choose another with --port\n"
+    assert other.stderr == f"Error: port {up.port} is in use; choose another with --port\n"
 
 
-@pytest.fixture(scope="module")
-def both(servers_folder: Path) -> Iterator[tuple[Up, Up]]:
-    """Two that were started at the same moment; the first tests find both running."""
+def test_another_one_serves_on_a_port_of_its_own(up: Up, second: Up) -> None:
+    assert_apart(up, second)
+
+
+@pytest.mark.stress
+def test_two_started_at_once_each_serve_on_a_port_of_their_own(servers_folder: Path) -> None:
     with ThreadPoolExecutor() as pool:
-        first, second = pool.map(Up, [servers_folder / "first", servers_folder / "second"])
-    yield first, second
-    for each in (first, second):
-        if each.process.poll() is None:
-            each.stop(signal.SIGTERM)
+        both = list(pool.map(Up, [servers_folder / "one", servers_folder / "other-one"]))
+    try:
+        assert_apart(*both)
+    finally:
+        for each in both:
+            each.stop(signal.SIGINT)
 
 
-def test_two_at_once_each_serve_on_a_port_of_their_own(both: tuple[Up, Up]) -> None:
-    assert all(each.base_url for each in both)
-    assert both[0].base_url != both[1].base_url
-    for each in both:
+def assert_apart(*each_up: Up) -> None:
+    assert all(each.base_url for each in each_up)
+    assert len({each.base_url for each in each_up}) == len(each_up)
+    for number, each in enumerate(each_up):
+        address = f"user{number}@example.org"
         asked = requests.post(
-            f"{each.base_url}/auth/magic-link", json={"email": "ada@example.org"}, timeout=10
+            f"{each.base_url}/auth/magic-link", json={"email": address}, timeout=10
         )
         assert asked.status_code == 200
-        assert wait_until(partial(has_mail, each.folder))
+        assert wait_until(partial(has_mail, each.folder / "outbox", address))
 
 
-def has_mail(folder: Path) -> bool:
-    return any((folder / "outbox").glob("*.eml"))
+def has_mail(outbox: Path, address: str) -> bool:
+    return bool(mails_to(address, outbox))
 
 
 def test_it_listens_on_this_machine_only(up: Up) -> None:
-    port = int(up.base_url.rpartition(":")[2])
+    port = up.port
     listening = [
         connection.laddr.ip
         for process in up.processes()
@@ -267,18 +217,18 @@ def is_ready(up: Up) -> bool:
         return False
 
 
-def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(up: Up) -> None:
+def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(second: Up) -> None:
     parts = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
-    old = {part: up.find(part)[0] for part in parts}
-    database = up.find("postgres")[:1]
+    old = {part: second.find(part)[0] for part in parts}
+    database = second.find("postgres")[:1]
     os.utime(ROOT / "worker.py")
-    assert up.process.stdout is not None
-    lines = iter(up.process.stdout.readline, "")
+    assert second.process.stdout is not None
+    lines = iter(second.process.stdout.readline, "")
     assert next(line for line in lines if "changed" in line).startswith("worker.py changed.")
-    assert next(lines) == f"Ready again at {up.base_url}\n"
-    assert requests.get(f"{up.base_url}/readyz", timeout=10).status_code == 200
-    assert all(is_replaced(up, part, process) for part, process in old.items())
-    assert up.find("postgres")[:1] == database
+    assert next(lines) == f"Ready again at {second.base_url}\n"
+    assert requests.get(f"{second.base_url}/readyz", timeout=10).status_code == 200
+    assert all(is_replaced(second, part, process) for part, process in old.items())
+    assert second.find("postgres")[:1] == database
 
 
 def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None:
@@ -286,7 +236,7 @@ def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None
     assert found is not None
     state = find_state(up.folder)
     assert state is not None
-    service = LocalService(Config.from_environment(state), int(up.base_url.rpartition(":")[2]))
+    service = LocalService(Config.from_environment(state), up.port)
     seen, link = [], found[1]
     for _ in range(2):
         cookie = requests.get(link, timeout=10).headers["Set-Cookie"].partition(";")[0]
@@ -311,38 +261,24 @@ def get_page(up: Up, name: str, cookie: str) -> str:
 
 
 def test_a_crashed_web_process_keeps_its_port(up: Up) -> None:
-    port = int(up.base_url.rpartition(":")[2])
+    port = up.port
     up.find("--config=python:service.web.server.gunicorn_config")[0].kill()
     with pytest.raises(PortTakenError):
         LoopbackSockets.open(port, port)
     assert wait_until(lambda: is_ready(up))
 
 
-def test_ctrl_c_stops_everything_within_seconds(both: tuple[Up, Up]) -> None:
-    assert_stops(both[0], signal.SIGINT)
-
-
-def assert_stops(up: Up, stop_signal: signal.Signals) -> None:
-    everyone = up.processes()
-    assert len(everyone) > 8
-    started = time.monotonic()
-    status, said = up.stop(stop_signal)
-    assert time.monotonic() - started < 15
-    assert (status, said) == (0, "Stopping.\n")
-    assert all(is_gone(process.pid) for process in everyone)
-    assert not (up.folder / "state.json").exists()
-
-
-def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(both: tuple[Up, Up]) -> None:
-    """The next one on its folder works, and a service manager's signal stops that in seconds."""
-    killed, folder = both[1], both[1].folder
-    everyone, secret = killed.processes(), (folder / "secret_key").read_text()
-    killed.stop(signal.SIGKILL)
+def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(second: Up) -> None:
+    """The next one on its folder works, and Ctrl-C stops that within seconds."""
+    folder = second.folder
+    everyone, secret = second.processes(), (folder / "secret_key").read_text()
+    second.stop(signal.SIGKILL)
     assert tallystick("migrate", folder=folder).returncode == 2
     assert wait_until(lambda: all(is_gone(process.pid) for process in everyone))
     again = Up(folder)
     assert (folder / "secret_key").read_text() == secret
-    assert_stops(again, signal.SIGTERM)
+    assert len(again.find("worker")) == 3  # two for audits, one for mail
+    again.stop_in_order(signal.SIGINT)
 
 
 def test_a_web_process_that_cannot_start_is_reported(servers_folder: Path) -> None:

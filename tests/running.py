@@ -1,0 +1,108 @@
+"""`tallystick up` as a user runs it, and a checkout to run it in."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from tests.embedded.processes import is_gone
+
+ROOT = Path(__file__).parents[1]
+# Tests that send one request at a time need one process of each kind.
+ONE_OF_EACH = {"WORKER_PROCESSES": "1", "GUNICORN_CMD_ARGS": "--workers=1"}
+_STOP_SECONDS = 15
+
+
+class Up:
+    """A running `tallystick up` and the processes under it."""
+
+    def __init__(self, folder: Path, *options: str, **settings: str) -> None:
+        """Run it beside its data folder, so that the default folder is the one named `var`."""
+        self.folder = folder
+        data = () if folder.name == "var" else ("--data", str(folder))
+        self.process = subprocess.Popen(
+            [Path(sys.prefix) / "bin" / "tallystick", "up", *data, *options],
+            cwd=folder.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**plain_environment(), **settings},
+        )
+        assert self.process.stdout is not None
+        self.ready_line = self.process.stdout.readline()
+        self.sign_in_line = self.process.stdout.readline()
+        self.seed_line = self.process.stdout.readline() if "--seed" in options else ""
+        self.base_url = self.ready_line.split()[4] if self.ready_line else ""
+
+    @property
+    def port(self) -> int:
+        return int(self.base_url.rpartition(":")[2])
+
+    def processes(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def find(self, argument: str) -> list[psutil.Process]:
+        """Return the processes with this word in their command line, parents first."""
+        return [child for child in self.processes() if argument in words_of(child)]
+
+    def stop(self, stop_signal: signal.Signals) -> tuple[int, str]:
+        """Return its exit status and what it said on standard error."""
+        self.process.send_signal(stop_signal)
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+    def stop_in_order(self, stop_signal: signal.Signals) -> None:
+        """Stop it, and check that nothing of it remains after seconds."""
+        everyone = self.processes()
+        assert len(everyone) > 8
+        started = time.monotonic()
+        status, said = self.stop(stop_signal)
+        assert time.monotonic() - started < _STOP_SECONDS
+        assert (status, re.sub("(?m)^Adding example data …\n", "", said)) == (0, "Stopping.\n")
+        assert all(is_gone(process.pid) for process in everyone)
+        assert not (self.folder / "state.json").exists()
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # It ended just now.
+        return []
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the environment of a machine where nothing is set up."""
+    return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+
+
+def make_clone(parent: Path) -> Path:
+    """Create a folder with the checkout's files, data of its own and an installed environment."""
+    clone = Path(tempfile.mkdtemp(dir=parent))
+    clone.chmod(0o711)
+    for path in ROOT.iterdir():
+        if path.name not in {".venv", ".git", "var"}:
+            (clone / path.name).symlink_to(path)
+    (clone / ".venv").mkdir()
+    for path in Path(sys.prefix).iterdir():
+        (clone / ".venv" / path.name).symlink_to(path)
+    for stamp in (".service-installed", ".dev-installed"):
+        (clone / ".venv" / stamp).unlink(missing_ok=True)
+        (clone / ".venv" / stamp).touch()
+    return clone
+
+
+def tallystick(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command on a data folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "service", *arguments, "--data", str(folder)],
+        capture_output=True,
+        text=True,
+        env=plain_environment(),
+        check=False,
+    )
