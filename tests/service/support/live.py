@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.core.db import make_session_factory
 from tests.databases import make_database
 from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
-
-_ROOT = Path(__file__).parents[3]
+from tests.warm import WarmProcess
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class LiveService:
     log_file: Path
     blobs: Path
     engine: Engine
-    process: subprocess.Popen[bytes]
+    process: WarmProcess
 
     @property
     def sessions(self) -> "sessionmaker[Session]":
@@ -75,24 +72,10 @@ def start_live_service(
     return LiveService(url, log_file, folder / "blobs", create_engine(own_url), process)
 
 
-def _start_gunicorn(
-    port: int, environment: dict[str, str], log_file: Path
-) -> "subprocess.Popen[bytes]":
-    options = [
-        "--config",
-        "python:service.web.server.gunicorn_config",
-        "--bind",
-        f"127.0.0.1:{port}",
-    ]
-    command = [sys.executable, "-m", "gunicorn", *options]
-    with log_file.open("wb") as log:
-        return subprocess.Popen(
-            command,
-            cwd=_ROOT,
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+def _start_gunicorn(port: int, environment: dict[str, str], log_file: Path) -> WarmProcess:
+    config = "--config=python:service.web.server.gunicorn_config"
+    command = ("gunicorn", config, f"--bind=127.0.0.1:{port}")
+    return WarmProcess(command, environment, log_file)
 
 
 def stop_live_service(service: LiveService) -> None:
@@ -108,7 +91,7 @@ def _free_port() -> int:
         return port
 
 
-def _wait_until_answering(url: str, process: "subprocess.Popen[bytes]", log_file: Path) -> None:
+def _wait_until_answering(url: str, process: WarmProcess, log_file: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:

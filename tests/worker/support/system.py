@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -23,6 +23,7 @@ from sqlalchemy.pool import NullPool
 from service.cli.account import create_account, mint_ingest_key
 from service.core.db import migrate
 from service.operations.local.embedded import EmbeddedServers
+from tests.warm import WarmProcess
 from tests.worker.support.jobs import Jobs, RunningJob
 from tests.worker.support.records import Records
 from tests.worker.support.traffic import batch
@@ -41,7 +42,8 @@ class System(Records, Jobs):
     """Servers of its own, the web, workers and a sweeper, under one folder.
 
     `settings` are the service's, by their environment names; limits that tests would hit are off.
-    Only those who test mail have a worker for it.
+    Only those who test mail have a worker for it. Processes are forks of a warm one, unless they
+    are to be `cold`: started by their real command lines.
     """
 
     def __init__(
@@ -51,12 +53,15 @@ class System(Records, Jobs):
         workers: int = 2,
         sweepers: int = 1,
         mail_workers: int = 0,
+        cold: bool = False,
         **settings: str,
     ):
         self.folder = folder
         self.control = folder / "control"
         self.servers = EmbeddedServers(folder / "var")
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes] | WarmProcess] = {}
+        self._is_cold = cold
+        self._sessions: set[int] = set()
         self._settings = settings
         self._counts = {"worker": workers, "sweeper": sweepers, "mail": mail_workers}
 
@@ -127,9 +132,17 @@ class System(Records, Jobs):
         kind = name.partition("-")[0]
         web = (*WEB, f"--bind=127.0.0.1:{self.port}")
         command = {"web": web, "worker": WORKER, "sweeper": SWEEPER, "mail": MAIL_WORKER}[kind]
-        with (self.folder / f"{name}.log").open("ab") as log:
-            # A session of its own: to the system the process is what a service manager starts.
-            self.processes[name] = subprocess.Popen(
+        log_file = self.folder / f"{name}.log"
+        # A session of its own: to the system the process is what a service manager starts.
+        if self._is_cold:
+            self.processes[name] = self._start_cold(command, log_file)
+        else:
+            self.processes[name] = WarmProcess(command[1:], self.environment, log_file)
+        self._sessions.add(self.processes[name].pid)
+
+    def _start_cold(self, command: tuple[str, ...], log_file: Path) -> "subprocess.Popen[bytes]":
+        with log_file.open("ab") as log:
+            return subprocess.Popen(
                 [sys.executable, *command],
                 cwd=ROOT,
                 env=self.environment,
@@ -270,14 +283,12 @@ class System(Records, Jobs):
             return [audit_id for audit_ids in results for audit_id in audit_ids]
 
     def _pids_of_ours(self) -> list[int]:
-        """What is left of our processes: jobs whose worker was killed."""
+        """What is left of our processes: jobs whose worker was killed, in its session."""
         left = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("AUDIT_CONTROL") == str(self.control):
-                    left.append(process.pid)
-            except psutil.Error:
-                continue
+        for pid in psutil.pids():
+            with suppress(OSError):
+                if os.getsid(pid) in self._sessions:
+                    left.append(pid)
         return left
 
 
