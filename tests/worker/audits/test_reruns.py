@@ -10,7 +10,7 @@ import requests
 
 from tests.service.support.scenes import ADMIN_TOKEN
 from tests.worker.conftest import SHORT, started_system
-from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.promises import Note, at_a_twentieth, at_both_scales, scaled
 from tests.worker.support.system import System
 from tests.worker.support.waiting import wait_until
 
@@ -65,7 +65,7 @@ def _wait_failed(system: System, audit_ids: list[str], starts: int) -> None:
     wait_until(count, 120)
 
 
-@at_both_scales
+@at_a_twentieth
 def test_a_poison_audit_ends_again_after_each_rerun(
     administered: System, note: Note, share: float
 ) -> None:

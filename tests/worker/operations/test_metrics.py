@@ -79,24 +79,24 @@ def test_requests_are_counted_over_all_processes_by_the_routes_pattern(counted: 
 
 
 def test_audits_are_timed_by_stage_and_counted_by_end(counted: Counted) -> None:
-    audit_ids = counted.system.ingest(12)
+    audit_ids = counted.system.ingest(4)
     counted.system.wait_done(audit_ids, 30)
-    wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= 12, 5)
+    wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= 4, 5)
     for stage in ("read", "audit", "store", "publish"):
-        assert counted.value("tallystick_audit_stage_seconds_count", stage=stage) >= 12
+        assert counted.value("tallystick_audit_stage_seconds_count", stage=stage) >= 4
         assert counted.value("tallystick_audit_stage_seconds_sum", stage=stage) > 0
 
 
 def test_files_do_not_multiply_and_outlive_their_processes(counted: Counted) -> None:
     system = counted.system
-    system.wait_done(system.ingest(6), 30)
+    system.wait_done(system.ingest(3), 30)
     for name in ("worker-0", "worker-1"):
         system.restart_process(name)
     system.kill_web()
     wait_until(system.is_ready, 20)
     before = counted.value("tallystick_audit_starts_total", end="done")
-    system.wait_done(system.ingest(6), 30)
-    wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= before + 6, 5)
+    system.wait_done(system.ingest(3), 30)
+    wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= before + 3, 5)
     assert len(counted.files()) <= 2 * PROCESSES
 
 

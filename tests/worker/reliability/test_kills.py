@@ -6,7 +6,7 @@ import signal
 import time
 
 from tests.worker.support.jobs import RunningJob
-from tests.worker.support.promises import Note, always_in_full, at_both_scales, scaled
+from tests.worker.support.promises import Note, always_in_full, at_a_twentieth, scaled
 from tests.worker.support.system import System
 from tests.worker.support.waiting import kill, wait_until, wait_until_ended
 
@@ -35,7 +35,7 @@ def test_a_dead_worker_is_noticed_within_60_seconds_by_default(
     note("13 a dead worker is noticed within 60 s", len(audit_ids), losses)
 
 
-@at_both_scales
+@at_a_twentieth
 def test_no_audit_is_lost_or_doubled(system: System, note: Note, share: float) -> None:
     system.delay_audits(0.2)
     audit_ids = system.ingest_at_once(scaled(200, share))
@@ -53,7 +53,7 @@ def test_no_audit_is_lost_or_doubled(system: System, note: Note, share: float) -
     note("2 no audit lost or doubled", len(audit_ids), broken + missing + frames)
 
 
-@at_both_scales
+@at_a_twentieth
 def test_an_orphaned_job_comes_to_its_end_alone(system: System, note: Note, share: float) -> None:
     tries, losses = scaled(20, share), 0
     for _ in range(tries):
@@ -65,7 +65,7 @@ def test_an_orphaned_job_comes_to_its_end_alone(system: System, note: Note, shar
     note("14 an orphaned job publishes once", tries, losses)
 
 
-@at_both_scales
+@at_a_twentieth
 def test_an_orphaned_job_cannot_publish(system: System, note: Note, share: float) -> None:
     """An orphan that stood still until another start was done finds the fence closed."""
     tries, losses = scaled(20, share), 0

@@ -20,7 +20,13 @@ from tests.service.payments import stripe_events as stripe
 from tests.service.payments.forged_requests import forged_requests
 from tests.service.payments.providers import PROVIDERS, SETTINGS, Provider, each_provider
 from tests.worker.conftest import started_system
-from tests.worker.support.promises import Note, always_in_full, at_both_scales, scaled
+from tests.worker.support.promises import (
+    Note,
+    always_in_full,
+    at_a_quarter,
+    at_both_scales,
+    scaled,
+)
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import kill, wait_until
@@ -208,7 +214,7 @@ def paddle_life(reference: str) -> list[Document]:
     return [*events, last]
 
 
-@always_in_full
+@at_a_quarter
 @pytest.mark.parametrize(
     ("life", "expected"),
     [
@@ -221,19 +227,20 @@ def test_every_order_of_four_events_with_duplicates_ends_alike(
     web: System,
     life: Callable[[str], list[Document]],
     expected: tuple[str, str, str],
-    occasion: str,
+    share: float,
     note: Note,
 ) -> None:
-    ends = []
-    for number, order in enumerate(permutations(range(4))):
+    orders, ends = list(permutations(range(4)))[:: round(1 / share)], []
+    for number, order in enumerate(orders):
         reference = f"{life.__name__}_{time.time_ns()}_{number}"
         events = own(web, life(reference), reference)
         ordered = [events[index] for index in order]
         for document in (ordered[index] for index in (0, 1, 0, 2, 1, 3, 2, 3)):
             assert deliver(web, document) == 200
         ends.append(end_of(web, reference))
-    assert len(ends) == 24
-    note(f"11 order-proof subscriptions ({life.__name__})", 24, 24 - ends.count(expected))
+    assert len(ends) == scaled(24, share)
+    losses = len(ends) - ends.count(expected)
+    note(f"11 order-proof subscriptions ({life.__name__})", len(ends), losses)
 
 
 def test_ingest_pauses_when_a_subscription_lapses_and_resumes_with_it(

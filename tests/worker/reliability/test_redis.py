@@ -9,7 +9,13 @@ from redis import Redis
 from rq import Callback, Queue
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from tests.worker.support.promises import Note, always_in_full, at_both_scales, scaled
+from tests.worker.support.promises import (
+    Note,
+    always_in_full,
+    at_a_fortieth,
+    at_both_scales,
+    scaled,
+)
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import wait_until
@@ -30,7 +36,7 @@ def test_audits_outlive_their_job_hashes(system: System, note: Note, share: floa
     note("15 deleted job hashes and FLUSHALL lose nothing", len(audit_ids), losses)
 
 
-@at_both_scales
+@at_a_fortieth
 def test_ingest_goes_on_without_redis(system: System, note: Note, share: float) -> None:
     system.servers.stop_redis()
     durations, audit_ids, refused = list[float](), list[str](), 0

@@ -9,14 +9,18 @@ import pytest
 # What was promised, how often it was tried, and how often it was broken.
 Note = Callable[[str, int, int], None]
 
+
+def _at_scales(small: float, name: str) -> pytest.MarkDecorator:
+    full = pytest.param(1.0, id="in_full", marks=(pytest.mark.stress, pytest.mark.timeout(1800)))
+    return pytest.mark.parametrize("share", [pytest.param(small, id=name), full])
+
+
 # Each promise is tested at a tenth of its counts by default, and in full with `-m stress`.
-at_both_scales: Final = pytest.mark.parametrize(
-    "share",
-    [
-        pytest.param(0.1, id="at_a_tenth"),
-        pytest.param(1.0, id="in_full", marks=(pytest.mark.stress, pytest.mark.timeout(1800))),
-    ],
-)
+at_both_scales: Final = _at_scales(0.1, "at_a_tenth")
+# The same where a tenth takes long, and where there is less to count.
+at_a_quarter: Final = _at_scales(0.25, "at_a_quarter")
+at_a_twentieth: Final = _at_scales(0.05, "at_a_twentieth")
+at_a_fortieth: Final = _at_scales(0.025, "at_a_fortieth")
 
 # What costs little is tested in full by default, and has its line in the stress table too.
 always_in_full: Final = pytest.mark.parametrize(

@@ -180,9 +180,12 @@ def _links(system: System, sink: Sink, count: int, email: str | None = None) -> 
     return links
 
 
-def test_links_of_one_new_address_may_be_used_at_once(system: System, sink: Sink) -> None:
+@at_both_scales
+def test_links_of_one_new_address_may_be_used_at_once(
+    system: System, sink: Sink, share: float
+) -> None:
     """They wait for each other in one order, and there is one account in the end."""
-    for _ in range(5):
+    for _ in range(scaled(10, share)):
         email = new_address()
         links = _links(system, sink, 12, email)
         with ThreadPoolExecutor(12) as pool:

@@ -100,15 +100,14 @@ def test_the_corpus_has_a_hundred_bodies() -> None:
     assert len(hostile_bodies()) >= 100
 
 
-@pytest.mark.parametrize("index", range(len(hostile_bodies())))
 def test_a_hostile_body_is_rejected_and_breaks_nothing(
-    client: FlaskClient, tenant: Tenant, index: int, blobs: Path
+    client: FlaskClient, tenant: Tenant, blobs: Path
 ) -> None:
-    body = hostile_bodies()[index]
-    response = _post(client, tenant, body)
-    assert response.status_code in (400, 422), (body[:200], response.get_data(as_text=True))
-    error_of(response, response.status_code, response.get_json()["error"]["code"])
-    assert list(blobs.rglob("*.jsonl")) == []
+    for body in hostile_bodies():
+        response = _post(client, tenant, body)
+        assert response.status_code in (400, 422), (body[:200], response.get_data(as_text=True))
+        error_of(response, response.status_code, response.get_json()["error"]["code"])
+        assert list(blobs.rglob("*.jsonl")) == [], body[:200]
 
 
 def test_the_last_of_duplicate_keys_counts_and_no_other_is_kept(

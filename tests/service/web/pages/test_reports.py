@@ -26,6 +26,7 @@ from service.core.tokens import sign_report
 from service.models import Audit, ReportRow
 from tests.service.support.documents import make_finding, make_report, make_summary
 from tests.service.support.scenes import Tenant
+from tests.worker.support.promises import at_both_scales, scaled
 
 SIGNED_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MARKUP = "<script>alert(1)</script>"
@@ -207,12 +208,13 @@ def test_a_link_from_the_future_is_not_found(
     assert client.get(f"/r/{token}").status_code == 404
 
 
+@at_both_scales
 def test_a_thousand_mutations_of_a_token_are_not_found(
-    client: FlaskClient, config: Config, add_report: AddReport
+    client: FlaskClient, config: Config, add_report: AddReport, share: float
 ) -> None:
     token = sign_report(config.secret_key, add_report(make_report()))
     assert client.get(f"/r/{token}").status_code == 200
-    mutations = _mutations(token, 1000)
+    mutations = _mutations(token, scaled(1000, share))
     pages = {_without_id(client.get(f"/r/{one}")) for one in mutations}
     # All the same page: it says nothing about what was wrong, or whether the audit exists.
     assert pages == {_without_id(client.get("/r/nothing"))}
