@@ -42,6 +42,7 @@ class WarmProcess:
     ) -> None:
         """`arguments` are those of `python -m`, the module first; the log is appended to."""
         order = {"arguments": arguments, "environment": dict(environment), "log": str(log_file)}
+        log_file.touch()
         self._forking = _forking()
         self.pid: int = self._forking.ask("start", order)
         self.returncode: int | None = None

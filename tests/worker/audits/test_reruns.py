@@ -90,10 +90,10 @@ def test_a_poison_audit_ends_again_after_each_rerun(
     losses += len(returned[0] ^ returned[1]) + len(returned[0] ^ returned[2])
     note("17 a rerun poison ends again, its credit is back once", 3 * len(audit_ids), losses)
 
+    assert "given up" in system.audit(audit_ids[-1]).error
     (system.control / "poison").unlink()
     _ask(system, "rerun", audit_ids[0])
     system.wait_done(audit_ids[:1], 20)
-    assert "given up" in system.audit(audit_ids[-1]).error
 
 
 def test_a_rerun_gives_the_same_report_from_the_upload_and_from_the_frame(

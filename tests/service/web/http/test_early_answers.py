@@ -12,7 +12,8 @@ from tests.service.support.live import LiveService, start_live_service, stop_liv
 from tests.service.support.scenes import AUDITS
 from tests.service.support.uploads import MULTIPART, Person, add_person, one_file, upload
 
-SIZE = 201 * MIB
+TOO_LARGE = 201 * MIB
+SIZE = 21 * MIB  # more than the buffers on the way hold
 SIGNED_OUT = Person("", "", {})
 
 
@@ -20,9 +21,8 @@ SIGNED_OUT = Person("", "", {})
 def service(
     database_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LiveService]:
-    """With room for the 201 MiB, so that they are refused for other reasons first."""
-    folder, room = tmp_path_factory.mktemp("early"), 300 * MIB
-    service = start_live_service(database_url, redis_url, folder, max_upload_bytes=room)
+    """With room for the body, so that it is refused for other reasons first."""
+    service = start_live_service(database_url, redis_url, tmp_path_factory.mktemp("early"))
     yield service
     stop_live_service(service)
 
@@ -55,7 +55,8 @@ def test_an_early_response_reaches_a_client_that_keeps_sending(
     assert response.status_code == status
 
 
-def test_a_file_too_large_gets_a_reason(live: LiveService, body: bytes) -> None:
+def test_a_file_too_large_gets_a_reason(live: LiveService) -> None:
+    body = one_file(bytes(TOO_LARGE))
     assert _send_stubbornly(live, add_person(live.sessions, 1), body) == 413
 
 
@@ -76,7 +77,7 @@ def test_an_upload_that_is_rejected_on_its_way_reads_why(live: LiveService) -> N
     """A second part ends it, with most of the body still to come."""
     person = add_person(live.sessions, 1)
     first = one_file(b"x").removesuffix(b"--\r\n") + b"\r\n"
-    assert _send_stubbornly(live, person, first + one_file(bytes(150 * MIB))) == 422
+    assert _send_stubbornly(live, person, first + one_file(bytes(SIZE))) == 422
 
 
 def test_the_connection_of_an_early_answer_is_not_used_again(live: LiveService) -> None:

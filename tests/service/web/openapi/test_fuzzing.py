@@ -46,13 +46,14 @@ responses = false
 enabled = false
 """
 HOOKS: Final = Path(__file__).parents[2] / "support" / "fuzzing_hooks.py"
+# Hypothesis keeps its table of all characters here, which takes it seconds to make.
+STORAGE: Final = Path(__file__).parents[4] / ".hypothesis"
 # Each ends the browser's session, so these operations are tested separately.
 ENDS_SESSIONS: Final = ("/auth/verify", "/auth/logout")
 
 
 @pytest.fixture(scope="session")
 def fuzzing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all runs, so that the first one's table of all characters serves the others."""
     return tmp_path_factory.mktemp("fuzzing")
 
 
@@ -98,7 +99,11 @@ def _run(target: Target, who: str, folder: Path, count: int, more: list[str]) ->
     where = [f"{target.url}/openapi.json", f"--url={target.url}", f"-H{name}: {value}"]
     options = [*where, f"-n{count}", *more, *OPTIONS]
     command = [program, f"--config-file={config}", "run", *options]
-    env = {**os.environ, "SCHEMATHESIS_HOOKS": str(HOOKS)}
+    env = {
+        **os.environ,
+        "SCHEMATHESIS_HOOKS": str(HOOKS),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(STORAGE),
+    }
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if ran.returncode:
         pytest.fail(ran.stdout[-6_000:] + ran.stderr[-2_000:], pytrace=False)
