@@ -53,7 +53,6 @@ _SLOW_PATHS: Final = (
     "tests/worker/reliability/",
     "tests/worker/operations/",
     "tests/service/cli/test_up.py",
-    "tests/service/cli/test_demo.py",
     "tests/service/core/test_db.py",
     "tests/detectors/engines/",
     "tests/meta/test_imports.py",

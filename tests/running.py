@@ -1,4 +1,4 @@
-"""`tallystick up` as a user runs it, and a checkout to run it in."""
+"""`tallystick up` and `tallystick demo` as a user runs them, and a checkout to run them in."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import takewhile
 from pathlib import Path
 
 import psutil
@@ -19,30 +20,25 @@ ONE_OF_EACH = {"WORKER_PROCESSES": "1", "GUNICORN_CMD_ARGS": "--workers=1"}
 _STOP_SECONDS = 15
 
 
-class Up:
-    """A running `tallystick up` and the processes under it."""
+class Running:
+    """A command that runs the whole service until a signal, and the processes under it."""
 
-    def __init__(self, folder: Path, *options: str, **settings: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, **settings: str) -> None:
         """Run it beside its data folder, so that the default folder is the one named `var`."""
         self.folder = folder
         data = () if folder.name == "var" else ("--data", str(folder))
         self.process = subprocess.Popen(
-            [Path(sys.prefix) / "bin" / "tallystick", "up", *data, *options],
+            [Path(sys.prefix) / "bin" / "tallystick", *arguments, *data],
             cwd=folder.parent,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**plain_environment(), **settings},
         )
-        assert self.process.stdout is not None
-        self.ready_line = self.process.stdout.readline()
-        self.sign_in_line = self.process.stdout.readline()
-        self.seed_line = self.process.stdout.readline() if "--seed" in options else ""
-        self.base_url = self.ready_line.split()[4] if self.ready_line else ""
 
-    @property
-    def port(self) -> int:
-        return int(self.base_url.rpartition(":")[2])
+    def read_line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
 
     def processes(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
@@ -67,6 +63,30 @@ class Up:
         assert (status, re.sub("(?m)^Adding example data …\n", "", said)) == (0, "Stopping.\n")
         assert all(is_gone(process.pid) for process in everyone)
         assert not (self.folder / "state.json").exists()
+
+
+class Up(Running):
+    """A running `tallystick up`."""
+
+    def __init__(self, folder: Path, *options: str, **settings: str) -> None:
+        super().__init__(folder, "up", *options, **settings)
+        self.ready_line = self.read_line()
+        self.sign_in_line = self.read_line()
+        self.seed_line = self.read_line() if "--seed" in options else ""
+        self.base_url = self.ready_line.split()[4] if self.ready_line else ""
+
+    @property
+    def port(self) -> int:
+        return int(self.base_url.rpartition(":")[2])
+
+
+class Demo(Running):
+    """A running `tallystick demo`, after it has printed its report."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "demo")
+        lines = iter(self.read_line, "")
+        self.printed = "".join(takewhile(lambda line: not line.startswith("Serving at"), lines))
 
 
 def words_of(process: psutil.Process) -> list[str]:

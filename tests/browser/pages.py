@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import requests
 from playwright.sync_api import Browser, Response
 
 from service.core.client_wheel import get_client_wheel
@@ -17,6 +18,7 @@ from tests.browser.site import NEW, RICH, Site
 from tests.browser.states import STATES, Act
 from tests.service.support.oauth_flow import AUTHORIZE
 from tests.service.support.scenes import ADMIN_TOKEN
+from tests.worker.support.mailing import get
 
 _WHEEL: Final = get_client_wheel()
 ADMIN_HEADERS: Final = {"X-Admin-Token": ADMIN_TOKEN}
@@ -44,6 +46,13 @@ class Example:
         if self.visitor:
             headers["Cookie"] = "{name}={value}".format(**site.cookie(self.visitor))
         return headers
+
+    def fetch(self, site: Site) -> requests.Response:
+        """Return the response to the visitor, without a browser; one for all tests."""
+        if self.name not in site.responses:
+            headers = self.headers(site)
+            site.responses[self.name] = get(site.system, self.path_on(site), **headers)
+        return site.responses[self.name]
 
     def show(self, window: Window, site: Site) -> Response:
         """Open the page, act on it, and return the last response."""

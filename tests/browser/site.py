@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+import requests
 from sqlalchemy.orm import Session, sessionmaker
 
 from detectors.contract import Report
@@ -58,6 +59,7 @@ class Site:
     report_token: str
     waiting_token: str
     cookies: dict[str, dict[str, str]] = field(default_factory=dict)
+    responses: dict[str, requests.Response] = field(default_factory=dict)
 
     @property
     def sessions(self) -> "sessionmaker[Session]":

@@ -21,7 +21,7 @@ _VARYING: Final = ("Referrer-Policy", "Content-Security-Policy")
 
 @pytest.mark.parametrize("example", [one for one in ALL if not one.act], ids=lambda one: one.name)
 def test_the_headers_of_every_answer(site: Site, example: Example) -> None:
-    answer = get(site.system, example.path_on(site), **example.headers(site))
+    answer = example.fetch(site)
     assert answer.status_code == example.status
     _check_headers(answer)
     if example.path.startswith("/r/"):
@@ -39,9 +39,8 @@ def test_every_link_of_every_page_leads_somewhere_with_the_same_headers(site: Si
     for example in EXAMPLES:
         if example.act or example.is_admin:
             continue
-        headers, path = example.headers(site), example.path_on(site)
-        page = get(site.system, path, **headers).text
-        for link in _links_of(page, path) - errors:
+        headers = example.headers(site)
+        for link in _links_of(example.fetch(site).text, example.path_on(site)) - errors:
             if (example.visitor, link) in seen:
                 continue
             seen.add((example.visitor, link))
@@ -58,7 +57,7 @@ def test_pages_ask_no_other_site_for_anything_and_name_no_report(site: Site) -> 
     for example in EXAMPLES:
         if example.act:
             continue
-        page = get(site.system, example.path_on(site), **example.headers(site)).text
+        page = example.fetch(site).text
         outside = re.findall(r'(?:src|srcset|data|poster)="(?:https?:)?//[^"]+"', page)
         assert outside == []
         if example.name not in ("report", "report-finding", "audit-done", "report-waiting"):

@@ -12,7 +12,6 @@ import pytest
 from tests.browser.pages import EXAMPLES, OTHERS, Example
 from tests.browser.site import Site
 from tests.browser.windows import Windows
-from tests.worker.support.mailing import get
 
 # Said of `inputmode`, which every browser has had since the checker was packed.
 _OUT_OF_DATE: Final = "is not supported in all browsers"
@@ -36,7 +35,7 @@ def _source(windows: Windows, site: Site, example: Example) -> str:
     """Return the page as it came, before any script has changed it."""
     if example.act:
         return windows.source_of(example)
-    return get(site.system, example.path_on(site), **example.headers(site)).text
+    return example.fetch(site).text
 
 
 def _complaints(folder: Path) -> list[str]:

@@ -10,21 +10,22 @@ from tests.browser.pages import EXAMPLES, Example
 from tests.browser.site import RICH, Site
 from tests.browser.windows import Windows
 from tests.service.support.uploads import log_file
+from tests.worker.support.promises import sampled
 
 MAIN: Final = (
-    "landing",
     "sign-in",
+    "landing",
     "upload",
-    "dashboard",
     "dashboard-new",
+    "dashboard",
+    "admin",
     "report",
+    "docs",
     "developer",
     "billing",
+    "consent",
     "settings",
     "delete-account",
-    "consent",
-    "admin",
-    "docs",
 )
 # What takes the focus, as far as it is shown. Of radio buttons one stands for all.
 _MARK: Final = """() => {
@@ -65,7 +66,7 @@ def _named(name: str) -> Example:
     return next(one for one in EXAMPLES if one.name == name)
 
 
-@pytest.mark.parametrize("name", MAIN)
+@pytest.mark.parametrize("name", sampled(MAIN, 2))
 def test_tab_reaches_everything_and_shows_where_it_is(windows: Windows, name: str) -> None:
     page = windows.show(_named(name)).page
     wanted: list[str] = page.evaluate(_MARK)

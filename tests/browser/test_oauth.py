@@ -122,7 +122,9 @@ class RequestsOAuthlib:
 Library = Callable[[str, Application], Authlib | RequestsOAuthlib]
 
 
-@pytest.mark.parametrize("library", [Authlib, RequestsOAuthlib])
+@pytest.mark.parametrize(
+    "library", [Authlib, pytest.param(RequestsOAuthlib, marks=pytest.mark.stress)]
+)
 def test_a_new_user_signs_in_authorizes_and_is_read_until_they_revoke(
     browser: Browser, site: Site, redirect_uri: str, library: Library, tmp_path: Path
 ) -> None:

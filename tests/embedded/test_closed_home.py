@@ -26,6 +26,7 @@ def closed_home(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_data_is_kept_in_another_private_folder_that_is_named(closed_home: Path) -> None:
+    """The next start finds it again, even where the data folder was moved."""
     with EmbeddedServers(closed_home / "var") as servers:
         write_row(servers.database_url, "a")
         elsewhere = Path((closed_home / "var" / placement.ELSEWHERE_NAME).read_text().strip())
@@ -33,26 +34,16 @@ def test_the_data_is_kept_in_another_private_folder_that_is_named(closed_home: P
         assert elsewhere.parent == placement.ELSEWHERE
         assert (elsewhere.stat().st_uid, stat.S_IMODE(elsewhere.stat().st_mode)) == (0, 0o710)
         assert stat.S_IMODE((elsewhere / "postgres").stat().st_mode) == 0o700
-
-
-def test_the_other_folder_is_found_again(closed_home: Path) -> None:
-    with EmbeddedServers(closed_home / "var") as servers:
-        write_row(servers.database_url, "a")
     with EmbeddedServers(closed_home / "var") as servers:
         assert read_rows(servers.database_url) == ["a"]
         assert len(servers.notices) == 1
-
-
-def test_a_moved_data_folder_keeps_its_data(closed_home: Path) -> None:
-    with EmbeddedServers(closed_home / "var") as servers:
-        write_row(servers.database_url, "a")
     (closed_home / "var").rename(closed_home / "moved")
     with EmbeddedServers(closed_home / "moved") as servers:
         assert read_rows(servers.database_url) == ["a"]
 
 
 def test_unreachable_programs_are_copied(
-    closed_home: Path, servers_folder: Path, monkeypatch: pytest.MonkeyPatch
+    closed_home: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         # Second names of the installed files would close these, too.
@@ -62,7 +53,7 @@ def test_unreachable_programs_are_copied(
         if not path.is_symlink():
             path.chmod(0o700)
     monkeypatch.setattr("service.operations.local.embedded.servers.find_binaries", lambda: closed)
-    with EmbeddedServers(servers_folder / "closed-programs") as servers:
+    with EmbeddedServers(data_folder) as servers:
         assert read_version(servers.database_url)
         assert servers.notices == ()
     with EmbeddedServers(closed_home / "var") as servers:

@@ -1,7 +1,7 @@
 """Every command of the README runs, in order, in a folder like a fresh clone.
 
 `make test` is a dry run, because it would run this test again. `make demo ONCE=1` is one, too:
-`tests/service/cli/test_demo.py` runs its command. Under stress, `make demo` and `tallystick up` run
+`tests/service/cli/` runs its command. Under stress, `make demo` and `tallystick up` run
 here; by default, `make demo` is a dry run, and the `up` of all tests runs in the folder.
 """
 
@@ -44,6 +44,13 @@ wait $demo || true
 set +m
 """
 STAND_INS = {**DRY_RUNS, "tallystick up": UP, "make demo": DEMO}
+# Each example with its own imports alone.
+RUN_EACH = """
+import sys
+for example in sys.argv[1:]:
+    exec(example, {"__name__": "__main__"})
+    print("end of an example")
+"""
 # Where `up` runs already.
 BESIDE_UP = {**DRY_RUNS, "tallystick up": ":", "make demo": "make --dry-run demo"}
 
@@ -112,12 +119,17 @@ def check(printed: str, clone: Path) -> None:
 
 
 def test_every_library_example_works(clone: Path) -> None:
-    for example in blocks("python"):
-        run = subprocess.run(
-            [sys.executable, "-c", example], cwd=clone, capture_output=True, text=True, check=False
-        )
-        assert run.returncode == 0, run.stderr
-        assert "d1_model_overkill" in run.stdout
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN_EACH, *blocks("python")],
+        cwd=clone,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    printed = ran.stdout.split("end of an example\n")
+    assert len(printed) == len(blocks("python")) + 1
+    assert all("d1_model_overkill" in each for each in printed[:-1])
 
 
 def test_the_comparison_is_of_two_periods() -> None:

@@ -1,4 +1,4 @@
-"""tallystick demo: what it sends, and its errors. The README's test runs it."""
+"""tallystick demo: what it sends, and its errors. A test of `up` runs it until Ctrl-C."""
 
 import re
 import subprocess
@@ -39,6 +39,7 @@ def test_without_a_checkout_it_says_what_is_missing(
     assert result.stderr == "Error: the sample log is missing; run this from a source checkout\n"
 
 
+@pytest.mark.stress
 def test_it_prints_five_findings_and_saves_a_report_that_outlives_it(
     servers_folder: Path,
 ) -> None:

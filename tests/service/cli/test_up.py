@@ -28,7 +28,7 @@ from service.config import Config
 from service.operations.local.listening import LoopbackSockets, PortTakenError
 from service.operations.local.run_state import find_state
 from tests.embedded.processes import is_gone, wait_until
-from tests.running import ONE_OF_EACH, ROOT, Up, plain_environment, tallystick
+from tests.running import ONE_OF_EACH, ROOT, Demo, Up, plain_environment, tallystick
 
 
 @pytest.fixture(scope="module")
@@ -222,8 +222,7 @@ def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(second: Up) 
     old = {part: second.find(part)[0] for part in parts}
     database = second.find("postgres")[:1]
     os.utime(ROOT / "worker.py")
-    assert second.process.stdout is not None
-    lines = iter(second.process.stdout.readline, "")
+    lines = iter(second.read_line, "")
     assert next(line for line in lines if "changed" in line).startswith("worker.py changed.")
     assert next(lines) == f"Ready again at {second.base_url}\n"
     assert requests.get(f"{second.base_url}/readyz", timeout=10).status_code == 200
@@ -269,16 +268,33 @@ def test_a_crashed_web_process_keeps_its_port(up: Up) -> None:
 
 
 def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(second: Up) -> None:
-    """The next one on its folder works, and Ctrl-C stops that within seconds."""
-    folder = second.folder
-    everyone, secret = second.processes(), (folder / "secret_key").read_text()
-    second.stop(signal.SIGKILL)
-    assert tallystick("migrate", folder=folder).returncode == 2
-    assert wait_until(lambda: all(is_gone(process.pid) for process in everyone))
-    again = Up(folder)
-    assert (folder / "secret_key").read_text() == secret
-    assert len(again.find("worker")) == 3  # two for audits, one for mail
+    """A demo on its folder works, and Ctrl-C stops that within seconds."""
+    secret = kill_everything_of(second)
+    demo = Demo(second.folder)
+    assert (second.folder / "secret_key").read_text() == secret
+    assert len(demo.find("worker")) == 3  # two for audits, one for mail
+    assert "15 more findings" in demo.printed
+    [report] = re.findall(r"^Report: (.+)$", demo.printed, re.MULTILINE)
+    demo.stop_in_order(signal.SIGINT)
+    assert Path(report).read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.stress
+def test_up_works_on_the_folder_of_a_killed_one(servers_folder: Path) -> None:
+    killed = Up(servers_folder / "killed")
+    secret = kill_everything_of(killed)
+    again = Up(killed.folder)
+    assert (killed.folder / "secret_key").read_text() == secret
     again.stop_in_order(signal.SIGINT)
+
+
+def kill_everything_of(up: Up) -> str:
+    """Kill the first process, wait for the end of the others, and return the folder's secret."""
+    everyone = up.processes()
+    up.stop(signal.SIGKILL)
+    assert tallystick("migrate", folder=up.folder).returncode == 2
+    assert wait_until(lambda: all(is_gone(process.pid) for process in everyone))
+    return (up.folder / "secret_key").read_text()
 
 
 def test_a_web_process_that_cannot_start_is_reported(servers_folder: Path) -> None:
