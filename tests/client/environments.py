@@ -1,5 +1,6 @@
 """Environments of their own: other versions of the providers' libraries, other interpreters."""
 
+import functools
 import hashlib
 import os
 import shutil
@@ -56,12 +57,16 @@ def plain_environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": f"{CLIENT}{os.pathsep}{ROOT}", **more}
 
 
+@functools.cache
 def interpreters() -> dict[str, str]:
-    """Every Python of this machine that the client is for, by its version; each version once."""
+    """Every Python of this machine that the client is for, by its version; each version once.
+
+    Those of pyenv come first: what it puts on the PATH are shell scripts, which are slow.
+    """
     found = {"{}.{}".format(*sys.version_info[:2]): sys.executable}
     for minor in range(OLDEST[1], NEWEST[1] + 1):
         name = f"3.{minor}"
-        for path in (shutil.which(f"python{name}"), *_of_pyenv(name)):
+        for path in (*_of_pyenv(name), shutil.which(f"python{name}")):
             if path is not None and name not in found and _works(path, name):
                 found[name] = path
     return found

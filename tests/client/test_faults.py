@@ -46,11 +46,18 @@ NO_LINES_OF_CALLS: Final = (
 )
 
 
-@pytest.fixture(autouse=True)
-def capturing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """With a queue so short that every record rouses the thread."""
+@pytest.fixture(autouse=True, scope="module")
+def capturing() -> Iterator[None]:
+    """Capture with a queue so short that every record wakes the thread.
+
+    All tests share it, because finding the functions to change takes as long as a test.
+    """
     settings: dict[str, Any] = {"prefix_hash": True, "tag": "faults", "max_queue": 1}
-    with offline.capturing(monkeypatch, refusing_dsn(), **settings), asking():
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        offline.capturing(monkeypatch, refusing_dsn(), **settings),
+        asking(),
+    ):
         yield
 
 
