@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallystick
@@ -18,13 +17,9 @@ from detectors.formats import decode_batch
 from tallystick.calls import begin
 from tallystick.reading.prompts import hash_prompt
 from tests.client.offline import queued
+from tests.exploration import explored
 
 pytestmark = pytest.mark.usefixtures("captured")
-many = settings(
-    max_examples=300,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 # Lone surrogates, controls and the odd planes of Unicode included.
 texts = st.text(st.characters(codec=None), max_size=260)
 numbers = st.integers(-(10**14), 10**14) | st.floats() | st.booleans() | st.none() | st.just("5")
@@ -39,8 +34,8 @@ def _take() -> int:
     return len(records)
 
 
-@many
-@given(
+@explored(
+    300,
     st.fixed_dictionaries(
         {"model": texts, "prompt_tokens": counts, "completion_tokens": counts},
         optional={
@@ -55,7 +50,7 @@ def _take() -> int:
             "tag": texts,
             "prefix_hash": st.text("0123456789abcdefABCDEFg\n", min_size=62, max_size=65),
         },
-    )
+    ),
 )
 def test_any_manual_record_is_valid_or_dropped(record: dict[str, Any]) -> None:
     is_counted = tallystick.record(**record)
@@ -80,8 +75,7 @@ usages = st.recursive(
 )  # fmt: skip
 
 
-@many
-@given(st.sampled_from(["openai", "anthropic"]), usages, texts | st.none(), texts)
+@explored(300, st.sampled_from(["openai", "anthropic"]), usages, texts | st.none(), texts)
 def test_any_answer_of_a_provider(
     library: str, usage: object, model: str | None, request_id: str
 ) -> None:
@@ -105,8 +99,8 @@ parts = st.recursive(
 )
 
 
-@many
-@given(
+@explored(
+    300,
     st.dictionaries(
         st.sampled_from(["system", "instructions", "messages", "input", "prompt", "tools"]), parts
     ),

@@ -11,6 +11,7 @@ from tests.client.collector import DEAD_DSN, Collector, Silent, refusing_dsn
 from tests.client.environments import ROOT, plain_environment
 from tests.client.programs import run_program, tags_of
 from tests.client.vendors import Vendors
+from tests.worker.support.promises import sampled
 
 # The best counts, for what else the machine does holds up every program.
 TRIES = 6
@@ -28,7 +29,7 @@ sys.stdout.flush()
 """
 
 
-@pytest.mark.parametrize("server", ["dead", "refusing", "silent"])
+@pytest.mark.parametrize("server", sampled(["silent", "dead", "refusing"], 3))
 @pytest.mark.parametrize(
     ("records", "is_sending"), [(0, False), (3, False), (3, True), (4_000, True)]
 )

@@ -18,6 +18,7 @@ from tests.client.environments import (
     plain_environment,
     run,
 )
+from tests.worker.support.promises import sampled
 
 PROJECT = tomllib.loads((CLIENT / "pyproject.toml").read_text())
 # Everything that needs no provider's library: what is captured by `record()`, sent and tagged, in a
@@ -134,7 +135,7 @@ def test_vermin_finds_no_newer_syntax_than_declared() -> None:
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.parametrize("version", interpreters())
+@pytest.mark.parametrize("version", sampled(interpreters(), 4))
 def test_it_runs_on_every_interpreter_of_this_machine(version: str, tmp_path: Path) -> None:
     (tmp_path / "openai").mkdir()
     (tmp_path / "openai" / "__init__.py").touch()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.client.collector import Collector
 from tests.client.environments import plain_environment, run
 from tests.client.programs import run_program, tags_of
 from tests.client.vendors import Vendors
+from tests.worker.support.promises import sampled
 from tests.worker.support.waiting import wait_until
 
 
@@ -96,13 +98,17 @@ if __name__ == "__main__":
             worker.join()
             assert worker.exitcode == 0
 """
+PLACES = ("by the module", "by each worker", "by the pool")
 
 
-@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-@pytest.mark.parametrize("where", ["by the module", "by each worker", "by the pool"])
+# Of nine, one for each method and one for each place.
+@pytest.mark.parametrize(
+    "way", sampled(product(PLACES, multiprocessing.get_all_start_methods()), 4)
+)
 def test_workers_of_multiprocessing_send_before_they_end(
-    where: str, method: str, collector: Collector, tmp_path: Path
+    way: tuple[str, str], collector: Collector, tmp_path: Path
 ) -> None:
+    where, method = way
     program = tmp_path / "workers.py"
     program.write_text(WORKERS)
     run(sys.executable, str(program), method, where, SERVICE_DSN=collector.dsn)

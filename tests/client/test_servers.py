@@ -15,6 +15,7 @@ from tests.client.collector import Collector
 from tests.client.environments import plain_environment
 from tests.client.programs import tags_of
 from tests.client.vendors import Vendors
+from tests.worker.support.promises import sampled
 from tests.worker.support.waiting import wait_until
 
 # On a machine that does much else; alone each takes some seconds.
@@ -56,7 +57,7 @@ def _running(
             process.kill()
 
 
-@pytest.mark.parametrize("worker", ["gthread", "sync", "gevent"])
+@pytest.mark.parametrize("worker", sampled(["gthread", "sync", "gevent"], 3))
 def test_gunicorn_with_preload_sends_from_every_worker(
     worker: str, collector: Collector, vendors: Vendors, tmp_path: Path
 ) -> None:
@@ -111,7 +112,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("turned_on", PROGRAMS)
+@pytest.mark.parametrize("turned_on", sampled(PROGRAMS, 2))
 def test_celery_with_prefork_sends_from_every_child(
     turned_on: str, collector: Collector, vendors: Vendors, redis_url: str, tmp_path: Path
 ) -> None:

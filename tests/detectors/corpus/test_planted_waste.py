@@ -11,7 +11,7 @@ from tests.worker.support.promises import Note
 
 SIZES = (
     pytest.param(1_000, id="1,000 calls"),
-    pytest.param(100_000, id="100,000 calls"),
+    pytest.param(100_000, id="100,000 calls", marks=pytest.mark.stress),
     pytest.param(
         1_000_000, id="1,000,000 calls", marks=(pytest.mark.stress, pytest.mark.timeout(600))
     ),

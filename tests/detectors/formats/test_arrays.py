@@ -5,12 +5,12 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, read_chunks, records_of
 from detectors.formats.splitting import MAX_LINE_BYTES, split_array
+from tests.exploration import explored
 
 LINE: dict[str, Any] = {
     "created": 1_767_225_600,
@@ -28,8 +28,7 @@ def split(text: bytes, width: int) -> list[bytes]:
     return [item for items in split_array(blocks) for item in items]
 
 
-@settings(deadline=None)
-@given(st.lists(VALUES, max_size=5), st.integers(1, 50), st.sampled_from([None, 1]))
+@explored(100, st.lists(VALUES, max_size=5), st.integers(1, 50), st.sampled_from([None, 1]))
 def test_any_array_is_split_into_its_elements(
     values: list[Any], width: int, indent: int | None
 ) -> None:
@@ -37,8 +36,7 @@ def test_any_array_is_split_into_its_elements(
     assert [json.loads(item) for item in split(text, width)] == values
 
 
-@settings(deadline=None)
-@given(st.text('{}[],"\\x '), st.integers(1, 5))
+@explored(100, st.text('{}[],"\\x '), st.integers(1, 5))
 def test_any_text_is_shortened_the_same_way(text: str, width: int) -> None:
     def outcome(width: int) -> list[bytes] | str:
         try:

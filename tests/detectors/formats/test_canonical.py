@@ -7,7 +7,6 @@ from io import BytesIO
 
 import msgspec
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, InvalidRow, UsageRecord
@@ -24,6 +23,7 @@ from detectors.formats.checks import find_unclean_rows
 from detectors.formats.columns import columns_of, records_of
 from detectors.formats.fields import EPOCH, FIRST_MICROSECOND, LAST_MICROSECOND, MICROSECOND
 from detectors.frames.usage_log import InvalidTally
+from tests.exploration import explored
 
 COUNTS = st.integers(0, MAX_COUNT)
 LABELS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=200)
@@ -47,21 +47,18 @@ RECORDS = st.builds(
 )
 
 
-@settings(deadline=None)
-@given(st.lists(RECORDS, max_size=5))
+@explored(100, st.lists(RECORDS, max_size=5))
 def test_records_come_back_as_they_were(records: list[UsageRecord]) -> None:
     assert decode_records(encode_records(records)) == records
 
 
-@settings(deadline=None)
-@given(st.lists(RECORDS, min_size=1, max_size=5))
+@explored(100, st.lists(RECORDS, min_size=1, max_size=5))
 def test_a_batch_of_canonical_records_is_the_same_records(records: list[UsageRecord]) -> None:
     lines = encode_records(records).splitlines()
     assert decode_batch(b'{"records":[' + b",".join(lines) + b"]}") == records
 
 
-@settings(deadline=None)
-@given(st.lists(RECORDS, max_size=5))
+@explored(100, st.lists(RECORDS, max_size=5))
 def test_columns_hold_all_but_what_is_empty(records: list[UsageRecord]) -> None:
     columns = columns_of(records)
     assert not find_unclean_rows(columns, may_hold_control_characters=True)
@@ -85,16 +82,14 @@ CHUNKS = st.lists(
 )
 
 
-@settings(deadline=None)
-@given(CHUNKS)
+@explored(100, CHUNKS)
 def test_a_chunk_is_stored_as_its_records_and_then_its_invalid_rows(chunks: list[Chunk]) -> None:
     for chunk in chunks:
         invalid = msgspec.json.Encoder().encode_lines(chunk.invalid)
         assert encode_chunk(chunk) == encode_records(records_of(chunk.columns)) + invalid
 
 
-@settings(deadline=None)
-@given(CHUNKS, st.integers(1, 2_000))
+@explored(100, CHUNKS, st.integers(1, 2_000))
 def test_chunks_come_back_as_they_were_however_they_are_cut(
     chunks: list[Chunk], chunk_bytes: int
 ) -> None:

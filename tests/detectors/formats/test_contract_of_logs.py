@@ -8,6 +8,7 @@ import pytest
 
 from detectors.errors import ContractError
 from detectors.formats import encode_records, read_chunks, records_of
+from tests.worker.support.promises import sampled
 
 CANARY = "CANARY the customer said"
 
@@ -88,7 +89,7 @@ def planted(document: Any, path: str, key: str, value: Any) -> Any:
     [(document, path) for document in LINES for path in places(document)],
     ids=lambda value: value if isinstance(value, str) else value.get("type", "line"),
 )
-@pytest.mark.parametrize("value", [CANARY, {"CANARY": 1}, [CANARY], 5, None], ids=repr)
+@pytest.mark.parametrize("value", sampled([CANARY, [CANARY], 5, {"CANARY": 1}, None], 3), ids=repr)
 def test_an_unknown_key_is_found_at_every_depth(document: Any, path: str, value: Any) -> None:
     error = refusal(log_of(document, planted(document, path, "content", value)))
     assert str(error) == (

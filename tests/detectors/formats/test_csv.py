@@ -3,13 +3,13 @@
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import ContractError, DetectorError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.formats.chunks import join_chunks
+from tests.exploration import explored
 
 HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
 ROW = "2026-01-01T00:00:00Z,openai,gpt-5.4,10,2"
@@ -242,8 +242,8 @@ COLUMNS = [*HEADER.split(","), "latency_ms", "cached_tokens", "prefix_hash", "ta
 GOOD = [*ROW.split(","), "1.5", "3", "ab" * 32, "x"]
 
 
-@settings(deadline=None, max_examples=400)
-@given(
+@explored(
+    400,
     changes=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 8), CELLS), max_size=3),
     end=st.sampled_from(["", "\n", "\r\n", "\n\n"]),
     chunk_bytes=st.sampled_from([1, 700, 1 << 20]),

@@ -19,6 +19,8 @@ from detectors.formats.json_logs.dialect import Dialect, Layout
 from detectors.formats.json_logs.lines import Rows, can_hold_control_characters, parse_objects
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.shapes import Listed, Shape
+from tests.exploration import explored
+from tests.worker.support.promises import at_both_scales, scaled
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [
@@ -86,13 +88,18 @@ def take_quickly(layout: Layout, text: bytes) -> Columns | None:
     return None if unclean else columns
 
 
+@at_both_scales
 @pytest.mark.parametrize(("dialect", "layout", "members"), CASES)
 def test_the_fast_and_the_slow_reader_give_the_same_result(
-    dialect: Dialect, layout: Layout, members: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    dialect: Dialect,
+    layout: Layout,
+    members: dict[str, Any],
+    share: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken: list[Any] = []
 
-    @settings(deadline=None, max_examples=300)
+    @settings(deadline=None, max_examples=scaled(1_000, share))
     @given(documents(layout.shape) | nearly(layout.shape, members))
     def check(document: dict[str, Any]) -> None:
         text = json.dumps(document).encode()
@@ -112,7 +119,7 @@ def test_the_fast_and_the_slow_reader_give_the_same_result(
             taken.append(document)
 
     check()
-    assert len(taken) > 10
+    assert len(taken) > 10 * share
 
 
 RECORD = {
@@ -137,8 +144,7 @@ def test_a_control_character_makes_a_row_invalid_also_in_a_text_that_is_dropped(
     assert parsed.invalid[0].reason.startswith("object")
 
 
-@settings(deadline=None, max_examples=500)
-@given(st.dictionaries(st.sampled_from([*RECORD_FIELDS, "content"]), VALUES, max_size=2))
+@explored(500, st.dictionaries(st.sampled_from([*RECORD_FIELDS, "content"]), VALUES, max_size=2))
 def test_both_decoders_accept_the_same_batches(changes: dict[str, Any]) -> None:
     body = json.dumps({"records": [RECORD | changes]}).encode()
     wide = json.dumps({"records": [RECORD | changes, RECORD | {"ts": "20260101"}]}).encode()

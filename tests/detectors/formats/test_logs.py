@@ -8,6 +8,7 @@ import pytest
 
 from detectors.contract import InvalidRow
 from detectors.formats import Chunk, encode_chunk, read_chunks
+from tests.worker.support.promises import at_both_scales
 
 LOGS = sorted(
     path for path in (Path(__file__).parent / "logs").iterdir() if ".expected" not in path.name
@@ -29,9 +30,10 @@ def test_a_log_gives_its_expected_records(path: Path) -> None:
     assert canonical(path.read_bytes()).decode() == expected.decode()
 
 
+@at_both_scales
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_a_log_gives_the_same_records_wherever_it_is_split(path: Path) -> None:
+def test_a_log_gives_the_same_records_wherever_it_is_split(path: Path, share: float) -> None:
     log = path.read_bytes()
     whole = canonical(log)
-    for chunk_bytes in range(1, len(log) + 1):
+    for chunk_bytes in range(1, len(log) + 1, round(1 / share)):
         assert canonical(log, chunk_bytes) == whole, chunk_bytes

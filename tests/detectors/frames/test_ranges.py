@@ -17,6 +17,7 @@ from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.splitting import MAX_LINE_BYTES
 from detectors.frames import UsageLog, range_workers, ranges, read, sources
+from tests.worker.support.promises import at_both_scales, sampled
 
 LINE: dict[str, Any] = {
     "created": 1_767_225_600,
@@ -59,7 +60,7 @@ def same(first: UsageLog, second: UsageLog) -> bool:
 
 
 @pytest.mark.usefixtures("small_ranges")
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", sampled([2, 3], 2))
 @pytest.mark.parametrize(
     ("start", "end"), [(b"", b"\n"), (b"\xef\xbb\xbf", b""), (b"\n\n", b"\n\n \n")]
 )
@@ -81,19 +82,20 @@ def test_a_line_longer_than_a_range_is_read_once(tmp_path: Path) -> None:
     assert same(read(path, processes=2), read(path, processes=1))
 
 
-def test_ranges_are_the_same_wherever_they_are_cut(tmp_path: Path) -> None:
+@at_both_scales
+def test_ranges_are_the_same_wherever_they_are_cut(tmp_path: Path, share: float) -> None:
     path = write(tmp_path / "log.jsonl", numbered(12), end=b"")
     expected = read(path).frame
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        for width in range(1, size + 1, 7):
+        for width in range(1, size + 1, round(7 / share)):
             cut = ranges.Ranges(file.fileno(), 0, size, OPENAI, width)
             parts = [cut.read(index).frame for index in range(cut.count)]
             assert pl.concat(parts).equals(expected), width
 
 
 @pytest.mark.usefixtures("small_ranges")
-@pytest.mark.parametrize("bad", [1, 7, 10, 11, 2_000])
+@pytest.mark.parametrize("bad", sampled([10, 1, 7, 11, 2_000], 3))
 def test_a_broken_contract_gives_the_same_message(tmp_path: Path, bad: int) -> None:
     lines = numbered(2_500)
     lines[400 : 400 + bad] = [LINE | {"content": "CANARY"}] * bad

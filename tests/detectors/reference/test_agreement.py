@@ -16,10 +16,10 @@ from tests.detectors.reference.limits import draw_thresholds
 from tests.detectors.reference.traffic import draw_log
 from tests.worker.support.promises import sampled
 
-# Of each three seeds, `make test` has the first; `make stress` has the others.
-ALL_SEEDS = range(120)
-SEEDS = ALL_SEEDS[::3]
-SHUFFLED_SEEDS = range(0, 120, 4)
+# Of each eight seeds, `make test` has the first; `make stress` has the others.
+ALL_SEEDS = range(1, 121)
+SEEDS = ALL_SEEDS[::8]
+SHUFFLED_SEEDS = range(1, 121, 4)
 SEEDS_OF_LIMITS = range(200, 225)
 
 KINDS = {
@@ -51,7 +51,7 @@ def _report(seed: int) -> Report:
     return detectors.audit(_log(seed))
 
 
-@pytest.mark.parametrize("seed", sampled(ALL_SEEDS, 3))
+@pytest.mark.parametrize("seed", sampled(ALL_SEEDS, 8))
 def test_the_rules_agree_with_the_reference(seed: int) -> None:
     report = _report(seed)
     assert_agrees(report, _outcome(seed))
@@ -59,7 +59,7 @@ def test_the_rules_agree_with_the_reference(seed: int) -> None:
     assert_evidence(report)
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 3))
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 8))
 def test_they_agree_under_other_thresholds(seed: int) -> None:
     limits = draw_thresholds(Random(seed))
     report = detectors.audit(_log(seed), thresholds=limits)
@@ -81,17 +81,17 @@ def test_they_agree_on_a_nearly_empty_log(records: list[UsageRecord]) -> None:
     assert_agrees(detectors.audit(records), audit(records))
 
 
-@pytest.mark.parametrize("seed", sampled(SHUFFLED_SEEDS, 3))
+@pytest.mark.parametrize("seed", sampled(SHUFFLED_SEEDS, 10))
 def test_the_order_of_the_rows_changes_no_byte(seed: int) -> None:
     shuffled = list(_log(seed))
     Random(seed).shuffle(shuffled)
     assert detectors.audit(shuffled).to_json() == _report(seed).to_json()
 
 
-def test_each_kind_of_finding_fires_at_least_16_times() -> None:
+def test_each_kind_of_finding_fires_at_least_five_times() -> None:
     fired = Counter((line.detector, line.kind) for seed in SEEDS for line in _outcome(seed).lines)
     assert set(fired) == KINDS
-    assert min(fired.values()) >= 16, fired
+    assert min(fired.values()) >= 5, fired
 
 
 def test_both_confidences_of_a_loop_and_all_severities_occur() -> None:
@@ -103,8 +103,8 @@ def test_both_confidences_of_a_loop_and_all_severities_occur() -> None:
 
 def test_every_unusual_case_of_a_log_occurs() -> None:
     outcomes = [_outcome(seed) for seed in SEEDS]
-    assert sum(outcome.echoes_dropped > 0 for outcome in outcomes) >= 16
-    assert sum(outcome.overfull_records > 0 for outcome in outcomes) >= 16
-    assert sum(outcome.below_floor > 0 for outcome in outcomes) >= 16
-    assert sum(bool(outcome.unpriced) for outcome in outcomes) >= 16
+    assert sum(outcome.echoes_dropped > 0 for outcome in outcomes) >= 5
+    assert sum(outcome.overfull_records > 0 for outcome in outcomes) >= 5
+    assert sum(outcome.below_floor > 0 for outcome in outcomes) >= 5
+    assert sum(bool(outcome.unpriced) for outcome in outcomes) >= 5
     assert {outcome.equiv_spend for outcome in outcomes} == {True, False}

@@ -10,6 +10,7 @@ from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.boundaries import BOUNDARIES, Boundary
 from tests.detectors.reference.builders import capped, loop
 from tests.detectors.reference.compare import assert_agrees, assert_evidence
+from tests.worker.support.promises import sampled
 
 SIDES = (-1, 0, 1)
 NO_FLOOR = Thresholds(floor_usd=0)
@@ -42,7 +43,7 @@ def test_every_threshold_is_tried() -> None:
     assert tried == set(Thresholds.__struct_fields__)
 
 
-@pytest.mark.parametrize("name", BY_TRAFFIC)
+@pytest.mark.parametrize("name", sampled(BY_TRAFFIC, 3))
 def test_traffic_under_on_and_over_a_limit(name: str) -> None:
     boundary = BOUNDARIES[name]
     default = getattr(Thresholds(), name)

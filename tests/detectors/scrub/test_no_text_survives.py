@@ -5,12 +5,12 @@ from io import BytesIO
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.formats import read_chunks
 from detectors.scrub.scrubber import Scrubber
 from tests.detectors.scrub.raw_logs import CLAUDE_CODE_QUESTION, RAW
+from tests.exploration import explored
 
 # What may be written besides counts and times, and then only where it looks like a name; a canary
 # that looks like one may stand there alone.
@@ -50,8 +50,7 @@ def scrubbed(log: bytes) -> bytes:
     return b"".join(Scrubber().read(BytesIO(log)))
 
 
-@settings(deadline=None, max_examples=300)
-@given(document=st.sampled_from(SHAPES), canary=PROSE)
+@explored(300, document=st.sampled_from(SHAPES), canary=PROSE)
 def test_a_canary_in_every_string_is_in_no_output(document: dict[str, Any], canary: str) -> None:
     assert b"CANARY" not in scrubbed(dump(planted(document, canary, is_prose=True)))
 
@@ -87,8 +86,7 @@ def replaced(value: Any, path: tuple[Any, ...], text: str) -> Any:
 PLACES: Final = [(name, path) for name, shape in RAW.items() for path in strings_of(shape)]
 
 
-@settings(deadline=None, max_examples=600)
-@given(place=st.sampled_from(PLACES), canary=PROSE)
+@explored(600, place=st.sampled_from(PLACES), canary=PROSE)
 def test_one_canary_in_an_otherwise_right_call_is_in_no_output(
     place: tuple[str, tuple[Any, ...]], canary: str
 ) -> None:
@@ -113,8 +111,7 @@ JSON: Final = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=600)
-@given(st.lists(JSON, max_size=3))
+@explored(600, st.lists(JSON, max_size=3))
 def test_any_json_is_read_without_errors_and_without_leaks(documents: list[Any]) -> None:
     scrubber = Scrubber()
     written = b"".join(scrubber.read(BytesIO(b"\n".join([b"{}", *map(dump, documents)]))))
@@ -124,8 +121,9 @@ def test_any_json_is_read_without_errors_and_without_leaks(documents: list[Any])
     )
 
 
-@settings(deadline=None, max_examples=200)
-@given(st.binary(max_size=80), st.sampled_from([dump(shape) for shape in SHAPES]), st.data())
+@explored(
+    200, st.binary(max_size=80), st.sampled_from([dump(shape) for shape in SHAPES]), st.data()
+)
 def test_any_bytes_are_read_without_an_unexpected_error(
     noise: bytes, text: bytes, data: st.DataObject
 ) -> None:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.scrub.nodes import Node
 from detectors.scrub.prompts import hash_texts
 from tallystick.reading.prompts import hash_prompt
 from tests.detectors.scrub import raw_logs
+from tests.exploration import explored
 
 MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 TEXTS = st.text(max_size=8) | st.integers(4_080, 4_110).map("é".__mul__)
@@ -27,8 +27,7 @@ def of_scrub(body: dict[str, Any]) -> str | None:
     return hash_texts(*Node(**body).prompts())
 
 
-@settings(deadline=None, max_examples=1_000)
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBERS, PARTS)))
+@explored(1_000, st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBERS, PARTS)))
 def test_a_request_has_the_clients_hash(body: dict[str, Any]) -> None:
     assert of_scrub(body) == hash_prompt(body)
 

@@ -31,6 +31,7 @@ from tests.service.support.scaled_reports import (
     make_hostile_report,
     make_scaled_report,
 )
+from tests.worker.support.promises import sampled
 
 MOST_PAGES, MOST_BYTES = 20, 1_000_000
 EXTREMES: dict[str, Callable[[], Report]] = {
@@ -52,7 +53,7 @@ def _flat(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-@pytest.mark.parametrize("shape", EXTREMES)
+@pytest.mark.parametrize("shape", sampled(EXTREMES, 4))
 def test_a_report_of_any_shape_fits_on_twenty_pages_and_in_a_megabyte(shape: str) -> None:
     content = print_pdf(EXTREMES[shape]().to_json())
     assert len(PdfReader(BytesIO(content)).pages) <= MOST_PAGES
