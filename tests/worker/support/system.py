@@ -18,7 +18,6 @@ from redis import ConnectionError as RedisConnectionError
 from redis import Redis
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import NullPool
 
 from service.cli.account import create_account, mint_ingest_key
 from service.core.db import migrate
@@ -85,7 +84,9 @@ class System(Records, Jobs):
         self.control.mkdir(parents=True)
         self.servers.start()
         migrate(self.servers.database_url)
-        self.engine = create_engine(self.servers.database_url, poolclass=NullPool)
+        # Tests ask again and again, so connections are kept; each is tried before it is used,
+        # as the database may have been killed meanwhile.
+        self.engine = create_engine(self.servers.database_url, pool_pre_ping=True)
         self.redis = Redis.from_url(self.servers.redis_url)
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
@@ -100,6 +101,8 @@ class System(Records, Jobs):
             process.wait()
         for pid in self._pids_of_ours():
             kill(pid)
+        if hasattr(self, "engine"):
+            self.engine.dispose()
         self.servers.stop()
 
     @property
