@@ -19,7 +19,7 @@ from tests.service.support.fuzzed import CREDENTIALS, Target
 from tests.worker.support.promises import Note, scaled
 
 EXAMPLES: Final = 200
-# Each run of schemathesis takes seconds to begin, so by default there are two with five examples
+# Each call of schemathesis takes seconds to begin, so by default there are two with five examples
 # an operation: of a browser and of an application, who reach most.
 CASES: Final = [
     *(pytest.param(who, 0.025, id=f"{who}-at_a_fortieth") for who in ("session", "access token")),
