@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from detectors.frames import UsageLog, read
     from detectors.prices.book import PriceBook
-    from detectors.report import audit
+    from detectors.report import audit, audit_many
     from detectors.report.document import Finding, Report
     from detectors.rules import Thresholds
 
@@ -38,6 +38,7 @@ __all__ = [
     "UsageLog",
     "UsageRecord",
     "audit",
+    "audit_many",
     "read",
 ]
 
@@ -54,6 +55,7 @@ _HOMES = {
     "UsageLog": "frames",
     "UsageRecord": "contract",
     "audit": "report",
+    "audit_many": "report",
     "read": "frames",
 }
 

@@ -3,7 +3,7 @@
 Results stay on the engine. Only `fetch` returns rows, for results as small as findings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -11,6 +11,7 @@ import polars as pl
 
 Calls = nw.LazyFrame[Any]
 Row = dict[str, Any]
+Plan = Callable[..., Sequence[Calls]]
 
 
 class Engine:
@@ -20,6 +21,8 @@ class Engine:
     has_order = False
     # The type of the numbers that replace labels.
     label_type: type[nw.Int32 | nw.Int64] = nw.Int32
+    # Whether the calls are so few that planning a query takes longer than computing it.
+    has_few_calls = False
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
         """Copy a small frame to the engine that holds the calls, to join it with them."""
@@ -35,6 +38,14 @@ class Engine:
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
         return [self.keep(plan) for plan in plans]
+
+    def apply(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
+        """Return what the plan makes of these frames.
+
+        For few calls, an engine may reuse an earlier plan of this name, so a plan must depend on
+        its name and its inputs only.
+        """
+        return list(plan(*inputs))
 
     def close(self) -> None:
         """Free what was stored."""

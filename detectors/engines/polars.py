@@ -1,12 +1,13 @@
 """Calls as Polars frames, the default and the fastest."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines.engine import Calls, Engine, Row
+from detectors.engines.engine import Calls, Engine, Plan, Row
+from detectors.engines.plans import run_again
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
 
@@ -41,6 +42,12 @@ class PolarsEngine(Engine):
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
         """Compute all plans at once, so that their common parts are computed once."""
         return [_lazy(frame) for frame in pl.collect_all([plan.to_native() for plan in plans])]
+
+    def apply(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
+        """Reuse the plan for few calls: making it takes longer than all of their queries."""
+        if not self.has_few_calls:
+            return super().apply(name, plan, *inputs)
+        return [_lazy(frame) for frame in run_again(name, plan, [_collect(one) for one in inputs])]
 
     def with_plain_types(self, table: Calls) -> Calls:
         numbered: Calls = nw.from_native(table.to_native().with_row_index("row"))

@@ -4,7 +4,7 @@ Every audit starts with `place`.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 
@@ -84,6 +84,16 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
         return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
     engine = engine_of(log)
     return check_table(log, engine), engine
+
+
+def place_together(logs: Sequence[UsageLog]) -> Calls:
+    """Return the checked calls of several logs, with the number of the log as `log`."""
+    frames = [
+        log.frame.lazy().select(pl.lit(number, pl.Int32).alias("log"), _AT_US, *CHECKED[1:])
+        for number, log in enumerate(logs)
+    ]
+    calls: Calls = nw.from_native(pl.concat(frames).collect().lazy())
+    return calls
 
 
 def _open(

@@ -60,7 +60,7 @@ class InvalidTally:
         )
 
 
-class _ReadRows:
+class ReadRows:
     """The rows of a log and the invalid ones among them."""
 
     __slots__ = ()
@@ -74,7 +74,7 @@ class _ReadRows:
 
 
 @dataclass(frozen=True)
-class UsageLog(_ReadRows):
+class UsageLog(ReadRows):
     """The valid calls of a log, in its order, and its invalid rows."""
 
     frame: pl.DataFrame
@@ -83,7 +83,7 @@ class UsageLog(_ReadRows):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedCalls(_ReadRows):
+class CheckedCalls(ReadRows):
     """The valid calls of a log on an engine, and its invalid rows."""
 
     calls: Calls

@@ -2,6 +2,7 @@
 
 Columns, none of them null. A rule may use these and no others:
 
+* `log`: number of the log, 0 unless several are audited at once; a group is of one log.
 * `number`: position in the order of group and time; without gaps within a group.
 * `group`, `route`: numbers of the (route, provider, model) and of the route alone.
 * `has_route`, `prefix`: whether tag or endpoint is given; number of the prefix hash, 0 for none.
@@ -11,6 +12,7 @@ Columns, none of them null. A rule may use these and no others:
 * the columns that `prices.table.price_calls` adds.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import narwhals.stable.v2 as nw
@@ -29,6 +31,7 @@ COUNTS: Final = (
 )
 CALL_COLUMNS: Final = (
     "number",
+    "log",
     "group",
     "route",
     "has_route",
@@ -59,21 +62,26 @@ _TIME_ORDER: Final = (
 )
 
 
-def read_labels(calls: Calls) -> Calls:
+def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     """Add the tag or endpoint as `route_label`, and drop columns that no rule uses."""
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
-    return calls.select(*LABELS, "service_tier", "at_us", "request_id", "prefix_hash", *COUNTS)
+    return calls.select(
+        *keys, *LABELS, "service_tier", "at_us", "request_id", "prefix_hash", *COUNTS
+    )
 
 
-def number_groups(labelled: Calls, engine: Engine) -> Calls:
-    """Number every (route, provider, model) and every route, in order of label."""
-    groups = engine.number_labels(labelled, "group", LABELS)
-    routes = engine.number_labels(groups, "route", LABELS[:1])
-    return engine.keep(groups.join(routes, on="route_label", how="inner"))
+def number_groups(labelled: Calls, engine: Engine, keys: Sequence[str] = ()) -> Calls:
+    """Number every (route, provider, model) and every route of a log, in order of label."""
+    groups = engine.number_labels(labelled, "group", (*keys, *LABELS))
+    route = [*keys, *LABELS[:1]]
+    routes = engine.number_labels(groups, "route", route)
+    return engine.keep(groups.join(routes, on=route, how="inner"))
 
 
-def price_labelled(labelled: Calls, groups: Calls, book: PriceBook, engine: Engine) -> Calls:
+def price_labelled(
+    labelled: Calls, groups: Calls, book: PriceBook, engine: Engine, keys: Sequence[str] = ()
+) -> Calls:
     """Price the calls and replace labels by numbers, in no order yet.
 
     The result is computed here, so that the records can be freed before the calls are sorted.
@@ -82,7 +90,7 @@ def price_labelled(labelled: Calls, groups: Calls, book: PriceBook, engine: Engi
     # Hashes are numbered in sorted order, so that the number can replace the hash in time order.
     prefix = nw.when(nw.col("prefix_hash") != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
     numbered = (
-        labelled.join(groups, on=list(LABELS), how="inner")
+        labelled.join(groups, on=[*keys, *LABELS], how="inner")
         .join(prefixes, on="prefix_hash", how="inner")
         .with_columns(
             prefix.cast(engine.label_type).alias("prefix"),
@@ -91,7 +99,9 @@ def price_labelled(labelled: Calls, groups: Calls, book: PriceBook, engine: Engi
         .drop("route_label", "prefix_hash", "rank")
     )
     # Priced last: there are many columns of rates, and texts beside them would double the memory.
-    calls = price_calls(numbered, book, seen=labelled)
+    calls = price_calls(numbered, book, engine, seen=labelled)
+    if not keys:
+        calls = calls.with_columns(nw.lit(0, nw.Int32).alias("log"))
     calls = calls.with_columns(nw.col("has_cache_read").cast(nw.Int8))
     return engine.keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:]])))
 

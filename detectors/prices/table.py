@@ -10,7 +10,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines import Calls, fetch, place_beside
+from detectors.engines import Calls, Engine, fetch, place_beside
 from detectors.prices.book import Listing, PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
 from detectors.prices.model_data import cache_minimum, needs_cache_opt_in
@@ -45,7 +45,9 @@ _CELL_SCHEMA = {
 _NO_RATES = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write=False)
 
 
-def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> Calls:
+def price_calls(
+    calls: Calls, book: PriceBook, engine: Engine | None = None, *, seen: Calls | None = None
+) -> Calls:
     """Add to each call its cost and the rates that the detectors use.
 
     Calls with unknown rates are removed: an unknown rate is not zero. The new columns are
@@ -69,12 +71,10 @@ def price_calls(calls: Calls, book: PriceBook, *, seen: Calls | None = None) -> 
     known = [cell for cell in priced if cell is not None]
     unused = [name for name in _CELL if name not in keys]
     table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA).drop(unused))
-    return _spend(grid.number(calls).join(table, on=keys, how="inner")).drop(
-        *grid.changing,
-        "has_cheaper",
-        *_rate_columns("", "has_cache_read"),
-        *_rate_columns(_CHEAPER),
-    )
+    rated = grid.number(calls).join(table, on=keys, how="inner")
+    rated = rated.drop(*grid.changing) if grid.changing else rated
+    (spent,) = (engine or Engine()).apply("spend", lambda calls: [_spend(calls)], rated)
+    return spent
 
 
 def _find_pairs(calls: Calls) -> list[dict[str, Any]]:
@@ -170,7 +170,11 @@ def _spend(calls: Calls) -> Calls:
             .otherwise(nw.lit(0.0))
             .alias("cheaper_saving_usd")
         )
-        .drop("own_input_usd", "other_input_usd", "other_usd")
+        .drop(
+            *("own_input_usd", "other_input_usd", "other_usd", "has_cheaper"),
+            *_rate_columns("", "has_cache_read"),
+            *_rate_columns(_CHEAPER),
+        )
     )
 
 

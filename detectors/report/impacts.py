@@ -1,7 +1,7 @@
 """Impacts: sums over flagged calls per detector, kind and group, and their rank."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -21,6 +21,7 @@ FINDING: Final = ("detector", "kind", "group")
 class Group:
     """A (route, provider, model) with its priced calls; `last_us` is the time of its last call."""
 
+    log: int
     route: str
     provider: str
     model: str
@@ -72,20 +73,24 @@ def sum_flagged(flagged: Calls) -> Calls:
 
 
 def measure(
-    found: Iterable[Row], groups: Mapping[int, Group], days: int, thresholds: Thresholds
+    found: Iterable[Row], groups: Mapping[int, Group], days: Sequence[int], thresholds: Thresholds
 ) -> list[Impact]:
-    """Return the impacts, in no order. A priced kind that saves nothing is not a finding."""
+    """Return the impacts, in no order, with the observed days of each log.
+
+    A priced kind that saves nothing is not a finding.
+    """
     impacts = []
     for row in found:
         observed = usd(row, "saving_usd")
+        group = groups[row["group"]]
         impact = Impact(
             detector_index=row["detector"],
             kind_index=row["kind"],
             group_number=row["group"],
-            group=groups[row["group"]],
+            group=group,
             calls=row["calls"],
             observed_usd=rounded(observed),
-            monthly_usd=rounded(observed * thresholds.days_per_month / days),
+            monthly_usd=rounded(observed * thresholds.days_per_month / days[group.log]),
         )
         if not impact.is_priced or observed > Decimal(MARGIN):
             impacts.append(impact)

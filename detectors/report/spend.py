@@ -1,25 +1,20 @@
-"""Spend by model, by route and by day; and calls that are not priced."""
+"""Spend by model and by route; and calls that are not priced."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
 from decimal import Decimal
 from typing import Final, TypeVar
 
 import narwhals.stable.v2 as nw
-import polars as pl
 
 from detectors.contract import (
     LONGEST_LIST,
     Others,
-    SpendByDay,
-    SpendByDayAndModel,
     SpendByModel,
     SpendByRoute,
     UnpricedModel,
 )
 from detectors.engines import Calls, Engine, Row
-from detectors.report.evidence import EPOCH
 from detectors.report.impacts import Group
 from detectors.report.money import rounded, split, sums, usd
 
@@ -27,19 +22,21 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
 
 DAY_US: Final = 86_400_000_000
-_DAILY_MODELS: Final = 8
-_DAILY_DAYS: Final = 1_000
 
 
 def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
-    """Return every (route, provider, model) by its number."""
-    spent = (
-        split(calls.select("group", "at_us", "cost_usd"), "cost_usd")
-        .group_by("group")
-        .agg(nw.len().alias("calls"), nw.col("at_us").max().alias("last_us"), *sums("cost_usd"))
-    )
+    """Return every (route, provider, model) of every log by its number."""
+
+    def plan(calls: Calls, labels: Calls) -> list[Calls]:
+        spent = split(calls.select("group", "at_us", "cost_usd"), "cost_usd").group_by("group")
+        last = nw.col("at_us").max().alias("last_us")
+        summed = spent.agg(nw.len().alias("calls"), last, *sums("cost_usd"))
+        return [summed.join(labels, on="group", how="inner")]
+
+    (spent,) = engine.apply("groups", plan, calls, labels)
     return {
         row["group"]: Group(
+            log=row.get("log", 0),
             route=row["route_label"],
             provider=row["provider"],
             model=row["model"],
@@ -47,7 +44,7 @@ def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]
             last_us=row["last_us"],
             spend_usd=usd(row, "cost_usd"),
         )
-        for row in engine.fetch(spent.join(labels, on="group", how="inner"))
+        for row in engine.fetch(spent)
     }
 
 
@@ -78,54 +75,6 @@ def _sum(groups: Iterable[Group], key: Callable[[Group], Key]) -> list[tuple[Key
     return [(name, calls[name], spend[name]) for name in calls]
 
 
-def by_day(calls: Calls, engine: Engine) -> tuple[SpendByDay, ...]:
-    """Return the spend of each day, in UTC, with priced calls."""
-    days = _daily(calls).group_by("day").agg(nw.len().alias("calls"), *sums("cost_usd"))
-    return tuple(
-        SpendByDay(
-            day=_date(row["day"]), calls=row["calls"], spend_usd=rounded(usd(row, "cost_usd"))
-        )
-        for row in sorted(engine.fetch(days), key=lambda row: row["day"])
-    )
-
-
-def by_day_and_model(
-    calls: Calls,
-    labels: Calls,
-    days: Sequence[SpendByDay],
-    models: Sequence[SpendByModel],
-    engine: Engine,
-) -> tuple[SpendByDayAndModel, ...]:
-    """Return the daily spend of the most expensive models; empty for logs of very many days."""
-    if len(days) > _DAILY_DAYS:
-        return ()
-    ranks = pl.DataFrame(
-        [(top.provider, top.model, rank) for rank, top in enumerate(models[:_DAILY_MODELS])],
-        {"provider": pl.String, "model": pl.String, "rank": pl.Int64},
-        orient="row",
-    )
-    ranked = labels.join(engine.place(ranks, calls), on=["provider", "model"], how="inner")
-    spent = (
-        _daily(calls.join(ranked.select("group", "rank"), on="group", how="inner"), "rank")
-        .group_by("day", "rank")
-        .agg(*sums("cost_usd"))
-    )
-    return tuple(
-        SpendByDayAndModel(
-            day=_date(row["day"]),
-            provider=models[row["rank"]].provider,
-            model=models[row["rank"]].model,
-            spend_usd=rounded(usd(row, "cost_usd")),
-        )
-        for row in sorted(engine.fetch(spent), key=lambda row: (row["day"], row["rank"]))
-    )
-
-
-def _daily(calls: Calls, *kept: str) -> Calls:
-    day = (nw.col("at_us") // DAY_US).alias("day")
-    return split(calls.select(day, "cost_usd", *kept), "cost_usd")
-
-
 def shorten(lines: tuple[Line, ...]) -> tuple[tuple[Line, ...], Others]:
     """Return the first lines of a list, and the sums of the others."""
     rest = lines[LONGEST_LIST:]
@@ -137,13 +86,9 @@ def shorten(lines: tuple[Line, ...]) -> tuple[tuple[Line, ...], Others]:
     return lines[:LONGEST_LIST], others
 
 
-def _date(day: int) -> str:
-    return (EPOCH + timedelta(days=day)).date().isoformat()
-
-
-def count_models(calls: Calls, engine: Engine) -> list[Row]:
-    """Count the calls of each (provider, model), priced or not."""
-    counts = calls.group_by("provider", "model").agg(nw.len().alias("calls"))
+def count_models(calls: Calls, engine: Engine, keys: Sequence[str] = ()) -> list[Row]:
+    """Count the calls of each (provider, model) of each log, priced or not."""
+    counts = calls.group_by(*keys, "provider", "model").agg(nw.len().alias("calls"))
     return engine.fetch(counts)
 
 

@@ -49,11 +49,14 @@ from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 
 _SHIFT: Final = 16
 _STEP: Final = 1 << _SHIFT
+_MOST_BINS: Final = 64
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
     prompt = nw.col("prompt_tokens")
-    binned = calls.with_columns(_log2(nw.col("completion_tokens")).alias("bin"))
+    # Calls of different logs are never compared.
+    exponent = _log2(nw.col("completion_tokens"))
+    binned = calls.with_columns((nw.col("log") * _MOST_BINS + exponent).alias("bin"))
     bins = (
         binned.group_by("bin")
         .agg(
