@@ -1,51 +1,59 @@
 """`run_audit`: the only module that uses both the service and the detectors. Nothing imports it.
 
-It runs in a separate process that `service.jobs.process` forks for each audit. The forking parent
-imports this module as well, so it must not import Polars before an audit runs.
+It runs in a separate process that `service.jobs.process` forks and keeps for many audits. The
+forking parent imports this module as well, so it must not import Polars before an audit runs.
 """
 
-from contextlib import suppress
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Connection, Engine, delete, insert
-from sqlalchemy.exc import SQLAlchemyError
+from rq.timeouts import BaseTimeoutException
+from sqlalchemy import Connection
 from sqlalchemy.orm import configure_mappers
 
 import detectors
-from detectors.contract import Finding, Report
+from detectors.contract import Report
 from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats import read_stored
-from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.counters import ATTEMPTS, timed
-from service.core.db import make_engine
 from service.core.logs import get_logger
-from service.jobs.lease import HeldLease, LeaseLostError
-from service.jobs.queues import AuditQueues
+from service.jobs.claiming import Tools, claim_audits
+from service.jobs.ending import refuse, retry_or_fail
+from service.jobs.lease import HeldLeases, LeaseLostError
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
 from service.mail.report_ready import post_report_ready
-from service.models.audits.audits import FindingRow, ReportRow
-from service.models.audits.leases import (
-    Claim,
-    claim_audit,
-    fail_audit,
-    finish_audit,
-    gave_up_message,
-    is_finished,
-    retry_audit,
-    save_valid_pct,
-)
+from service.models.audits.leases import Claim, is_finished, save_valid_pct
+from service.models.audits.publishing import Result, publish_reports
 
 if TYPE_CHECKING:
     from detectors.frames import UsageLog
 
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
 _SAFE_TO_INHERIT: Final = ("genai_prices", "genai_prices.data", "narwhals.stable.v2", "psycopg2")
+# A first audit takes several times as long as the next, so a process makes it before it is needed.
+_FIRST_CALL: Final = {
+    "ts": "2026-01-01T00:00:00Z",
+    "provider": "openai",
+    "model": "gpt-4o",
+    "prompt_tokens": 1,
+    "completion_tokens": 1,
+}
+# Storing a frame mostly waits for the disk.
+_WRITERS: Final = 8
 
 _log = get_logger(__name__)
+
+
+_kept: Tools | None = None
 
 
 def prepare() -> None:
@@ -55,83 +63,171 @@ def prepare() -> None:
     configure_mappers()
 
 
+def warm_up() -> None:
+    """Make everything ready in a process that will run many audits, and keep it."""
+    global _kept
+    _kept = Tools.open()
+    import_module("detectors.report").audit([_FIRST_CALL])
+
+
+@contextmanager
+def _tools() -> Iterator[Tools]:
+    if _kept is not None:
+        yield _kept
+        return
+    tools = Tools.open()
+    try:
+        yield tools
+    finally:
+        tools.engine.dispose()
+
+
 def run_audit(audit_id: str) -> None:
-    """Claim the audit and process it, unless another worker holds it or it has ended.
+    """Claim the next audits of this audit's queue and process them.
 
     Raise any unexpected error, after queueing the audit for a retry.
     """
-    config = Config.load()
-    engine = make_engine(config)
-    try:
-        # The claim isn't durable, which saves a disk write: if a database crash undoes it, the
-        # fence keeps this attempt from publishing.
-        claim = transact(
-            engine,
-            lambda connection: claim_audit(
-                connection,
-                audit_id,
-                lease_seconds=config.lease_seconds,
-                max_attempts=config.max_starts,
-            ),
-            is_durable=False,
-        )
-        if claim is None:
+    with _tools() as tools:
+        claims = claim_audits(tools, audit_id)
+        if claims:
+            _run(tools, claims)
+        else:
             _log.info("audit_not_claimed", audit_id=audit_id)
-            return
-        _run(config, engine, claim)
-    finally:
-        engine.dispose()
 
 
-def _run(config: Config, engine: Engine, claim: Claim) -> None:
-    blobs = BlobStore.from_url(config.storage_url)
-    log = _log.bind(audit_id=claim.audit_id, attempt=claim.attempt)
+def _run(tools: Tools, claims: Sequence[Claim]) -> None:
+    """Process the claimed audits; raise the first unexpected error after the last audit."""
+    left, errors = deque(claims), list[Exception]()
+    with (
+        HeldLeases(tools.engine, claims, tools.config.lease_seconds) as leases,
+        RequeueOnStop(tools.config, tools.engine, claims),
+    ):
+        try:
+            if len(claims) > 1 and _run_together(tools, claims):
+                left.clear()
+            while left:
+                claim = left.popleft()
+                try:
+                    _run_alone(tools, claim, leases)
+                except Exception as error:
+                    _raise_if_late(error)
+                    if errors:  # the end of the job logs the first
+                        _log.error("job_failed", audit_id=claim.audit_id, exc_info=error)
+                    errors.append(error)
+        except BaseTimeoutException:
+            for claim in left:
+                retry_or_fail(tools.engine, claim, tools.config.max_starts, 0.0)
+            raise
+    if errors:
+        raise errors[0]
+
+
+def _raise_if_late(error: Exception) -> None:
+    """Raise the error that ends a job at its time limit, whatever it was doing."""
+    if isinstance(error, BaseTimeoutException):
+        raise error
+
+
+def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
+    """Process several small audits in one frame; return False if they are to be run one by one.
+
+    Whatever goes wrong, each audit then ends as if it had been claimed alone.
+    """
     try:
-        with (
-            HeldLease(engine, claim, config.lease_seconds) as lease,
-            RequeueOnStop(config, engine, claim),
-        ):
-            report = _audit(engine, blobs, claim, lease)
-            with timed("publish"):
-                mail_id = transact(engine, lambda connection: _publish(connection, claim, report))
+        results = _audit_together(tools, claims)
+        with timed("publish", len(claims)):
+            publish = partial(_publish, results=results)
+            published = transact(tools.engine, publish)
+    except Exception as error:
+        _raise_if_late(error)
+        _log.warning("audits_run_alone", audits=len(claims), error_type=type(error).__name__)
+        return False
+    for result in results:
+        _finish(tools, result, published)
+    return True
+
+
+def _audit_together(tools: Tools, claims: Sequence[Claim]) -> list[Result]:
+    """Return the reports after storing the calls as frames."""
+    with timed("read", len(claims)):
+        logs = [_read(tools.blobs, claim) for claim in claims]
+    with timed("audit", len(claims)):
+        reports = compute(claims, logs)
+    with timed("store", len(claims)), ThreadPoolExecutor(_WRITERS) as pool:
+        sizes = list(pool.map(partial(_store, tools.blobs), claims, logs))
+    return [Result(*each) for each in zip(claims, reports, sizes, strict=True)]
+
+
+def compute(claims: Sequence[Claim], logs: "Sequence[UsageLog]") -> Sequence[Report]:
+    """Audit the logs of the claims."""
+    if len(claims) == 1:
+        return [detectors.audit(logs[0])]
+    return detectors.audit_many(logs)
+
+
+def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
+    engine, log = tools.engine, _log.bind(audit_id=claim.audit_id, attempt=claim.attempt)
+    began = time.monotonic()
+    try:
+        result = _audit(tools, claim, leases)
+        with timed("publish"):
+            published = transact(engine, partial(_publish, results=[result]))
     except LeaseLostError:
-        ATTEMPTS.labels("lease_lost").inc()
-        log.warning("lease_lost")
-        blobs.delete(claim.frame_key)
+        _lose(tools, claim)
     except DetectorError as error:
         ATTEMPTS.labels("refused").inc()
         log.info("audit_refused", error_type=type(error).__name__)
-        message = str(error)
-        transact(engine, lambda connection: fail_audit(connection, claim, message))
+        refuse(engine, claim, str(error), time.monotonic() - began)
     except Exception:
         ATTEMPTS.labels("broken").inc()
-        if _retry_or_fail(engine, claim, config.max_starts):
-            _delete_frames(blobs, [claim.frame_key])
+        seconds = time.monotonic() - began
+        if retry_or_fail(engine, claim, tools.config.max_starts, seconds):
+            _delete_frames(tools.blobs, [claim.frame_key])
         raise
     else:
-        ATTEMPTS.labels("done").inc()
-        log.info("audit_done", records=report.audit.records)
-        if mail_id is not None:
-            AuditQueues.from_config(config).enqueue_mail(mail_id)
-        _delete_frames(blobs, claim.earlier_frame_keys)
+        _finish(tools, result, published)
 
 
-def _audit(engine: Engine, blobs: BlobStore, claim: Claim, lease: HeldLease) -> Report:
+def _finish(tools: Tools, result: Result, mail_ids: Mapping[str, str | None]) -> None:
+    claim = result.claim
+    if claim.audit_id not in mail_ids:
+        _lose(tools, claim)
+        return
+    ATTEMPTS.labels("done").inc()
+    records = result.report.audit.records
+    _log.info("audit_done", audit_id=claim.audit_id, attempt=claim.attempt, records=records)
+    tools.queues.enqueue_mail(mail_ids[claim.audit_id])
+    _delete_frames(tools.blobs, claim.earlier_frame_keys)
+
+
+def _lose(tools: Tools, claim: Claim) -> None:
+    ATTEMPTS.labels("lease_lost").inc()
+    _log.warning("lease_lost", audit_id=claim.audit_id, attempt=claim.attempt)
+    tools.blobs.delete(claim.frame_key)
+
+
+def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     """Return the report after storing its calls as a frame."""
+    with timed("read"):
+        log = _read(tools.blobs, claim)
+    save = partial(save_valid_pct, claim=claim, valid_pct=log.valid_pct)
+    if not transact(tools.engine, save, is_durable=False):
+        raise LeaseLostError
+    with timed("audit"):
+        (report,) = compute([claim], [log])
+    leases.check(claim)
+    with timed("store"):
+        return Result(claim, report, _store(tools.blobs, claim, log))
+
+
+def _store(blobs: BlobStore, claim: Claim, log: "UsageLog") -> int:
+    """Store the calls as a frame; return its size in bytes."""
     # Importing Polars starts threads, which the forking parent must not have.
     from detectors.frames import write_log
 
-    with timed("read"):
-        log = _read(blobs, claim)
-    save = partial(save_valid_pct, claim=claim, valid_pct=log.valid_pct)
-    if not transact(engine, save, is_durable=False):
-        raise LeaseLostError
-    with timed("audit"):
-        report = detectors.audit(log)
-    lease.check()
-    with timed("store"), blobs.writer(claim.frame_key) as file:
+    with blobs.writer(claim.frame_key) as file:
         write_log(log, file)
-    return report
+        return file.seek(0, os.SEEK_END)
 
 
 def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
@@ -147,69 +243,20 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         return read_log(file)
 
 
-def _publish(connection: Connection, claim: Claim, report: Report) -> str | None:
-    """Publish the report and its findings, or raise `LeaseLostError` and write nothing.
+def _publish(connection: Connection, results: Sequence[Result]) -> dict[str, str | None]:
+    """Publish the reports whose claims still hold their audits.
 
-    Return the ID of the notification mail, if there is one to enqueue.
+    Return the ID of the notification mail of each published audit, if there is one to enqueue.
     """
-    if finish_audit(connection, claim, _totals(claim, report)):
-        _replace_report(connection, claim.audit_id, report)
-        return post_report_ready(connection, claim.audit_id, report)
-    if not is_finished(connection, claim.audit_id, claim.frame_key):
-        raise LeaseLostError
-    return None
-
-
-def _totals(claim: Claim, report: Report) -> dict[str, Any]:
-    audit = report.audit
-    return {
-        "frame_key": claim.frame_key,
-        "records": audit.records,
-        "valid_pct": audit.valid_pct,
-        "observed_days": audit.observed_days,
-        "total_spend_usd": audit.total_spend_usd,
-        "projected_spend_usd": audit.projected_spend_usd,
-        "projected_savings_usd": audit.projected_savings_usd,
-        "savings_pct": audit.savings_pct,
-        "equiv_spend": audit.equiv_spend,
-        "findings_count": len(report.findings),
-    }
-
-
-def _replace_report(connection: Connection, audit_id: str, report: Report) -> None:
-    for table in (FindingRow, ReportRow):
-        connection.execute(delete(table).where(table.audit_id == audit_id))
-    rows = [
-        _finding_row(audit_id, rank, finding) for rank, finding in enumerate(report.findings, 1)
-    ]
-    if rows:
-        connection.execute(insert(FindingRow), rows)
-    connection.execute(insert(ReportRow).values(audit_id=audit_id, document=report.to_json()))
-
-
-def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:
-    columns = FindingRow.__table__.columns.keys()
-    own = {"audit_id": audit_id, "rank": rank}
-    return own | {name: getattr(finding, name) for name in columns if name not in own}
-
-
-def _retry_or_fail(engine: Engine, claim: Claim, max_attempts: int) -> bool:
-    """Queue another attempt, or fail the audit after the last one.
-
-    Return False if the claim no longer holds the audit, which may even be published.
-    """
-
-    def end(connection: Connection) -> bool:
-        if claim.counted_attempt < max_attempts:
-            return retry_audit(connection, claim)
-        return fail_audit(connection, claim, gave_up_message(max_attempts))
-
-    try:
-        return transact(engine, end)
-    except SQLAlchemyError as error:
-        # The audit is retried when its lease expires.
-        _log.warning("audit_not_retried", error_type=type(error).__name__)
-        return False
+    held = publish_reports(connection, results)
+    mail_ids: dict[str, str | None] = {}
+    for result in results:
+        audit_id = result.claim.audit_id
+        if result.claim in held:
+            mail_ids[audit_id] = post_report_ready(connection, audit_id, result.report)
+        elif is_finished(connection, audit_id, result.claim.frame_key):
+            mail_ids[audit_id] = None
+    return mail_ids
 
 
 def _delete_frames(blobs: BlobStore, keys: list[str]) -> None:

@@ -57,11 +57,20 @@ class Config:
     upload_limit_per_minute: int = 10
     max_upload_bytes: int = 200 * 1024 * 1024
     upload_folder: str = ""
+    queued_audits_free: int = 100
+    queued_audits_pro: int = 2_000
+    queued_audits_team: int = 10_000
+    stored_bytes_free: int = 5 * 1024**3
+    stored_bytes_pro: int = 100 * 1024**3
+    stored_bytes_team: int = 1024**4
+    failed_work_seconds_per_day: int = 600
     worker_processes: int = 2
     lease_seconds: float = 30.0
     sweep_seconds: float = 5.0
     max_starts: int = 3
     stop_seconds: int = 20
+    job_process_jobs: int = 500
+    job_process_bytes: int = 512 * 1024 * 1024
     housekeeping_seconds: float = 3600.0
     raw_retention_days: int = 7
     failed_raw_retention_days: int = 30
@@ -164,6 +173,14 @@ class Config:
     def secret_keys(self) -> tuple[str, ...]:
         """Return the keys that signatures are verified with; the last one also signs."""
         return (*self.secret_key_fallbacks.split(), self.secret_key)
+
+    def queued_audits(self, plan: str) -> int:
+        """Return how many audits an account of this plan may have queued."""
+        return int(getattr(self, f"queued_audits_{plan}"))
+
+    def stored_bytes(self, plan: str) -> int:
+        """Return how many bytes an account of this plan may store."""
+        return int(getattr(self, f"stored_bytes_{plan}"))
 
     @property
     def local_outbox(self) -> Path | None:

@@ -108,6 +108,15 @@ class InvalidRequestError(ServiceError):
     status = 422
 
 
+class RateLimitedError(ServiceError):
+    """A cap of the account is reached; the caller should try again after some seconds."""
+
+    status = 429
+
+    def __init__(self, message: str, retry_seconds: int) -> None:
+        super().__init__(message, {"Retry-After": str(retry_seconds)})
+
+
 class UnavailableError(ServiceError):
     """A dependency of the request is down or busy; the caller should try again."""
 

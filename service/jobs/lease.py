@@ -1,6 +1,7 @@
-"""Holding an audit while it runs: a thread that renews the lease until the audit ends."""
+"""Holding audits while they run: a thread that renews their leases until they end."""
 
 import threading
+from collections.abc import Sequence
 from typing import Final, Self
 
 from sqlalchemy import Engine
@@ -18,15 +19,15 @@ class LeaseLostError(Exception):
     """Another worker may hold the audit now, so this attempt must not publish."""
 
 
-class HeldLease:
-    """Renew the lease of a claim in a separate thread with its own connections."""
+class HeldLeases:
+    """Renew the leases of some claims in a separate thread with its own connections."""
 
-    def __init__(self, engine: Engine, claim: Claim, lease_seconds: float) -> None:
+    def __init__(self, engine: Engine, claims: Sequence[Claim], lease_seconds: float) -> None:
         self._engine = engine
-        self._claim = claim
+        self._held = list(claims)
         self._lease_seconds = lease_seconds
         self._ended = threading.Event()
-        self._lost = threading.Event()
+        self._lost: set[str] = set()
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
 
     def __enter__(self) -> Self:
@@ -37,20 +38,24 @@ class HeldLease:
         self._ended.set()
         self._thread.join()
 
-    def check(self) -> None:
-        """Raise `LeaseLostError` if the lease is known to be lost."""
-        if self._lost.is_set():
+    def check(self, claim: Claim) -> None:
+        """Raise `LeaseLostError` if the claim's lease is known to be lost."""
+        if claim.audit_id in self._lost:
             raise LeaseLostError
 
     def _renew(self) -> None:
-        while not self._ended.wait(self._lease_seconds / _RENEWALS_PER_LEASE):
-            try:
-                with self._engine.begin() as connection:
-                    is_held = renew_lease(connection, self._claim, self._lease_seconds)
-            except SQLAlchemyError as error:
-                # The lease lasts for two more tries. If they fail too, the fence decides.
-                _log.warning("lease_not_renewed", error_type=type(error).__name__)
-                continue
-            if not is_held:
-                self._lost.set()
-                return
+        while self._held and not self._ended.wait(self._lease_seconds / _RENEWALS_PER_LEASE):
+            for claim in list(self._held):
+                self._renew_one(claim)
+
+    def _renew_one(self, claim: Claim) -> None:
+        try:
+            with self._engine.begin() as connection:
+                is_held = renew_lease(connection, claim, self._lease_seconds)
+        except SQLAlchemyError as error:
+            # The lease lasts for two more tries. If they fail too, the fence decides.
+            _log.warning("lease_not_renewed", error_type=type(error).__name__)
+            return
+        if not is_held:
+            self._held.remove(claim)
+            self._lost.add(claim.audit_id)

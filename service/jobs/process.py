@@ -1,21 +1,26 @@
-"""The worker process: take one wake-up at a time and fork a process that runs it.
+"""The worker process: take one wake-up at a time and give it to a forked process that runs it.
 
-The parent forks repeatedly, so it must stay single-threaded: it must not even import Polars or
-obstore.
+Mails fork a process each. Audits share one, which is replaced after many jobs, when it has grown
+large, and when it was killed. The parent forks repeatedly, so it must stay single-threaded: it must
+not even import Polars or obstore.
 """
 
 import gc
+import json
 import logging
 import os
+import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from redis import Redis, RedisError
 from rq import Queue
+from rq.executions import Execution
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import DequeueStrategy, Worker
@@ -25,8 +30,9 @@ from service.config import Config
 from service.core.logs import configure_logging, get_logger
 from service.core.redis import connect
 from service.core.shared_counters import count_together
+from service.jobs.job_process import JobProcess, ProcessLimits
 from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, SEND_MAIL, AuditJob
-from service.jobs.stopping import listen_for_stop
+from service.jobs.stopping import is_stop_requested, listen_for_stop
 
 AUDIT_QUEUES: Final = tuple(QUEUE_NAMES.values())
 # RQ waits 15 seconds less for a wake-up, and treats a reply 10 seconds late as a hang.
@@ -39,12 +45,12 @@ _NICENESS: Final = 10
 _log = get_logger(__name__)
 
 
-class AuditWorker(Worker):
+class QueueWorker(Worker):
     """RQ's worker, changed to survive Redis outages and to distrust the data in Redis."""
 
     max_connection_wait_time = _RECONNECT_SECONDS
 
-    def __init__(self, connection: "Redis", queue_names: Sequence[str] = AUDIT_QUEUES) -> None:
+    def __init__(self, connection: "Redis", queue_names: Sequence[str]) -> None:
         super().__init__(
             list(queue_names),
             connection=connection,
@@ -57,6 +63,12 @@ class AuditWorker(Worker):
     @property
     def is_stop_requested(self) -> bool:
         return self._shutdown_requested_date is not None
+
+    def start_process(self) -> None:
+        """Do nothing, because each job gets a process of its own."""
+
+    def stop_process(self) -> None:
+        """Do nothing, because each job's process has ended."""
 
     def subscribe(self) -> None:
         """Accept no commands from Redis; the listening thread would also be unsafe to fork."""
@@ -106,6 +118,59 @@ class AuditWorker(Worker):
         super().handle_job_failure(job, queue, started_job_registry, exc_string="")
 
 
+class AuditWorker(QueueWorker):
+    """Give every job to one process that stays ready, instead of forking a process per job."""
+
+    def __init__(
+        self,
+        connection: "Redis",
+        queue_names: Sequence[str] = AUDIT_QUEUES,
+        limits: ProcessLimits | None = None,
+    ) -> None:
+        super().__init__(connection, queue_names)
+        self._limits = limits or ProcessLimits()
+        self._process = JobProcess(self._prepare_process, self._run_order)
+        self._jobs_run = 0
+
+    def start_process(self) -> None:
+        """Make a process ready before the first job comes."""
+        self._process.start()
+
+    def stop_process(self) -> None:
+        self._process.stop()
+
+    def fork_work_horse(self, job: Job, queue: Queue) -> None:
+        execution_id = self.execution.id if self.execution else ""
+        self._process.send(json.dumps([job.id, queue.name, execution_id]).encode())
+        self._horse_pid = self._process.pid
+
+    def wait_for_horse(self) -> tuple[int | None, int | None, Any]:
+        pid = self._process.pid
+        return pid, self._process.wait(), None
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        super().execute_job(job, queue)
+        self._process.start()  # a replacement gets ready while there is no job
+
+    def _prepare_process(self) -> None:
+        random.seed()
+        self.setup_work_horse_signals()
+        self._is_horse = True
+        import_module("worker").warm_up()
+        _freeze()
+
+    def _run_order(self, order: bytes) -> bool:
+        """Run one job in its process; return False if that should be replaced afterwards."""
+        job_id, queue_name, execution_id = json.loads(order)
+        queue = next(queue for queue in self.queues if queue.name == queue_name)
+        job = self.job_class.fetch(job_id, connection=self.connection, serializer=self.serializer)
+        job.redis_server_version = self.get_redis_server_version()  # type: ignore[no-untyped-call]
+        self.execution = Execution(execution_id, job_id, self.connection, self.name)
+        self.perform_job(job, queue)
+        self._jobs_run += 1
+        return not is_stop_requested() and not self._limits.are_reached(self._jobs_run)
+
+
 def run_worker(config: Config) -> None:
     """Process queued audits, one at a time, until SIGTERM or SIGINT.
 
@@ -116,7 +181,7 @@ def run_worker(config: Config) -> None:
     os.nice(_NICENESS)
     # Forks inherit these imports.
     import_module("worker").prepare()
-    _run(config, AUDIT_QUEUES)
+    _run(config, partial(AuditWorker, limits=ProcessLimits.from_config(config)))
 
 
 def run_mail_worker(config: Config) -> None:
@@ -124,7 +189,7 @@ def run_mail_worker(config: Config) -> None:
     _set_up(config)
     import_module(SEND_MAIL.rpartition(".")[0])
     configure_mappers()
-    _run(config, (MAIL_QUEUE,))
+    _run(config, partial(QueueWorker, queue_names=(MAIL_QUEUE,)))
 
 
 def _set_up(config: Config) -> None:
@@ -133,22 +198,32 @@ def _set_up(config: Config) -> None:
     logging.getLogger("rq.worker").setLevel(logging.WARNING)
 
 
-def _run(config: Config, queue_names: Sequence[str]) -> None:
-    # Without freezing, garbage collection in a fork takes a quarter of a small audit and copies
-    # memory pages.
-    gc.collect()
-    gc.freeze()
-    _log.info("worker_started", queues=list(queue_names))
-    while not _work(config, queue_names):
+MakeWorker = Callable[["Redis"], QueueWorker]
+
+
+def _run(config: Config, make_worker: MakeWorker) -> None:
+    _freeze()
+    _log.info("worker_started")
+    while not _work(config, make_worker):
         time.sleep(_RECONNECT_SECONDS)
     _log.info("worker_stopped")
 
 
-def _work(config: Config, queue_names: Sequence[str]) -> bool:
+def _freeze() -> None:
+    """Let garbage collection skip what stays.
+
+    Otherwise it takes a quarter of a small audit, and in a fork it copies memory pages.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _work(config: Config, make_worker: MakeWorker) -> bool:
     """Work until stopped and return True, or return False when RQ gives up without Redis."""
     worker = None
     try:
-        worker = AuditWorker(_connect(config), queue_names)
+        worker = make_worker(_connect(config))
+        worker.start_process()
         worker.work(logging_level=None, dequeue_strategy=DequeueStrategy.ROUND_ROBIN)
     except (RedisError, OSError) as error:
         _log.warning("redis_unavailable", error_type=type(error).__name__)
@@ -156,6 +231,8 @@ def _work(config: Config, queue_names: Sequence[str]) -> bool:
         # RQ's handlers would use Redis; between two workers, a signal simply ends the process.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if worker is not None:
+            worker.stop_process()
     return worker is not None and worker.is_stop_requested
 
 

@@ -112,6 +112,17 @@ class AuditQueues:
         queue = self._queues[wake_up.source]
         _push(queue, RUN_AUDIT, wake_up.audit_id, wake_up.job_id, AUDIT_TIMEOUT_SECONDS)
 
+    def drop(self, wake_ups: Collection[WakeUp]) -> None:
+        """Remove wake-ups that are no longer needed; a worker that finds one does nothing."""
+        try:
+            with self._connection.pipeline(transaction=False) as pipeline:
+                for wake_up in wake_ups:
+                    pipeline.lrem(self._queues[wake_up.source].key, 1, wake_up.job_id)
+                    pipeline.delete(AuditJob.key_for(wake_up.job_id))
+                pipeline.execute()
+        except (RedisError, OSError) as error:
+            _log.warning("wake_ups_not_dropped", error_type=type(error).__name__)
+
     def push_mail(self, wake_up: MailWakeUp) -> None:
         queue = self._mail_queue
         _push(queue, SEND_MAIL, wake_up.mail_id, wake_up.job_id, MAIL_TIMEOUT_SECONDS)

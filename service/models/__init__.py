@@ -3,6 +3,8 @@
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
 from service.models.audits.audits import Audit, FindingRow, IdempotencyKey, ReportRow
+from service.models.audits.capacity import FailedWork
+from service.models.audits.turns import AccountTurn
 from service.models.base import Base
 from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
 from service.models.identity.accounts import Account, Subscription
@@ -13,12 +15,14 @@ from service.models.operations.admin_actions import AdminAction
 
 __all__ = [
     "Account",
+    "AccountTurn",
     "AdminAction",
     "Audit",
     "Base",
     "Credit",
     "Customer",
     "EarlyAccess",
+    "FailedWork",
     "FindingRow",
     "IdempotencyKey",
     "IngestKey",

@@ -14,7 +14,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Numeric,
-    func,
     select,
     text,
     tuple_,
@@ -64,6 +63,8 @@ class Audit(Base):
     blob_key: Mapped[str]  # the re-encoded records
     frame_key: Mapped[str | None]  # the normalized calls as Parquet, once audited
     size_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of the uploaded file
+    raw_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of the re-encoded records
+    frame_bytes: Mapped[int | None] = mapped_column(BigInteger)
     raw_purged_at: Mapped[datetime | None]  # the raw blob may be gone from this time on
 
     # The job protocol: `attempts` counts claims, the token fences off an orphaned job. The columns
@@ -253,10 +254,3 @@ def add_audit(
         earlier = find_replay(session, audit.account_id, route, key)
         assert earlier is not None, "the key's owner has committed"  # noqa: S101 - an invariant
         raise KeyTakenError(earlier)
-
-
-def count_ahead(session: Session, audit: Audit) -> int:
-    """Count the audits ahead of this one in its queue."""
-    is_earlier = tuple_(Audit.created_at, Audit.id) < (audit.created_at, audit.id)
-    queued = (Audit.status == QUEUED, Audit.source == audit.source)
-    return session.scalar(select(func.count()).where(*queued, is_earlier)) or 0

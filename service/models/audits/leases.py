@@ -10,7 +10,22 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Row, Update, and_, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Row,
+    Update,
+    and_,
+    cast,
+    column,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+    values,
+)
 
 from service.models.audits.audits import DONE, FAILED, PROCESSING, QUEUED, Audit
 from service.models.audits.blob_keys import frame_key
@@ -18,7 +33,7 @@ from service.models.billing.credits import return_credit
 
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
 _UNFINISHED: Final = Audit.status.in_((QUEUED, PROCESSING))
-_EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func.now())
+EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func.now())
 
 
 @dataclass(frozen=True)
@@ -57,7 +72,17 @@ def gave_up_message(max_attempts: int) -> str:
 def claim_audit(
     connection: Connection, audit_id: str, *, lease_seconds: float, max_attempts: int
 ) -> Claim | None:
-    """Claim the audit if it is queued or its lease has expired.
+    """Claim the audit if it is queued or its lease has expired."""
+    claims = claim_each(
+        connection, [audit_id], lease_seconds=lease_seconds, max_attempts=max_attempts
+    )
+    return claims[0] if claims else None
+
+
+def claim_each(
+    connection: Connection, audit_ids: Sequence[str], *, lease_seconds: float, max_attempts: int
+) -> list[Claim]:
+    """Claim those of the audits that are queued or whose lease has expired, in this order.
 
     One UPDATE whose conditions PostgreSQL checks again after waiting for another's: of any number
     of claimants one succeeds.
@@ -65,8 +90,8 @@ def claim_audit(
     token = uuid4().hex
     statement = (
         update(Audit)
-        .where(Audit.id == audit_id, _counted_attempts() < max_attempts)
-        .where(or_(Audit.status == QUEUED, _EXPIRED))
+        .where(Audit.id.in_(audit_ids), counted_attempts() < max_attempts)
+        .where(or_(Audit.status == QUEUED, EXPIRED))
         .values(
             status=PROCESSING,
             attempts=Audit.attempts + 1,
@@ -75,15 +100,17 @@ def claim_audit(
             started_at=func.now(),
         )
         .returning(
+            Audit.id,
+            literal(token),
             Audit.attempts,
-            _counted_attempts(),
+            counted_attempts(),
             Audit.blob_key,
             Audit.frame_key,
             Audit.raw_purged_at.is_not(None),
         )
     )
-    row = connection.execute(statement).one_or_none()
-    return Claim(audit_id, token, *row) if row else None
+    claimed = {row[0]: Claim(*row) for row in connection.execute(statement)}
+    return [claimed[audit_id] for audit_id in audit_ids if audit_id in claimed]
 
 
 def renew_lease(connection: Connection, claim: Claim, lease_seconds: float) -> bool:
@@ -95,10 +122,22 @@ def save_valid_pct(connection: Connection, claim: Claim, valid_pct: float) -> bo
     return _update(connection, _held(claim).values(valid_pct=valid_pct))
 
 
-def finish_audit(connection: Connection, claim: Claim, totals: Mapping[str, Any]) -> bool:
-    """Mark the audit done; write nothing and return False if the claim no longer holds it."""
+def finish_each(connection: Connection, totals: Mapping[Claim, Mapping[str, Any]]) -> set[Claim]:
+    """Mark the audits done, each with its totals; return the claims that held their audits."""
+    names = ("id", "lease_token", *next(iter(totals.values())))
+    columns = [column(name, Audit.__table__.c[name].type) for name in names]
+    rows = [(claim.audit_id, claim.token, *each.values()) for claim, each in totals.items()]
+    new = values(*columns, name="new").data(rows)
     done = {"status": DONE, "error": None, "finished_at": func.now(), **_NO_LEASE}
-    return _update(connection, _held(claim).values({**totals, **done}))
+    statement = (
+        update(Audit)
+        .where(Audit.id == new.c.id, Audit.lease_token == new.c.lease_token)
+        .where(Audit.status == PROCESSING)
+        .values({**done, **{name: new.c[name] for name in names[2:]}})
+        .returning(Audit.id)
+    )
+    held = set(connection.scalars(statement))
+    return {claim for claim in totals if claim.audit_id in held}
 
 
 def is_finished(connection: Connection, audit_id: str, frame_key: str) -> bool:
@@ -135,10 +174,10 @@ def fail_exhausted(connection: Connection, max_attempts: int) -> Sequence[str]:
 
     Their credits are returned.
     """
-    nobody_runs = or_(Audit.status == QUEUED, _EXPIRED)
+    nobody_runs = or_(Audit.status == QUEUED, EXPIRED)
     statement = (
         update(Audit)
-        .where(_UNFINISHED, nobody_runs, _counted_attempts() >= max_attempts)
+        .where(_UNFINISHED, nobody_runs, counted_attempts() >= max_attempts)
         .values(_failed(gave_up_message(max_attempts)))
         .returning(Audit.id)
     )
@@ -148,15 +187,16 @@ def fail_exhausted(connection: Connection, max_attempts: int) -> Sequence[str]:
     return failed
 
 
-def requeue_expired(connection: Connection) -> Sequence[str]:
-    """Queue the audits whose leases have expired; return their IDs."""
+def requeue_expired(connection: Connection) -> Sequence[Row[str, float]]:
+    """Queue the audits whose leases have expired; return their IDs and the attempts' seconds."""
+    seconds = cast(func.extract("epoch", func.now() - Audit.started_at), Float)
     statement = (
         update(Audit)
-        .where(_UNFINISHED, _EXPIRED)
+        .where(_UNFINISHED, EXPIRED)
         .values(status=QUEUED, **_NO_LEASE)
-        .returning(Audit.id)
+        .returning(Audit.id, seconds)
     )
-    return connection.scalars(statement).all()
+    return connection.execute(statement).all()
 
 
 def list_queued(
@@ -184,7 +224,7 @@ def mark_enqueued(connection: Connection, audit_ids: Sequence[str]) -> None:
 _PAGE: Final = 1_000
 
 
-def _counted_attempts() -> ColumnElement[int]:
+def counted_attempts() -> ColumnElement[int]:
     """Return the attempts that count toward the limit, which starts over with each rerun."""
     return Audit.attempts - Audit.uncounted_attempts
 

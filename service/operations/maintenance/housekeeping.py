@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from service.config import Config
 from service.core.blobs import BlobStore, storage_failure_logged
 from service.core.logs import get_logger
+from service.models.audits.capacity import delete_old_days
 from service.models.base import utc_now
 from service.models.mail.report_mails import post_digests
 from service.models.operations.retention import (
@@ -79,6 +80,7 @@ class Housekeeping:
             "mails": _committed(
                 lambda connection: delete_old_mails(connection, config.mail_retention_days)
             ),
+            "failed_work": _committed(delete_old_days),
             "unfinished_blobs": self._delete_unfinished,
             "report_digests": _committed(_post_digests),
         }

@@ -16,6 +16,7 @@ from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
 from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
+from service.models.audits.capacity import add_failed_seconds
 from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
@@ -60,13 +61,17 @@ class Sweeper:
         with connection.begin():
             failed = fail_exhausted(connection, max_attempts)
             expired = requeue_expired(connection)
+            for audit_id, seconds in expired:
+                add_failed_seconds(connection, audit_id, seconds)
         try:
             sent = self._send_lost(connection)
         except (RedisError, OSError) as error:
             _log.warning("redis_unavailable", error_type=type(error).__name__)
             sent = 0
         if failed or expired or sent:
-            _log.info("swept", failed=list(failed), expired=list(expired), enqueued=sent)
+            _log.info(
+                "swept", failed=list(failed), expired=[row[0] for row in expired], enqueued=sent
+            )
         sweep_mails(connection, self._queues)
         self._orphan_blobs.clear_page(connection)
         self._housekeeping.take_turn(connection)

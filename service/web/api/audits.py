@@ -13,12 +13,12 @@ from service.models.audits.audits import (
     Audit,
     Cursor,
     Selection,
-    count_ahead,
     find_audit,
     find_document,
     find_findings,
     list_audits,
 )
+from service.models.audits.turns import count_ahead
 from service.web.auth.callers import (
     EMAIL_HEADER_DOCUMENT,
     credential_id,

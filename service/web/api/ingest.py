@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from service.web.auth.callers import credential_id, require_key, require_subscription
+from service.web.auth.caps import capped
 from service.web.http.bodies import bounded_body
 from service.web.http.current import current_queues, get_session
 from service.web.http.limits import client_address, limiter, per_minute
@@ -14,12 +15,13 @@ from service.web.schemas.ingest import AcceptedSchema, BatchSchema, ReplayedSche
 _ERRORS: Final = {
     400: "The body isn't valid JSON, or a header is malformed.",
     401: "The ingest key is missing, invalid, expired or revoked.",
-    402: "The subscription has lapsed. Ingest pauses until it resumes.",
+    402: "The subscription has lapsed, or your plan's storage is full. Ingest pauses until you"
+    " renew or upgrade.",
     403: "The request came from another site.",
     413: "The batch has more than 5,000 records, or the body is too large.",
     415: "The content type isn't application/json, or the encoding isn't gzip.",
     422: "A record breaks the counts-only contract; the message names the field.",
-    429: "The rate limit is exceeded.",
+    429: "The rate limit is exceeded, or your plan's number of queued audits is reached.",
     503: "The service is busy or restarting.",
 }
 _HEADER_DOCUMENTS: Final = [
@@ -56,6 +58,7 @@ blueprint = Blueprint("ingest", __name__, description="Send usage records.")
 @require_subscription
 @bounded_body
 @replayable
+@capped
 @blueprint.documented(
     operation="ingest_batch", security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS
 )

@@ -11,6 +11,7 @@ from service.web.intake.gates import (
     HEADER_DOCUMENT,
     admit_upload,
     bounded_upload,
+    capped_upload,
     idempotency_key,
     limit_uploads,
 )
@@ -21,13 +22,15 @@ from service.web.schemas.ingest import UploadedSchema
 _ERRORS: Final = {
     400: "The body isn't valid multipart/form-data or is incomplete, or a header is malformed.",
     401: "You aren't signed in, or x-user-email names a different account.",
-    402: "You have no credits left. `payment_links` lists where to buy one.",
+    402: "You have no credits left, or your plan's storage is full. `payment_links` lists where to"
+    " buy more.",
     403: "The request came from another site.",
     413: "The file is too large, compressed or uncompressed.",
     415: "The content type isn't multipart/form-data.",
     422: "The file isn't in a supported format or breaks the counts-only contract; the message says"
     " what we expected. Or the Idempotency-Key was already used for a different file.",
-    429: "The rate limit is exceeded.",
+    429: "The rate limit is exceeded, your plan's number of queued audits is reached, or today's"
+    " failed uploads took too much processing time.",
     503: "The service is busy or restarting, or storage is full.",
 }
 _FILE_DOCUMENT: Final = {
@@ -58,6 +61,7 @@ blueprint = Blueprint("uploads", __name__, description="Upload log files.")
 @limit_uploads
 @require_login
 @bounded_upload
+@capped_upload
 @blueprint.documented(
     operation="upload_log",
     security="session",

@@ -10,11 +10,17 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from flask import Response, jsonify, request
 
-from service.errors import BadRequestError, PayloadTooLargeError, PaymentRequiredError
+from service.errors import (
+    BadRequestError,
+    PayloadTooLargeError,
+    PaymentRequiredError,
+    RateLimitedError,
+)
 from service.models.audits.audits import INGEST, UPLOAD, KeyTakenError, Replay, find_replay
 from service.models.billing.credits import count_free_credits
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller, limit_by_caller
+from service.web.auth.caps import check_capacity, check_failed_work
 from service.web.http.current import current_config, get_session
 from service.web.http.limits import limiter, per_minute
 from service.web.intake.receiving import MAX_OVERHEAD_BYTES
@@ -82,6 +88,26 @@ def bounded_upload(view: Callable[P, R]) -> Callable[P, R]:
         request.max_content_length = max_bytes + MAX_OVERHEAD_BYTES
         if (request.content_length or 0) > max_bytes + MAX_OVERHEAD_BYTES:
             raise PayloadTooLargeError(f"The file must be at most {max_bytes:,} bytes.")
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def capped_upload(view: Callable[P, R]) -> Callable[P, R]:
+    """Refuse a file of an account that has reached a cap, unless it is a replay."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        session, account_id = get_session(), current_caller().account_id
+        try:
+            check_failed_work(session, account_id)
+            check_capacity(session, account_id)
+        except (RateLimitedError, PaymentRequiredError):
+            key = idempotency_key() or check_key(request.args.get("key"))  # the form's
+            if key is None or not find_replay(session, account_id, KEY_NAMESPACES[UPLOAD], key):
+                raise
+        finally:
+            session.rollback()  # releases the connection before the body is read
         return view(*args, **kwargs)
 
     return checked

@@ -47,9 +47,10 @@ def stored_batch(records: Sequence[UsageRecord], key: str | None) -> Iterator[Au
     Raise `KeyTakenError` for a replayed key.
     """
     audit = _new_audit(INGEST)
-    audit.records = len(records)
+    audit.records, encoded = len(records), encode_records(records)
+    audit.raw_bytes = len(encoded)
     with storage_needed():
-        current_blobs().put(audit.blob_key, encode_records(records))
+        current_blobs().put(audit.blob_key, encoded)
     _add(audit, key)
     with _delete_blob_unless_committed(audit):
         yield audit
@@ -94,10 +95,12 @@ def _store_file(upload: ReceivedFile) -> Audit:
     stored, for a file that breaks the contract, has an unknown format, or is too large unpacked.
     """
     audit, max_bytes = _new_audit(UPLOAD), current_config().max_upload_bytes
-    audit.size_bytes, audit.records = upload.size, 0
+    audit.size_bytes, audit.records, audit.raw_bytes = upload.size, 0, 0
     with storage_needed(), current_blobs().writer(audit.blob_key) as blob:
         for chunk in read_chunks(upload.file, chunk_bytes=CHUNK_BYTES, max_bytes=max_bytes):
-            blob.write(encode_chunk(chunk))
+            encoded = encode_chunk(chunk)
+            blob.write(encoded)
+            audit.raw_bytes += len(encoded)
             audit.records += chunk.rows - len(chunk.invalid)
     return audit
 

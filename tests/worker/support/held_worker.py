@@ -1,39 +1,45 @@
 """The real worker process, with audits that a test can slow down, hold or make deadly.
 
 `python -m tests.worker.support.held_worker`. In the folder AUDIT_CONTROL, every audit that runs
-leaves a file `<job id>.<pid>` while it does; a file `delay` there holds the seconds that an audit
-first waits, and a file `poison` makes it kill its own process.
+leaves a file `audit-<id>-<attempt>.<pid>` while it does; a file `delay` there holds the seconds
+that it first waits, and a file `poison` makes it kill its own process. Audits that are computed
+together wait once.
 """
 
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import detectors
+import worker
 from service.config import Config
 from service.jobs.process import run_worker
+from service.models.audits.leases import Claim
 
 CONTROL = Path(os.environ["AUDIT_CONTROL"])
+compute = worker.compute
 
 
-def held_audit(source: Any, **options: Any) -> Any:
-    mark = CONTROL / f"{os.environ['RQ_JOB_ID']}.{os.getpid()}"
+def held_compute(claims: Sequence[Claim], logs: Any) -> Any:
+    names = [f"audit-{claim.audit_id}-{claim.attempt}.{os.getpid()}" for claim in claims]
+    marks = [CONTROL / name for name in names]
     delay = CONTROL / "delay"
-    # Before it is marked as running: who waited for the mark may change the delay for the next.
+    # Before they are marked as running: who waited for a mark may change the delay for the next.
     seconds = float(delay.read_text()) if delay.exists() else 0.0
-    mark.touch()
+    for mark in marks:
+        mark.touch()
     try:
         if (CONTROL / "poison").exists():
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(seconds)
-        # Not `detectors.audit`, which is this function now.
-        return detectors.__getattr__("audit")(source, **options)
+        return compute(claims, logs)
     finally:
-        mark.unlink()
+        for mark in marks:
+            mark.unlink()
 
 
 if __name__ == "__main__":
-    detectors.audit = held_audit
+    worker.compute = held_compute
     run_worker(Config.load())

@@ -122,6 +122,7 @@ class System(Records, Jobs):
             "OUTBOX_FOLDER": str(self.folder / "outbox"),
             "INGEST_KEY_LIMIT_PER_MINUTE": UNLIMITED,
             "INGEST_IP_LIMIT_PER_MINUTE": UNLIMITED,
+            "QUEUED_AUDITS_TEAM": UNLIMITED,
             **self._settings,
         }
 

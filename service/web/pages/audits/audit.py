@@ -12,9 +12,9 @@ from service.models.audits.audits import (
     QUEUED,
     UPLOAD,
     Audit,
-    count_ahead,
     find_audit,
 )
+from service.models.audits.turns import count_ahead
 from service.reports.documents import find_published
 from service.reports.html import print_finding, print_report
 from service.web.auth.callers import current_caller, require_login

@@ -20,7 +20,13 @@ from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.error_responses import describe_error
 from service.web.http.headers import keep_private
-from service.web.intake.gates import admit_upload, bounded_upload, check_key, limit_uploads
+from service.web.intake.gates import (
+    admit_upload,
+    bounded_upload,
+    capped_upload,
+    check_key,
+    limit_uploads,
+)
 from service.web.intake.storing import stored_upload
 from service.web.pages.account.billing import granting_for
 
@@ -40,6 +46,7 @@ def form() -> str:
 @limit_uploads
 @require_visitor
 @bounded_upload
+@capped_upload
 def send() -> Response:
     """Accept a file from a browser without JavaScript, with the checks of the API."""
     try:

@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, Audit
+from service.models.audits.turns import count_ahead
 from service.models.identity.accounts import find_account
 from tests.service.support.scenes import AUDITS, error_of, sign_in
 
@@ -64,7 +65,7 @@ def test_a_queued_audit_has_a_position_and_nothing_else(
     assert _status(client, headers, audit_id) == {"status": "queued", "queue_position": 0}
 
 
-def test_the_position_counts_the_queued_audits_ahead_in_the_same_queue(
+def test_the_position_counts_the_audits_that_workers_serve_first_in_the_same_queue(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
     for minutes, fields in (
@@ -79,7 +80,10 @@ def test_the_position_counts_the_queued_audits_ahead_in_the_same_queue(
     behind = _add_audit(sessions, 9)
     ingested = _add_audit(sessions, 10, source="ingest")
     positions = {one: _status(client, headers, one)["queue_position"] for one in (audit_id, behind)}
-    assert positions == {audit_id: len(others), behind: len(others) + 1}
+    # Accounts take turns: one of the others first, then this one; another one, then the next.
+    assert positions == {audit_id: 1, behind: 3}
+    with sessions() as session:
+        assert count_ahead(session, session.get_one(Audit, others[-1])) == 4
     assert _status(client, headers, ingested)["queue_position"] == 1
 
 

@@ -1,0 +1,86 @@
+"""What a wake-up leads to: claims of the audits that are next, and the wake-ups they make spare."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Self
+
+from sqlalchemy import Connection, Engine
+
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.core.db import make_engine
+from service.jobs.queues import AuditQueues, WakeUp
+from service.jobs.transactions import transact
+from service.models.audits.leases import Claim
+from service.models.audits.turns import ClaimLimits, claim_next, find_source
+
+# Audits with so few records that most of their time would go into planning queries.
+_AUDITS_AT_ONCE: Final = 20
+_RECORDS_AT_ONCE: Final = 5_000
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The settings and the connections of a process that runs audits."""
+
+    config: Config
+    engine: Engine
+    blobs: BlobStore
+    queues: AuditQueues
+
+    @classmethod
+    def open(cls) -> Self:
+        config = Config.load()
+        blobs = BlobStore.from_url(config.storage_url)
+        return cls(config, make_engine(config), blobs, AuditQueues.from_config(config))
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    """The claims that a wake-up led to; `is_left` if its own audit still waits."""
+
+    claims: Sequence[Claim]
+    source: str
+    is_left: bool
+
+
+def claim_audits(tools: Tools, audit_id: str) -> Sequence[Claim]:
+    """Claim the next audits of this audit's queue.
+
+    A wake-up says that an audit waits, not that it is next: accounts take turns.
+    """
+    limits = ClaimLimits(
+        lease_seconds=tools.config.lease_seconds,
+        max_attempts=tools.config.max_starts,
+        max_audits=_AUDITS_AT_ONCE,
+        max_records=_RECORDS_AT_ONCE,
+    )
+    # The claim isn't durable, which saves a disk write: if a database crash undoes it, the fence
+    # keeps this attempt from publishing.
+    claim = partial(_claim, audit_id=audit_id, limits=limits)
+    claimed = transact(tools.engine, claim, is_durable=False)
+    if claimed is None:
+        return ()
+    tools.queues.drop(_spare_wake_ups(claimed, audit_id))
+    return claimed.claims
+
+
+def _claim(connection: Connection, audit_id: str, limits: ClaimLimits) -> _Claimed | None:
+    found = find_source(connection, audit_id)
+    if found is None:
+        return None
+    source, is_queued = found
+    claims = claim_next(connection, source, limits)
+    is_own = any(claim.audit_id == audit_id for claim in claims)
+    return _Claimed(claims, source, is_left=is_queued and not is_own)
+
+
+def _spare_wake_ups(claimed: _Claimed, audit_id: str) -> list[WakeUp]:
+    """Return the wake-ups of the claimed audits, but one in exchange for an audit still waiting."""
+    others = [
+        WakeUp(claim.audit_id, claimed.source, claim.attempt)
+        for claim in claimed.claims
+        if claim.audit_id != audit_id
+    ]
+    return others[1:] if claimed.is_left else others

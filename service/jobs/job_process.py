@@ -1,0 +1,126 @@
+"""A process that stays ready between jobs, so that a job need not import and prepare anything.
+
+The worker sends one line per job through a pipe, and the process answers with one byte when the job
+has ended. Each notices the end of the other, because then its pipe closes.
+"""
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import BinaryIO, Final, Self
+
+from service.config import Config
+from service.core.logs import get_logger
+
+_DONE, _LAST = b"d", b"l"
+FAILED: Final = 1
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """When a process is replaced: after so many jobs, or once it has used so much memory."""
+
+    jobs: int = 500
+    max_bytes: int = 512 * 1024 * 1024
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        return cls(config.job_process_jobs, config.job_process_bytes)
+
+    def are_reached(self, jobs: int) -> bool:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+        return jobs >= self.jobs or peak >= self.max_bytes
+
+
+_log = get_logger(__name__)
+
+# Runs one job; returns False if the process should be replaced after it.
+RunJob = Callable[[bytes], bool]
+
+
+class JobProcess:
+    """A forked process in a process group of its own; the parent must be single-threaded."""
+
+    def __init__(self, prepare: Callable[[], None], run: RunJob) -> None:
+        self._prepare = prepare
+        self._run = run
+        self.pid = 0
+        self._orders = self._answers = -1
+
+    def start(self) -> None:
+        """Fork the process unless it runs; it prepares itself while the worker waits for a job."""
+        if self.pid and not self._has_ended():
+            return
+        order_reader, order_writer = os.pipe()
+        answer_reader, answer_writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(order_writer)
+            os.close(answer_reader)
+            self._serve(order_reader, answer_writer)
+        os.close(order_reader)
+        os.close(answer_writer)
+        self.pid, self._orders, self._answers = pid, order_writer, answer_reader
+
+    def send(self, order: bytes) -> None:
+        """Start a job, in a new process if the last one was killed while it waited."""
+        self.start()
+        with suppress(BrokenPipeError):  # `wait` then returns how the process ended
+            os.write(self._orders, order + b"\n")
+
+    def wait(self) -> int:
+        """Return 0 once the job has ended, or the wait status of a process that ended instead."""
+        answer = os.read(self._answers, 1)
+        if answer == _DONE:
+            return 0
+        status = self._reap()
+        return 0 if answer == _LAST else status or FAILED
+
+    def stop(self) -> None:
+        """End the process, which has no job."""
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._reap()
+
+    def _has_ended(self) -> bool:
+        pid, _ = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self._forget()
+        return bool(pid)
+
+    def _reap(self) -> int:
+        _, status = os.waitpid(self.pid, 0)
+        self._forget()
+        return status
+
+    def _forget(self) -> None:
+        os.close(self._orders)
+        os.close(self._answers)
+        self.pid = 0
+
+    def _serve(self, orders: int, answers: int) -> None:
+        """Run jobs until the worker closes its pipe; never return."""
+        status = FAILED
+        try:
+            os.setpgrp()
+            self._prepare()
+            with os.fdopen(orders, "rb") as lines:
+                self._serve_all(lines, answers)
+            status = os.EX_OK
+        except Exception as error:  # above all of Redis, when the job's end can't be recorded
+            _log.warning("job_process_ended", error_type=type(error).__name__)
+        finally:
+            os._exit(status)
+
+    def _serve_all(self, lines: BinaryIO, answers: int) -> None:
+        for line in lines:
+            goes_on = self._run(line.rstrip(b"\n"))
+            os.write(answers, _DONE if goes_on else _LAST)
+            if not goes_on:
+                return

@@ -1,0 +1,70 @@
+"""Publish reports: each audit's totals, its findings and its document, in one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert
+
+from detectors.contract import Finding, Report
+from service.models.audits.audits import FindingRow, ReportRow
+from service.models.audits.leases import Claim, finish_each
+
+
+@dataclass(frozen=True)
+class Result:
+    """A computed audit whose frame is stored."""
+
+    claim: Claim
+    report: Report
+    frame_bytes: int
+
+
+def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Claim]:
+    """Mark the audits done and replace their reports; return the claims that held their audits."""
+    held = finish_each(connection, {result.claim: _totals(result) for result in results})
+    published = [result for result in results if result.claim in held]
+    if published:
+        _replace_reports(connection, published)
+    return held
+
+
+def _totals(result: Result) -> dict[str, Any]:
+    audit = result.report.audit
+    return {
+        "frame_key": result.claim.frame_key,
+        "frame_bytes": result.frame_bytes,
+        "records": audit.records,
+        "valid_pct": audit.valid_pct,
+        "observed_days": audit.observed_days,
+        "total_spend_usd": audit.total_spend_usd,
+        "projected_spend_usd": audit.projected_spend_usd,
+        "projected_savings_usd": audit.projected_savings_usd,
+        "savings_pct": audit.savings_pct,
+        "equiv_spend": audit.equiv_spend,
+        "findings_count": len(result.report.findings),
+    }
+
+
+def _replace_reports(connection: Connection, results: Sequence[Result]) -> None:
+    ids = [result.claim.audit_id for result in results]
+    for table in (FindingRow, ReportRow):
+        connection.execute(delete(table).where(table.audit_id.in_(ids)))
+    findings = [
+        _finding_row(result.claim.audit_id, rank, finding)
+        for result in results
+        for rank, finding in enumerate(result.report.findings, 1)
+    ]
+    if findings:
+        connection.execute(insert(FindingRow), findings)
+    documents = [
+        {"audit_id": result.claim.audit_id, "document": result.report.to_json()}
+        for result in results
+    ]
+    connection.execute(insert(ReportRow), documents)
+
+
+def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:
+    columns = FindingRow.__table__.columns.keys()
+    own = {"audit_id": audit_id, "rank": rank}
+    return own | {name: getattr(finding, name) for name in columns if name not in own}

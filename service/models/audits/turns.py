@@ -1,0 +1,139 @@
+"""Whose audit is next: accounts take turns, per source, so that none waits for another's backlog.
+
+Each account's first waiting audit comes first, then each account's second, and so on. Among equals,
+the account whose last claim is oldest goes first. The queue position counts in the same order.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import ForeignKey, Row, Select, and_, func, or_, select, text
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from service.models.audits.audits import QUEUED, SOURCES, Audit
+from service.models.audits.leases import EXPIRED, Claim, claim_each, counted_attempts
+from service.models.base import Base
+
+# An arbitrary number: every claim of a source takes the same lock, so that each sees the last.
+_CLAIMS_LOCK: Final = 725_501
+# A claim leaves the rest of a short queue to other workers.
+_SHARE: Final = 8
+
+
+class AccountTurn(Base):
+    """When a worker last claimed an audit of the account."""
+
+    __tablename__ = "account_turns"
+
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
+    )
+    source: Mapped[str] = mapped_column(primary_key=True)
+    claimed_at: Mapped[datetime]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimLimits:
+    """The lease of a claim, and how many small audits may be claimed at once."""
+
+    lease_seconds: float
+    max_attempts: int
+    max_audits: int = 1
+    max_records: int = 0
+
+
+def claim_next(connection: Connection, source: str, limits: ClaimLimits) -> list[Claim]:
+    """Claim the next audit of a source or, from a long queue, the next few if they are small."""
+    lock = text("SELECT pg_advisory_xact_lock(:lock, :source)")
+    connection.execute(lock, {"lock": _CLAIMS_LOCK, "source": SOURCES.index(source)})
+    few = _in_turn(source).where(counted_attempts() < limits.max_attempts)
+    rows = connection.execute(few.limit(limits.max_audits)).all()
+    owners = {row.id: row.account_id for row in _choose(rows, limits)}
+    claims = claim_each(
+        connection,
+        list(owners),
+        lease_seconds=limits.lease_seconds,
+        max_attempts=limits.max_attempts,
+    )
+    _take_turns(connection, source, {owners[claim.audit_id] for claim in claims})
+    return claims
+
+
+def find_source(connection: Connection, audit_id: str) -> tuple[str, bool] | None:
+    """Return the audit's source and whether it is queued, if it exists."""
+    query = select(Audit.source, Audit.status == QUEUED).where(Audit.id == audit_id)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def count_ahead(session: Session, audit: Audit) -> int:
+    """Count the audits that workers will claim before this one."""
+    order = _in_turn(audit.source).subquery()
+    position = select(order.c.position).where(order.c.id == audit.id)
+    return (session.scalar(position) or 1) - 1
+
+
+@cache
+def _in_turn(source: str) -> Select[*tuple[Any, ...]]:
+    """Return the waiting audits of a source in the order in which workers claim them."""
+    waiting = (Audit.source == source, or_(Audit.status == QUEUED, EXPIRED))
+    turn = func.row_number().over(
+        partition_by=Audit.account_id, order_by=(Audit.created_at, Audit.id)
+    )
+    turns = select(Audit.id, Audit.account_id, Audit.created_at, turn.label("turn"))
+    waiting_turns = turns.where(*waiting).subquery()
+    last = and_(AccountTurn.account_id == waiting_turns.c.account_id, AccountTurn.source == source)
+    order = (
+        waiting_turns.c.turn,
+        AccountTurn.claimed_at.asc().nulls_first(),
+        waiting_turns.c.created_at,
+        waiting_turns.c.id,
+    )
+    return (
+        select(
+            Audit.id,
+            Audit.account_id,
+            Audit.records,
+            counted_attempts().label("earlier_attempts"),
+            func.row_number().over(order_by=order).label("position"),
+            func.count().over().label("waiting"),
+        )
+        .join(waiting_turns, waiting_turns.c.id == Audit.id)
+        .outerjoin(AccountTurn, last)
+        .order_by(*order)
+    )
+
+
+def _choose(rows: Sequence[Row[*tuple[Any, ...]]], limits: ClaimLimits) -> Iterable[Any]:
+    """Yield the first audit, and those after it that are small enough to be audited with it.
+
+    An audit whose earlier attempt ended unexpectedly is alone, because it may end others as well.
+    """
+    records = 0
+    for number, row in enumerate(rows):
+        records += row.records
+        is_small = records <= limits.max_records and not row.earlier_attempts
+        if number and (not is_small or number >= row.waiting // _SHARE):
+            return
+        yield row
+        if not is_small:
+            return
+
+
+def _take_turns(connection: Connection, source: str, account_ids: Iterable[str]) -> None:
+    """Let other accounts go first next time."""
+    rows = [
+        {"account_id": account_id, "source": source, "claimed_at": func.now()}
+        for account_id in sorted(account_ids)
+    ]
+    if rows:
+        statement = insert(AccountTurn).values(rows)
+        later = {"claimed_at": statement.excluded.claimed_at}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["account_id", "source"], set_=later)
+        )

@@ -1,0 +1,119 @@
+"""Caps of an account, by its plan: queued audits, stored bytes, and failed work a day.
+
+They are read before the body, so requests that arrive at once may exceed a cap by their number.
+"""
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from flask import current_app
+from sqlalchemy.orm import Session
+
+from service.config import Config
+from service.errors import PaymentRequiredError, RateLimitedError
+from service.models.audits.capacity import (
+    count_failed_seconds,
+    count_queued,
+    seconds_until_tomorrow,
+    sum_stored_bytes,
+)
+from service.models.base import utc_now
+from service.models.identity.accounts import KEY_LIMITS, get_account
+from service.payments.links import payment_links
+from service.web.auth.callers import current_caller
+from service.web.http.current import current_config, get_session
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Enough for a worker to finish some audits.
+_QUEUE_RETRY_SECONDS: Final = 30
+# A sum over all audits is too slow for every request.
+_SUM_SECONDS: Final = 10.0
+_MOST_SUMS: Final = 10_000
+_GIB: Final = 1 << 30
+
+
+def capped(view: Callable[P, R]) -> Callable[P, R]:
+    """Refuse a batch of an account whose queue or storage is full."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        session = get_session()
+        check_capacity(session, current_caller().account_id)
+        session.rollback()  # releases the connection before the body is decoded
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def check_capacity(session: Session, account_id: str) -> None:
+    """Raise an error if the account's queue or its storage is full."""
+    config = current_config()
+    queued = count_queued(session, account_id, max(_each(config.queued_audits)))
+    stored = StoredBytes.of_app().find(session, account_id)
+    if queued < min(_each(config.queued_audits)) and stored < min(_each(config.stored_bytes)):
+        return  # no need to look up the plan
+    plan = get_account(session, account_id).plan
+    _check_queue(config, plan, queued)
+    _check_storage(config, plan, stored)
+
+
+def check_failed_work(session: Session, account_id: str) -> None:
+    """Raise an error if today's uploads without a report took too much of the workers' time."""
+    allowed = current_config().failed_work_seconds_per_day
+    if count_failed_seconds(session, account_id) >= allowed:
+        raise RateLimitedError(
+            f"Audits of your uploads failed after more than {allowed:,} seconds of processing"
+            " today. Uploads resume at midnight UTC.",
+            seconds_until_tomorrow(utc_now()),
+        )
+
+
+def _each(limit: Callable[[str], int]) -> list[int]:
+    return [limit(plan) for plan in KEY_LIMITS]
+
+
+def _check_queue(config: Config, plan: str, queued: int) -> None:
+    most = config.queued_audits(plan)
+    if queued >= most:
+        raise RateLimitedError(
+            f"{most:,} of your audits are queued, the most that your plan allows. Try again when"
+            " some of them are done.",
+            _QUEUE_RETRY_SECONDS,
+        )
+
+
+def _check_storage(config: Config, plan: str, stored: int) -> None:
+    most = config.stored_bytes(plan)
+    if stored >= most:
+        raise PaymentRequiredError(
+            f"Your storage is full: your plan includes {most / _GIB:,.0f} GiB. Upgrade your plan to"
+            " store more.",
+            details={"payment_links": payment_links(config, current_caller().account_id)},
+        )
+
+
+class StoredBytes:
+    """The bytes that accounts store, each summed again after some seconds."""
+
+    _EXTENSION: Final = "tallystick_stored_bytes"
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    @classmethod
+    def of_app(cls) -> "StoredBytes":
+        found: StoredBytes = current_app.extensions.setdefault(cls._EXTENSION, cls())
+        return found
+
+    def find(self, session: Session, account_id: str) -> int:
+        summed_at, stored = self._sums.get(account_id, (0.0, 0))
+        if not summed_at or time.monotonic() > summed_at + _SUM_SECONDS:
+            if len(self._sums) >= _MOST_SUMS:
+                self._sums.clear()
+            stored = sum_stored_bytes(session, account_id)
+            self._sums[account_id] = (time.monotonic(), stored)
+        return stored

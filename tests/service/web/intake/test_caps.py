@@ -1,0 +1,160 @@
+"""Caps by plan: queued audits, stored bytes, and the processing time of failed uploads."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session, sessionmaker
+from werkzeug.test import TestResponse
+
+from service.models import Account, Audit, FailedWork, Subscription
+from service.models.audits.capacity import add_failed_seconds, delete_old_days
+from service.models.base import utc_now
+from service.web.auth import caps
+from tests.service.support.oauth_flow import browser_of
+from tests.service.support.scenes import AUDITS, INGEST, Tenant, add_tenant, batch, error_of
+from tests.service.support.uploads import MULTIPART, add_person, log_file, one_file
+
+Sessions = sessionmaker[Session]
+Share = Callable[..., Flask]
+
+
+def _set_plan(session: Session, account_id: str, plan: str) -> None:
+    owned = Subscription.account_id == account_id
+    session.execute(update(Subscription).where(owned).values(plan=plan))
+    session.commit()
+
+
+def _send(app: Flask, tenant: Tenant, **headers: str) -> TestResponse:
+    return app.test_client().post(INGEST, json=batch(1), headers={**tenant.writes, **headers})
+
+
+def test_a_full_queue_gets_a_429_until_audits_are_done(
+    share_app: Share, sessions: Sessions, tenant: Tenant
+) -> None:
+    app = share_app(queued_audits_free=1, queued_audits_pro=3, queued_audits_team=5)
+    assert [_send(app, tenant).status_code for _ in range(3)] == [201] * 3
+    response = _send(app, tenant)
+    message = error_of(response, 429, "rate_limited")
+    assert message.startswith("3 of your audits are queued, the most that your plan allows.")
+    assert int(response.headers["Retry-After"]) > 0
+    with sessions() as session:
+        session.execute(update(Audit).values(status="done"))
+        session.commit()
+    assert _send(app, tenant).status_code == 201
+
+
+def test_a_larger_plan_queues_more(share_app: Share, sessions: Sessions, tenant: Tenant) -> None:
+    app = share_app(queued_audits_free=1, queued_audits_pro=3, queued_audits_team=5)
+    with sessions() as session:
+        _set_plan(session, tenant.account_id, "team")
+    assert [_send(app, tenant).status_code for _ in range(6)] == [201] * 5 + [429]
+
+
+def test_a_full_queue_is_another_accounts_own(
+    share_app: Share, sessions: Sessions, tenant: Tenant
+) -> None:
+    app = share_app(queued_audits_free=1, queued_audits_pro=1, queued_audits_team=1)
+    assert [_send(app, tenant).status_code for _ in range(2)] == [201, 429]
+    assert _send(app, add_tenant(sessions)).status_code == 201
+
+
+def test_a_replay_is_answered_although_the_queue_is_full(share_app: Share, tenant: Tenant) -> None:
+    app = share_app(queued_audits_free=1, queued_audits_pro=1, queued_audits_team=1)
+    keyed = {"Idempotency-Key": "one"}
+    assert _send(app, tenant, **keyed).status_code == 201
+    assert _send(app, tenant, **keyed).status_code == 200
+    assert _send(app, tenant).status_code == 429
+
+
+def test_a_refused_batch_leaves_nothing(
+    share_app: Share, sessions: Sessions, tenant: Tenant
+) -> None:
+    app = share_app(queued_audits_free=1, queued_audits_pro=1, queued_audits_team=1)
+    _send(app, tenant)
+    before = len(list(_blobs(app)))
+    _send(app, tenant)
+    assert len(list(_blobs(app))) == before
+    with sessions() as session:
+        assert len(session.scalars(select(Audit)).all()) == 1
+
+
+def _blobs(app: Flask) -> list[str]:
+    return list(app.extensions["blobs"].list_old("raw", -60.0))
+
+
+def test_a_full_storage_gets_a_402(
+    share_app: Share, sessions: Sessions, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caps, "_SUM_SECONDS", 0.0)
+    app = share_app(stored_bytes_free=1, stored_bytes_pro=1 << 30, stored_bytes_team=1 << 40)
+    assert _send(app, tenant).status_code == 201
+    with sessions() as session:
+        stored = session.scalars(select(Audit)).one()
+        assert stored.raw_bytes
+        assert stored.raw_bytes > 50
+        stored.frame_bytes = (1 << 30) - stored.raw_bytes
+        session.commit()
+    response = _send(app, tenant)
+    assert error_of_links(response).startswith("Your storage is full: your plan includes 1 GiB.")
+    with sessions() as session:
+        session.execute(update(Audit).values(raw_purged_at=utc_now()))
+        session.commit()
+    assert _send(app, tenant).status_code == 201
+
+
+def error_of_links(response: TestResponse) -> str:
+    assert response.status_code == 402
+    error = response.get_json()["error"]
+    assert error["code"] == "payment_required"
+    assert isinstance(error["payment_links"], list)
+    return str(error["message"])
+
+
+def _upload(client: FlaskClient, key: str | None = None) -> TestResponse:
+    headers = {"Sec-Fetch-Site": "same-origin"} | ({"Idempotency-Key": key} if key else {})
+    body = one_file(log_file(3))
+    return client.post(AUDITS, data=body, content_type=MULTIPART, headers=headers)
+
+
+def test_failed_uploads_use_up_a_days_processing_time(share_app: Share, sessions: Sessions) -> None:
+    app = share_app(failed_work_seconds_per_day=60)
+    person = add_person(sessions, 3)
+    client = app.test_client()
+    browser_of(sessions, client, person.account_id)
+    audit_id = _upload(client, "first").get_json()["audit_id"]
+    with sessions() as session:
+        add_failed_seconds(session.connection(), audit_id, 59.0)
+        session.commit()
+    assert _upload(client).status_code == 201
+    with sessions() as session:
+        add_failed_seconds(session.connection(), audit_id, 2.0)
+        session.commit()
+    response = _upload(client)
+    message = error_of(response, 429, "rate_limited")
+    assert "failed after more than 60 seconds of processing today" in message
+    assert 0 < int(response.headers["Retry-After"]) <= 86_401
+    assert _upload(client, "first").status_code == 200
+
+
+def test_another_day_starts_at_zero(db_session: Session) -> None:
+    account = Account(email="days@example.org")
+    db_session.add(account)
+    db_session.flush()
+    days = [datetime(2026, 1, 1, tzinfo=UTC).date(), utc_now().date()]
+    db_session.add_all(FailedWork(account_id=account.id, day=day, seconds=9e9) for day in days)
+    db_session.flush()
+    assert delete_old_days(db_session.connection()) == 1
+    assert [row.day for row in db_session.scalars(select(FailedWork))] == days[1:]
+
+
+def test_time_of_batches_is_not_counted(sessions: Sessions, tenant: Tenant) -> None:
+    with sessions() as session:
+        audit = Audit(account_id=tenant.account_id, source="ingest", blob_key="raw/x.jsonl")
+        session.add(audit)
+        session.flush()
+        add_failed_seconds(session.connection(), audit.id, 5.0)
+        assert session.scalars(select(FailedWork)).all() == []
