@@ -16,6 +16,10 @@ from service.errors import ConfigError
 
 _MIN_SECRET_LENGTH: Final = 32
 # Characters that a header carries unchanged.
+# The price of one audit in one currency, as `49.00 USD`; never zero.
+CREDIT_AMOUNT: Final = re.compile(
+    r"(?P<amount>(?=[\d.]*[1-9])\d{1,9}(?:\.\d{1,3})?) (?P<currency>[A-Z]{3})"
+)
 _ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -91,6 +95,8 @@ class Config:
     stripe_webhook_secret: str = field(default="", repr=False)
     stripe_credit_price: str = ""
     stripe_credit_link: str = ""
+    stripe_credit_link_id: str = ""
+    stripe_credit_amount: str = ""
     stripe_pro_price: str = ""
     stripe_pro_link: str = ""
     stripe_team_price: str = ""
@@ -98,6 +104,7 @@ class Config:
     paddle_webhook_secret: str = field(default="", repr=False)
     paddle_credit_price: str = ""
     paddle_credit_link: str = ""
+    paddle_credit_amount: str = ""
     paddle_pro_price: str = ""
     paddle_pro_link: str = ""
     paddle_team_price: str = ""
@@ -227,6 +234,11 @@ class Config:
             and getattr(self, name)
             and urlsplit(getattr(self, name)).scheme != "https"
         ]
+        amounts = getattr(self, f"{provider}_credit_amount")
+        if amounts and not all(map(CREDIT_AMOUNT.fullmatch, map(str.strip, amounts.split(",")))):
+            problems.append(
+                f"{provider.upper()}_CREDIT_AMOUNT must list amounts like 49.00 USD, 45 EUR"
+            )
         if any(getattr(self, name) for name in names) and not getattr(self, secret).strip():
             problems.append(
                 f"{secret.upper()} is required if other {provider.upper()}_ settings are set"

@@ -26,6 +26,7 @@ class PaymentUpdated:
     plan: str | None = None
     amount: Decimal | None = None
     currency: str | None = None
+    quantity: int = 1  # of audits
     is_paid: bool = True
 
 
@@ -35,6 +36,15 @@ class PaymentRefunded:
 
     reference: str
     payer: Payer
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaymentDisputed:
+    """The payer's bank takes a payment back or, if `is_won`, returns it to the seller."""
+
+    reference: str
+    payer: Payer
+    is_won: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +65,7 @@ class CustomerUpdated:
     payer: Payer
 
 
-Change = PaymentUpdated | PaymentRefunded | SubscriptionUpdated | CustomerUpdated
+Change = PaymentUpdated | PaymentRefunded | PaymentDisputed | SubscriptionUpdated | CustomerUpdated
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from service.models.billing.payments import (
     lock_payments,
 )
 from service.models.identity.accounts import Subscription, find_account, find_subscription
-from service.payments.owners import adopt_waiting, update_credit
+from service.payments.owners import adopt_waiting, update_credits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ def mark_paid(session: Session, manual: ManualPayment) -> tuple[Payment, bool]:
     payment.paid_at = utc_now()
     if manual.kind == SUBSCRIPTION:
         _activate(session, manual)
-    update_credit(session, payment)
+    update_credits(session, payment)
     account = find_account(session, payment.email)
     if account is not None:
         adopt_waiting(session, account)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from service.models.billing.credits import grant_credit, revoke_credit
+from service.models.billing.credits import grant_credits, revoke_credits
 from service.models.billing.payments import (
     CREDIT,
     Payment,
@@ -30,22 +30,22 @@ def adopt_waiting(session: Session, account: Account) -> None:
     """Assign waiting payments and subscriptions to the account; requires the payments lock."""
     for payment in list_waiting_payments(session, account):
         payment.account_id = account.id
-        update_credit(session, payment)
+        update_credits(session, payment)
     session.flush()  # a subscription is also found by the payment that bought it
     for subscription in list_waiting_subscriptions(session, account):
         subscription.account_id = account.id
     session.flush()
 
 
-def update_credit(session: Session, payment: Payment) -> None:
-    """Grant the credit that a payment buys, or revoke it after a refund."""
-    session.flush()  # a refund is written before its credit is locked; see `return_credit`
+def update_credits(session: Session, payment: Payment) -> None:
+    """Grant the credits that a payment buys, or revoke them after a refund or in a dispute."""
+    session.flush()  # a refund is written before its credits are locked; see `return_credit`
     if payment.kind != CREDIT or payment.account_id is None or payment.paid_at is None:
         return
-    if payment.refunded_at is None:
-        grant_credit(session, payment.account_id, payment.id)
+    if payment.is_withdrawn:
+        revoke_credits(session, payment.id)
     else:
-        revoke_credit(session, payment.id)
+        grant_credits(session, payment.account_id, payment.id, payment.quantity)
 
 
 def find_referenced_account(session: Session, payer: Payer) -> Account | None:

@@ -14,20 +14,26 @@ from typing import Any, ClassVar, Final
 import msgspec
 from paddle_billing.Notifications import PaddleSignature, Secret
 
-from service.models.billing.payments import PADDLE
+from service.core.logs import get_logger
+from service.models.billing.payments import CREDIT, PADDLE
 from service.payments.documents import convert, find_text, to_amount, to_time
 from service.payments.events import (
     Change,
     CustomerUpdated,
     Payer,
+    PaymentDisputed,
     PaymentRefunded,
     PaymentUpdated,
     SubscriptionUpdated,
     VerifiedEvent,
 )
-from service.payments.prices import Prices
+from service.payments.prices import MAX_QUANTITY, Prices
 from service.payments.shapes import PricedItem, list_price_ids, rank_of, read_customer
 from service.payments.signatures import check_signature, find_timestamp
+
+_DISPUTES: Final = ("chargeback", "chargeback_warning")
+_WON: Final = ("chargeback_reverse", "chargeback_warning_reverse")
+_log = get_logger(__name__)
 
 # All other kinds of events rank between these.
 _KIND_RANKS: Final = {"created": 0, "imported": 0, "canceled": 3}
@@ -129,7 +135,10 @@ class Paddle:
     def _of_transaction(self, transaction: _Transaction) -> tuple[Change, ...]:
         payer = _payer(transaction.customer_id, transaction.custom_data)
         purchase = self._prices.find_purchase(list_price_ids(transaction.items))
-        if purchase is None:
+        quantity = self._count_audits(transaction)
+        if purchase is None or (purchase[0] == CREDIT and not quantity):
+            # Another product of the seller, or a price missing from the settings.
+            _log.warning("price_unknown", provider=self.name, transaction=transaction.id)
             return (CustomerUpdated(payer=payer),)
         kind, plan = purchase
         totals = transaction.details.totals
@@ -141,9 +150,28 @@ class Paddle:
                 plan=plan,
                 amount=_amount(totals.grand_total or totals.total, transaction.currency_code),
                 currency=transaction.currency_code,
+                quantity=quantity or 1,
                 is_paid=transaction.status in ("paid", "completed"),
             ),
         )
+
+    def _count_audits(self, transaction: _Transaction) -> int:
+        """Return how many audits the transaction buys; 0 if it is free or costs something else."""
+        total = _amount(transaction.details.totals.total, transaction.currency_code)
+        items = [item for item in transaction.items if item.price.id in self._prices.credit]
+        if not total or not all(self._has_our_amount(item) for item in items):
+            return 0
+        return min(sum(max(item.quantity or 0, 0) for item in items), MAX_QUANTITY)
+
+    def _has_our_amount(self, item: PricedItem) -> bool:
+        """Check the item's price, if the settings have amounts; Paddle converts currencies."""
+        if not self._prices.credit_amounts:
+            return True
+        price = item.price.unit_price
+        if price is None:
+            return False
+        amount = _amount(price.amount, price.currency_code)
+        return amount is not None and self._prices.count_audits(amount, price.currency_code) == 1
 
     def _of_subscription(self, change: str, subscription: _Subscription) -> SubscriptionUpdated:
         return SubscriptionUpdated(
@@ -156,13 +184,16 @@ class Paddle:
 
 
 def _of_adjustment(adjustment: _Adjustment) -> tuple[Change, ...]:
-    """Return the change of an approved full refund; partial refunds change nothing."""
+    """Return the change of an approved full refund or dispute; partial refunds change nothing."""
+    payer = Payer(customer_reference=adjustment.customer_id)
+    if adjustment.action in (*_DISPUTES, *_WON) and adjustment.status == "approved":
+        is_won = adjustment.action in _WON
+        return (PaymentDisputed(reference=adjustment.transaction_id, payer=payer, is_won=is_won),)
     is_whole = adjustment.type == "full" or (
         adjustment.type is None and {item.type for item in adjustment.items} == {"full"}
     )
     if adjustment.action != "refund" or adjustment.status != "approved" or not is_whole:
         return ()
-    payer = Payer(customer_reference=adjustment.customer_id)
     return (PaymentRefunded(reference=adjustment.transaction_id, payer=payer),)
 
 

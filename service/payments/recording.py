@@ -20,12 +20,13 @@ from service.models.billing.payments import (
 from service.models.identity.accounts import Subscription, find_subscription
 from service.payments.events import (
     Change,
+    PaymentDisputed,
     PaymentRefunded,
     PaymentUpdated,
     SubscriptionUpdated,
     VerifiedEvent,
 )
-from service.payments.owners import find_referenced_account, record_payer, update_credit
+from service.payments.owners import find_referenced_account, record_payer, update_credits
 
 _log = get_logger(__name__)
 
@@ -61,6 +62,8 @@ def _apply(session: Session, event: VerifiedEvent, change: Change) -> None:
             _record_payment(session, event, change)
         case PaymentRefunded():
             _record_refund(session, event, change)
+        case PaymentDisputed():
+            _record_dispute(session, event, change)
         case SubscriptionUpdated():
             _record_subscription(session, event, change)
 
@@ -70,6 +73,7 @@ def _record_payment(session: Session, event: VerifiedEvent, change: PaymentUpdat
     if change.is_paid or payment.kind is None:
         payment.kind, payment.plan = change.kind, change.plan
         payment.amount, payment.currency = change.amount, change.currency
+        payment.quantity = change.quantity
     if change.is_paid:
         payment.paid_at = min(payment.paid_at or event.occurred_at, event.occurred_at)
     if payment.closed_at is not None:
@@ -80,7 +84,7 @@ def _record_payment(session: Session, event: VerifiedEvent, change: PaymentUpdat
     if referred is not None:
         payment.account_id = payment.account_id or referred.id
         _own_subscription(session, payment.provider, payment.reference, referred.id)
-    update_credit(session, payment)
+    update_credits(session, payment)
 
 
 def _own_subscription(session: Session, provider: str, reference: str, account_id: str) -> None:
@@ -94,7 +98,16 @@ def _record_refund(session: Session, event: VerifiedEvent, change: PaymentRefund
     payment = get_or_add_payment(session, event.provider, change.reference)
     payment.refunded_at = min(payment.refunded_at or event.occurred_at, event.occurred_at)
     payment.customer_reference = payment.customer_reference or change.payer.customer_reference
-    update_credit(session, payment)
+    update_credits(session, payment)
+
+
+def _record_dispute(session: Session, event: VerifiedEvent, change: PaymentDisputed) -> None:
+    payment = get_or_add_payment(session, event.provider, change.reference)
+    if change.is_won:
+        payment.dispute_won_at = max(payment.dispute_won_at or event.occurred_at, event.occurred_at)
+    else:
+        payment.disputed_at = max(payment.disputed_at or event.occurred_at, event.occurred_at)
+    update_credits(session, payment)
 
 
 def _record_subscription(

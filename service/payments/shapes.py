@@ -21,12 +21,19 @@ _LIFE: Final = (
 )
 
 
+class _Money(msgspec.Struct):
+    amount: str
+    currency_code: str
+
+
 class _Price(msgspec.Struct):
     id: str
+    unit_price: _Money | None = None  # only in Paddle's events
 
 
 class PricedItem(msgspec.Struct):
     price: _Price
+    quantity: int | None = 1  # null in Stripe's metered subscriptions
 
 
 class _Customer(msgspec.Struct):

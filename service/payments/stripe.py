@@ -10,21 +10,27 @@ from typing import Any, ClassVar, Final
 import msgspec
 from stripe import WebhookSignature
 
+from service.core.logs import get_logger
 from service.models.billing.payments import CREDIT, STRIPE, SUBSCRIPTION
 from service.payments.documents import convert, find_text, to_amount, to_time
 from service.payments.events import (
     Change,
     CustomerUpdated,
     Payer,
+    PaymentDisputed,
     PaymentRefunded,
     PaymentUpdated,
     SubscriptionUpdated,
     VerifiedEvent,
     clean_email,
 )
-from service.payments.prices import Prices
+from service.payments.prices import MAX_QUANTITY, Prices
 from service.payments.shapes import PricedItem, list_price_ids, rank_of, read_customer
 from service.payments.signatures import TOLERANCE_SECONDS, check_signature, find_timestamp
+
+# A dispute that its bank closed in the seller's favor; the second was an inquiry only.
+_WON: Final = ("won", "warning_closed")
+_log = get_logger(__name__)
 
 _KIND_RANKS: Final = {"created": 0, "updated": 1, "paused": 2, "resumed": 2, "deleted": 3}
 
@@ -54,15 +60,22 @@ class _CheckoutSession(msgspec.Struct):
     client_reference_id: str | None = None
     customer_details: _CustomerDetails | None = None
     customer_email: str | None = None
+    amount_subtotal: int | None = None  # before discounts and taxes
     amount_total: int | None = None
     currency: str | None = None
     metadata: dict[str, Any] | None = None
+    payment_link: str | None = None
 
 
 class _Charge(msgspec.Struct):
     refunded: bool
     payment_intent: str | None = None
     customer: str | None = None
+
+
+class _Dispute(msgspec.Struct):
+    status: str
+    payment_intent: str | None = None
 
 
 class _Items(msgspec.Struct):
@@ -113,6 +126,8 @@ class Stripe:
                 return self._of_checkout(convert(data, _CheckoutSession))
             case ["charge", "refunded"]:
                 return _of_charge(convert(data, _Charge))
+            case ["charge", "dispute", "created" | "closed" as change]:
+                return _of_dispute(change, convert(data, _Dispute))
             case ["customer", "created" | "updated"]:
                 return (read_customer(data),)
             case ["customer", "subscription", change] if change in _KIND_RANKS:
@@ -121,11 +136,14 @@ class Stripe:
 
     def _of_checkout(self, checkout: _CheckoutSession) -> tuple[Change, ...]:
         payer = _payer_of(checkout)
+        quantity = self._count_audits(checkout)
         if checkout.mode == "subscription" and checkout.subscription:
             reference, kind = checkout.subscription, SUBSCRIPTION
-        elif checkout.mode == "payment" and self._is_for_credit(checkout):
+        elif checkout.mode == "payment" and quantity:
             reference, kind = checkout.payment_intent or checkout.id, CREDIT
         else:
+            # Another product of the seller, or a price missing from the settings.
+            _log.warning("price_unknown", provider=self.name, checkout=checkout.id)
             return (CustomerUpdated(payer=payer),)
         currency = (checkout.currency or "").upper() or None
         amount = checkout.amount_total
@@ -136,14 +154,27 @@ class Stripe:
                 kind=kind,
                 amount=None if amount is None else to_amount(amount, currency or ""),
                 currency=currency,
+                quantity=quantity or 1,
                 is_paid=checkout.payment_status in ("paid", "no_payment_required"),
             ),
         )
 
-    def _is_for_credit(self, checkout: _CheckoutSession) -> bool:
-        """Check the price; a checkout has none, but its link's metadata may have a `price`."""
-        price = find_text(checkout.metadata, "price")
-        return price is None or price in self._prices.credit
+    def _count_audits(self, checkout: _CheckoutSession) -> int:
+        """Return how many audits the checkout buys; 0 for another product or a wrong amount.
+
+        Its event has neither price nor quantity. So the payment link must be one of ours, by its ID
+        or the price in its metadata, and the quantity follows from the amount before discounts.
+        """
+        is_ours = (
+            checkout.payment_link in self._prices.credit_links
+            or find_text(checkout.metadata, "price") in self._prices.credit
+        )
+        if not is_ours or not checkout.amount_total:
+            return 0
+        currency = (checkout.currency or "").upper()
+        listed = checkout.amount_subtotal
+        price = checkout.amount_total if listed is None else listed
+        return min(self._prices.count_audits(to_amount(price, currency), currency), MAX_QUANTITY)
 
     def _of_subscription(self, change: str, subscription: _Subscription) -> SubscriptionUpdated:
         status = "canceled" if change == "deleted" else subscription.status
@@ -171,3 +202,11 @@ def _of_charge(charge: _Charge) -> tuple[Change, ...]:
         return ()
     payer = Payer(customer_reference=charge.customer)
     return (PaymentRefunded(reference=charge.payment_intent, payer=payer),)
+
+
+def _of_dispute(change: str, dispute: _Dispute) -> tuple[Change, ...]:
+    """Return the change of a dispute: its start, or its end in the seller's favor."""
+    is_won = change == "closed" and dispute.status in _WON
+    if dispute.payment_intent is None or (change == "closed" and not is_won):
+        return ()
+    return (PaymentDisputed(reference=dispute.payment_intent, payer=Payer(), is_won=is_won),)

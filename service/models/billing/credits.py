@@ -1,6 +1,7 @@
-"""Audit credits: one per payment, claimed in an audit's transaction, returned if the audit fails.
+"""Audit credits: one per paid audit, claimed in its transaction, returned if the audit fails.
 
-A refund revokes a credit that no audit uses.
+A refund or a dispute revokes the credits that no audit uses; a dispute that the seller wins
+restores them.
 
 Every change locks the credit's row before reading it: of several concurrent claims on one credit
 exactly one succeeds, and a rolled-back claim leaves the credit to the next. Callers commit.
@@ -8,7 +9,7 @@ exactly one succeeds, and a rolled-back claim leaves the credit to the next. Cal
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Exists, exists, func, select, update
+from sqlalchemy import Connection, Exists, exists, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -78,27 +79,39 @@ def return_credit(connection: Connection, audit_id: str) -> bool:
     # A refund writes its time before it locks this row, so one of the two sees the other.
     connection.execute(update(Credit).where(Credit.id == credit_id).values(freed))
     connection.execute(
-        update(Credit).where(Credit.id == credit_id, _was_refunded()).values(revoked_at=func.now())
+        update(Credit).where(Credit.id == credit_id, _is_withdrawn()).values(revoked_at=func.now())
     )
     return True
 
 
-def grant_credit(session: Session, account_id: str, payment_id: str) -> bool:
-    """Grant the credit that this payment buys; return False if it was already granted."""
-    row = {"id": new_id(), "account_id": account_id, "payment_id": payment_id}
-    granted = insert(Credit).values({**row, "granted_at": utc_now()})
-    once = granted.on_conflict_do_nothing(index_elements=[Credit.payment_id])
-    return session.scalar(once.returning(Credit.id)) is not None
+def grant_credits(session: Session, account_id: str, payment_id: str, quantity: int = 1) -> int:
+    """Grant the credits that this payment buys, and restore revoked ones; return the new ones."""
+    rows = [
+        {"id": new_id(), "account_id": account_id, "payment_id": payment_id, "position": number}
+        for number in range(1, quantity + 1)
+    ]
+    granted = insert(Credit).values([row | {"granted_at": utc_now()} for row in rows])
+    once = granted.on_conflict_do_nothing(index_elements=[Credit.payment_id, Credit.position])
+    new = session.scalars(once.returning(Credit.id)).all()
+    revoked = (Credit.payment_id == payment_id, Credit.revoked_at.is_not(None))
+    session.execute(update(Credit).where(*revoked).values(revoked_at=None))
+    return len(new)
 
 
-def revoke_credit(session: Session, payment_id: str) -> bool:
-    """Revoke the payment's credit, unless an audit uses it."""
-    # Lock the row first, because a failing audit may be about to return the credit.
+def revoke_credits(session: Session, payment_id: str) -> int:
+    """Revoke the payment's credits that no audit uses; return how many."""
+    # Lock the rows first, because a failing audit may be about to return a credit.
     session.execute(select(Credit.id).where(Credit.payment_id == payment_id).with_for_update())
     free = update(Credit).where(Credit.payment_id == payment_id, _IS_FREE)
     revoked = free.values(revoked_at=func.now()).returning(Credit.id)
-    return session.scalar(revoked) is not None
+    return len(session.scalars(revoked).all())
 
 
-def _was_refunded() -> Exists:
-    return exists().where(Payment.id == Credit.payment_id, Payment.refunded_at.is_not(None))
+def _is_withdrawn() -> Exists:
+    """Return the condition of `Payment.is_withdrawn` for the credit's payment."""
+    is_disputed = Payment.disputed_at.is_not(None) & func.coalesce(
+        Payment.dispute_won_at < Payment.disputed_at, true()
+    )
+    return exists().where(
+        Payment.id == Credit.payment_id, Payment.refunded_at.is_not(None) | is_disputed
+    )

@@ -65,12 +65,27 @@ class Payment(Base):
     plan: Mapped[str | None]
     amount: Mapped[Decimal | None] = mapped_column(Numeric(20, 4))  # in whole currency units
     currency: Mapped[str | None]
+    quantity: Mapped[int] = mapped_column(default=1, server_default="1")  # of audits
     # Payment and refund events may arrive in any order, so each has its own time.
     paid_at: Mapped[datetime | None]
     refunded_at: Mapped[datetime | None]
+    disputed_at: Mapped[datetime | None]
+    dispute_won_at: Mapped[datetime | None]
     # When its account was deleted; from then on it has no address and buys nothing.
     closed_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether a dispute is open or lost."""
+        return self.disputed_at is not None and (
+            self.dispute_won_at is None or self.dispute_won_at < self.disputed_at
+        )
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether the payer has the money back, or may get it: the payment buys nothing."""
+        return self.refunded_at is not None or self.is_disputed
 
 
 class PaymentEvent(Base):
@@ -93,6 +108,7 @@ class Credit(Base):
 
     __tablename__ = "credits"
     __table_args__ = (
+        UniqueConstraint("payment_id", "position"),
         Index(
             "ix_credits_free",
             "account_id",
@@ -105,16 +121,16 @@ class Credit(Base):
     account_id: Mapped[str] = mapped_column(
         ForeignKey("accounts.id", ondelete="CASCADE"), index=True
     )
-    payment_id: Mapped[str | None] = mapped_column(
-        ForeignKey("payments.id", ondelete="SET NULL"), unique=True
-    )
+    payment_id: Mapped[str | None] = mapped_column(ForeignKey("payments.id", ondelete="SET NULL"))
+    # Its number among the credits of its payment.
+    position: Mapped[int] = mapped_column(default=1, server_default="1")
     audit_id: Mapped[str | None] = mapped_column(
         ForeignKey("audits.id", ondelete="CASCADE"), unique=True
     )
     granted_at: Mapped[datetime] = mapped_column(default=utc_now)
     claimed_at: Mapped[datetime | None]
     returned_at: Mapped[datetime | None]  # by a failed audit
-    revoked_at: Mapped[datetime | None]  # by a refund
+    revoked_at: Mapped[datetime | None]  # by a refund or a dispute
 
 
 def lock_payments(session: Session) -> None:

@@ -17,7 +17,7 @@ from service.models.billing.credits import (
     claim_credit,
     count_free_credits,
     return_credit,
-    revoke_credit,
+    revoke_credits,
 )
 from tests.worker.support.promises import Note, always_in_full
 from tests.worker.support.waiting import wait_until
@@ -116,7 +116,7 @@ def _refund(sessions: Sessions, payment_id: str) -> bool:
     """What a refund does, in its order: whether it took the credit back."""
     with sessions.begin() as session:
         session.execute(update(Payment).values(refunded_at=func.now()))
-        return revoke_credit(session, payment_id)
+        return revoke_credits(session, payment_id) == 1
 
 
 def test_a_returned_credit_of_a_refunded_payment_is_revoked(

@@ -38,18 +38,24 @@ def event(
 
 
 def transaction(
-    kind: str = "completed", *, ware: str = "credit", minute: float = 0, **fields: Any
+    kind: str = "completed",
+    *,
+    ware: str = "credit",
+    quantity: int = 1,
+    total: str = "4900",
+    minute: float = 0,
+    **fields: Any,
 ) -> dict[str, Any]:
-    """A transaction of one ware, paid."""
+    """A paid transaction."""
     reported = {
         "id": f"txn_{uuid4().hex}",
         "status": "paid" if kind == "paid" else "completed",
         "currency_code": "USD",
         "origin": "web",
         "collection_mode": "automatic",
-        "items": [{"price": _price(ware), "quantity": 1, "proration": None}],
+        "items": [{"price": _price(ware), "quantity": quantity, "proration": None}],
         "details": {
-            "totals": _totals("4900"),
+            "totals": _totals(total),
             "tax_rates_used": [],
             "line_items": [],
         },

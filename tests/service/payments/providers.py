@@ -55,13 +55,15 @@ PADDLE: Final = Provider(
 PROVIDERS: Final = (STRIPE, PADDLE)
 
 # The settings of a service that accepts events of both.
-SETTINGS: Final[dict[str, str]] = {
-    f"{provider.name}_webhook_secret": provider.secret for provider in PROVIDERS
-} | {
-    f"{name}_{ware}_price": price
-    for name, prices in (("stripe", stripe_events.PRICES), ("paddle", paddle_events.PRICES))
-    for ware, price in prices.items()
-}
+SETTINGS: Final[dict[str, str]] = (
+    {f"{provider.name}_webhook_secret": provider.secret for provider in PROVIDERS}
+    | {
+        f"{name}_{ware}_price": price
+        for name, prices in (("stripe", stripe_events.PRICES), ("paddle", paddle_events.PRICES))
+        for ware, price in prices.items()
+    }
+    | {"stripe_credit_amount": "49.00 USD, 49 EUR, 4900 JPY, 4.900 KWD"}
+)
 
 each_provider: Final = pytest.mark.parametrize(
     "provider", PROVIDERS, ids=lambda provider: provider.name

@@ -50,10 +50,11 @@ def checkout(kind: str = "completed", *, email: str | None = None, **fields: Any
             "status": "complete",
             "payment_status": "paid",
             "payment_intent": f"pi_{uuid4().hex}",
+            "amount_subtotal": 4900,
             "amount_total": 4900,
             "currency": "usd",
             "customer_details": shaped(CheckoutSession.CustomerDetails, email=email),
-            "metadata": {},
+            "metadata": {"price": PRICES["credit"]},
             **fields,
         },
     )
@@ -73,6 +74,25 @@ def refund(payment_intent: str, *, refunded: bool = True, **fields: Any) -> dict
         status="succeeded",
     )
     return event("charge.refunded", reported, **fields)
+
+
+def dispute(
+    payment_intent: str, *, status: str = "needs_response", **fields: Any
+) -> dict[str, Any]:
+    """A dispute that was opened or, with the status `won` or `lost`, closed."""
+    reported = shaped(
+        stripe.Dispute,
+        id=f"dp_{uuid4().hex}",
+        object="dispute",
+        amount=4900,
+        currency="usd",
+        charge=f"ch_{uuid4().hex}",
+        payment_intent=payment_intent,
+        reason="fraudulent",
+        status=status,
+    )
+    change = "closed" if status in ("won", "lost") else "created"
+    return event(f"charge.dispute.{change}", reported, **fields)
 
 
 def customer(reference: str, email: str, kind: str = "created", **fields: Any) -> dict[str, Any]:

@@ -175,33 +175,6 @@ def test_a_slow_payment_grants_when_it_succeeded_and_not_before(
     assert count_free_credits(db_session, account.id) == credits
 
 
-def test_a_checkout_that_cost_nothing_grants_too(
-    deliver: Deliver, db_session: Session, account: Account
-) -> None:
-    free: dict[str, Any] = {
-        "payment_status": "no_payment_required",
-        "payment_intent": None,
-        "amount_total": 0,
-    }
-    deliver(stripe.checkout(client_reference_id=account.id, **free))
-    assert count_free_credits(db_session, account.id) == 1
-
-
-@pytest.mark.parametrize(("price", "credits"), [("price_credit", 1), ("price_of_a_mug", 0)])
-def test_a_checkout_whose_link_names_another_price_buys_no_credit(
-    deliver: Deliver, db_session: Session, account: Account, price: str, credits: int
-) -> None:
-    deliver(stripe.checkout(client_reference_id=account.id, metadata={"price": price}))
-    assert count_free_credits(db_session, account.id) == credits
-
-
-def test_a_transaction_of_another_price_buys_nothing(
-    deliver: Deliver, db_session: Session, account: Account
-) -> None:
-    deliver(paddle.transaction(ware="pri_of_a_mug", custom_data={"app_user_id": account.id}))
-    assert count_free_credits(db_session, account.id) == 0
-
-
 def test_a_transaction_that_is_paid_and_then_completed_is_one_credit(
     deliver: Deliver, db_session: Session, account: Account
 ) -> None:

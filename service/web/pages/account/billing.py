@@ -84,6 +84,8 @@ def granting_for(config: Config, email: str) -> Granting:
 def state_of(payment: Payment) -> str:
     if payment.refunded_at is not None:
         return "refunded"
+    if payment.is_disputed:
+        return "disputed"
     return "paid" if payment.paid_at is not None else "pending"
 
 
