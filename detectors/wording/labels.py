@@ -1,11 +1,18 @@
 """Labels come from logs: shows them so that they cannot affect the text around them."""
 
+import re
 import unicodedata
 from typing import Final
 
 # Control and format characters (bidi overrides among them), surrogates, line separators.
 _ACTIVE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
+
+# What mail programs and PDF viewers make a link of: a scheme, an address, or a domain name.
+_LINK: Final = re.compile(
+    r"://|(?:mailto|tel|data|javascript):|\bwww\.|\w@\w|[\w-]\.[a-z]{2,12}(?![\w.-])", re.IGNORECASE
+)
+_LINK_START: Final = re.compile(r"://|\bwww\.|(?<=\w)@(?=\w)", re.IGNORECASE)
 
 
 def inert(label: str) -> str:
@@ -18,6 +25,16 @@ def inert(label: str) -> str:
         else character
         for character in label
     )
+
+
+def may_be_link(label: str) -> bool:
+    """Check for text that a mail program would make a link of."""
+    return _LINK.search(label) is not None
+
+
+def unlinked(text: str) -> str:
+    """Add a space to each address, so that a PDF viewer doesn't make a link of it."""
+    return _LINK_START.sub(lambda start: f"{start[0]} ", text)
 
 
 def is_right_to_left(text: str) -> bool:

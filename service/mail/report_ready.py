@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from detectors.contract import Finding, Method, Report
 from detectors.wording.figures import usd
 from detectors.wording.headline import sentence
-from detectors.wording.labels import inert
+from detectors.wording.labels import inert, may_be_link
 from detectors.wording.names import detector_name
 from service.config import Config
 from service.core.tokens import sign_report
@@ -16,6 +16,7 @@ from service.models.mail.outbox import post_mail
 from service.models.mail.report_mails import REPORT_READY, find_report_reader
 
 _LISTED_FINDINGS: Final = 3
+_LINK_LABEL: Final = "(a label that looks like a link; see the report)"
 
 
 def post_report_ready(connection: Connection, audit_id: str, report: Report) -> str | None:
@@ -36,11 +37,11 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
             "audit_id": audit_id,
             "sentence": sentence(report),
             "findings": [
-                describe_finding(finding, report.methods)
+                describe_finding(finding, report.methods, has_labels=reader.is_uploader)
                 for finding in report.findings[:_LISTED_FINDINGS]
             ],
             "more": max(0, len(report.findings) - _LISTED_FINDINGS),
-            "gets_many": reader.gets_many,
+            "is_last": reader.is_last,
         },
         dedupe_key=f"{REPORT_READY}:{audit_id}",
     )
@@ -55,7 +56,9 @@ def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     """Return the subject and the template variables. The link is created now and never stored."""
     site = config.base_url
     words = {
-        **{name: parameters[name] for name in ("sentence", "findings", "more", "gets_many")},
+        **{name: parameters[name] for name in ("sentence", "findings", "more")},
+        # Mails that were posted by an earlier release have none.
+        "is_last": parameters.get("is_last", False),
         "url": report_url(config, parameters["audit_id"]),
         "days": config.report_link_days,
         "settings_url": f"{site}/settings",
@@ -64,11 +67,18 @@ def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     return f"Your cost report is ready: {parameters['sentence']}", words
 
 
-def describe_finding(finding: Finding, methods: Iterable[Method] = ()) -> dict[str, str]:
-    """Return the template variables of one finding."""
+def describe_finding(
+    finding: Finding, methods: Iterable[Method] = (), *, has_labels: bool = True
+) -> dict[str, str]:
+    """Return the template variables of one finding.
+
+    A batch's labels are left out, because a leaked ingest key could write them. An upload's label
+    that a mail program would make a link of is left out too.
+    """
+    where = _LINK_LABEL if may_be_link(finding.route) else inert(finding.route)
     is_priced = finding.confidence != "INFORMATIONAL"
     return {
         "what": detector_name(finding.detector, methods),
-        "where": inert(finding.route),
+        "where": where if has_labels else "",
         "saving": f"{usd(finding.monthly_cost_impact_usd)}/month" if is_priced else "",
     }

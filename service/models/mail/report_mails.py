@@ -1,13 +1,15 @@
 """Choose the mails about reports: one per report, a daily digest, or none.
 
-Reports of uploads are always mailed immediately, because someone is waiting for them.
+Reports of uploads are always mailed immediately, because someone is waiting for them. Mails about
+batches are bounded, because a leaked ingest key could send any number of batches: after the first
+few of a day, the others are in a digest.
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, case, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -18,7 +20,8 @@ from service.models.mail.outbox import Mail
 
 REPORT_READY: Final = "report_ready"
 REPORT_DIGEST: Final = "report_digest"
-MANY_A_DAY: Final = 5  # above this number, each mail mentions the digest
+MAILS_A_DAY: Final = 5  # about batches; the last one mentions the digest
+_LATEST_DAYS: Final = 2
 DIGEST_AUDITS: Final = 10  # listed in a digest; further audits are only counted
 
 
@@ -27,7 +30,8 @@ class ReportReader(NamedTuple):
 
     account_id: str
     email: str
-    gets_many: bool  # got so many mails within a day that they should mention the digest
+    is_uploader: bool  # chose the labels in the report
+    is_last: bool  # further reports of the day are in a digest
 
 
 def choose_report_mails(session: Session, account_id: str, choice: str) -> None:
@@ -37,7 +41,7 @@ def choose_report_mails(session: Session, account_id: str, choice: str) -> None:
 
 
 def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | None:
-    """Return who gets a mail about this audit's report, if the account wants one."""
+    """Return who gets a mail about this audit's report, if the account wants one now."""
     wanted = or_(Audit.source == UPLOAD, Account.report_mails == EACH)
     row = connection.execute(
         select(Account.id, Account.email, Audit.source)
@@ -46,9 +50,13 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
     ).one_or_none()
     if row is None:
         return None
-    # Mails about uploads can't be turned off, so they don't mention the setting.
-    gets_many = row.source == INGEST and _count_recent(connection, row.id) >= MANY_A_DAY
-    return ReportReader(row.id, row.email, gets_many)
+    if row.source == UPLOAD:
+        return ReportReader(row.id, row.email, is_uploader=True, is_last=False)
+    earlier = _count_recent(connection, row.id)
+    if earlier >= MAILS_A_DAY:
+        return None
+    is_last = earlier == MAILS_A_DAY - 1
+    return ReportReader(row.id, row.email, is_uploader=False, is_last=is_last)
 
 
 def _count_recent(connection: Connection, account_id: str) -> int:
@@ -64,30 +72,42 @@ def post_digests(connection: Connection, midnight: datetime, limit: int) -> int:
     """
     posted = 0
     for account in _list_due(connection, midnight, limit):
-        unchanged = (Account.id == account.id, Account.digest_sent_until == account.since)
-        moved = update(Account).where(*unchanged, Account.report_mails == DAILY)
+        unchanged = (Account.id == account.id, Account.digest_sent_until == account.sent_until)
+        moved = update(Account).where(*unchanged, Account.report_mails == account.report_mails)
         if connection.execute(moved.values(digest_sent_until=midnight)).rowcount:
             posted += _post(connection, account, midnight)
     return posted
 
 
 def _list_due(connection: Connection, midnight: datetime, limit: int) -> Sequence[Any]:
-    has_news = exists().where(*_news(Account.id, Account.digest_sent_until, midnight))
-    wanted = (Account.report_mails == DAILY, Account.digest_sent_until < midnight)
-    query = select(Account.id, Account.email, Account.digest_sent_until.label("since"))
+    sent_until = Account.digest_sent_until
+    # An account with a mail per report may never have had a digest.
+    latest = func.greatest(sent_until, midnight - timedelta(days=_LATEST_DAYS))
+    since = case((Account.report_mails == EACH, latest), else_=sent_until)
+    has_news = exists().where(*_news(Account.id, since, midnight))
+    wanted = (Account.report_mails.in_((EACH, DAILY)), sent_until < midnight)
+    query = select(
+        Account.id,
+        Account.email,
+        Account.report_mails,
+        sent_until.label("sent_until"),
+        since.label("since"),
+    )
     return connection.execute(
         query.where(*wanted, has_news).order_by(Account.id).limit(limit)
     ).all()
 
 
 def _news(account_id: Any, since: Any, midnight: datetime) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition for audits finished since the last digest."""
+    """Return the condition for audits since the last digest that had no mail of their own."""
+    has_mail = exists().where(Mail.dedupe_key == func.concat(f"{REPORT_READY}:", Audit.id))
     return (
         Audit.account_id == account_id,
         Audit.source == INGEST,
         Audit.status == DONE,
         Audit.finished_at >= since,
         Audit.finished_at < midnight,
+        ~has_mail,
     )
 
 

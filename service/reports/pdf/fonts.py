@@ -13,7 +13,7 @@ from reportlab.lib.fonts import addMapping
 from reportlab.pdfbase.pdfmetrics import getFont, stringWidth
 from svglib.fonts import get_global_font_map
 
-from detectors.wording.labels import inert, is_right_to_left
+from detectors.wording.labels import inert, is_right_to_left, unlinked
 
 PLAIN: Final = "Tallystick"
 BOLD: Final = "Tallystick-Bold"
@@ -56,8 +56,11 @@ def printable(text: str) -> str:
 
 
 def named(text: str) -> str:
-    """Replace characters that the fonts lack: [grinning face], [flag CH], [U+6F22 U+5B57]."""
-    shown = inert(text)
+    """Replace characters that the fonts lack: [grinning face], [flag CH], [U+6F22 U+5B57].
+
+    Addresses get a space, because a label must not become a link.
+    """
+    shown = unlinked(inert(text))
     if shown.isascii():
         return shown
     runs = groupby(_FLAG.sub(_name_flag, shown), _kind)

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 from detectors.wording.headline import sentence
-from detectors.wording.labels import inert
+from detectors.wording.labels import inert, may_be_link
 from service.config import Config
 from service.mail import messages
 from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line
@@ -114,16 +114,45 @@ def test_a_report_with_hostile_labels_is_inert_and_readable(
     config: Config, dispatch: Dispatch, label: str
 ) -> None:
     report = make_scaled_report(findings=1, labels=(label,))
-    fields = {"audit_id": "a", "sentence": sentence(report), "more": 0, "gets_many": False}
+    fields = {"audit_id": "a", "sentence": sentence(report), "more": 0, "is_last": False}
     parameters = {**fields, "findings": [describe_finding(report.findings[0])]}
     message = compose(config, replace(dispatch, kind=REPORT_READY, parameters=parameters))
-    shown = " ".join(inert(label).split())
+    shown = " ".join(describe_finding(report.findings[0])["where"].split())
+    assert may_be_link(label) or shown == " ".join(inert(label).split())
     assert f"   {shown}" in _part(message, "plain").splitlines()
     html = _part(message, "html")
     assert [unescape(one) for one in re.findall(r"<bdi[^>]*>(.*?)</bdi>", html)] == [shown]
     assert not re.search(r"<(script|img|svg)", html)
     assert "\u202e" not in html
     assert max(map(len, message.as_bytes().splitlines())) < 998
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "Verify now: https://evil.example",
+        "http://1.2.3.4",
+        "www.evil.example",
+        "evil.example/login",
+        "see evil.shop now",
+        "mailto:eve",
+        "eve@evil.example",
+        "EVIL.COM",
+        "javascript:alert(1)",
+    ],
+)
+def test_a_label_that_looks_like_a_link_is_in_no_mail(label: str) -> None:
+    report = make_scaled_report(findings=1, labels=(label,))
+    assert describe_finding(report.findings[0])["where"] == (
+        "(a label that looks like a link; see the report)"
+    )
+
+
+@pytest.mark.parametrize("label", ["checkout", "summarize v2", "gpt-4.1 retries", "tier: gold"])
+def test_other_labels_of_an_upload_are_in_its_mail(label: str) -> None:
+    report = make_scaled_report(findings=1, labels=(label,))
+    assert describe_finding(report.findings[0])["where"] == label
+    assert describe_finding(report.findings[0], has_labels=False)["where"] == ""
 
 
 @pytest.mark.parametrize("recipient", ["a@b.c\nBcc: e@e.e", "a@b.c\r\nX: y", "a@b.c, d@e.f"])

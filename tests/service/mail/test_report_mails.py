@@ -1,5 +1,6 @@
 """Mails about reports: each, a daily digest, or none."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -14,18 +15,20 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.config import Config
 from service.core.tokens import verify_report
 from service.mail.messages import compose
+from service.mail.report_ready import post_report_ready
 from service.models import Account, Audit, Mail
 from service.models.base import new_id, utc_now
 from service.models.mail.outbox import Dispatch
 from service.models.mail.report_mails import (
     DIGEST_AUDITS,
-    MANY_A_DAY,
+    MAILS_A_DAY,
     REPORT_DIGEST,
     REPORT_READY,
     find_report_reader,
     post_digests,
 )
 from tests.service.support.browser import Browser
+from tests.service.support.scaled_reports import make_scaled_report
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 NOON = MIDNIGHT - timedelta(hours=12)
@@ -129,19 +132,17 @@ def test_uploads_are_always_mailed_and_batches_as_chosen(
     reader = find_report_reader(db_session.connection(), audit.id)
     assert (reader is not None) == is_mailed
     if reader:
-        assert reader == (account.id, account.email, False)
+        assert reader == (account.id, account.email, source == "upload", False)
 
 
-def test_after_five_mails_within_a_day_a_batchs_mail_mentions_the_setting(
+def test_after_five_mails_within_a_day_reports_of_batches_wait_for_the_digest(
     db_session: Session, account: Account, add_audit: AddAudit
 ) -> None:
     account.report_mails = "each"
     batch, upload = add_audit(), add_audit(source="upload")
-    mentioned = []
-    for number in range(MANY_A_DAY + 1):
-        reader = find_report_reader(db_session.connection(), batch.id)
-        assert reader is not None
-        mentioned.append(reader.gets_many)
+    readers = []
+    for number in range(MAILS_A_DAY + 2):
+        readers.append(find_report_reader(db_session.connection(), batch.id))
         mail = Mail(
             account_id=account.id, kind=REPORT_READY, recipient=account.email, parameters={}
         )
@@ -149,13 +150,48 @@ def test_after_five_mails_within_a_day_a_batchs_mail_mentions_the_setting(
         mail.created_at = utc_now() - timedelta(hours=25 if number == 0 else 1)
         db_session.add(mail)
         db_session.flush()
-    assert mentioned == [False] * (MANY_A_DAY + 1)
-    reader = find_report_reader(db_session.connection(), batch.id)
-    assert reader is not None
-    assert reader.gets_many
+    assert [reader and reader.is_last for reader in readers] == [False] * 5 + [True, None]
     reader = find_report_reader(db_session.connection(), upload.id)
-    assert reader is not None
-    assert not reader.gets_many
+    assert reader == (account.id, account.email, True, False)
+
+
+def test_the_digest_of_an_account_with_a_mail_per_report_has_the_others(
+    db_session: Session, account: Account, add_audit: AddAudit
+) -> None:
+    account.report_mails, account.digest_sent_until = "each", MIDNIGHT - timedelta(days=400)
+    mailed = add_audit()
+    add_audit(finished_at=MIDNIGHT - timedelta(days=3))
+    waiting = [add_audit() for _ in range(2)]
+    key = f"{REPORT_READY}:{mailed.id}"
+    db_session.add(
+        Mail(account_id=account.id, kind=REPORT_READY, recipient="a@b.c", dedupe_key=key)
+    )
+    db_session.commit()
+    assert _post(db_session) == 1
+    assert _post(db_session) == 0
+    (digest,) = (mail for mail in _mails(db_session) if mail.kind == REPORT_DIGEST)
+    assert {audit["audit_id"] for audit in digest.parameters["listed"]} == {
+        audit.id for audit in waiting
+    }
+    assert digest.parameters["audits"] == 2
+
+
+def test_a_leaked_key_writes_nothing_into_the_inbox(
+    db_session: Session, account: Account, add_audit: AddAudit, config: Config
+) -> None:
+    account.report_mails, account.digest_sent_until = "each", LONG_AGO
+    bait = "Your account is locked. Verify now: https://evil.example/login"
+    report = make_scaled_report(findings=3, labels=(bait,))
+    assert any(finding.route == bait for finding in report.findings)
+    for _ in range(200):
+        post_report_ready(db_session.connection(), add_audit().id, report)
+    assert _post(db_session) == 1
+    mails = _mails(db_session)
+    assert [mail.kind for mail in mails].count(REPORT_DIGEST) == 1
+    assert len(mails) == MAILS_A_DAY + 1
+    for message in (_composed(config, mail) for mail in mails):
+        text = f"{message['Subject']} {_text(message)} {_text(message, 'html')}"
+        assert not re.search("locked|Verify|evil", text + str([mail.parameters for mail in mails]))
 
 
 def test_a_digest_lists_a_days_batches_once(
@@ -201,7 +237,12 @@ def test_accounts_without_the_digest_setting_get_none(
     db_session: Session, account: Account, add_audit: AddAudit, choice: str
 ) -> None:
     account.report_mails = choice
-    add_audit()
+    audit = add_audit()
+    if choice == "each":
+        key = f"{REPORT_READY}:{audit.id}"
+        mail = Mail(account_id=account.id, kind=REPORT_READY, recipient="a@b.c", dedupe_key=key)
+        db_session.add(mail)
+        db_session.commit()
     assert _post(db_session) == 0
 
 

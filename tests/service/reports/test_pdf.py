@@ -114,6 +114,8 @@ def test_every_label_is_readable_and_none_is_markup() -> None:
         ("中" * 190, f"[{' '.join(['U+4E2D'] * 12)} … 190 characters]"),
         ("a\u202eb", "a\\u202eb"),
         ("x שלום y", "x םולש y"),
+        ("verify: https://evil.example", "verify: https:// evil.example"),
+        ("WWW.evil.example, eve@evil.example", "WWW. evil.example, eve@ evil.example"),
     ],
 )
 def test_scripts_that_the_fonts_have_are_kept_and_names_stand_for_the_rest(

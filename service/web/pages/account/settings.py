@@ -10,7 +10,7 @@ from service.errors import InvalidRequestError, NotFoundError
 from service.mail.addresses import find_address
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
 from service.models.identity.sign_in import end_other_sessions, end_session, list_sessions
-from service.models.mail.report_mails import MANY_A_DAY, choose_report_mails
+from service.models.mail.report_mails import MAILS_A_DAY, choose_report_mails
 from service.operations.maintenance.account_deletion import erase_account
 from service.web.auth import web_sessions
 from service.web.auth.callers import current_caller
@@ -48,7 +48,7 @@ def home() -> str:
     account = get_account(get_session(), current_caller().account_id)
     is_saved = "saved" in request.args
     return render_template(
-        "pages/account/settings.html", account=account, is_saved=is_saved, many_a_day=MANY_A_DAY
+        "pages/account/settings.html", account=account, is_saved=is_saved, mails_a_day=MAILS_A_DAY
     )
 
 
