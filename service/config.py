@@ -87,6 +87,7 @@ class Config:
     session_idle_days: int = 14
     magic_link_minutes: int = 15
     magic_link_limit_per_minute: int = 5
+    magic_link_limit_per_recipient: int = 5
     early_access_limit_per_minute: int = 5
     oauth_limit_per_minute: int = 120
     smtp_url: str = field(default="", repr=False)

@@ -37,6 +37,7 @@ def config(database_url: str, redis_url: str, tmp_path: Path) -> Config:
         read_limit_per_minute=100_000,
         oauth_limit_per_minute=100_000,
         magic_link_limit_per_minute=100_000,
+        magic_link_limit_per_recipient=100_000,
         early_access_limit_per_minute=100_000,
     )
 

@@ -68,7 +68,11 @@ def sink() -> Iterator[Sink]:
 @pytest.fixture(scope="session")
 def running_mailing_system(sink: Sink) -> Iterator[System]:
     settings = {"SMTP_URL": sink.url, "BASE_URL": BASE_URL, **SHORT}
-    for limit in ("MAGIC_LINK_LIMIT_PER_MINUTE", "EARLY_ACCESS_LIMIT_PER_MINUTE"):
+    for limit in (
+        "MAGIC_LINK_LIMIT_PER_MINUTE",
+        "MAGIC_LINK_LIMIT_PER_RECIPIENT",
+        "EARLY_ACCESS_LIMIT_PER_MINUTE",
+    ):
         settings[limit] = UNLIMITED
     with started_system(workers=0, mail_workers=1, **settings) as system:
         yield system

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
-from sqlalchemy import ForeignKey, Index, delete, select, update
+from sqlalchemy import ForeignKey, Index, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
@@ -82,6 +82,13 @@ def add_magic_link(
     )
     session.add(link)
     return link
+
+
+def count_open_links(session: Session, email: str) -> int:
+    """Return how many links of this address could still be used."""
+    is_open = (MagicLink.ended_at.is_(None), MagicLink.expires_at > utc_now())
+    query = select(func.count()).where(MagicLink.email == email, *is_open)
+    return session.scalar(query) or 0
 
 
 def consume_magic_link(session: Session, secret_hash: bytes) -> ConsumedLink | None:

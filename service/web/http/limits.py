@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from flask import Flask, g, request
@@ -12,10 +13,22 @@ from service.config import Config
 from service.core.redis import connection_options
 from service.web.http.current import current_config
 
+_IPV6_NETWORK_BITS: Final = 64
+
 
 def client_address() -> str:
-    """Return the peer's address, or the address that the trusted proxies report."""
-    return request.remote_addr or "unknown"
+    """Return the network to count by, of the peer or of the address that trusted proxies report.
+
+    Providers give each customer an IPv6 network of at least 64 bits, so it counts as one address.
+    """
+    try:
+        address = ip_address((request.remote_addr or "").partition("%")[0])
+    except ValueError:  # a Unix socket has no address
+        return "unknown"
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    prefix = _IPV6_NETWORK_BITS if isinstance(address, IPv6Address) else address.max_prefixlen
+    return str(ip_network((address, prefix), strict=False).network_address)
 
 
 def per_minute(setting: str) -> Callable[[], str]:

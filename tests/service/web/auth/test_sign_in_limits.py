@@ -10,8 +10,11 @@ import pytest
 import requests
 from flask import Flask
 from redis import Redis
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.models import MagicLink, Mail
+from service.models.base import utc_now
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import error_of, sign_in
 from tests.worker.support.promises import Note, always_in_full
@@ -97,3 +100,46 @@ def test_the_limits_are_settings(
     for path, allowed in ((MAGIC_LINK, 2), (EARLY_ACCESS, 3)):
         answers = [client.post(path, json={}, headers=headers) for _ in range(5)]
         assert sum(one.status_code == 422 for one in answers) == allowed
+
+
+def test_an_ipv6_network_counts_as_one_address(make_app: Callable[..., Flask]) -> None:
+    limits = {"magic_link_limit_per_minute": 5, "early_access_limit_per_minute": 5}
+    client = make_app(**limits).test_client(use_cookies=False)
+    for path in PATHS:
+        neighbors = [f"2001:db8:7:{number % 2}::{number:x}" for number in range(30)]
+        answers = [
+            client.post(path, json={}, environ_base={"REMOTE_ADDR": address}).status_code
+            for address in neighbors
+        ]
+        assert answers == [422] * 10 + [429] * 20  # two networks
+    mapped = [f"::ffff:10.0.0.{number}" for number in range(1, 9)]
+    for address in mapped:
+        answer = client.post(MAGIC_LINK, json={}, environ_base={"REMOTE_ADDR": address})
+        assert answer.status_code == 422
+
+
+def test_a_recipient_gets_no_more_links_than_it_can_use(
+    make_app: Callable[..., Flask], db_session: Session
+) -> None:
+    app = make_app(magic_link_limit_per_recipient=5)
+    client, victim = app.test_client(use_cookies=False), "victim@example.org"
+    answers = {
+        (answer.status_code, answer.get_data())
+        for number in range(30)
+        for answer in [
+            client.post(
+                MAGIC_LINK,
+                json={"email": victim},
+                environ_base={"REMOTE_ADDR": f"2001:db8:{number:x}::1"},
+            )
+        ]
+    }
+    assert len(answers) == 1
+    mails = select(Mail).where(Mail.recipient == victim)
+    assert len(db_session.scalars(mails).all()) == 5
+    db_session.execute(
+        update(MagicLink).where(MagicLink.email == victim).values(ended_at=utc_now())
+    )
+    db_session.commit()
+    assert client.post(MAGIC_LINK, json={"email": victim}).status_code == 200
+    assert len(db_session.scalars(mails).all()) == 6
