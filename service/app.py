@@ -15,6 +15,7 @@ from service.core.shared_counters import count_together
 from service.reports.html import register_filters
 from service.web.api import audits, early_access, ingest, oauth, uploads, webhooks
 from service.web.auth.admin_gate import hide_admin
+from service.web.auth.callers import limit_pages
 from service.web.auth.credential_usage import init_credential_usage
 from service.web.auth.csrf import init_csrf
 from service.web.auth.visitors import show_visitors
@@ -39,6 +40,26 @@ from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
 from service.web.pages.public import client_index, docs, health, legal, sample
 from service.web.pages.public import landing as public
+
+_API: Final = (ingest, uploads, audits, webhooks, early_access)
+_DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent, admin)
+_PAGES: Final = (
+    public,
+    sample,
+    legal,
+    client_index,
+    docs,
+    settings,
+    developer,
+    applications,
+    allowed,
+    billing,
+    upload,
+    audit_pages,
+    dashboard,
+)
+for _page in (reports, *_PAGES):
+    limit_pages(_page.blueprint)
 
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 
@@ -92,25 +113,11 @@ def _flask_settings(config: Config) -> dict[str, object]:
 def _register_routes(app: Flask, base_url: str) -> None:
     api.init_app(app)
     api.describe_later(partial(_describe_components, base_url))
-    for resource in (ingest, uploads, audits, webhooks, early_access):
+    for resource in _API:
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
-    for page in (health, reports, session, oauth, consent, admin):
+    for page in _DOCUMENTED_PAGES:
         api.register_blueprint(page.blueprint)
-    for plain in (
-        public,
-        sample,
-        legal,
-        client_index,
-        docs,
-        settings,
-        developer,
-        applications,
-        allowed,
-        billing,
-        upload,
-        audit_pages,
-        dashboard,
-    ):
+    for plain in _PAGES:
         app.register_blueprint(plain.blueprint)
 
 

@@ -97,7 +97,10 @@ def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
     """Write an audit's report as PDF."""
     config = reach(data_dir)
     with session_of(config) as session:
-        output.write(get_any_pdf(session, BlobStore.from_url(config.storage_url), audit_id))
+        blobs = BlobStore.from_url(config.storage_url)
+        content = get_any_pdf(session, blobs, audit_id, COMMAND)
+        session.commit()
+    output.write(content)
 
 
 @admin.command()

@@ -39,6 +39,8 @@ def config(database_url: str, redis_url: str, tmp_path: Path) -> Config:
         magic_link_limit_per_minute=100_000,
         magic_link_limit_per_recipient=100_000,
         early_access_limit_per_minute=100_000,
+        page_limit_per_minute=100_000,
+        admin_refusals_per_minute=100_000,
     )
 
 

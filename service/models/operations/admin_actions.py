@@ -11,11 +11,12 @@ from sqlalchemy.types import BigInteger
 
 from service.models.base import Base, utc_now
 
-PURGE, RERUN, MARK_PAID, EXPORT = ADMIN_ACTIONS = (
+PURGE, RERUN, MARK_PAID, EXPORT, READ_REPORT = ADMIN_ACTIONS = (
     "purge",
     "rerun",
     "mark-paid",
     "early-access-export",
+    "read-report",
 )
 
 

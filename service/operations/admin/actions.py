@@ -18,6 +18,7 @@ from service.models.operations.admin_actions import (
     EXPORT,
     MARK_PAID,
     PURGE,
+    READ_REPORT,
     RERUN,
     Via,
     log_admin_action,
@@ -28,13 +29,14 @@ from service.reports.kept import get_pdf
 _NOT_FOUND = "There is no audit with this ID."
 
 
-def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str) -> bytes:
-    """Return the report of an audit as PDF."""
+def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> bytes:
+    """Return the report of an audit as PDF; reading another account's report is logged too."""
     audit, row = session.get(Audit, audit_id), session.get(ReportRow, audit_id)
     if audit is None:
         raise NotFoundError(_NOT_FOUND)
     if row is None:
         raise NotFoundError("This audit has no report.")
+    log_admin_action(session, via, READ_REPORT, audit.id, {})
     return get_pdf(blobs, audit, row.document, row.created_at)
 
 

@@ -11,16 +11,22 @@ from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
 from flask import Flask, g, request
+from limits import RateLimitItemPerMinute
+from redis.exceptions import RedisError
 from werkzeug.exceptions import NotFound
 
+from service.core.logs import get_logger
 from service.errors import NotFoundError
 from service.web.http.current import current_config
+from service.web.http.limits import client_address, limiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 ADMIN_PREFIX: Final = "/admin"
 TOKEN_HEADER: Final = "X-Admin-Token"  # noqa: S105 - a header's name
+
+_log = get_logger(__name__)
 
 
 def hide_admin(app: Flask) -> None:
@@ -47,10 +53,28 @@ def require_admin(view: Callable[P, R]) -> Callable[P, R]:
 def _hide() -> None:
     if not is_admin_path(request.path):
         return
-    g.is_admin = _has_token()
+    g.is_admin = _may_enter()
     if not g.is_admin:
         request.url_rule, request.view_args = None, None
         request.routing_exception = NotFound()
+
+
+def _may_enter() -> bool:
+    """Check the token; after too many wrong ones from its network, refuse the right one too."""
+    if not request.headers.get(TOKEN_HEADER):
+        return False
+    network = client_address()
+    limit = RateLimitItemPerMinute(current_config().admin_refusals_per_minute)
+    is_right = _has_token()
+    try:
+        if is_right:
+            return limiter.limiter.test(limit, "admin", network)
+        limiter.limiter.hit(limit, "admin", network)
+    except RedisError:
+        pass  # without Redis, the token alone decides
+    if not is_right:
+        _log.warning("admin_token_refused", network=network)
+    return is_right
 
 
 def _has_token() -> bool:

@@ -23,7 +23,7 @@ from service.models.access.oauth import OAuthToken, find_access_token
 from service.web.auth.credential_usage import CredentialTable, current_credential_usage
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_session_factory
-from service.web.http.limits import client_address
+from service.web.http.limits import client_address, limiter, per_minute
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +74,12 @@ def limit_by_caller() -> str:
         # The limiter would swallow the error; the view that needs the session raises it again.
         known = None
     return f"user:{known.account_id}" if known else client_address()
+
+
+# One limit for all pages together; report links are pages too.
+limit_pages: Final = limiter.shared_limit(
+    per_minute("page_limit_per_minute"), scope="pages", key_func=limit_by_caller
+)
 
 
 def require_login(view: Callable[P, R]) -> Callable[P, R]:

@@ -146,7 +146,8 @@ def rerun(audit_id: str) -> Any:
 def report(audit_id: str) -> Response:
     """Download an audit's report as PDF without creating a link."""
     with storage_needed():
-        content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id))
+        content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id), _via())
+    get_session().commit()
     headers = {"Content-Disposition": 'attachment; filename="tallystick-report.pdf"'}
     return Response(content, mimetype="application/pdf", headers=headers)
 

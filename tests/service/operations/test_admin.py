@@ -260,6 +260,7 @@ def test_the_report_of_any_audit_is_downloaded_as_pdf(
     assert answer.headers["Content-Type"] == "application/pdf"
     assert "attachment" in answer.headers["Content-Disposition"]
     assert answer.content.startswith(b"%PDF-")
+    assert [row.act for row in acts_on(administered, audit.id)] == ["read-report"]
     message(get(administered, f"/admin/audits/{uuid4().hex}/report"), 404)
     message(get(administered, f"/admin/audits/{'x' * 201}/report"), 422)
 

@@ -62,6 +62,8 @@ def start_live_service(
         "UPLOAD_LIMIT_PER_MINUTE": "100000",
         "OAUTH_LIMIT_PER_MINUTE": "100000",
         "READ_LIMIT_PER_MINUTE": "100000",
+        "PAGE_LIMIT_PER_MINUTE": "100000",
+        "ADMIN_REFUSALS_PER_MINUTE": "100000",
         "UPLOAD_FOLDER": str(folder / "uploads"),
         **{name.upper(): str(value) for name, value in settings.items()},
     }

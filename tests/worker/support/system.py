@@ -123,6 +123,7 @@ class System(Records, Jobs):
             "INGEST_KEY_LIMIT_PER_MINUTE": UNLIMITED,
             "INGEST_IP_LIMIT_PER_MINUTE": UNLIMITED,
             "QUEUED_AUDITS_TEAM": UNLIMITED,
+            "PAGE_LIMIT_PER_MINUTE": UNLIMITED,
             **self._settings,
         }
 

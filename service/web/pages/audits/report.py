@@ -18,6 +18,7 @@ from service.web.pages.audits.downloads import answer_csv, answer_json, answer_p
 
 _ERRORS: Final = {
     404: "The link is invalid or expired.",
+    429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
 _FORM_ERRORS: Final = {**_ERRORS, 404: "The link is invalid or expired, or the report isn't ready."}

@@ -1,12 +1,14 @@
 """Row 26: without the token, paths under /admin look like routes that don't exist."""
 
 import http.client
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from flask import Flask
 
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import ADMIN_TOKEN as TOKEN
@@ -151,3 +153,25 @@ def test_the_log_contains_no_token_and_no_admin_route_without_the_token(
     assert "must-not-be-logged" not in log
     assert '"route": null' in log
     assert "/admin" not in log
+
+
+def test_wrong_tokens_are_logged_and_lock_their_network_out(
+    make_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = make_app(admin_token=TOKEN, admin_refusals_per_minute=5).test_client()
+
+    def ask(token: str | None, address: str = "10.8.0.1") -> int:
+        headers = {"X-Admin-Token": token} if token else {}
+        where = {"REMOTE_ADDR": address}
+        return client.get("/admin", headers=headers, environ_base=where).status_code
+
+    assert ask(TOKEN) == 200
+    assert [ask(None) for _ in range(10)] == [404] * 10  # nobody guesses without a token
+    assert [ask(f"guess-{number}") for number in range(4)] == [404] * 4
+    assert ask(TOKEN) == 200
+    assert ask("guess-4") == 404
+    assert ask(TOKEN) == 404
+    assert ask(TOKEN, "10.8.0.2") == 200
+    assert caplog.text.count("admin_token_refused") == 5
+    assert "10.8.0.1" in caplog.text
+    assert "guess" not in caplog.text
