@@ -2,7 +2,7 @@
 
 `gunicorn --config python:service.web.server.gunicorn_config`
 
-Two processes with a few threads each, because requests are short and mostly wait for the database.
+Two processes, each with a few requests at a time, which mostly wait for the database.
 The application isn't preloaded, because libraries that start threads don't survive a fork.
 """
 
@@ -14,7 +14,7 @@ wsgi_app = "service.app:create_app()"
 worker_class = "service.web.server.web_process.WebWorker"
 logger_class = "service.web.server.web_process.WebLogger"
 workers = 2
-threads = 12  # for a pool of 10 connections, plus two for health checks and 503 responses
+threads = 200  # most of them wait for their client; see `slots`
 keepalive = 15
 timeout = 30
 # Local peers aren't trusted, because a proxy on this machine forwards its clients' headers, and a

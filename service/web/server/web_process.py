@@ -7,13 +7,17 @@ connection of a client that is still sending, so that an early response is lost.
 
 import gc
 import json
+import selectors
 import socket
 import struct
 import time
+from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from uuid import uuid4
+from weakref import WeakSet
 
 from gunicorn.config import Config as GunicornConfig
 from gunicorn.glogging import Logger
@@ -26,13 +30,14 @@ from gunicorn.http.errors import (
     UnsupportedTransferCoding,
 )
 from gunicorn.util import write_nonblock
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, ThreadWorker
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.core.logs import configure_logging, get_logger
 from service.errors import envelope, message_for
 from service.web.auth.credential_usage import write_remaining_usage
 from service.web.http.headers import SECURITY_HEADERS
+from service.web.server.slots import HEADER_SECONDS, Deadlines, SlottedApplication
 
 _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
     (LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG),
@@ -43,6 +48,8 @@ _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
     (Exception, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
 
+SLOTS: Final = 12  # for a pool of 10 connections, plus two for health checks and 503 responses
+CONNECTIONS_PER_ADDRESS: Final = 500  # of the 1,000 that a process accepts
 # How long a sender may pause in the middle of a request.
 _SILENCE_SECONDS: Final = 8
 _SILENCE: Final = struct.pack("@ll", _SILENCE_SECONDS, 0)  # a `struct timeval`
@@ -58,13 +65,19 @@ _log = get_logger(__name__)
 
 
 class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """The threaded worker, with error responses that don't quote the request."""
+    """The threaded worker, with deadlines and error responses that don't quote the request."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._deadlines = Deadlines()
+        self._connections: defaultdict[str, WeakSet[Any]] = defaultdict(WeakSet)
 
     def load_wsgi(self) -> None:
         # Freeze the loaded objects, so that garbage collection skips them.
         gc.disable()
         super().load_wsgi()
-        self.wsgi: Any = _close_after_unread_bodies(self.wsgi)
+        slotted = SlottedApplication(self.wsgi, SLOTS, self._deadlines)
+        self.wsgi: Any = _close_after_unread_bodies(slotted)
         gc.collect()
         gc.freeze()
         gc.enable()
@@ -76,10 +89,50 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             with suppress(SQLAlchemyError):
                 write_remaining_usage(self.app.wsgi())
 
+    def enqueue_req(self, conn: Any) -> None:
+        """Give the connection a thread, but a new one only when its client has sent something."""
+        if conn.initialized or conn.data_ready:
+            super().enqueue_req(conn)
+        elif self._has_too_many(conn):
+            self.nr_conns -= 1
+            conn.close()
+        else:
+            conn.sock.setblocking(False)
+            conn.set_timeout()
+            self.pending_conns.append(conn)
+            wake = partial(self.on_pending_socket_readable, conn)
+            self.poller.register(conn.sock, selectors.EVENT_READ, wake)
+
+    def murder_pending(self) -> None:
+        """Cut off slow clients too, in the main loop."""
+        if not self.alive:
+            ends_at = time.monotonic() + STOP_KEEPALIVE_LINGER
+            for conn in self.pending_conns:
+                conn.timeout = min(conn.timeout, ends_at)
+        super().murder_pending()
+        cut = self._deadlines.cut_overdue()
+        if cut:
+            _log.info("slow_clients_cut_off", count=cut)
+
+    def _has_too_many(self, conn: Any) -> bool:
+        """Check the number of connections of one address; a trusted proxy has any number."""
+        if self.app.wsgi().extensions["config"].trusted_proxies or not conn.client:
+            return False
+        if len(self._connections) > self.worker_connections:
+            for address in [address for address, used in self._connections.items() if not used]:
+                del self._connections[address]
+        ours = self._connections[conn.client[0]]
+        if len(ours) >= CONNECTIONS_PER_ADDRESS:
+            return True
+        ours.add(conn)
+        return False
+
     def handle(self, conn: Any) -> Any:
+        self._deadlines.set(conn.sock, HEADER_SECONDS)
         # Use the kernel's timeout, because gunicorn resets the socket to blocking.
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SILENCE)
         stays_open = super().handle(conn)
+        self._deadlines.clear(conn.sock)
         if stays_open is False:
             _linger(conn.sock)
         return stays_open

@@ -1,0 +1,141 @@
+"""Row 37: slow senders, readers that never read and silent connections stop nobody."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+from service.web.server.slots import Deadlines
+from tests.service.support.live import LiveService
+from tests.worker.support.promises import Note, at_both_scales, scaled
+
+# More than the kernel buffers, and cheap to make.
+PAGE = b"GET /static/vendor/pico-2.1.1.min.css HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def connect(live: LiveService) -> socket.socket:
+    address = urlsplit(live.url)
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((str(address.hostname), address.port))
+    return connection
+
+
+@dataclass
+class Crowd:
+    """Connections of slow clients, kept busy until the crowd is left."""
+
+    live: LiveService
+    size: int
+    opening: bytes
+    drip: bytes
+    done: Event = field(default_factory=Event)
+
+    def __enter__(self) -> "Crowd":
+        self._thread = Thread(target=self._linger)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self._thread.join()
+
+    def _linger(self) -> None:
+        with ExitStack() as stack:
+            members = [self._join(stack) for _ in range(self.size)]
+            while not self.done.wait(0.5):
+                for number, member in enumerate(members):
+                    try:
+                        member.send(self.drip)
+                    except OSError:  # cut off, so another one comes
+                        members[number] = self._join(stack)
+
+    def _join(self, stack: ExitStack) -> socket.socket:
+        member = stack.enter_context(connect(self.live))
+        member.sendall(self.opening)
+        return member
+
+
+HEADERS = b"POST /api/v1/ingest HTTP/1.1\r\nHost: x\r\nX-Slow: "
+BODY = b"POST /auth/magic-link HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+CROWDS = {
+    "60 senders of headers": (60, HEADERS, b"x"),
+    "60 senders of bodies": (60, BODY + b"Content-Length: 2000\r\n\r\n{", b" "),
+    "100 readers that never read": (100, PAGE * 50, b""),
+    "300 silent connections": (300, b"", b""),
+}
+
+
+@at_both_scales
+@pytest.mark.parametrize("kind", CROWDS)
+def test_slow_clients_stop_nobody(live: LiveService, note: Note, kind: str, share: float) -> None:
+    size, opening, drip = CROWDS[kind]
+    seconds = scaled(60, share)
+    with Crowd(live, size, opening, drip):
+        time.sleep(2)
+        waits = sorted(answer_times(live, seconds))
+    p99 = waits[int(len(waits) * 0.99)]
+    limit = 1 if share == 1 else 3  # other tests run beside the short one
+    note(f"37 {kind}: /healthz p99 {p99 * 1000:.0f} ms", len(waits), p99 > limit)
+
+
+def answer_times(live: LiveService, seconds: float) -> Iterator[float]:
+    """Ask for /healthz on new connections, ten times a second."""
+    ends_at = time.monotonic() + seconds
+    while (began_at := time.monotonic()) < ends_at:
+        with suppress(requests.Timeout):
+            assert requests.get(f"{live.url}/healthz", timeout=10).status_code == 200
+        yield time.monotonic() - began_at
+        time.sleep(0.1)
+
+
+def test_an_overdue_client_is_cut_off_and_others_are_not() -> None:
+    deadlines = Deadlines()
+    slow, fast = socket.socketpair(), socket.socketpair()
+    with slow[0], slow[1], fast[0], fast[1]:
+        deadlines.set(slow[0], -1.0)
+        deadlines.set(fast[0], 60.0)
+        assert deadlines.cut_overdue() == 1
+        assert slow[1].recv(1) == b""
+        fast[0].sendall(b"x")
+        assert fast[1].recv(1) == b"x"
+        deadlines.set(fast[0], -1.0)
+        deadlines.clear(fast[0])
+        assert deadlines.cut_overdue() == 0
+        fast[0].sendall(b"y")
+        assert fast[1].recv(1) == b"y"
+
+
+@pytest.mark.stress
+def test_a_sender_that_drips_is_cut_off_in_time(live: LiveService) -> None:
+    """However regularly it sends: its header after 15 s, its body after 30 s with a response."""
+    header = time_until_end(live, HEADERS, b"x")[0]
+    assert 14 < header < 20
+    seconds, answer = time_until_end(live, CROWDS["60 senders of bodies"][1], b" ")
+    assert 29 < seconds < 50
+    assert answer.startswith(b"HTTP/1.1 400")
+
+
+def time_until_end(live: LiveService, opening: bytes, drip: bytes) -> tuple[float, bytes]:
+    received, began_at = b"", time.monotonic()
+    with connect(live) as connection:
+        connection.sendall(opening)
+        connection.settimeout(1)
+        while time.monotonic() - began_at < 90:
+            try:
+                connection.send(drip)
+                block = connection.recv(4096)
+                if not block:
+                    break
+                received += block
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+    return time.monotonic() - began_at, received
