@@ -72,8 +72,8 @@ def describe_finding(
 ) -> dict[str, str]:
     """Return the template variables of one finding.
 
-    A batch's labels are left out, because a leaked ingest key could write them. An upload's label
-    that a mail program would make a link of is left out too.
+    The mail has no labels of a batch, because a leaked ingest key could write them, and no label of
+    an upload that a mail program would make a link of.
     """
     where = _LINK_LABEL if may_be_link(finding.route) else inert(finding.route)
     is_priced = finding.confidence != "INFORMATIONAL"
