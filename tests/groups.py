@@ -50,6 +50,7 @@ _SLOW_PATHS: Final = (
     "tests/detectors/rules/test_seventh_detector.py",
     "tests/detectors/scrub/test_command.py",
     "tests/detectors/test_cli.py",
+    "tests/deploy/",
     "tests/embedded/",
     "tests/meta/test_imports.py",
     "tests/meta/test_migrations.py",

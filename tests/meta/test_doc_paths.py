@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ("CONTRIBUTING.md", "docs/architecture.md")
-TOP = "service|detectors|client|templates|migrations|tests|docs|benchmarks|examples"
+TOP = "service|detectors|client|templates|migrations|tests|docs|deploy|benchmarks|examples"
 PATHS = re.compile(rf"`((?:{TOP})/[\w./-]*)`")
 
 

@@ -50,7 +50,7 @@ def start_live_service(
     """gunicorn with two workers; `settings` are environment variables in lower case."""
     own_url = make_database(database_url)
     (folder / "uploads").mkdir()
-    port = _free_port()
+    port = free_port()
     environment = {
         **os.environ,
         "SECRET_KEY": SECRET_KEY,
@@ -86,7 +86,7 @@ def stop_live_service(service: LiveService) -> None:
     service.engine.dispose()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

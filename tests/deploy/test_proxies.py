@@ -1,0 +1,187 @@
+"""The configurations in `deploy/` under the real nginx and Caddy, in front of one live service."""
+
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from socket import create_connection
+from threading import Event, Thread
+
+import pytest
+import requests
+
+from tests.deploy.proxies import Proxy, find_proxy, started_proxy
+from tests.service.support.live import LiveService, start_live_service, stop_live_service
+from tests.service.support.scenes import ADMIN_TOKEN, AUDITS, INGEST, batch
+from tests.service.support.uploads import add_person, log_file
+
+EARLY_ACCESS = "/api/v1/early-access"
+SECRET = "a-secret-of-a-link"
+SLOW_SENDERS = 60
+SLOW_HEAD = (
+    b"POST /auth/magic-link HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 2000\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def proxied(
+    database_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveService]:
+    """One service for both proxies, with the settings that the configurations name."""
+    folder = tmp_path_factory.mktemp("proxied")
+    service = start_live_service(
+        database_url, redis_url, folder, admin_token=ADMIN_TOKEN, trusted_proxies=1
+    )
+    yield service
+    stop_live_service(service)
+
+
+@pytest.fixture(scope="module", params=["nginx", "caddy"])
+def proxy(
+    request: pytest.FixtureRequest,
+    proxied: LiveService,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Proxy]:
+    name: str = request.param
+    if find_proxy(name) is None:
+        pytest.skip(f"no {name} here: install Debian's (apt install nginx-light caddy)")
+    upstream = proxied.url.removeprefix("http://")
+    with started_proxy(name, tmp_path_factory.mktemp(name), upstream) as proxy:
+        yield proxy
+
+
+def test_pages_and_batches_pass(proxy: Proxy, proxied: LiveService) -> None:
+    page = proxy.client().get(f"{proxy.url}/sign-in")
+    assert (page.status_code, page.headers["X-Frame-Options"]) == (200, "DENY")
+    assert "Sign in" in page.text
+    answer = proxy.client().post(
+        f"{proxy.url}{INGEST}", json=batch(5000), headers=proxied.add_tenant().writes
+    )
+    assert answer.status_code == 201, answer.text
+
+
+def test_an_upload_of_megabytes_passes(proxy: Proxy, proxied: LiveService) -> None:
+    person = add_person(proxied.sessions, credits=1)
+    file = log_file(30_000)
+    assert len(file) > 4 * 2**20
+    files = {"file": ("usage.jsonl", file, "application/octet-stream")}
+    answer = proxy.client().post(f"{proxy.url}{AUDITS}", files=files, headers=person.headers)
+    assert answer.status_code == 201, answer.text
+
+
+def test_a_body_over_a_limit_gets_the_envelope(proxy: Proxy, proxied: LiveService) -> None:
+    """From the service, or from the proxy where it refuses first."""
+    authorization = proxied.add_tenant().writes["Authorization"]
+    answer = send_head(proxy, INGEST, 18 * 2**20, authorization)
+    assert answer.startswith(b"HTTP/1.1 413 "), answer
+    assert b'"payload_too_large"' in answer
+
+
+def test_an_upload_is_refused_before_its_file_is_sent(proxy: Proxy) -> None:
+    answer = send_head(proxy, AUDITS, 200 * 2**20, "none")
+    assert answer.startswith(b"HTTP/1.1 401 "), answer
+
+
+def send_head(proxy: Proxy, path: str, size: int, authorization: str) -> bytes:
+    """Return the start of the response to a request whose body doesn't come."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n"
+        "Content-Type: multipart/form-data; boundary=x\r\n"
+        f"Content-Length: {size}\r\nConnection: close\r\n\r\n--x\r\n"
+    )
+    with connect(proxy, 1) as connection:
+        connection.sendall(head.encode())
+        answer = b""
+        while b"}}" not in answer and (received := connection.recv(65536)):
+            answer += received
+        return answer
+
+
+def test_a_forged_address_or_scheme_changes_nothing(proxy: Proxy) -> None:
+    """Early-access requests are limited to 5 a minute per address."""
+    statuses = [join(proxy.client(2), proxy, number) for number in range(6)]
+    assert statuses == [200] * 5 + [429]
+    assert join(proxy.client(3), proxy, 7) == 200
+    # The site is https, whatever the client says.
+    forged = {"X-Forwarded-Proto": "http", "X-Forwarded-Host": "evil.example", "Host": "localhost"}
+    for origin, status in (("https://localhost", 200), ("http://localhost", 403)):
+        headers = {**forged, "Origin": origin}
+        answer = proxy.client(3).post(f"{proxy.url}/auth/logout", headers=headers)
+        assert answer.status_code == status, (origin, answer.text)
+
+
+def join(client: requests.Session, proxy: Proxy, number: int) -> int:
+    forged = {
+        "X-Forwarded-For": f"203.0.113.{number}",
+        "X-Real-IP": f"203.0.113.{number}",
+        "Forwarded": f"for=203.0.113.{number}",
+    }
+    body = {"email": f"{proxy.name}-{number}@example.org"}
+    return client.post(f"{proxy.url}{EARLY_ACCESS}", json=body, headers=forged).status_code
+
+
+@pytest.mark.parametrize("path", ["/admin", "/metrics", "/readyz"])
+def test_what_is_for_this_machine_is_hidden_from_outside(
+    proxy: Proxy, proxied: LiveService, path: str
+) -> None:
+    token = {"X-Admin-Token": ADMIN_TOKEN}
+    assert proxy.client().get(f"{proxy.url}{path}", headers=token).status_code == 404
+    if path != "/metrics":  # a process of its own serves it
+        assert requests.get(f"{proxied.url}{path}", headers=token, timeout=10).ok
+
+
+def test_logs_hold_no_report_link_and_no_query(proxy: Proxy) -> None:
+    client, referer = proxy.client(), {"Referer": f"{proxy.url}/r/{SECRET}"}
+    for path in ("/r/", "/R/", "//r/", "/%72/", "/sign-in?token=", "/sample?"):
+        client.get(f"{proxy.url}{path}{SECRET}", headers=referer)
+    deadline = time.monotonic() + 5
+    while "/sample" not in (log := proxy.logs()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "/sign-in" in log
+    assert "/sample" in log
+    assert SECRET not in log
+
+
+def test_slow_senders_stop_nobody(proxy: Proxy) -> None:
+    """They wait in nginx; Caddy passes them on, and they wait in the service."""
+    stop = Event()
+    thread = Thread(target=drip, args=(proxy, stop))
+    thread.start()
+    try:
+        time.sleep(1)
+        with proxy.client(5) as client:
+            waits = [time_health(client, proxy) for _ in range(15)]
+    finally:
+        stop.set()
+        thread.join()
+    assert max(waits) < 2, waits
+
+
+def drip(proxy: Proxy, stop: Event) -> None:
+    """Keep connections open that send a byte of their body now and then."""
+    with ExitStack() as stack:
+        senders = []
+        for number in range(SLOW_SENDERS):
+            senders.append(stack.enter_context(connect(proxy, 10 + number % 20)))
+            senders[-1].sendall(SLOW_HEAD + b"{")
+        while not stop.wait(0.3):
+            for sender in senders:
+                with suppress(OSError):  # answered, or cut off
+                    sender.sendall(b" ")
+
+
+def time_health(client: requests.Session, proxy: Proxy) -> float:
+    began_at = time.monotonic()
+    assert client.get(f"{proxy.url}/healthz", timeout=10).status_code == 200
+    seconds = time.monotonic() - began_at
+    time.sleep(0.1)
+    return seconds
+
+
+def connect(proxy: Proxy, number: int) -> ssl.SSLSocket:
+    plain = create_connection(
+        ("127.0.0.1", proxy.port), timeout=10, source_address=(f"{proxy.network}.{number}", 0)
+    )
+    context = ssl.create_default_context(cafile=proxy.certificate)
+    return context.wrap_socket(plain, server_hostname="localhost")
