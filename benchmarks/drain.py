@@ -80,6 +80,15 @@ def wait_drained(engine: Engine) -> None:
             time.sleep(0.1)
 
 
+def wait_until_draining(engine: Engine) -> None:
+    """Return once the workers have finished some audits of the queue."""
+    done = text("SELECT count(*) FROM audits WHERE status = 'done'")
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        before = connection.scalar(done) or 0
+        while (connection.scalar(done) or 0) <= before:
+            time.sleep(0.05)
+
+
 def measure_drain(stack: Stack, engine: Engine, key: str, batches: int) -> float:
     """Return the audits per second of two workers with a queue of batches."""
     stop_workers(stack)
@@ -112,7 +121,7 @@ def measure_other(stack: Stack, engine: Engine, keys: tuple[str, str], batches: 
     queue(stack.port, keys[0], batches)
     client = Client(stack.port, keys[1])
     start_workers(stack)
-    time.sleep(3.0)
+    wait_until_draining(engine)
     audit_id = client.post(make_batch(1, 0))
     began = time.perf_counter()
     wait_for_report(engine, audit_id)

@@ -60,7 +60,8 @@ def run_again(name: Hashable, plan: Plan, frames: Sequence[pl.DataFrame]) -> lis
     for slot, frame in zip(slots, frames, strict=True):
         slot.frame = frame
     try:
-        return pl.collect_all(queries)
+        # With few rows, optimizing takes longer than it saves.
+        return pl.collect_all(queries, optimizations=pl.QueryOptFlags.none())
     finally:
         for slot in slots:
             slot.frame = pl.DataFrame()
