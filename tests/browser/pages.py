@@ -181,6 +181,12 @@ BEYOND: Final = (
     Example("error-405", "/auth/logout", 405),
 )
 EXAMPLES: Final = (*(one for examples in PAGES.values() for one in examples), *BEYOND)
+# Each template once: the first page of a route, but for routes that share a template, and for those
+# that have a second one.
+_ONE_OF_EACH: Final = (
+    {examples[0].name for examples in PAGES.values()} - {"sample", "legal-dpa", "legal-privacy"}
+) | {"upload", "report-finding", "report-waiting", "nothing"}
+TEMPLATES: Final = tuple(example for example in EXAMPLES if example.name in _ONE_OF_EACH)
 ALL: Final = (*EXAMPLES, *(example for _, example in OTHERS.values()))
 
 

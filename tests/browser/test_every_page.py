@@ -1,6 +1,6 @@
 """Every page, without errors from axe-core, the console, the content security policy or the layout
-checks: at one width and in one scheme, under stress at every width in every scheme. With
-`SCREENSHOTS=1`, pictures are in var/screenshots.
+checks: each template at one width and in one scheme, under stress every page at every width in
+every scheme. With `SCREENSHOTS=1`, pictures are in var/screenshots.
 """
 
 import pytest
@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.chromium import SCHEMES, WIDTHS, Look, Window, in_turn
 from tests.browser.measures import axe_violations, overflow, shifts
-from tests.browser.pages import EXAMPLES, OTHERS, PAGES, Example, opened_for
+from tests.browser.pages import EXAMPLES, OTHERS, PAGES, TEMPLATES, Example, opened_for
 from tests.browser.site import Site, list_routes
 from tests.browser.windows import Windows
 
@@ -17,7 +17,7 @@ def test_every_route_has_an_example(site: Site) -> None:
     assert list_routes(site.system) == set(PAGES) | set(OTHERS)
 
 
-@pytest.mark.parametrize(("example", "look"), in_turn(EXAMPLES))
+@pytest.mark.parametrize(("example", "look"), in_turn(TEMPLATES))
 def test_nothing_is_wrong_with_the_page(windows: Windows, example: Example, look: Look) -> None:
     window = windows.show(example, look)
     assert [*_find_moves(window), *_look_at(window, example, look)] == []

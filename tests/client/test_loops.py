@@ -8,6 +8,7 @@ from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.programs import CALL, run_program, tags_of
 from tests.client.vendors import Vendors
+from tests.worker.support.promises import sampled
 
 ASYNC = """
 import asyncio
@@ -28,7 +29,7 @@ async def main():
 """
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", sampled(["asyncio", "uvloop"], 2))
 def test_a_loop_keeps_the_tags_of_its_tasks_apart(
     loop: str, collector: Collector, vendors: Vendors
 ) -> None:
@@ -46,7 +47,7 @@ gevent.spawn(ask, "last").join()
 """
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", sampled(["after", "before"], 2))
 def test_gevent_may_patch_before_or_after(
     when: str, collector: Collector, vendors: Vendors
 ) -> None:

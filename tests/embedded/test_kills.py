@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from service.operations.local.embedded import EmbeddedServers
 from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, read_version, write_row
+from tests.worker.support.promises import at_a_quarter, sampled, scaled
 
 
 def test_the_servers_end_with_a_killed_owner(data_folder: Path) -> None:
@@ -24,13 +25,17 @@ def test_the_servers_end_with_a_killed_owner(data_folder: Path) -> None:
     assert wait_until(lambda: all(map(is_gone, everyone)))
 
 
-def test_the_next_start_waits_for_the_servers_of_a_killed_owner(data_folder: Path) -> None:
-    for value in ("a", "b", "c"):
+@at_a_quarter
+def test_the_next_start_waits_for_the_servers_of_a_killed_owner(
+    data_folder: Path, share: float
+) -> None:
+    values = ["a", "b", "c"][: scaled(3, share)]
+    for value in values:
         owner = start_owner(data_folder)
         write_row(owner.database_url, value)
         owner.kill()
     with EmbeddedServers(data_folder) as servers:
-        assert read_rows(servers.database_url) == ["a", "b", "c"]
+        assert read_rows(servers.database_url) == values
 
 
 @pytest.mark.skipif(
@@ -43,7 +48,9 @@ def test_the_servers_end_with_a_killed_supervisor(data_folder: Path) -> None:
     owner.kill()
 
 
+@pytest.mark.stress
 def test_everything_killed_at_once_leaves_a_folder_that_starts(data_folder: Path) -> None:
+    """By default a test with stale files kills everything at once."""
     owner = start_owner(data_folder)
     write_row(owner.database_url, "a")
     for pid in (owner.supervisor, *owner.pids.values()):
@@ -143,7 +150,7 @@ def test_an_unrelated_process_with_the_same_program_name_keeps_running(
     assert read_version(servers.database_url)
 
 
-@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stop_signal", sampled([signal.SIGTERM, signal.SIGINT], 2))
 def test_a_signalled_owner_leaves_nothing_behind(
     data_folder: Path, stop_signal: signal.Signals
 ) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, make_url, text
 from service.operations.local.embedded import AlreadyRunningError, EmbeddedServers, ServersError
 from service.operations.local.processes import SupervisorError
 from tests.embedded.processes import wait_until
+from tests.worker.support.promises import at_a_quarter, scaled
 
 
 def write_row(url: str, value: str) -> None:
@@ -51,17 +52,19 @@ def test_data_survives_a_stop_and_a_start(private_servers: EmbeddedServers) -> N
     assert read_rows(private_servers.database_url) == ["a"]
 
 
+@at_a_quarter
 def test_an_immediate_restart_keeps_the_address_and_every_commit(
-    private_servers: EmbeddedServers,
+    private_servers: EmbeddedServers, share: float
 ) -> None:
-    url = private_servers.database_url
-    for number in range(5):
+    url, numbers = private_servers.database_url, range(scaled(5, share))
+    for number in numbers:
         write_row(url, str(number))
         private_servers.restart_postgres(immediate=True)
     assert private_servers.database_url == url
-    assert read_rows(url) == ["0", "1", "2", "3", "4"]
+    assert read_rows(url) == [str(number) for number in numbers]
 
 
+@pytest.mark.stress
 def test_an_orderly_restart_keeps_the_data(private_servers: EmbeddedServers) -> None:
     write_row(private_servers.database_url, "a")
     private_servers.restart_postgres()
@@ -127,7 +130,7 @@ def test_the_folder_is_free_again_after_a_stop(private_servers: EmbeddedServers)
 def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
     servers_folder: Path,
 ) -> None:
-    folder = servers_folder / ("long" * 30) / "with spaces and ünïcode %41"
+    folder = servers_folder / ("long" * 30) / "with spaces, ünïcode %41 and ?#&'"
     folder.parent.mkdir(mode=0o711)
     servers = EmbeddedServers(folder)
     with servers:
@@ -139,6 +142,7 @@ def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
     assert not sockets.exists()
 
 
+@pytest.mark.stress
 def test_a_folder_with_an_odd_name_works(servers_folder: Path) -> None:
     with EmbeddedServers(servers_folder / "ö % ?#&' x") as servers:
         assert read_version(servers.database_url)

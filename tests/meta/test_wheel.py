@@ -1,5 +1,6 @@
 """`pip install .` without extras installs only the library and its dependencies."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -7,7 +8,6 @@ import venv
 from importlib import metadata
 from pathlib import Path
 
-import nbformat
 import pytest
 from packaging.requirements import Requirement
 
@@ -83,8 +83,8 @@ def test_the_library_is_there_and_no_web_service(empty: Path) -> None:
 
 
 def test_the_notebooks_code_works_there(empty: Path) -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
-    code = [cell["source"] for cell in notebook.cells if cell["cell_type"] == "code"]
+    cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     (empty / "walk.py").write_text("\n".join([*code, "print(report._repr_html_())"]))
     said = _run(empty / "venv" / "bin" / "python", "walk.py", cwd=empty)
     assert "avoidable spend: $" in said

@@ -17,6 +17,7 @@ from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats.fields import EPOCH, MICROSECOND, read_moment
 from tests.detectors.engines.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.promises import sampled
 
 
 @pytest.fixture
@@ -94,14 +95,14 @@ def test_lazy_frames_of_other_engines_are_not_collected() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
+    sampled([
         "2026-01-01", "2026-01-01T10:00", "2026-01-01 10:00:00", "2026-01-01T10:00:00Z",
         "2026-01-01t10:00:00z", "2026-01-01T10:00:00+01:00", "2026-01-01T10:00:00-0830",
         "2026-01-01T10:00:00+05", "2026-01-01T10:00:00.5", "2026-01-01T10:00:00,25Z",
         "2026-01-01T10:00:00.1234565Z", "2026-01-01T10:00:00.123456489-01:00",
         "2026-02-30", "2026-01-01T24:00", "2026-01-01T10:60", "2026-01-01T10:00:60", "soon", "",
         "2026-01-01T10:00:00+24:00", "2026-13-01", "1999-12-31", "2100-01-01", "2026-01-01T",
-    ],
+    ], 2),
 )  # fmt: skip
 def test_duckdb_reads_times_as_every_log_does(text: str) -> None:
     row = {"provider": "openai", "model": "gpt-5.4", "prompt_tokens": 1, "completion_tokens": 1}

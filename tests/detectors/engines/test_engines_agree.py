@@ -30,7 +30,7 @@ from tests.detectors.engines.frames import (
 )
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
-from tests.worker.support.promises import at_both_scales, sampled
+from tests.worker.support.promises import at_a_twentieth, at_both_scales, sampled
 
 # Logs that between them have every kind of finding, price changes within and duplicate rows.
 SEEDS = (9, 16, 33)
@@ -111,7 +111,7 @@ def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes], share:
         assert detectors.audit(log).to_json() == expected, chunk_bytes
 
 
-@at_both_scales
+@at_a_twentieth
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
 def test_files_of_parquet_cut_anywhere_are_the_same_log(
     engine: str, share: float, tmp_path: Path
@@ -132,11 +132,12 @@ def _write_parts(frame: pl.DataFrame, folder: Path) -> str:
     return str(folder / "*.parquet")
 
 
-@pytest.mark.stress
 @NEEDS_JAVA
-def test_spark_reads_files_of_parquet_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [30, pytest.param(None, marks=pytest.mark.stress)])
+def test_spark_reads_files_of_parquet_too(count: int | None, tmp_path: Path) -> None:
+    """It checks the calls and counts them; whole audits on Spark run under stress."""
     spark()
-    frame = as_polars(_log(16))
+    frame = as_polars(_log(16)[:count])
     found, _ = place(_write_parts(frame, tmp_path), "pyspark")
     expected, _ = place(frame)
     assert found.rows == expected.rows == frame.height

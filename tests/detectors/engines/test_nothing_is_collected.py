@@ -59,6 +59,7 @@ def test_duckdb_keeps_no_table_of_ours() -> None:
     assert tables == [(0,)]
 
 
+@pytest.mark.stress
 @NEEDS_JAVA
 def test_spark_fetches_no_more_than_findings_need(
     crossed: list[int], monkeypatch: pytest.MonkeyPatch

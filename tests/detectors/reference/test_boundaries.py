@@ -43,7 +43,7 @@ def test_every_threshold_is_tried() -> None:
     assert tried == set(Thresholds.__struct_fields__)
 
 
-@pytest.mark.parametrize("name", sampled(BY_TRAFFIC, 3))
+@pytest.mark.parametrize("name", sampled(BY_TRAFFIC, 6))
 def test_traffic_under_on_and_over_a_limit(name: str) -> None:
     boundary = BOUNDARIES[name]
     default = getattr(Thresholds(), name)

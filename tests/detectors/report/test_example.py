@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOTEBOOK = EXAMPLES / "audit_your_logs.ipynb"
@@ -14,6 +12,10 @@ NOTEBOOK = EXAMPLES / "audit_your_logs.ipynb"
 @pytest.fixture(scope="module")
 def executed() -> Any:
     """Run by a kernel of its own in the folder of the sample log, as a reader runs it."""
+    # At the top, each test process would spend seconds on them at collection.
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(EXAMPLES)}})
     return client.execute()
@@ -51,6 +53,8 @@ def test_its_output_has_the_numbers(executed: Any) -> None:
 
 
 def test_it_is_kept_without_outputs() -> None:
+    import nbformat
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(notebook)
     for cell in notebook.cells:

@@ -7,8 +7,8 @@ import json
 from functools import cache
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 from flask import Flask, Response, request
+from jsonschema_rs import Draft202012Validator
 
 # What is for people and machines other than the API's callers, and so is not described.
 PAGES = frozenset(
@@ -95,7 +95,12 @@ _DESCRIBED = _ALWAYS | {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Res
 
 def validate(body: Any, schema: dict[str, Any]) -> None:
     """Raise where the body has not the shape, or a field more than the shape."""
-    jsonschema.Draft202012Validator({**schema, "components": _closed()}).validate(body)
+    _validator(json.dumps(schema)).validate(body)
+
+
+@cache
+def _validator(schema: str) -> Draft202012Validator:
+    return Draft202012Validator({**json.loads(schema), "components": _closed()})
 
 
 @cache
