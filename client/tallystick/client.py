@@ -40,18 +40,26 @@ def init(
     prefix_hash: bool = False,
     flush_interval: float = FLUSH_INTERVAL_SECONDS,
     max_queue: int = MAX_QUEUE,
+    allow_http: bool = False,
     debug: bool = False,
 ) -> None:
     """Count every OpenAI and Anthropic call from now on, and send the counts to `SERVICE_DSN`.
 
-    If the variable is not set, nothing happens. A second call changes nothing.
+    If the variable is not set, nothing happens. A second call changes nothing. `http://` to another
+    machine needs `allow_http=True`.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip() or capture.active is not None:
         return
     destination = parse_dsn(text)
     if destination is None:
-        _warn_of_dsn()
+        _warn_once(f"{VARIABLE} is not of the form https://<INGEST_KEY>@<host>")
+        return
+    if destination.is_exposed and allow_http is not True:
+        _warn_once(
+            f"{VARIABLE} would send the ingest key unencrypted; use https://, or pass"
+            " allow_http=True to init() if you trust the network"
+        )
         return
     settings = Settings(
         label=clean_tag(tag) or clean_tag(environment),
@@ -209,12 +217,12 @@ def _within(least: float, value: float, most: float, default: float) -> float:
     return value if is_number and least <= value <= most else default
 
 
-def _warn_of_dsn() -> None:
+def _warn_once(problem: str) -> None:
     """Warn once, without the variable's value, which may contain a key."""
     global _has_warned
     if not _has_warned:
         _has_warned = True
-        _report(f"{VARIABLE} is not of the form https://<INGEST_KEY>@<host>; no call is captured")
+        _report(f"{problem}; no call is captured")
 
 
 def _report(message: str) -> None:

@@ -128,4 +128,4 @@ def refusing_dsn() -> str:
 
 
 # An address that is routed nowhere, so that connecting waits for its time to be up.
-DEAD_DSN = "http://ik_test@192.0.2.1:9"
+DEAD_DSN = "https://ik_test@192.0.2.1:9"

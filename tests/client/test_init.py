@@ -106,6 +106,60 @@ def test_a_malformed_dsn_is_one_warning_without_the_key(
     assert KEY not in caplog.text
 
 
+REMOTE = [
+    *(f"http://{KEY}@tallystick.example", f"http://{KEY}@127.0.0.1.example:80/localhost"),
+    *(
+        f"http://{KEY}@127.evil.example.org",
+        f"http://{KEY}@localhost.example",
+        f"http://{KEY}@10.0.0.1",
+    ),
+    *(f"http://{KEY}@[::2]:8000", f"http://{KEY}@[2001:db8::1]", f"http://{KEY}@notlocalhost:8000"),
+]
+
+
+@pytest.mark.parametrize("dsn", REMOTE, ids=range(len(REMOTE)))
+def test_http_to_another_machine_is_refused_with_one_warning(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client, "_has_warned", False)
+    with capturing(monkeypatch, dsn):
+        tallystick.init()
+        assert capture.active is None
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert "allow_http=True" in warning.message
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("dsn", "options"),
+    [
+        *((dsn, {"allow_http": True}) for dsn in REMOTE),
+        (f"http://{KEY}@localhost:8000", {}),
+        (f"http://{KEY}@LOCALHOST", {}),
+        (f"http://{KEY}@127.0.0.1:8000/base", {}),
+        (f"http://{KEY}@127.1.2.3", {}),
+        (f"http://{KEY}@[::1]:8000", {}),
+        (f"https://{KEY}@tallystick.example", {}),
+    ],
+)
+def test_http_is_accepted_on_this_machine_or_if_it_is_allowed(
+    dsn: str,
+    options: dict[str, bool],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with capturing(monkeypatch, dsn, **options):
+        assert capture.active is not None
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes", "True"])
+def test_only_true_allows_http(value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    with capturing(monkeypatch, REMOTE[0], allow_http=value):
+        assert capture.active is None
+
+
 @pytest.mark.usefixtures("captured")
 def test_a_second_init_does_nothing() -> None:
     first = capture.active

@@ -163,7 +163,7 @@ def test_a_proxy_that_the_environment_names_is_used(
 ) -> None:
     monkeypatch.setenv("http_proxy", collector.url)
     monkeypatch.setenv("no_proxy", "localhost")
-    with capturing(monkeypatch, "http://ik_test@tallystick.invalid"):
+    with capturing(monkeypatch, "http://ik_test@tallystick.invalid", allow_http=True):
         record_calls()
         assert tallystick.flush(5)
     assert collector.requests[0]["path"] == "http://tallystick.invalid/api/v1/ingest"
