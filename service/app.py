@@ -1,9 +1,10 @@
 """Wire the web process together: `create_app`, without any logic of its own."""
 
+from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
@@ -14,7 +15,7 @@ from service.core.logs import configure_logging
 from service.core.shared_counters import count_together
 from service.reports.html import register_filters
 from service.web.api import audits, early_access, ingest, oauth, uploads, webhooks
-from service.web.auth.admin_gate import hide_admin
+from service.web.auth.admin_gate import ADMIN_PREFIX, hide_admin
 from service.web.auth.callers import limit_pages
 from service.web.auth.credential_usage import init_credential_usage
 from service.web.auth.csrf import init_csrf
@@ -28,9 +29,9 @@ from service.web.http.paths import API_PREFIX
 from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests
 from service.web.oauth import init_oauth
-from service.web.openapi.api import api
+from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
-from service.web.openapi.security import security_schemes
+from service.web.openapi.security import admin_schemes, security_schemes
 from service.web.pages import admin
 from service.web.pages.account import billing, dashboard, session, settings
 from service.web.pages.audits import audit as audit_pages
@@ -42,7 +43,7 @@ from service.web.pages.public import client_index, docs, health, legal, sample
 from service.web.pages.public import landing as public
 
 _API: Final = (ingest, uploads, audits, webhooks, early_access)
-_DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent, admin)
+_DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent)
 _PAGES: Final = (
     public,
     sample,
@@ -94,20 +95,21 @@ def create_app(config: Config | None = None) -> Flask:
 
 
 def _flask_settings(config: Config) -> dict[str, object]:
-    return {
-        "MAX_CONTENT_LENGTH": config.max_body_bytes,
-        "API_TITLE": "Tallystick",
-        "API_VERSION": "v1",
-        "OPENAPI_VERSION": "3.1.0",
-        "OPENAPI_URL_PREFIX": "/",
-        "API_SPEC_OPTIONS": {
-            "info": {
-                "description": "Audit your LLM spend from token counts alone.",
-                "x-release": version("tallystick-server"),
-            },
-            "servers": [{"url": config.base_url}],
-        },
+    documents = {
+        "": ("Tallystick", "/", "Audit your LLM spend from token counts alone."),
+        "ADMIN_": ("Tallystick admin", ADMIN_PREFIX, "For operators, behind the admin token."),
     }
+    settings: dict[str, object] = {"MAX_CONTENT_LENGTH": config.max_body_bytes}
+    for prefix, (title, url_prefix, description) in documents.items():
+        info = {"description": description, "x-release": version("tallystick-server")}
+        settings |= {
+            f"{prefix}API_TITLE": title,
+            f"{prefix}API_VERSION": "v1",
+            f"{prefix}OPENAPI_VERSION": "3.1.0",
+            f"{prefix}OPENAPI_URL_PREFIX": url_prefix,
+            f"{prefix}API_SPEC_OPTIONS": {"info": info, "servers": [{"url": config.base_url}]},
+        }
+    return settings
 
 
 def _register_routes(app: Flask, base_url: str) -> None:
@@ -117,6 +119,9 @@ def _register_routes(app: Flask, base_url: str) -> None:
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in _DOCUMENTED_PAGES:
         api.register_blueprint(page.blueprint)
+    admin_api.init_app(app)
+    admin_api.describe_later(partial(_add_schemes, admin_api, admin_schemes()))
+    admin_api.register_blueprint(admin.blueprint)
     for plain in _PAGES:
         app.register_blueprint(plain.blueprint)
 
@@ -124,5 +129,9 @@ def _register_routes(app: Flask, base_url: str) -> None:
 def _describe_components(base_url: str) -> None:
     for name, schema in report_schemas().items():
         api.spec.components.schema(name, schema)
-    for name, scheme in security_schemes(base_url).items():
-        api.spec.components.security_scheme(name, scheme)
+    _add_schemes(api, security_schemes(base_url))
+
+
+def _add_schemes(described: Api, schemes: Mapping[str, Any]) -> None:
+    for name, scheme in schemes.items():
+        described.spec.components.security_scheme(name, scheme)

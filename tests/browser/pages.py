@@ -149,6 +149,10 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "text/csv",
         Example("early-access", "/admin/early-access.csv", is_admin=True),
     ),
+    "/admin/openapi.json": (
+        "application/json",
+        Example("admin-openapi", "/admin/openapi.json", is_admin=True),
+    ),
     "/healthz": ("application/json", Example("healthz", "/healthz")),
     "/readyz": ("application/json", Example("readyz", "/readyz")),
     "/openapi.json": ("application/json", Example("openapi", "/openapi.json")),

@@ -39,6 +39,7 @@ DECISIONS = {
     ("POST", "/admin/audits/<audit_id>/rerun"): ADMIN,
     ("POST", "/admin/payments/mark-paid"): ADMIN,
     ("GET", "/admin/early-access.csv"): ADMIN,
+    ("GET", "/admin/openapi.json"): ADMIN,
     ("GET", "/dashboard"): PAGE,
     ("GET", "/audits/<audit_id>"): PAGE,
     ("GET", "/audits/<audit_id>/progress"): SESSION,

@@ -18,6 +18,7 @@ from service.core.db import make_engine, make_session_factory
 from tests.databases import make_database
 from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.applications import make_application, share_application
+from tests.service.support.described import merge
 from tests.service.support.fuzzed import Target, fill
 from tests.service.support.live import LiveService, start_live_service, stop_live_service
 from tests.service.support.oauth_flow import Application, add_application, browser_of
@@ -144,6 +145,22 @@ def document(client: FlaskClient) -> dict[str, Any]:
     assert response.mimetype == "application/json"
     found: dict[str, Any] = response.get_json()
     return found
+
+
+@pytest.fixture
+def admin_document(share_app: Callable[..., Flask]) -> dict[str, Any]:
+    """What /admin/openapi.json says to an administrator."""
+    client = share_app(admin_token=ADMIN_TOKEN).test_client()
+    response = client.get("/admin/openapi.json", headers={"X-Admin-Token": ADMIN_TOKEN})
+    assert (response.status_code, response.mimetype) == (200, "application/json")
+    found: dict[str, Any] = response.get_json()
+    return found
+
+
+@pytest.fixture
+def both_documents(document: dict[str, Any], admin_document: dict[str, Any]) -> dict[str, Any]:
+    """Every operation, of whichever document."""
+    return merge(document, admin_document)
 
 
 @pytest.fixture

@@ -53,13 +53,13 @@ def require_admin(view: Callable[P, R]) -> Callable[P, R]:
 def _hide() -> None:
     if not is_admin_path(request.path):
         return
-    g.is_admin = _may_enter()
+    g.is_admin = may_administer()
     if not g.is_admin:
         request.url_rule, request.view_args = None, None
         request.routing_exception = NotFound()
 
 
-def _may_enter() -> bool:
+def may_administer() -> bool:
     """Check the token; after too many wrong ones from its network, refuse the right one too."""
     if not request.headers.get(TOKEN_HEADER):
         return False

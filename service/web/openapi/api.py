@@ -1,4 +1,7 @@
-"""The API object that blueprints register with; `create_app` binds it."""
+"""The API objects that blueprints register with; `create_app` binds them.
+
+Each has a document of its own, so the public one can't mention an admin route.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,10 +27,10 @@ class Api(SmorestApi):  # type: ignore[misc]  # it has no types
     ERROR_SCHEMA = ErrorSchema
     DEFAULT_ERROR_RESPONSE_NAME = None  # every route documents its own errors
 
-    def __init__(self) -> None:
+    def __init__(self, config_prefix: str = "") -> None:
         self._describing = RLock()  # describing a route reads the document as well
         self._undescribed: list[Callable[[], None]] = []
-        super().__init__()
+        super().__init__(config_prefix=config_prefix)
 
     @property
     def spec(self) -> Any:
@@ -67,3 +70,4 @@ class Api(SmorestApi):  # type: ignore[misc]  # it has no types
 
 
 api: Final = Api()
+admin_api: Final = Api("ADMIN")

@@ -161,6 +161,7 @@ class HealthSchema(Schema):
     components = fields.Dict(
         keys=fields.String(),
         values=fields.String(validate=OneOf(("ok", "down"))),
-        required=True,
-        metadata=described("The state of the database, Redis and storage."),
+        metadata=described(
+            "The state of the database, Redis and storage, for requests of the operator only."
+        ),
     )

@@ -100,6 +100,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/admin/audits/<audit_id>/rerun"): _admin(422),  # its blob was never stored
     ("POST", "/admin/payments/mark-paid"): _admin(200, json=PAYMENT),
     ("GET", "/admin/early-access.csv"): _admin(200),
+    ("GET", "/admin/openapi.json"): _admin(200),
     ("GET", "/dashboard"): _page(),
     ("GET", "/audits/<audit_id>"): _page(404),
     ("GET", "/audits/<audit_id>/progress"): Row(401, {SESSION: Cell(200, 404)}),

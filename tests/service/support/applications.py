@@ -15,7 +15,7 @@ from service.core.blobs import BlobStore
 from service.core.logs import configure_logging
 from service.web.auth.credential_usage import init_credential_usage
 from service.web.http.limits import limiter
-from service.web.openapi.api import api
+from service.web.openapi.api import Api, admin_api, api
 from service.web.pages.public.health import init_health
 from tests.service.support.compiled_templates import COMPILED_TEMPLATES
 from tests.service.support.described import read_document, watch
@@ -25,20 +25,21 @@ Sessions = sessionmaker[Session]
 
 @dataclass(frozen=True)
 class _Shared:
-    """An application, and what it was made with; the limiter and the API are the process's."""
+    """An application, and what it was made with; the limiter and the APIs are the process's."""
 
     app: Flask
     config: dict[str, Any]
     extensions: dict[str, Any]
     limiter: dict[str, Any]
-    api: dict[str, Any]
+    apis: dict[Api, dict[str, Any]]
 
 
+_APIS: Final = (api, admin_api)
 _shared: Final[dict[Config, _Shared]] = {}
 
 
 def make_application(config: Config, sessions: Sessions) -> Flask:
-    """Make an application whose answers are compared with /openapi.json; it has the limiter."""
+    """Make an application whose answers are compared with its documents; it has the limiter."""
     read_document()
     app = create_app(config)
     app.extensions["session_factory"] = sessions
@@ -60,10 +61,10 @@ def share_application(config: Config, sessions: Sessions) -> Flask:
 
 
 def _made(app: Flask) -> _Shared:
-    assert api.spec is not None  # describes the routes, which is done once
-    return _Shared(
-        app, dict(app.config), dict(app.extensions), dict(limiter.__dict__), dict(api.__dict__)
-    )
+    for each in _APIS:
+        assert each.spec is not None  # describes the routes, which is done once
+    apis = {each: dict(each.__dict__) for each in _APIS}
+    return _Shared(app, dict(app.config), dict(app.extensions), dict(limiter.__dict__), apis)
 
 
 def _reset(shared: _Shared, config: Config, sessions: Sessions) -> None:
@@ -78,5 +79,6 @@ def _reset(shared: _Shared, config: Config, sessions: Sessions) -> None:
     init_credential_usage(app)
     init_health(app, config)
     limiter.__dict__.update(shared.limiter)
-    api.__dict__.update(shared.api)
+    for each, attributes in shared.apis.items():
+        each.__dict__.update(attributes)
     configure_logging(config.log_level)

@@ -1,4 +1,4 @@
-"""Check every response in every test against /openapi.json.
+"""Check every response in every test against the OpenAPI documents.
 
 A response is wrong if its status, media type, fields or headers aren't described.
 """
@@ -10,6 +10,8 @@ from typing import Any
 from flask import Flask, Response, request
 from jsonschema_rs import Draft202012Validator
 
+from tests.service.support.scenes import ADMIN_TOKEN
+
 # What is for people and machines other than the API's callers, and so is not described.
 PAGES = frozenset(
     {
@@ -17,6 +19,7 @@ PAGES = frozenset(
         "/billing/grant",
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
+        "/admin/openapi.json",
         *("/client/", "/client/tallystick/", "/client/files/<digest>/<file_name>"),
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
@@ -30,6 +33,9 @@ PAGES = frozenset(
         "/developer/applications/<application_id>/revoke",
     }
 )
+# The public document, and the one behind the admin token.
+DOCUMENTS = ("/openapi.json", "/admin/openapi.json")
+_TOKEN = {"X-Admin-Token": ADMIN_TOKEN}
 # Told of no operation: another method than it has.
 _ANYWHERE = frozenset({405})
 
@@ -123,7 +129,10 @@ def _close(node: Any) -> Any:
 
 @cache
 def read_document() -> dict[str, Any]:
-    """Of an application of its own, made before a test makes its: the newest has the limiter."""
+    """Read both documents of one application, merged, before a test makes its own.
+
+    The newest application has the limiter.
+    """
     from service.app import create_app
     from service.config import Config
 
@@ -132,6 +141,22 @@ def read_document() -> dict[str, Any]:
         database_url="postgresql://nobody@/none?host=/nowhere",
         redis_url="unix:///nowhere/valkey.sock",
         storage_url="file:///proc/nowhere",
+        admin_token=ADMIN_TOKEN,
     )
-    found: dict[str, Any] = create_app(nowhere).test_client().get("/openapi.json").get_json()
-    return found
+    client = create_app(nowhere).test_client()
+    documents = [client.get(path, headers=_TOKEN).get_json() for path in DOCUMENTS]
+    return merge(*documents)
+
+
+def merge(public: dict[str, Any], admin: dict[str, Any]) -> dict[str, Any]:
+    """Merge the two documents, which share no path."""
+    components = {
+        kind: {**public["components"].get(kind, {}), **found}
+        for kind, found in admin["components"].items()
+    }
+    return {
+        **public,
+        "tags": public["tags"] + admin["tags"],
+        "paths": {**public["paths"], **admin["paths"]},
+        "components": {**public["components"], **components},
+    }

@@ -11,6 +11,7 @@ from detectors.contract import Report
 from service.core.tokens import sign_report
 from service.models import Credit
 from service.reports.sample import get_sample_report
+from tests.service.support.described import DOCUMENTS, merge
 from tests.service.support.live import LiveService
 from tests.service.support.oauth_flow import (
     Application,
@@ -52,8 +53,13 @@ class Target:
         return self.service.url
 
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = requests.get(f"{self.url}/openapi.json", timeout=10).json()
-        return found
+        """Return what both documents describe."""
+        headers = {"X-Admin-Token": ADMIN_TOKEN}
+        public, admin = (
+            requests.get(f"{self.url}{path}", headers=headers, timeout=10).json()
+            for path in DOCUMENTS
+        )
+        return merge(public, admin)
 
     def caller(self, who: str) -> Caller:
         """With one header each. A browser is a new one every time."""

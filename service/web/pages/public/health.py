@@ -1,12 +1,13 @@
-"""Liveness and readiness, each with the state of every component."""
+"""Liveness and readiness; the state of each component is for requests from inside only."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from typing import Any, Final, cast
 
-from flask import Flask, current_app
+from flask import Flask, current_app, request
 from redis import Redis, RedisError
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,6 +17,7 @@ from service.core.blobs import BlobStore
 from service.core.db import make_probe_engine
 from service.core.redis import connect
 from service.errors import RETRY_SECONDS
+from service.web.auth.admin_gate import may_administer
 from service.web.http.current import current_config
 from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
 from service.web.schemas.ingest import HealthSchema
@@ -24,6 +26,8 @@ OK, DOWN = "ok", "down"
 # Ingest works without Redis: queued audits wait in PostgreSQL for the sweeper.
 _NEEDED_FOR_TRAFFIC: Final = ("database", "storage")
 _FRESH_SECONDS: Final = 1.0
+# Proxies add these, so a request with one of them comes from another machine.
+_ADDED_BY_PROXIES: Final = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 
 blueprint = Blueprint("health", __name__, description="Liveness and readiness.")
 
@@ -64,10 +68,9 @@ def init_health(app: Flask, config: Config) -> None:
 @blueprint.documented(operation="get_health", media_type="text/html", errors={})
 @blueprint.response(200, HealthSchema, description="The process is running.")
 def healthz() -> dict[str, Any]:
-    """Check whether the process is alive, with the state of each component."""
+    """Check whether the process is alive; requests from inside get each component's state."""
     states = _health().states()
-    status = OK if all(state == OK for state in states.values()) else "degraded"
-    return {"status": status, "components": states}
+    return _document(all(state == OK for state in states.values()), states)
 
 
 @blueprint.route("/readyz", methods=["GET"])
@@ -80,11 +83,32 @@ def readyz() -> Any:
     """Check whether this process should receive traffic."""
     states = _health().states()
     is_ready = all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
-    document = {"status": OK if is_ready else "degraded", "components": states}
     headers = {} if is_ready else {"Retry-After": str(RETRY_SECONDS)}
-    if instance_id := current_config().instance_id:
+    if (instance_id := current_config().instance_id) and _is_from_inside():
         headers["X-Instance"] = instance_id
-    return document, 200 if is_ready else 503, headers
+    return _document(is_ready, states), 200 if is_ready else 503, headers
+
+
+def _document(is_ok: bool, states: dict[str, str]) -> dict[str, Any]:
+    status = {"status": OK if is_ok else "degraded"}
+    return {**status, "components": states} if _is_from_inside() else status
+
+
+def _is_from_inside() -> bool:
+    """Check whether the request comes from this machine or has the admin token."""
+    return may_administer() or (
+        _is_loopback(request.remote_addr or "")
+        and not any(name in request.headers for name in _ADDED_BY_PROXIES)
+    )
+
+
+def _is_loopback(text: str) -> bool:
+    try:
+        address = ip_address(text)
+    except ValueError:  # a Unix socket has no address
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _health() -> Health:

@@ -20,6 +20,7 @@ PATHS = [
     "/admin/",
     "/admin?audits_page=x",
     "/admin/nothing",
+    "/admin/openapi.json",
     "/admin/early-access.csv",
     "/admin/payments/mark-paid",
     "/admin/audits/x/purge",

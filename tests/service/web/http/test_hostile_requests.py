@@ -1,4 +1,4 @@
-"""Hand-written hostile requests to every operation of /openapi.json, on the running service.
+"""Hand-written hostile requests to every described operation, on the running service.
 
 They find faults that a generator missed.
 """

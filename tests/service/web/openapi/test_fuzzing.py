@@ -1,4 +1,4 @@
-"""Generated requests to every operation of /openapi.json, live, with every kind of credential.
+"""Generated requests to every described operation, live, with every kind of credential.
 
 No response is a server error, and none has an undocumented status, type, header or shape.
 """
@@ -96,7 +96,9 @@ def _run(target: Target, who: str, folder: Path, count: int, more: list[str]) ->
     config.write_text(SETTINGS + _named(known))
     [(name, value)] = caller.headers.items()
     program = str(Path(sys.executable).with_name("schemathesis"))
-    where = [f"{target.url}/openapi.json", f"--url={target.url}", f"-H{name}: {value}"]
+    document = folder / "openapi.json"
+    document.write_text(json.dumps(target.document()))
+    where = [str(document), f"--url={target.url}", f"-H{name}: {value}"]
     options = [*where, f"-n{count}", *more, *OPTIONS]
     command = [program, f"--config-file={config}", "run", *options]
     env = {

@@ -1,4 +1,4 @@
-"""/openapi.json: the document that the running API generates."""
+"""/openapi.json and /admin/openapi.json: the documents that the running API generates."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,12 +7,13 @@ from typing import Any
 import openapi_spec_validator
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 
 from detectors.contract import MAX_COUNT, RECORD_FIELDS, REQUIRED_FIELDS
 from service.web.auth.scopes import SCOPES
 from service.web.http.paths import API_PREFIX
 from tests.service.support.described import PAGES, documented_path, operations, validate
-from tests.service.support.scenes import AUDITS, INGEST
+from tests.service.support.scenes import ADMIN_TOKEN, AUDITS, INGEST
 
 FINDINGS = f"{AUDITS}/{{audit_id}}/findings"
 
@@ -141,20 +142,64 @@ def test_the_parameters_are_documented_with_their_bounds(document: dict[str, Any
     assert (audit_id["name"], audit_id["required"]) == ("audit_id", True)
 
 
-def test_every_operation_has_a_summary(document: dict[str, Any]) -> None:
-    assert all(operation["summary"] for operation in operations(document).values())
+def test_every_operation_has_a_summary(both_documents: dict[str, Any]) -> None:
+    assert all(operation["summary"] for operation in operations(both_documents).values())
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
-    for reference in _references(document):
-        found: Any = document
+@pytest.fixture(params=["document", "admin_document"])
+def each_document(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = request.getfixturevalue(request.param)
+    return found
+
+
+def test_the_public_document_mentions_nothing_of_the_administration(
+    document: dict[str, Any], admin_document: dict[str, Any], client: FlaskClient
+) -> None:
+    words = client.get("/openapi.json").get_data(as_text=True).lower()
+    assert "admin" not in words
+    assert not [path for path in document["paths"] if path in admin_document["paths"]]
+    only_there = set(admin_document["components"]["schemas"]) - {"Error", "ErrorDetail"}
+    assert only_there & set(document["components"]["schemas"]) <= {"PaymentLink"}
+    assert "/admin" not in client.get("/docs").get_data(as_text=True)
+
+
+def test_the_document_of_the_administration_has_all_of_it(
+    app: Flask, admin_document: dict[str, Any]
+) -> None:
+    routes = {
+        documented_path(rule.rule)
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith("/admin") and rule.rule not in PAGES
+    }
+    assert set(admin_document["paths"]) == routes
+    assert "admin_token" in admin_document["components"]["securitySchemes"]
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", ADMIN_TOKEN[:-1]])
+def test_the_document_of_the_administration_is_hidden_without_the_token(
+    share_app: Callable[..., Flask], token: str | None
+) -> None:
+    client = share_app(admin_token=ADMIN_TOKEN).test_client()
+    headers = {
+        "X-Request-Id": "the-same-request-id",
+        **({} if token is None else {"X-Admin-Token": token}),
+    }
+    hidden = client.get("/admin/openapi.json", headers=headers)
+    unknown = client.get("/nothing/here.json", headers=headers)
+    assert (hidden.status_code, hidden.data) == (404, unknown.data)
+    assert dict(hidden.headers) == dict(unknown.headers)
+
+
+def test_every_reference_leads_somewhere(each_document: dict[str, Any]) -> None:
+    for reference in _references(each_document):
+        found: Any = each_document
         for part in reference.removeprefix("#/").split("/"):
             found = found[part]
 
 
-def test_it_describes_nothing_that_no_route_uses(document: dict[str, Any]) -> None:
-    used = {reference.rpartition("/")[2] for reference in _references(document)}
-    assert used == set(document["components"]["schemas"])
+def test_it_describes_nothing_that_no_route_uses(each_document: dict[str, Any]) -> None:
+    used = {reference.rpartition("/")[2] for reference in _references(each_document)}
+    assert used == set(each_document["components"]["schemas"])
 
 
 def test_a_time_without_an_offset_is_within_the_schema(document: dict[str, Any]) -> None:
@@ -216,18 +261,20 @@ OPERATIONS = {
 }
 
 
-def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
-    openapi_spec_validator.validate(document)
+def test_the_document_is_valid_openapi(each_document: dict[str, Any]) -> None:
+    openapi_spec_validator.validate(each_document)
 
 
-def test_every_route_is_described_or_exempt_by_name(app: Flask, document: dict[str, Any]) -> None:
+def test_every_route_is_described_or_exempt_by_name(
+    app: Flask, both_documents: dict[str, Any]
+) -> None:
     routes = {
         f"{method.lower()} {documented_path(rule.rule)}"
         for rule in app.url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
         if rule.rule not in PAGES
     }
-    assert set(operations(document)) == routes
+    assert set(operations(both_documents)) == routes
 
 
 def test_every_reading_endpoint_of_the_api_has_a_limit_and_an_etag(
@@ -248,13 +295,13 @@ def test_no_exempt_page_is_gone(app: Flask) -> None:
     assert {rule.rule for rule in app.url_map.iter_rules()} >= PAGES
 
 
-def test_every_operation_has_exactly_its_statuses(document: dict[str, Any]) -> None:
-    described = {name: set(one["responses"]) for name, one in operations(document).items()}
+def test_every_operation_has_exactly_its_statuses(both_documents: dict[str, Any]) -> None:
+    described = {name: set(one["responses"]) for name, one in operations(both_documents).items()}
     assert described == {name: set(statuses.split()) for name, statuses in OPERATIONS.items()}
 
 
-def test_every_json_answer_has_an_example_that_is_one(document: dict[str, Any]) -> None:
-    for name, operation in operations(document).items():
+def test_every_json_answer_has_an_example_that_is_one(both_documents: dict[str, Any]) -> None:
+    for name, operation in operations(both_documents).items():
         for status, answer in operation["responses"].items():
             content = answer.get("content", {}).get("application/json")
             if content is not None:
@@ -262,8 +309,8 @@ def test_every_json_answer_has_an_example_that_is_one(document: dict[str, Any]) 
                 validate(content["example"], content["schema"])
 
 
-def test_every_answer_but_a_download_names_its_request(document: dict[str, Any]) -> None:
-    for operation in operations(document).values():
+def test_every_answer_but_a_download_names_its_request(both_documents: dict[str, Any]) -> None:
+    for operation in operations(both_documents).values():
         for answer in operation["responses"].values():
             assert "X-Request-Id" in answer["headers"]
 

@@ -1,4 +1,4 @@
-"""Every field and parameter in /openapi.json, no more and no less.
+"""Every field and parameter in both OpenAPI documents, no more and no less.
 
 A `?` marks optional fields. `described.watch` checks every response of every test against the
 document. The report's own schemas are generated from its types.
@@ -27,7 +27,7 @@ FIELDS: Final = {
     "EventReceived": "received",
     "EarlyAccess": "email",
     "Message": "message",
-    "Health": "status components",
+    "Health": "status components?",
     "MagicLink": "email next?",
     "Token": "access_token token_type expires_in scope",
     "OAuthError": "error error_description?",
@@ -134,10 +134,10 @@ def _fields(schema: dict[str, Any]) -> set[str]:
     return _words(schema.get("properties", {}), schema.get("required", []))
 
 
-def test_every_shape_has_exactly_its_fields(document: dict[str, Any]) -> None:
+def test_every_shape_has_exactly_its_fields(both_documents: dict[str, Any]) -> None:
     described = {
         name: _fields(schema)
-        for name, schema in document["components"]["schemas"].items()
+        for name, schema in both_documents["components"]["schemas"].items()
         if not name.startswith("Report")
     }
     assert described == {name: set(fields.split()) for name, fields in FIELDS.items()}
@@ -149,46 +149,46 @@ SPEAKING: Final = frozenset(
 )
 
 
-def test_every_field_and_parameter_says_what_it_holds(document: dict[str, Any]) -> None:
+def test_every_field_and_parameter_says_what_it_holds(both_documents: dict[str, Any]) -> None:
     silent = [
         (name, field)
-        for name, schema in document["components"]["schemas"].items()
+        for name, schema in both_documents["components"]["schemas"].items()
         if not name.startswith("Report") and not name.endswith("Line") and name not in SPEAKING
         for field, found in schema.get("properties", {}).items()
         if not found.get("description")
     ]
     silent += [
         (name, one["name"])
-        for name, operation in operations(document).items()
+        for name, operation in operations(both_documents).items()
         for one in operation["parameters"]
         if not one.get("description") and "/admin" not in name and "/r/" not in name
     ]
     assert silent == []
 
 
-def test_every_operation_has_its_name(document: dict[str, Any]) -> None:
-    described = {name: one["operationId"] for name, one in operations(document).items()}
+def test_every_operation_has_its_name(both_documents: dict[str, Any]) -> None:
+    described = {name: one["operationId"] for name, one in operations(both_documents).items()}
     assert described == NAMES
 
 
-def test_every_operation_has_exactly_its_parameters(document: dict[str, Any]) -> None:
+def test_every_operation_has_exactly_its_parameters(both_documents: dict[str, Any]) -> None:
     described = {
         name: _words(
             [one["name"] for one in operation["parameters"]],
             [one["name"] for one in operation["parameters"] if one.get("required")],
         )
-        for name, operation in operations(document).items()
+        for name, operation in operations(both_documents).items()
         if operation["parameters"]
     }
     assert described == {name: set(fields.split()) for name, fields in PARAMETERS.items()}
 
 
-def test_every_operation_has_exactly_its_bodies(document: dict[str, Any]) -> None:
+def test_every_operation_has_exactly_its_bodies(both_documents: dict[str, Any]) -> None:
     described = {
         name: {
             kind: _body(one["schema"]) for kind, one in operation["requestBody"]["content"].items()
         }
-        for name, operation in operations(document).items()
+        for name, operation in operations(both_documents).items()
         if "requestBody" in operation
     }
     expected = {

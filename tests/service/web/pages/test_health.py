@@ -7,6 +7,8 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from tests.service.support.scenes import ADMIN_TOKEN
+
 NO_DATABASE = "postgresql+psycopg2://nobody@/none?host=/nowhere"
 NO_REDIS = "unix:///nowhere/valkey.sock"
 
@@ -19,6 +21,66 @@ def test_a_healthy_process_names_its_components(client: FlaskClient) -> None:
             "status": "ok",
             "components": {"database": "ok", "redis": "ok", "storage": "ok"},
         }
+
+
+OUTSIDE = [
+    ("203.0.113.7", {}),
+    ("10.0.0.7", {}),
+    ("::ffff:10.0.0.7", {}),
+    ("", {}),
+    ("127.0.0.1", {"X-Forwarded-For": "203.0.113.7"}),
+    ("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}),
+    ("127.0.0.1", {"Forwarded": "for=127.0.0.1"}),
+    ("127.0.0.1", {"X-Real-IP": "127.0.0.1"}),
+    ("127.0.0.1", {"Via": "1.1 proxy"}),
+    ("203.0.113.7", {"X-Admin-Token": "wrong"}),
+    ("203.0.113.7", {"X-Admin-Token": ""}),
+]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+@pytest.mark.parametrize(("address", "headers"), OUTSIDE)
+def test_requests_from_outside_get_the_status_and_nothing_else(
+    share_app: Callable[..., Flask], path: str, address: str, headers: dict[str, str]
+) -> None:
+    client = share_app(admin_token=ADMIN_TOKEN, instance_id="an-instance").test_client()
+    found = client.get(path, headers=headers, environ_base={"REMOTE_ADDR": address})
+    assert found.status_code == 200
+    assert found.get_json() == {"status": "ok"}
+    assert "X-Instance" not in found.headers
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_what_is_down_is_hidden_from_outside(make_app: Callable[..., Flask], path: str) -> None:
+    client = make_app(redis_url=NO_REDIS, database_url=NO_DATABASE).test_client()
+    found = client.get(path, environ_base={"REMOTE_ADDR": "203.0.113.7"})
+    assert found.status_code == (200 if path == "/healthz" else 503)
+    assert found.get_json() == {"status": "degraded"}
+
+
+@pytest.mark.parametrize(
+    ("address", "headers"),
+    [
+        ("127.0.0.1", {}),
+        ("127.8.8.8", {}),
+        ("::1", {}),
+        ("::ffff:127.0.0.1", {}),
+        ("203.0.113.7", {"X-Admin-Token": ADMIN_TOKEN}),
+        ("127.0.0.1", {"X-Admin-Token": ADMIN_TOKEN, "X-Forwarded-For": "203.0.113.7"}),
+    ],
+)
+def test_requests_from_inside_get_the_components(
+    share_app: Callable[..., Flask], address: str, headers: dict[str, str]
+) -> None:
+    client = share_app(admin_token=ADMIN_TOKEN).test_client()
+    found = client.get("/healthz", headers=headers, environ_base={"REMOTE_ADDR": address})
+    assert set(found.get_json()["components"]) == {"database", "redis", "storage"}
+
+
+def test_where_no_admin_token_is_set_an_empty_one_reveals_nothing(client: FlaskClient) -> None:
+    headers, address = {"X-Admin-Token": ""}, {"REMOTE_ADDR": "203.0.113.7"}
+    found = client.get("/healthz", headers=headers, environ_base=address)
+    assert found.get_json() == {"status": "ok"}
 
 
 @pytest.mark.parametrize(
