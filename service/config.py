@@ -22,8 +22,10 @@ CREDIT_AMOUNT: Final = re.compile(
 )
 _ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_POSTGRES: Final = ("postgres", "postgresql", "postgresql+psycopg2")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "database_url": ("postgres", "postgresql", "postgresql+psycopg2"),
+    "database_url": _POSTGRES,
+    "migration_database_url": _POSTGRES,
     "redis_url": ("redis", "rediss", "unix"),
     "storage_url": ("file", "s3"),
     "base_url": ("http", "https"),
@@ -31,7 +33,7 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
-_OPTIONAL: Final = {"smtp_url"}
+_OPTIONAL: Final = {"smtp_url", "migration_database_url"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,7 @@ class Config:
     database_url: str = field(repr=False)
     redis_url: str = field(repr=False)
     storage_url: str
+    migration_database_url: str = field(default="", repr=False)
     secret_key_fallbacks: str = field(default="", repr=False)
     admin_token: str = field(default="", repr=False)
     base_url: str = "http://localhost:8000"

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from service.operations.local.embedded import EmbeddedServers
-from tests.databases import count_rows
+from tests.databases import count_rows, migrate_as_owner
 from tests.groups import arrange, scheduler
 from tests.running import ONE_OF_EACH, Up, make_clone
 from tests.worker.support.promises import Note
@@ -71,9 +71,7 @@ def database_url(servers: EmbeddedServers) -> Iterator[str]:
 
     Rows that a test commits would be found by another one; such a test copies a database.
     """
-    from service.core.db import migrate
-
-    migrate(servers.database_url)
+    migrate_as_owner(servers.database_url)
     before = count_rows(servers.database_url)
     yield servers.database_url
     after = count_rows(servers.database_url)

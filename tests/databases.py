@@ -1,4 +1,7 @@
-"""Databases of the test servers: copies for tests that commit, and a look at what was committed."""
+"""Databases of the test servers: copies for tests that commit, and a look at what was committed.
+
+Tests use the service's role, like the service, so that they notice a missing grant.
+"""
 
 from collections import Counter
 from functools import cache
@@ -7,6 +10,7 @@ from uuid import uuid4
 from sqlalchemy import create_engine, inspect, make_url, text
 
 from service.core.db import migrate
+from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
 
 
 def make_database(database_url: str) -> str:
@@ -21,12 +25,22 @@ def _migrated_template(database_url: str) -> str:
     """Migrate a database that nobody is connected to, so that PostgreSQL can copy it."""
     name = f"template_{uuid4().hex}"
     _create_database(database_url, name)
-    migrate(_beside(database_url, name))
+    migrate_as_owner(_beside(database_url, name))
     return name
 
 
+def migrate_as_owner(database_url: str) -> None:
+    """Create the tables for the service's role, as the service does at its start."""
+    migrate(as_owner(database_url), service_role=ROLE)
+
+
+def as_owner(database_url: str) -> str:
+    """Return the address of the same embedded database for the owner of its tables."""
+    return make_url(database_url).set(username=OWNER_ROLE).render_as_string(hide_password=False)
+
+
 def _create_database(database_url: str, what: str) -> None:
-    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
+    engine = create_engine(as_owner(database_url), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {what}"))
     engine.dispose()

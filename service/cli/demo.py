@@ -1,6 +1,7 @@
 """tallystick demo: send the sample log through the real API and queue, and print its report."""
 
 import itertools
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +21,9 @@ from service.cli.account import (
     session_of,
 )
 from service.cli.local_calls import call_json
-from service.cli.options import CommandError, data_option, one_line_errors
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
 from service.cli.sample_log import SAMPLE, read_sample
-from service.cli.up import INTERRUPTED, port_option, running_stack
+from service.cli.up import INTERRUPTED, port_option, running
 from service.config import Config
 from service.core.tokens import sign_report
 from service.models import IngestKey, ReadToken, ReportRow
@@ -46,7 +47,8 @@ _POLL_SECONDS = 0.25  # well within the limit of reads a minute
 def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
     """Run the service and audit the sample log with it."""
     records, is_shown = read_sample(), False
-    with running_stack(port, data_dir) as stack:
+    stack = Stack(data_dir or USUAL_DATA_DIR, port, os.environ)
+    with running(stack):
         show(stack, records, is_serving=not once)
         is_shown = True
         if not once:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from service.cli.options import data_option, one_line_errors, reach
-from service.core.db import migrate as migrate_database
+from service.core.db import migrate_tables
 from service.jobs.process import run_mail_worker, run_worker
 from service.operations.exporter.server import run_metrics
 from service.operations.maintenance.sweeper import run_sweeper
@@ -48,4 +48,9 @@ def metrics(data_dir: Path | None) -> None:
 @one_line_errors
 def migrate(data_dir: Path | None) -> None:
     """Migrate the database to the latest version."""
-    migrate_database(reach(data_dir).database_url)
+    if not migrate_tables(reach(data_dir)):
+        click.echo(
+            "Note: the role in DATABASE_URL owns the tables, so a leak of it can change append-only"
+            " tables; set MIGRATION_DATABASE_URL to separate them.",
+            err=True,
+        )

@@ -37,6 +37,12 @@ port_option = click.option(
     f"[default: OWNER_EMAIL, or {USUAL_OWNER}]",
 )
 @click.option("--seed", "is_seeding", is_flag=True, help="Add an account with example data.")
+@click.option(
+    "--allow-root",
+    is_flag=True,
+    envvar="ALLOW_ROOT",
+    help="Run as root if root starts this and no ordinary user can access the code or the data.",
+)
 @click.option("--reload", "is_reloading", is_flag=True, help="Restart when the code changes.")
 @data_option
 @one_line_errors
@@ -45,6 +51,7 @@ def up(
     owner: str | None,
     is_seeding: bool,
     is_reloading: bool,
+    allow_root: bool,
     data_dir: Path | None,
 ) -> None:
     """Run the service on this machine until Ctrl-C.
@@ -53,7 +60,9 @@ def up(
     DATABASE_URL, REDIS_URL and STORAGE_URL to use your own.
     """
     watcher = SourceWatcher() if is_reloading else None
-    with running_stack(port, data_dir, owner) as stack:
+    environment = {**os.environ, **({"OWNER_EMAIL": owner} if owner else {})}
+    stack = Stack(data_dir or USUAL_DATA_DIR, port, environment, allow_root=allow_root)
+    with running(stack):
         config = stack.config
         click.echo(f"Tallystick is ready at {config.base_url} (Ctrl-C stops it)")
         click.echo(f"Sign in as {config.owner_email}: {make_owner_link(config)}")
@@ -80,16 +89,12 @@ def _reload(stack: Stack, watcher: SourceWatcher) -> None:
 
 
 @contextmanager
-def running_stack(
-    port: int | None, data_dir: Path | None, owner: str | None = None
-) -> Iterator[Stack]:
+def running(stack: Stack) -> Iterator[None]:
     """Start the stack; stop it in order when the block ends or a signal arrives."""
-    environment = {**os.environ, **({"OWNER_EMAIL": owner} if owner else {})}
-    stack = Stack(data_dir or USUAL_DATA_DIR, port, environment)
     previous = {number: signal.signal(number, _interrupt) for number in _STOP_SIGNALS}
     try:
         _start(stack)
-        yield stack
+        yield
     except KeyboardInterrupt:
         click.echo("Stopping.", err=True)
     finally:

@@ -1,13 +1,16 @@
 """The database engine, sessions and migrations. Queries are in `models` and in the views."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from sqlalchemy import Engine, NullPool, create_engine, make_url, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
+from service.core.privileges import protect_tables
 
 _MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
 # An arbitrary number: every migration of this database takes the same lock.
@@ -46,20 +49,29 @@ def make_session_factory(engine: Engine) -> sessionmaker[Session]:
     return sessionmaker(engine, expire_on_commit=False)
 
 
-def migrate(database_url: str, revision: str = "head") -> None:
+def migrate_tables(config: Config) -> bool:
+    """Upgrade the tables as their owner; return False if the service's role owns them."""
+    owner_url = config.migration_database_url or config.database_url
+    return migrate(owner_url, service_role=_address(config.database_url).username)
+
+
+def migrate(database_url: str, revision: str = "head", *, service_role: str | None = None) -> bool:
     """Upgrade the tables to a revision; several processes may call this at once."""
-    _run(database_url, "upgrade", revision)
+    with _migrating(database_url) as (connection, settings):
+        _run(settings, "upgrade", revision)
+        return protect_tables(connection, service_role)
 
 
 def downgrade(database_url: str, revision: str) -> None:
     """Downgrade the tables to a revision; `base` is the empty database."""
-    _run(database_url, "downgrade", revision)
+    with _migrating(database_url) as (_, settings):
+        _run(settings, "downgrade", revision)
 
 
-def _run(database_url: str, step: Literal["upgrade", "downgrade"], revision: str) -> None:
+@contextmanager
+def _migrating(database_url: str) -> Iterator[tuple[Connection, Any]]:
     """Run all migrations in one transaction, so that a failure changes nothing."""
     # Importing Alembic slows down startup, and other code doesn't need it.
-    from alembic import command
     from alembic.config import Config as AlembicConfig
 
     settings = AlembicConfig()
@@ -68,7 +80,13 @@ def _run(database_url: str, step: Literal["upgrade", "downgrade"], revision: str
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         settings.attributes["connection"] = connection
-        getattr(command, step)(settings, revision)
+        yield connection, settings
+
+
+def _run(settings: Any, step: Literal["upgrade", "downgrade"], revision: str) -> None:
+    from alembic import command
+
+    getattr(command, step)(settings, revision)
 
 
 def _address(database_url: str) -> URL:

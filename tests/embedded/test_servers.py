@@ -11,12 +11,13 @@ from sqlalchemy import create_engine, make_url, text
 
 from service.operations.local.embedded import AlreadyRunningError, EmbeddedServers, ServersError
 from service.operations.local.processes import SupervisorError
+from tests.databases import as_owner
 from tests.embedded.processes import wait_until
 from tests.worker.support.promises import at_a_quarter, scaled
 
 
 def write_row(url: str, value: str) -> None:
-    engine = create_engine(url)
+    engine = create_engine(as_owner(url))
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE IF NOT EXISTS kept (value text)"))
         connection.execute(text("INSERT INTO kept VALUES (:value)"), {"value": value})
@@ -24,7 +25,7 @@ def write_row(url: str, value: str) -> None:
 
 
 def read_rows(url: str) -> list[str]:
-    engine = create_engine(url)
+    engine = create_engine(as_owner(url))
     with engine.connect() as connection:
         rows = list(connection.scalars(text("SELECT value FROM kept ORDER BY value")))
     engine.dispose()

@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, inspect, make_url, text
 
 from service.core.db import downgrade, migrate
 from service.models import Base
+from tests.databases import as_owner
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,10 +21,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def empty_database(database_url: str) -> Iterator[str]:
     name = f"migrations_{uuid4().hex}"
-    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
+    owner_url = as_owner(database_url)
+    engine = create_engine(owner_url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
-        yield make_url(database_url).set(database=name).render_as_string(hide_password=False)
+        yield make_url(owner_url).set(database=name).render_as_string(hide_password=False)
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     engine.dispose()
 

@@ -1,6 +1,7 @@
 """The whole service on one machine: servers, migrations, web, workers and sweeper."""
 
 import http.client
+import os
 import secrets
 import sys
 import time
@@ -10,11 +11,12 @@ from types import TracebackType
 from typing import Self
 
 from service.config import Config
-from service.core.db import migrate
+from service.core.db import migrate_tables
 from service.operations.local import run_state
 from service.operations.local.embedded import EmbeddedServers, ServerStartError
 from service.operations.local.listening import LoopbackSockets
 from service.operations.local.processes import Program, Supervisor
+from service.operations.local.users import OrdinaryUser, choose_user, own_folders
 
 USUAL_PORT = 8000
 USUAL_METRICS_PORT = 9464
@@ -32,13 +34,26 @@ class Stack:
 
     `environment` holds the settings; missing settings come from the data folder and the embedded
     servers. Without `port`, the default port or a free port is used.
+
+    Root runs the programs as an ordinary user. If that user can't reach the code or the data, they
+    run as root, but only with `allow_root`.
     """
 
     config: Config
     port: int
 
-    def __init__(self, data_dir: Path, port: int | None, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int | None,
+        environment: Mapping[str, str],
+        *,
+        allow_root: bool = True,
+    ) -> None:
         self.data_dir = data_dir.absolute()
+        self._allow_root = allow_root
+        self._user: OrdinaryUser | None = None
+        self._notices: tuple[str, ...] = ()
         self._wanted_port = port
         self._environment = {name: value for name, value in environment.items() if value}
         self._web_sockets: LoopbackSockets | None = None
@@ -70,20 +85,28 @@ class Stack:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        return self._servers.notices
+        return (*self._notices, *self._servers.notices)
 
     def start(self) -> None:
         """Start everything in order; return once the web process is ready for traffic."""
         try:
             self._open_ports()
+            if os.geteuid() == 0:
+                self._servers.make_folder()
+                self._user, self._notices = choose_user(self.data_dir, allow_root=self._allow_root)
+                self._servers.programs_user = self._user
             self._servers.start()
             settings = self._fill_in_settings()
-            self.config = Config.from_environment({**self._environment, **settings})
-            migrate(self.config.database_url)
+            self.config = Config.from_environment(
+                {**self._environment, **settings, **self._migration_settings()}
+            )
+            migrate_tables(self.config)
+            if self._user is not None:
+                own_folders(self._user, self.data_dir, self.config)
             self._start_programs(settings)
             self._close_sockets()  # the supervising process holds its own copies
             self._wait_until_ready()
-            run_state.save_state(self.data_dir, settings)
+            run_state.save_state(self.data_dir, {**settings, **self._migration_settings()})
         except BaseException:
             self.stop()
             raise
@@ -111,6 +134,12 @@ class Stack:
         for program in self._programs:
             self.supervisor.start(program)
         self._wait_until_ready()
+
+    def _migration_settings(self) -> dict[str, str]:
+        """Return the settings that only migrations need; the programs don't get them."""
+        if "DATABASE_URL" in self._environment:
+            return {}
+        return {"MIGRATION_DATABASE_URL": self._servers.migration_database_url}
 
     def _open_ports(self) -> None:
         sockets = LoopbackSockets.open(self._wanted_port, USUAL_PORT)
@@ -152,13 +181,23 @@ class Stack:
                 command=(sys.executable, "-P", "-m", module, *arguments),
                 folder=str(self.data_dir),
                 log_file=str(self._servers.log_file(name)),
-                environment={**self._environment, **settings, INSTANCE_ID: self._instance_id},
+                environment=self._environment_of(settings),
+                user=self._user.user if self._user else None,
+                group=self._user.group if self._user else None,
                 descriptors=self._servers.kept_open if is_web else (),
                 stop_seconds=self.config.stop_seconds + _STOP_MARGIN_SECONDS,
                 stage=_PROGRAMS_STAGE,
             )
             self._programs.append(program)
             self._servers.supervisor.start(program)
+
+    def _environment_of(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the programs, which get no way to become the tables' owner."""
+        environment = {**self._environment, **settings, INSTANCE_ID: self._instance_id}
+        environment.pop("MIGRATION_DATABASE_URL", None)
+        if self._user is not None:  # libraries look for their files in root's home, and fail
+            environment["HOME"] = str(self.data_dir)
+        return environment
 
     def _commands(self) -> dict[str, tuple[str, ...]]:
         """Return the module and the arguments of each program, by its name."""

@@ -12,12 +12,13 @@ from uuid import uuid4
 
 import pytest
 import requests
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.models import AdminAction, Audit, EarlyAccess, Payment, ReportRow
 from service.models.base import utc_now
+from tests.databases import as_owner
 from tests.service.support.documents import make_report
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import ADMIN_TOKEN
@@ -433,10 +434,14 @@ def test_the_early_access_list_is_exported_with_inert_cells(administered: LiveSe
     ],
 )
 def test_the_log_of_admin_actions_is_append_only(administered: LiveService, statement: str) -> None:
-    """Even for the tables' owner, as whom the service connects here."""
+    """For the service's role, and even for the tables' owner."""
     get(administered, "/admin/early-access.csv")
-    with pytest.raises(DBAPIError, match="append-only"), administered.engine.begin() as connection:
-        connection.execute(text(statement))
+    url = administered.engine.url.render_as_string(hide_password=False)
+    for address, reason in ((url, "permission denied"), (as_owner(url), "append-only")):
+        engine = create_engine(address)
+        with pytest.raises(DBAPIError, match=reason), engine.begin() as connection:
+            connection.execute(text(statement))
+        engine.dispose()
 
 
 def test_every_route_is_described(administered: LiveService) -> None:

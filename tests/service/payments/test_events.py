@@ -1,11 +1,13 @@
-"""Events are append-only: nobody can change their rows."""
+"""Row 12: events are append-only; no role can change their rows, not even their owner."""
 
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
+from service.operations.local.embedded.postgres import ROLE
+from tests.databases import as_owner
 from tests.worker.support.promises import Note, always_in_full
 
 CHANGES = {
@@ -19,12 +21,21 @@ CHANGES = {
     "TRUNCATE": "TRUNCATE payment_events",
     "TRUNCATE CASCADE": "TRUNCATE payment_events CASCADE",
 }
-ROLES = ("the owner", "an app role")
+# Each role, and what it sets before it tries.
+ROLES = {
+    "the owner": (),
+    "the owner, as if applying a replica's changes": (
+        "SET LOCAL session_replication_role = replica",
+    ),
+    "a role that may do everything but own": ("SET LOCAL ROLE events_app",),
+    "the service's role": (f"SET LOCAL ROLE {ROLE}",),
+}
 
 
 @pytest.fixture
-def connection(engine: Engine) -> Iterator[Connection]:
+def connection(database_url: str) -> Iterator[Connection]:
     """One event, and a role that may do everything to the tables except own them."""
+    engine = create_engine(as_owner(database_url))
     with engine.connect() as connection:
         outer = connection.begin()
         connection.execute(text("CREATE ROLE events_app"))
@@ -38,6 +49,7 @@ def connection(engine: Engine) -> Iterator[Connection]:
         )
         yield connection
         outer.rollback()
+    engine.dispose()
 
 
 @always_in_full
@@ -56,11 +68,12 @@ def test_nobody_changes_or_removes_an_event(
 def _is_refused(connection: Connection, role: str, change: str) -> bool:
     attempt = connection.begin_nested()
     try:
-        if role == "an app role":
-            connection.execute(text("SET LOCAL ROLE events_app"))
+        for setting in ROLES[role]:
+            connection.execute(text(setting))
         connection.execute(text(change))
     except DBAPIError as error:
-        return "payment_events is append-only" in str(error)
+        refusals = ("payment_events is append-only", "permission denied for table payment_events")
+        return any(refusal in str(error) for refusal in refusals)
     finally:
         attempt.rollback()
     return False

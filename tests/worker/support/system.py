@@ -20,8 +20,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from service.cli.account import create_account, mint_ingest_key
-from service.core.db import migrate
 from service.operations.local.embedded import EmbeddedServers
+from tests.databases import migrate_as_owner
 from tests.warm import WarmProcess
 from tests.worker.support.jobs import Jobs, RunningJob
 from tests.worker.support.records import Records
@@ -83,7 +83,7 @@ class System(Records, Jobs):
     def start(self) -> None:
         self.control.mkdir(parents=True)
         self.servers.start()
-        migrate(self.servers.database_url)
+        migrate_as_owner(self.servers.database_url)
         # Tests ask again and again, so connections are kept; each is tried before it is used,
         # as the database may have been killed meanwhile.
         self.engine = create_engine(self.servers.database_url, pool_pre_ping=True)

@@ -1,18 +1,19 @@
 """Choose the user that the servers run as, and the folder of their files.
 
 PostgreSQL refuses to run as root, so root runs it as an ordinary user. If that user can't reach the
-data folder, another folder holds the files; if they can't reach the programs, we copy them.
+data folder, another folder holds the files; if they can't reach the programs, we copy them. The
+service's own programs run as a second user, who may use the servers but not touch their files.
 """
 
 import os
 import pwd
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from service.operations.local.embedded.binaries import Binaries, copy_binaries
 from service.operations.local.embedded.errors import ServersError
+from service.operations.local.users import OrdinaryUser, succeeds
 
 # A file in the data folder with the path of the folder that holds the servers' files instead.
 ELSEWHERE_NAME = "servers-folder"
@@ -25,27 +26,20 @@ LONGEST_SOCKET_NAME = ".s.PGSQL.5432"
 
 
 @dataclass(frozen=True)
-class ServerUser:
-    """The ordinary user that root runs the servers as."""
-
-    name: str
-    user: int
-    group: int
-
-
-@dataclass(frozen=True)
 class Placement:
     """The users, folders and programs of the servers.
 
-    `owner` is the name of the current user; `user` runs the servers, if it is another user.
-    `notices` are lines to show, about files in unexpected folders.
+    `owner` is the name of the current user; `user` runs the servers and `programs_user` the
+    programs that use them, if they are other users. `notices` are lines to show, about files in
+    unexpected folders.
     """
 
     owner: str
     folder: Path
     sockets: Path
     binaries: Binaries
-    user: ServerUser | None
+    user: OrdinaryUser | None
+    programs_user: OrdinaryUser | None
     notices: tuple[str, ...]
 
     def make_private(self, name: str) -> Path:
@@ -53,7 +47,9 @@ class Placement:
         return make_private(self.folder / name, self.user)
 
 
-def place(data_dir: Path, binaries: Binaries) -> Placement:
+def place(
+    data_dir: Path, binaries: Binaries, programs_user: OrdinaryUser | None = None
+) -> Placement:
     """Choose user, folders and programs for the servers of a data folder."""
     owner = _user_name()
     user = _find_server_user(data_dir) if os.geteuid() == 0 else None
@@ -67,21 +63,22 @@ def place(data_dir: Path, binaries: Binaries) -> Placement:
     return Placement(
         owner=owner,
         folder=folder,
-        sockets=_place_sockets(folder, user),
+        sockets=_place_sockets(folder, user, programs_user),
         binaries=binaries,
         user=user,
+        programs_user=programs_user,
         notices=notices,
     )
 
 
-def make_private(folder: Path, user: ServerUser | None) -> Path:
+def make_private(folder: Path, user: OrdinaryUser | None) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     if user is not None:
         os.chown(folder, user.user, user.group, follow_symlinks=False)
     return folder
 
 
-def _find_server_user(data_dir: Path) -> ServerUser:
+def _find_server_user(data_dir: Path) -> OrdinaryUser:
     """Return the owner of existing data, or else an ordinary user that every machine has."""
     existing = _recorded_folder(data_dir) or data_dir / "servers"
     try:
@@ -91,11 +88,11 @@ def _find_server_user(data_dir: Path) -> ServerUser:
         entries.sort(key=lambda entry: entry.pw_name, reverse=True)
     for entry in entries:
         if entry.pw_uid != 0:
-            return ServerUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
+            return OrdinaryUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
     raise ServersError("PostgreSQL can't run as root, and there is no user postgres or nobody")
 
 
-def _place_for(user: ServerUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]:
+def _place_for(user: OrdinaryUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]:
     recorded, notices = _recorded_folder(data_dir), list[str]()
     if recorded is None:
         folder = _make_passable(data_dir / "servers", user)
@@ -124,7 +121,7 @@ def _recorded_folder(data_dir: Path) -> Path | None:
     return folder if owner == 0 and folder.is_dir() and not folder.is_symlink() else None
 
 
-def _make_passable(folder: Path, user: ServerUser) -> Path:
+def _make_passable(folder: Path, user: OrdinaryUser) -> Path:
     """Create a folder of root that only root and the servers' group can pass through."""
     folder.mkdir(mode=0o710, exist_ok=True)
     os.chown(folder, 0, user.group)
@@ -132,34 +129,29 @@ def _make_passable(folder: Path, user: ServerUser) -> Path:
     return folder
 
 
-def _can_enter(user: ServerUser, folder: Path) -> bool:
-    return _succeeds(user, 'cd "$1"', folder)
+def _can_enter(user: OrdinaryUser, folder: Path) -> bool:
+    return succeeds(user, 'cd "$1"', folder)
 
 
-def _can_run(user: ServerUser, program: Path) -> bool:
-    return _succeeds(user, '"$1" --version', program)
+def _can_run(user: OrdinaryUser, program: Path) -> bool:
+    return succeeds(user, '"$1" --version', program)
 
 
-def _succeeds(user: ServerUser, script: str, path: Path) -> bool:
-    """Check by trying whether the user can do it, because file modes aren't enough to know."""
-    attempt = subprocess.run(  # noqa: S603 - our own script
-        ["/bin/sh", "-c", script, "sh", path],
-        user=user.user,
-        group=user.group,
-        extra_groups=[],
-        cwd="/",
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    return attempt.returncode == 0
-
-
-def _place_sockets(folder: Path, user: ServerUser | None) -> Path:
+def _place_sockets(
+    folder: Path, user: OrdinaryUser | None, programs_user: OrdinaryUser | None
+) -> Path:
+    """Create the folder of the sockets, which only the servers' and the programs' user enter."""
     sockets = folder / "run"
-    if len(os.fsencode(sockets / LONGEST_SOCKET_NAME)) <= MAX_SOCKET_PATH_BYTES:
-        return make_private(sockets, user)
-    return make_private(Path(tempfile.mkdtemp(prefix="tallystick-", dir=SHORT_SOCKETS)), user)
+    if len(os.fsencode(sockets / LONGEST_SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
+        sockets = Path(tempfile.mkdtemp(prefix="tallystick-", dir=SHORT_SOCKETS))
+    make_private(sockets, user)
+    if user is not None and programs_user is not None:
+        folder.chmod(0o711)  # to pass through; each folder inside is private
+        os.chown(sockets, user.user, programs_user.group, follow_symlinks=False)
+        sockets.chmod(0o710)
+    else:
+        sockets.chmod(0o700)
+    return sockets
 
 
 def _user_name() -> str:

@@ -1,4 +1,7 @@
-"""PostgreSQL in a data folder: created once, then started on a Unix socket without a TCP port."""
+"""PostgreSQL in a data folder: created once, then started on a Unix socket without a TCP port.
+
+It has two roles: the owner of the database, a superuser, for migrations only, and the service's.
+"""
 
 import os
 import shutil
@@ -16,13 +19,15 @@ from service.operations.local.embedded.placement import Placement
 from service.operations.local.processes import Program
 
 NAME = "postgres"
-DATABASE = ROLE = "tallystick"
+DATABASE = OWNER_ROLE = "tallystick"
+ROLE = "tallystick_service"
 PORT = 5432  # Only part of the socket's name.
 
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 _SETTINGS = {
     "listen_addresses": "",
-    "unix_socket_permissions": "0700",
+    # The sockets' folder decides who can connect.
+    "unix_socket_permissions": "0777",
     "port": str(PORT),
     "max_connections": "200",
     "timezone": "UTC",
@@ -44,7 +49,7 @@ def prepare(placement: Placement) -> Path:
         stop_leftovers(frozenset({"initdb"}), unfinished, owner, signal.SIGTERM)
         _initialize(placement, unfinished)
         unfinished.rename(folder)
-    _write_user_map(placement, folder)
+    _write_authentication(placement, folder)
     return folder
 
 
@@ -71,10 +76,10 @@ def program(placement: Placement, log_file: Path) -> Program:
     )
 
 
-def database_url(placement: Placement) -> str:
+def database_url(placement: Placement, role: str = ROLE) -> str:
     url = URL.create(
         "postgresql+psycopg2",
-        username=ROLE,
+        username=role,
         database=DATABASE,
         query={"host": str(placement.sockets)},
     )
@@ -82,10 +87,10 @@ def database_url(placement: Placement) -> str:
 
 
 def answers(placement: Placement) -> bool:
-    """Check whether the server accepts connections; create the database the first time."""
+    """Check whether the server accepts connections; create what is missing the first time."""
     try:
         connection = psycopg2.connect(
-            host=str(placement.sockets), user=ROLE, dbname="postgres", connect_timeout=2
+            host=str(placement.sockets), user=OWNER_ROLE, dbname="postgres", connect_timeout=2
         )
     except psycopg2.OperationalError:
         return False
@@ -94,6 +99,9 @@ def answers(placement: Placement) -> bool:
         cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
         if cursor.fetchone() is None:
             cursor.execute(f"CREATE DATABASE {DATABASE}")
+        cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,))
+        if cursor.fetchone() is None:
+            cursor.execute(f"CREATE ROLE {ROLE} LOGIN")
     connection.close()
     return True
 
@@ -107,7 +115,7 @@ def _initialize(placement: Placement, folder: Path) -> None:
             placement.binaries.postgres / "bin/initdb",
             "--pgdata",
             folder,
-            f"--username={ROLE}",
+            f"--username={OWNER_ROLE}",
             "--encoding=UTF8",
             # The same sort order on every machine, regardless of its locales.
             "--locale-provider=builtin",
@@ -129,12 +137,20 @@ def _initialize(placement: Placement, folder: Path) -> None:
         log_file = placement.folder / "initdb.log"
         log_file.write_text(made.stdout + made.stderr)
         raise ServerStartError("PostgreSQL", log_file)
-    _write(placement, folder / "pg_hba.conf", f"local all {ROLE} peer map=tallystick\n")
 
 
-def _write_user_map(placement: Placement, folder: Path) -> None:
-    """Admit only the user that runs the service, as identified by the kernel."""
-    _write(placement, folder / "pg_ident.conf", f'tallystick "{placement.owner}" {ROLE}\n')
+def _write_authentication(placement: Placement, folder: Path) -> None:
+    """Admit only the users of this service, as identified by the kernel.
+
+    The user that runs the programs is no owner, unless the same user started everything.
+    """
+    roles = [(placement.owner, OWNER_ROLE), (placement.owner, ROLE)]
+    if placement.programs_user is not None:
+        roles.append((placement.programs_user.name, ROLE))
+    user_map = "".join(f'tallystick "{name}" {role}\n' for name, role in roles)
+    _write(placement, folder / "pg_ident.conf", user_map)
+    admitted = f"local all {OWNER_ROLE},{ROLE} peer map=tallystick\n"
+    _write(placement, folder / "pg_hba.conf", admitted)
 
 
 def _write(placement: Placement, path: Path, text: str) -> None:

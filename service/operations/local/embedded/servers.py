@@ -14,6 +14,7 @@ from service.operations.local.embedded.errors import ServersError, ServerStartEr
 from service.operations.local.embedded.lock import FolderLock
 from service.operations.local.embedded.placement import Placement, place
 from service.operations.local.processes import Supervisor
+from service.operations.local.users import OrdinaryUser
 
 START_SECONDS = 60.0
 # A server that crashes this often during startup will not start at all.
@@ -35,6 +36,8 @@ class EmbeddedServers:
         Lines to show to the person who started this.
     kept_open : tuple of int
         File descriptors that the supervising process keeps open; set them before `start`.
+    programs_user : OrdinaryUser or None
+        Another user who may use the servers; set it before `start`.
     """
 
     supervisor: Supervisor
@@ -47,6 +50,7 @@ class EmbeddedServers:
         self._with_postgres = with_postgres
         self._with_redis = with_redis
         self.kept_open: tuple[int, ...] = ()
+        self.programs_user: OrdinaryUser | None = None
         self._placement: Placement | None = None
         self._lock: FolderLock | None = None
 
@@ -68,7 +72,13 @@ class EmbeddedServers:
 
     @property
     def database_url(self) -> str:
+        """Return the address for the service's role, which owns nothing."""
         return postgres.database_url(self._placed)
+
+    @property
+    def migration_database_url(self) -> str:
+        """Return the address for the owner of the tables."""
+        return postgres.database_url(self._placed, postgres.OWNER_ROLE)
 
     @property
     def redis_url(self) -> str:
@@ -128,11 +138,15 @@ class EmbeddedServers:
             raise ServersError("the embedded servers are not running")
         return self._placement
 
-    def _take_folder(self) -> None:
+    def make_folder(self) -> None:
+        """Create the data folder unless it exists."""
         if not self.data_dir.exists():
             self.data_dir.mkdir(parents=True)
             # The servers' user may have to pass through, whatever the umask.
             self.data_dir.chmod(0o711)
+
+    def _take_folder(self) -> None:
+        self.make_folder()
         (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
         lock = FolderLock(self.data_dir)
         lock.acquire()
@@ -141,7 +155,7 @@ class EmbeddedServers:
         self._lock = lock
 
     def _start_servers(self) -> None:
-        placement = place(self.data_dir, find_binaries())
+        placement = place(self.data_dir, find_binaries(), self.programs_user)
         self._placement, self.notices = placement, placement.notices
         if self._with_redis:
             valkey.prepare(placement)

@@ -28,7 +28,8 @@ def program(placement: Placement, log_file: Path) -> Program:
     options = {
         "port": "0",
         "unixsocket": str(placement.sockets / SOCKET_NAME),
-        "unixsocketperm": "700",
+        # The sockets' folder decides who can connect.
+        "unixsocketperm": "777",
         "dir": str(folder),
         "save": "",
         "appendonly": "no",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -16,6 +16,7 @@ from detectors.formats import decode_batch, encode_records
 from service.app import create_app
 from service.config import Config
 from service.models import Audit
+from tests.databases import as_owner
 from tests.service.support.scenes import INGEST, add_tenant, batch, error_of
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ def test_a_transaction_that_breaks_leaves_no_blob(
     def put_and_cut(key: str, data: bytes) -> None:
         put(key, data)
         assert blob_store.exists(key)
-        with own_sessions() as session:
-            session.execute(text("ALTER TABLE audits RENAME TO gone"))
-            session.commit()
+        engine = create_engine(as_owner(own_database.database_url))
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE audits RENAME TO gone"))
+        engine.dispose()
 
     blob_store.put = put_and_cut
     response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
