@@ -59,6 +59,7 @@ _SLOW_PATHS: Final = (
     "tests/meta/test_wheel.py",
     "tests/meta/test_words.py",
     "tests/service/cli/test_up.py",
+    "tests/service/cli/test_up_as_root.py",
     "tests/service/core/test_db.py",
     "tests/service/core/test_mistyped_secrets.py",
     "tests/service/mail/test_delivery.py",

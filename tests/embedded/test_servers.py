@@ -10,8 +10,9 @@ import redis
 from sqlalchemy import create_engine, make_url, text
 
 from service.operations.local.embedded import AlreadyRunningError, EmbeddedServers, ServersError
+from service.operations.local.embedded.postgres import ROLE
 from service.operations.local.processes import SupervisorError
-from tests.databases import as_owner
+from tests.databases import as_owner, migrate_as_owner
 from tests.embedded.processes import wait_until
 from tests.worker.support.promises import at_a_quarter, scaled
 
@@ -70,6 +71,30 @@ def test_an_orderly_restart_keeps_the_data(private_servers: EmbeddedServers) -> 
     write_row(private_servers.database_url, "a")
     private_servers.restart_postgres()
     assert read_rows(private_servers.database_url) == ["a"]
+
+
+def test_a_folder_of_an_earlier_release_gets_the_services_role_at_its_next_start(
+    private_servers: EmbeddedServers,
+) -> None:
+    """Its one role was a superuser, and the only one that the server admitted."""
+    owner_url = private_servers.migration_database_url
+    write_row(owner_url, "a")
+    engine = create_engine(owner_url)
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP ROLE {ROLE}"))
+    engine.dispose()
+    private_servers.stop()
+    folder = private_servers.data_dir / "servers/postgres"
+    (folder / "pg_hba.conf").write_text("local all tallystick peer map=tallystick\n")
+    private_servers.start()
+    migrate_as_owner(private_servers.database_url)
+    assert read_rows(owner_url) == ["a"]
+    engine = create_engine(private_servers.database_url)
+    with engine.connect() as connection:
+        query = "SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user"
+        assert tuple(connection.execute(text(query)).one()) == (ROLE, False)
+        assert connection.scalar(text("SELECT count(*) FROM audits")) == 0
+    engine.dispose()
 
 
 def test_redis_stops_and_starts_empty_at_the_same_address(private_servers: EmbeddedServers) -> None:

@@ -81,7 +81,10 @@ def _find_obstacle(user: OrdinaryUser, data_dir: Path) -> Path | None:
     """Return what the user can't reach but needs: the data folder or the programs' code."""
     if not succeeds(user, 'cd "$1"', data_dir):
         return data_dir
-    if not succeeds(user, f'exec {shlex.quote(sys.executable)} -P -c "$1"', _IMPORT_CHECK):
+    python = shlex.quote(sys.executable)
+    if not succeeds(user, f'exec {python} -P -c "$1"', ""):
+        return Path(sys.executable).resolve()
+    if not succeeds(user, f'exec {python} -P -c "$1"', _IMPORT_CHECK):
         return Path(__file__).parents[3]
     return None
 
