@@ -76,7 +76,7 @@ stress: $(DEV) ## Run the reliability tests at full count; takes minutes
 	SCREENSHOTS=1 $(BIN)/python -m pytest -m stress -v -o console_output_style=times
 
 # The service's lock file uses the same versions as the developers', so we ship what we test.
-lock: $(DEV) ## Update the lock files of all dependencies, with hashes, for every platform
+lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the SBOM
 	for name in $(LOCKS); do \
 	  extras="--extra build --extra service --extra embedded"; \
 	  [ $$name = dev ] && extras="$$extras --extra dev" \
@@ -85,6 +85,7 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, for ever
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	    --output-file requirements/$$name.lock || exit 1; \
 	done
+	$(BIN)/python requirements/make_sbom.py
 
 	for one in $(LIBRARIES); do \
 	  name=$$(echo $$one | sed 's/-.*//; s/anthropic/anthropic[bedrock]/'); \
