@@ -81,7 +81,7 @@ def create_app(config: Config | None = None) -> Flask:
     count_requests(app)
     add_security_headers(app)
     init_web_sessions(app, config)
-    init_csrf(app)
+    init_csrf(app, config)
     init_current(app, config, make_session_factory(make_engine(config)))
     init_limits(app, config)
     init_oauth(app)

@@ -1,11 +1,12 @@
 """The settings: one frozen value, read from the environment once. No other module reads it.
 
-Every field is a setting; its environment variable is the name in upper case.
+Every field is a setting; its environment variable is the name in upper case. Fields that `repr`
+leaves out are secrets, which may also come from a file: the variable's name with `_FILE`.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from email.utils import parseaddr
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from service.errors import ConfigError
+from service.secret_files import read_secret_files
 
 _MIN_SECRET_LENGTH: Final = 32
 # Characters that a header carries unchanged.
@@ -21,6 +23,7 @@ CREDIT_AMOUNT: Final = re.compile(
     r"(?P<amount>(?=[\d.]*[1-9])\d{1,9}(?:\.\d{1,3})?) (?P<currency>[A-Z]{3})"
 )
 _ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
+_CONTACT: Final = re.compile(r"(mailto:[^@]+@.|tel:\+?[0-9]|https://.)[!-~]*")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _POSTGRES: Final = ("postgres", "postgresql", "postgresql+psycopg2")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -49,6 +52,8 @@ class Config:
     storage_url: str
     migration_database_url: str = field(default="", repr=False)
     secret_key_fallbacks: str = field(default="", repr=False)
+    encryption_key: str = field(default="", repr=False)
+    encryption_key_fallbacks: str = field(default="", repr=False)
     admin_token: str = field(default="", repr=False)
     base_url: str = "http://localhost:8000"
     trusted_proxies: int = 0
@@ -121,6 +126,7 @@ class Config:
     operator_name: str = ""
     operator_contact: str = ""
     sub_processors: str = ""
+    security_contact: str = ""
     log_level: str = "INFO"
     instance_id: str = ""
     owner_email: str = ""
@@ -133,6 +139,7 @@ class Config:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read the settings; raise `ConfigError` naming every missing or malformed setting."""
+        environment = read_secrets(environment)
         values: dict[str, object] = {}
         problems: list[str] = []
         for setting in fields(cls):
@@ -160,25 +167,9 @@ class Config:
             *self._number_problems(),
             *self._payment_problems("stripe"),
             *self._payment_problems("paddle"),
+            *self._key_problems(),
+            *self._text_problems(),
         ]
-        if len(self.secret_key) < _MIN_SECRET_LENGTH:
-            problems.append(f"SECRET_KEY must have at least {_MIN_SECRET_LENGTH} characters")
-        if self.admin_token and not _ADMIN_TOKEN.fullmatch(self.admin_token):
-            problems.append(
-                f"ADMIN_TOKEN must be at least {_MIN_SECRET_LENGTH} printable ASCII characters"
-                " without spaces"
-            )
-        if any(len(key) < _MIN_SECRET_LENGTH for key in self.secret_keys[:-1]):
-            problems.append(
-                f"every key in SECRET_KEY_FALLBACKS must have at least {_MIN_SECRET_LENGTH}"
-                " characters"
-            )
-        if "@" not in parseaddr(self.mail_from)[1]:
-            problems.append("MAIL_FROM must be an email address")
-        if self.owner_email and "@" not in self.owner_email:
-            problems.append("OWNER_EMAIL must be an email address")
-        if self.log_level not in _LOG_LEVELS:
-            problems.append(f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}")
         if problems:
             raise ConfigError("; ".join(problems))
 
@@ -194,6 +185,20 @@ class Config:
     def stored_bytes(self, plan: str) -> int:
         """Return how many bytes an account of this plan may store."""
         return int(getattr(self, f"stored_bytes_{plan}"))
+
+    @property
+    def encryption_keys(self) -> tuple[str, ...]:
+        """Return the keys that sealed columns are read with; the first one also seals.
+
+        Without `ENCRYPTION_KEY`, that is the secret key, which stays readable if one is set later.
+        """
+        own = (self.encryption_key, *self.encryption_key_fallbacks.split())
+        return (*filter(None, own), *reversed(self.secret_keys))
+
+    @property
+    def admin_tokens(self) -> tuple[str, ...]:
+        """Return the tokens that open the administration: several while one replaces another."""
+        return tuple(self.admin_token.split())
 
     @property
     def local_outbox(self) -> Path | None:
@@ -213,6 +218,30 @@ class Config:
             if (address := getattr(self, name)) or name not in _OPTIONAL
             if urlsplit(address).scheme not in schemes
         ]
+
+    def _key_problems(self) -> Iterator[str]:
+        for name in ("secret_key", "encryption_key"):
+            key = getattr(self, name)
+            if (key or name == "secret_key") and len(key) < _MIN_SECRET_LENGTH:
+                yield f"{name.upper()} must have at least {_MIN_SECRET_LENGTH} characters"
+        for name in ("secret_key_fallbacks", "encryption_key_fallbacks"):
+            if any(len(key) < _MIN_SECRET_LENGTH for key in getattr(self, name).split()):
+                yield (
+                    f"every key in {name.upper()} must have at least {_MIN_SECRET_LENGTH}"
+                    " characters"
+                )
+        if not all(map(_ADMIN_TOKEN.fullmatch, self.admin_tokens)):
+            yield f"ADMIN_TOKEN must be at least {_MIN_SECRET_LENGTH} printable ASCII characters"
+
+    def _text_problems(self) -> Iterator[str]:
+        if "@" not in parseaddr(self.mail_from)[1]:
+            yield "MAIL_FROM must be an email address"
+        if self.owner_email and "@" not in self.owner_email:
+            yield "OWNER_EMAIL must be an email address"
+        if self.log_level not in _LOG_LEVELS:
+            yield f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}"
+        if not all(map(_CONTACT.fullmatch, self.security_contact.split())):
+            yield "SECURITY_CONTACT must be mailto:, tel: or https:// URIs"
 
     def _number_problems(self) -> list[str]:
         numbers = [setting.name for setting in fields(self) if setting.type in (int, float)]
@@ -250,6 +279,14 @@ class Config:
                 f"{secret.upper()} is required if other {provider.upper()}_ settings are set"
             )
         return problems
+
+
+SECRETS: Final = tuple(setting.name.upper() for setting in fields(Config) if not setting.repr)
+
+
+def read_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with every secret that is in a file."""
+    return read_secret_files(environment, SECRETS)
 
 
 _KINDS: Final[Mapping[object, type[str] | type[int] | type[float]]] = {

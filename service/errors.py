@@ -72,6 +72,14 @@ class ServiceError(Exception):
         super().__init__(self.message)
 
 
+class SealingError(ServiceError):
+    """No key opens a sealed value."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"no key opens a value of {column}; add the key that sealed it")
+        self.column = column
+
+
 class ConfigError(ServiceError):
     """A setting is missing or malformed. The process stops before it serves a request."""
 

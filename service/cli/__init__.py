@@ -24,7 +24,8 @@ def _import_commands() -> Iterator[click.Command]:
     from service.cli.account import account
     from service.cli.admin import admin
     from service.cli.demo import demo
+    from service.cli.keys import keys
     from service.cli.processes import metrics, migrate, sweeper, worker
     from service.cli.up import up
 
-    yield from (up, demo, account, admin, migrate, worker, sweeper, metrics)
+    yield from (up, demo, account, admin, keys, migrate, worker, sweeper, metrics)

@@ -9,11 +9,12 @@ from typing import ParamSpec, TypeVar
 import click
 from sqlalchemy.exc import OperationalError
 
-from service.config import Config
+from service.config import Config, read_secrets
 from service.errors import ConfigError, ServiceError
 from service.operations.local.embedded import ServersError
 from service.operations.local.processes import SupervisorError
 from service.operations.local.run_state import find_state
+from service.secret_files import overlay
 
 USUAL_DATA_DIR = Path("var")
 
@@ -57,7 +58,7 @@ def reach(data_dir: Path | None) -> Config:
     They come from `tallystick up` in the data folder, or from the environment if it names a
     database and no folder is given. The environment may set whatever `up` doesn't.
     """
-    environment = dict(os.environ)
+    environment = read_secrets(os.environ)
     if data_dir is None and environment.get("DATABASE_URL"):
         return _read_environment(environment)
     folder = data_dir or USUAL_DATA_DIR
@@ -68,7 +69,9 @@ def reach(data_dir: Path | None) -> Config:
             f"tallystick isn't running in {folder}; start it with: tallystick up{option}"
         )
     # The job that a worker forks reads its settings from the environment.
-    os.environ.update(state)
+    for name in set(os.environ) - set(overlaid := overlay(os.environ, state)):
+        del os.environ[name]
+    os.environ.update(overlaid)
     return Config.from_environment({**environment, **state})
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.privileges import protect_tables
+from service.core.sealing import use_sealer
 
 _MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
 # An arbitrary number: every migration of this database takes the same lock.
@@ -23,7 +24,7 @@ def make_engine(config: Config) -> Engine:
     If no connection becomes free in time, it raises, so that a request gets a 503.
     """
     statement_ms = int(config.database_statement_timeout_seconds * 1000)
-    return create_engine(
+    engine = create_engine(
         _address(config.database_url),
         pool_size=config.database_pool_size,
         max_overflow=0,
@@ -36,6 +37,8 @@ def make_engine(config: Config) -> Engine:
             "options": f"-c statement_timeout={statement_ms} -c timezone=UTC",
         },
     )
+    use_sealer(engine, config)
+    return engine
 
 
 def make_probe_engine(config: Config) -> Engine:

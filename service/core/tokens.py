@@ -65,6 +65,11 @@ def derive(kind: Kind, secret_key: str, row_id: str) -> tuple[str, bytes]:
     return secret, _hash(secret)
 
 
+def key_id(secret_key: str) -> str:
+    """Return a short name for a key, which reveals nothing of it."""
+    return hmac.new(secret_key.encode(), b"key id", hashlib.sha256).hexdigest()[:8]
+
+
 def find_hash(kind: Kind, secret: str) -> bytes | None:
     """Return the hash of a well-formed secret of this kind; None for anything else."""
     match = _SHAPE.fullmatch(secret)

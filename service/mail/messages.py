@@ -61,15 +61,20 @@ def _in_header(text: str) -> str:
     return one_line(text).replace("=?", "= ?")[:_MAX_SUBJECT_LENGTH]
 
 
-def magic_link_url(config: Config, link_id: str) -> str:
-    """Return the sign-in URL. Its host comes from the settings, never from a request."""
-    secret, _hash = tokens.derive(tokens.Kind.MAGIC_LINK, config.secret_key, link_id)
+def magic_link_url(config: Config, link_id: str, key_id: str | None = None) -> str:
+    """Return the sign-in URL. Its host comes from the settings, never from a request.
+
+    `key_id` names the key that the link was made with, which may be an earlier one.
+    """
+    keys = {tokens.key_id(key): key for key in config.secret_keys}
+    secret_key = keys.get(key_id or "", config.secret_key)
+    secret, _hash = tokens.derive(tokens.Kind.MAGIC_LINK, secret_key, link_id)
     return f"{config.base_url.rstrip('/')}/auth/verify?{urlencode({'token': secret})}"
 
 
 def _sign_in(config: Config, parameters: Mapping[str, Any]) -> Words:
     words = {
-        "url": magic_link_url(config, parameters["link_id"]),
+        "url": magic_link_url(config, parameters["link_id"], parameters.get("key_id")),
         "minutes": config.magic_link_minutes,
         "site": config.base_url,
     }

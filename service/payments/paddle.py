@@ -6,7 +6,7 @@ off the clock check, and it prints entities that it can't read.
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Final
@@ -95,8 +95,8 @@ class Paddle:
     name: ClassVar[str] = PADDLE
     signature_header: ClassVar[str] = "Paddle-Signature"
 
-    def __init__(self, secret: str, prices: Prices) -> None:
-        self._secret = Secret(secret)
+    def __init__(self, secrets: Sequence[str], prices: Prices) -> None:
+        self._secrets = secrets
         self._verifier = PaddleSignature()
         self._prices = prices
         # It logs every check, and we already log every event.
@@ -105,7 +105,8 @@ class Paddle:
     def verify(self, body: bytes, signature: str) -> None:
         check_signature(
             self.name,
-            lambda: self._verifier.verify(signature, body.decode("utf-8"), self._secret),
+            self._secrets,
+            lambda secret: self._verifier.verify(signature, body.decode("utf-8"), Secret(secret)),
             find_timestamp(signature, separator=";", name="ts"),
         )
 

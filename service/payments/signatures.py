@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from service.core.logs import get_logger
@@ -14,21 +14,26 @@ _log = get_logger(__name__)
 
 
 def check_signature(
-    provider: str, is_authentic: Callable[[], object], signed_at: str | None
+    provider: str,
+    secrets: Iterable[str],
+    is_authentic: Callable[[str], object],
+    signed_at: str | None,
 ) -> None:
-    """Raise `BadRequestError` unless the signature is valid and recent.
+    """Raise `BadRequestError` unless the signature is recent and valid with any of the secrets.
 
     `signed_at` is the time in the signature. Any exception of the verifier counts as invalid,
     because the payment providers' verifiers raise various errors while parsing.
     """
     if signed_at is None or not _is_about_now(int(signed_at)):
         raise _refused(provider, "time")
-    try:
-        is_valid = bool(is_authentic())
-    except Exception as error:
-        raise _refused(provider, type(error).__name__) from None  # its text contains the body
-    if not is_valid:
-        raise _refused(provider, "signature")
+    reason = "signature"
+    for secret in secrets:
+        try:
+            if is_authentic(secret):
+                return
+        except Exception as error:
+            reason = type(error).__name__  # its text contains the body
+    raise _refused(provider, reason)
 
 
 def find_timestamp(header: str, *, separator: str, name: str) -> str | None:

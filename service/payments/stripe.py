@@ -3,7 +3,7 @@
 We use only the library's signature check, which makes no network requests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
@@ -95,16 +95,17 @@ class Stripe:
     name: ClassVar[str] = STRIPE
     signature_header: ClassVar[str] = "Stripe-Signature"
 
-    def __init__(self, secret: str, prices: Prices) -> None:
-        self._secret = secret
+    def __init__(self, secrets: Sequence[str], prices: Prices) -> None:
+        self._secrets = secrets
         self._prices = prices
 
     def verify(self, body: bytes, signature: str) -> None:
         check_signature(
             self.name,
+            self._secrets,
             # Its clock check accepts any time in the future; ours doesn't.
-            lambda: WebhookSignature.verify_header(
-                body, signature, self._secret, TOLERANCE_SECONDS
+            lambda secret: WebhookSignature.verify_header(
+                body, signature, secret, TOLERANCE_SECONDS
             ),
             find_timestamp(signature, separator=",", name="t"),
         )

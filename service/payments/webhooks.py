@@ -1,5 +1,6 @@
 """The configured payment providers, and how their requests become verified events."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
@@ -38,12 +39,12 @@ def load_providers(config: Config) -> dict[str, Provider]:
     Only their libraries are imported, because each takes megabytes and a quarter of a second.
     """
     secrets = {name: getattr(config, f"{name}_webhook_secret") for name in _CLASSES}
-    return {name: _load(config, name, secret) for name, secret in secrets.items() if secret}
+    return {name: _load(config, name, secret.split()) for name, secret in secrets.items() if secret}
 
 
-def _load(config: Config, name: str, secret: str) -> Provider:
-    module = import_module(f"service.payments.{name}")
-    return cast(Provider, getattr(module, _CLASSES[name])(secret, Prices.of_provider(config, name)))
+def _load(config: Config, name: str, secrets: Sequence[str]) -> Provider:
+    provider = getattr(import_module(f"service.payments.{name}"), _CLASSES[name])
+    return cast(Provider, provider(secrets, Prices.of_provider(config, name)))
 
 
 def open_event(provider: Provider, body: bytes, signature: str | None) -> VerifiedEvent:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
 
 from service.core import tokens
+from service.core.sealing import SealedText
 from service.models.base import Base, new_id, utc_now
 from service.models.identity.accounts import Account, has_active_subscription
 
@@ -39,7 +40,8 @@ class WebSession(Base):
         ForeignKey("accounts.id", ondelete="CASCADE"), index=True
     )
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
-    user_agent: Mapped[str] = mapped_column(default="")  # to distinguish browsers in the list
+    # To distinguish browsers in the list; it says something about a person, and is never searched.
+    user_agent: Mapped[str] = mapped_column(SealedText("sessions.user_agent"), default="")
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     last_seen_at: Mapped[datetime] = mapped_column(default=utc_now)
     expires_at: Mapped[datetime] = mapped_column(index=True)

@@ -1,7 +1,7 @@
 """Files that a running `tallystick up` writes to its data folder, so other commands can reach it.
 
-The secret is created once and survives restarts, so that report links stay valid. Only the owner
-can read these files.
+The keys are created once and survive restarts, so that report links stay valid. Only the owner can
+read these files.
 """
 
 import os
@@ -14,20 +14,32 @@ import msgspec
 from service.operations.local.embedded import find_owner
 
 SECRET_KEY_NAME = "secret_key"  # noqa: S105 - a file's name
+ENCRYPTION_KEY_NAME = "encryption_key"
+FALLBACKS_SUFFIX = "_fallbacks"
 STATE_NAME = "state.json"
 
 
-def load_secret_key(data_dir: Path) -> str:
-    """Return the folder's secret, created on first use."""
-    path = data_dir / SECRET_KEY_NAME
+def load_key(data_dir: Path, name: str) -> str:
+    """Return a key of the folder, created on first use."""
+    path = data_dir / name
     if not path.exists():
-        _write_private(path, f"{secrets.token_urlsafe(48)}\n".encode())
+        write_private(path, f"{new_key()}\n".encode())
     return path.read_text().strip()
+
+
+def load_fallbacks(data_dir: Path, name: str) -> str:
+    """Return the other keys that are accepted, while one replaces another."""
+    path = data_dir / f"{name}{FALLBACKS_SUFFIX}"
+    return " ".join(path.read_text().split()) if path.exists() else ""
+
+
+def new_key() -> str:
+    return secrets.token_urlsafe(48)
 
 
 def save_state(data_dir: Path, settings: Mapping[str, str]) -> None:
     """Save the settings of this process."""
-    _write_private(data_dir / STATE_NAME, msgspec.json.encode(settings))
+    write_private(data_dir / STATE_NAME, msgspec.json.encode(settings))
 
 
 def find_state(data_dir: Path) -> dict[str, str] | None:
@@ -44,7 +56,7 @@ def clear_state(data_dir: Path) -> None:
     (data_dir / STATE_NAME).unlink(missing_ok=True)
 
 
-def _write_private(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes) -> None:
     """Write the file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from service.config import Config
+from service.config import Config, read_secrets
 from service.core.db import migrate_tables
 from service.operations.local import run_state
 from service.operations.local.embedded import EmbeddedServers, ServerStartError
@@ -55,7 +55,8 @@ class Stack:
         self._user: OrdinaryUser | None = None
         self._notices: tuple[str, ...] = ()
         self._wanted_port = port
-        self._environment = {name: value for name, value in environment.items() if value}
+        given = read_secrets(environment)
+        self._environment = {name: value for name, value in given.items() if value}
         self._web_sockets: LoopbackSockets | None = None
         self._metrics_sockets: LoopbackSockets | None = None
         self._programs: list[Program] = []
@@ -157,8 +158,12 @@ class Stack:
 
     def _fill_in_settings(self) -> dict[str, str]:
         """Return the settings that all processes share, from the environment or else local."""
+        secret, encryption = run_state.SECRET_KEY_NAME, run_state.ENCRYPTION_KEY_NAME
         makers: dict[str, Callable[[], str]] = {
-            "SECRET_KEY": lambda: run_state.load_secret_key(self.data_dir),
+            "SECRET_KEY": lambda: run_state.load_key(self.data_dir, secret),
+            "SECRET_KEY_FALLBACKS": lambda: run_state.load_fallbacks(self.data_dir, secret),
+            "ENCRYPTION_KEY": lambda: run_state.load_key(self.data_dir, encryption),
+            "ENCRYPTION_KEY_FALLBACKS": lambda: run_state.load_fallbacks(self.data_dir, encryption),
             "DATABASE_URL": lambda: self._servers.database_url,
             "REDIS_URL": lambda: self._servers.redis_url,
             "STORAGE_URL": lambda: (self.data_dir / "blobs").as_uri(),

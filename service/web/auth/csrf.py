@@ -11,6 +11,7 @@ from flask import Flask, request
 from flask_wtf.csrf import CSRFProtect, validate_csrf
 from wtforms import ValidationError
 
+from service.config import Config
 from service.errors import ForbiddenError
 from service.web.auth.admin_gate import is_admin_path
 from service.web.auth.web_sessions import COOKIE_NAME
@@ -27,12 +28,13 @@ TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - a field's name
 _csrf: Final = CSRFProtect()
 
 
-def init_csrf(app: Flask) -> None:
+def init_csrf(app: Flask, config: Config) -> None:
     """Check every request that changes state before its view runs."""
     app.config.update(
         WTF_CSRF_CHECK_DEFAULT=False,  # `_check` decides which requests need a token
         WTF_CSRF_FIELD_NAME=TOKEN_FIELD,
         WTF_CSRF_TIME_LIMIT=None,  # valid as long as its session
+        WTF_CSRF_SECRET_KEY=list(config.secret_keys),  # the last one signs
     )
     _csrf.init_app(app)
     app.before_request(_check)

@@ -72,7 +72,7 @@ def magic_link(body: dict[str, Any]) -> Response:
     link = add_magic_link(
         session, email, config.secret_key, minutes=config.magic_link_minutes, next_path=onward
     )
-    parameters = {"link_id": link.id}
+    parameters = {"link_id": link.id, "key_id": tokens.key_id(config.secret_key)}
     mail_id = post_mail(
         session, kind=SIGN_IN, recipient=email, parameters=parameters, expires_at=link.expires_at
     )

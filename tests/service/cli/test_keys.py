@@ -1,0 +1,99 @@
+"""tallystick keys: files of keys change step by step."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from service.cli.keys import keys
+from service.operations.local.run_state import load_fallbacks, load_key
+from service.operations.maintenance.key_files import KeyFiles
+
+NAMES = ("secret_key", "encryption_key")
+
+
+def _files(folder: Path) -> KeyFiles:
+    return KeyFiles.find("secret_key", {}, folder)
+
+
+def test_a_key_is_added_used_and_dropped(tmp_path: Path) -> None:
+    first = load_key(tmp_path, "secret_key")
+    files = _files(tmp_path)
+    files.add()
+    new = load_fallbacks(tmp_path, "secret_key")
+    assert (load_key(tmp_path, "secret_key"), len(new.split())) == (first, 1)
+    files.use()
+    assert (load_key(tmp_path, "secret_key"), load_fallbacks(tmp_path, "secret_key")) == (
+        new,
+        first,
+    )
+    files.drop()
+    assert (load_key(tmp_path, "secret_key"), load_fallbacks(tmp_path, "secret_key")) == (new, "")
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"secret_key", "secret_key_fallbacks"}
+
+
+def test_a_step_back_uses_the_old_key_again(tmp_path: Path) -> None:
+    first = load_key(tmp_path, "secret_key")
+    files = _files(tmp_path)
+    files.add()
+    files.use()
+    files.use()
+    assert load_key(tmp_path, "secret_key") == first
+
+
+@pytest.mark.parametrize("name", ["secret", "encryption"])
+def test_the_commands_say_what_comes_next(tmp_path: Path, name: str) -> None:
+    load_key(tmp_path, f"{name}_key")
+    options = ["--data", str(tmp_path)]
+    added = CliRunner(env={}).invoke(keys, ["add", name, *options])
+    assert (added.exit_code, added.output.count("tallystick keys use")) == (0, 1)
+    again = CliRunner().invoke(keys, ["add", name, *options])
+    assert again.exit_code == 2
+    assert "has a key already" in again.output
+    used = CliRunner().invoke(keys, ["use", name, *options])
+    assert (used.exit_code, used.output.count("tallystick keys drop")) == (0, 1)
+
+
+@pytest.mark.parametrize("step", ["add", "use", "drop"])
+def test_a_folder_without_keys_is_reported_in_one_line(tmp_path: Path, step: str) -> None:
+    result = CliRunner().invoke(keys, [step, "secret", "--data", str(tmp_path / "none")])
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+
+
+def test_a_key_in_a_variable_is_left_to_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_key(tmp_path, "secret_key")
+    monkeypatch.setenv("SECRET_KEY", "x" * 32)
+    result = CliRunner().invoke(keys, ["add", "secret", "--data", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "SECRET_KEY_FILE" in result.output
+
+
+def test_files_that_the_environment_names_keep_their_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in NAMES:
+        for path in (tmp_path / name, tmp_path / f"{name}_fallbacks"):
+            path.touch(mode=0o640)
+            path.chmod(0o640)
+        (tmp_path / name).write_text("k" * 32)
+        monkeypatch.setenv(f"{name.upper()}_FILE", str(tmp_path / name))
+        monkeypatch.setenv(f"{name.upper()}_FALLBACKS_FILE", str(tmp_path / f"{name}_fallbacks"))
+    assert CliRunner().invoke(keys, ["add", "secret"]).exit_code == 0
+    assert CliRunner().invoke(keys, ["use", "secret"]).exit_code == 0
+    assert (tmp_path / "secret_key_fallbacks").read_text() == "k" * 32 + "\n"
+    assert (tmp_path / "encryption_key_fallbacks").read_text() == ""
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_new_keys_are_long_and_differ() -> None:
+    printed = {CliRunner().invoke(keys, ["new"]).output.strip() for _ in range(20)}
+    assert len(printed) == 20
+    assert all(len(key) >= 32 and " " not in key for key in printed)
