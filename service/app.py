@@ -39,7 +39,7 @@ from service.web.pages.audits import report as reports
 from service.web.pages.audits import upload
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
-from service.web.pages.public import client_index, docs, health, legal, sample
+from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
 
 _API: Final = (ingest, uploads, audits, webhooks, early_access)
@@ -48,6 +48,7 @@ _PAGES: Final = (
     public,
     sample,
     legal,
+    security_txt,
     client_index,
     docs,
     settings,

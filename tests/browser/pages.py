@@ -153,6 +153,10 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "application/json",
         Example("admin-openapi", "/admin/openapi.json", is_admin=True),
     ),
+    "/.well-known/security.txt": (
+        "text/plain",
+        Example("security-txt", "/.well-known/security.txt"),
+    ),
     "/healthz": ("application/json", Example("healthz", "/healthz")),
     "/readyz": ("application/json", Example("readyz", "/readyz")),
     "/openapi.json": ("application/json", Example("openapi", "/openapi.json")),

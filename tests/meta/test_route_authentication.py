@@ -87,6 +87,7 @@ DECISIONS = {
     ("GET", "/legal/dpa"): OPEN,
     ("GET", "/legal/privacy"): OPEN,
     ("GET", "/legal/terms"): OPEN,
+    ("GET", "/.well-known/security.txt"): OPEN,
     ("GET", "/healthz"): OPEN,
     ("GET", "/readyz"): OPEN,
     ("GET", "/openapi.json"): OPEN,

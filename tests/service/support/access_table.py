@@ -153,6 +153,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/legal/dpa"): _open(),
     ("GET", "/legal/privacy"): _open(),
     ("GET", "/legal/terms"): _open(),
+    ("GET", "/.well-known/security.txt"): _open(404),  # no contact is set
     ("GET", "/healthz"): _open(),
     ("GET", "/readyz"): _open(),
     ("GET", "/openapi.json"): _open(),

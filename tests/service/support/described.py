@@ -19,6 +19,7 @@ PAGES = frozenset(
         "/billing/grant",
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
+        "/.well-known/security.txt",
         "/admin/openapi.json",
         *("/client/", "/client/tallystick/", "/client/files/<digest>/<file_name>"),
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
