@@ -116,5 +116,5 @@ def _push(
 
 
 def _assert_audits_go_on(system: System) -> None:
-    system.wait_done(system.ingest(4), 30)
+    system.wait_done(system.ingest(2), 30)
     wait_until(lambda: not system.redis.llen("rq:queue:ingest"), 10)
