@@ -101,12 +101,8 @@ def words_of(process: psutil.Process) -> list[str]:
 
 
 def plain_environment() -> dict[str, str]:
-    """Return the environment of a machine where nothing is set up.
-
-    Root may be the only user who can run its own Python.
-    """
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return {**kept, "ALLOW_ROOT": "1"}
+    """Return the environment of a machine where nothing is set up."""
+    return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 
 
 def make_clone(parent: Path) -> Path:

@@ -38,10 +38,10 @@ port_option = click.option(
 )
 @click.option("--seed", "is_seeding", is_flag=True, help="Add an account with example data.")
 @click.option(
-    "--allow-root",
+    "--refuse-root",
     is_flag=True,
-    envvar="ALLOW_ROOT",
-    help="Run as root if root starts this and no ordinary user can access the code or the data.",
+    envvar="REFUSE_ROOT",
+    help="Stop if root starts this and no ordinary user can access the code or the data.",
 )
 @click.option("--reload", "is_reloading", is_flag=True, help="Restart when the code changes.")
 @data_option
@@ -51,7 +51,7 @@ def up(
     owner: str | None,
     is_seeding: bool,
     is_reloading: bool,
-    allow_root: bool,
+    refuse_root: bool,
     data_dir: Path | None,
 ) -> None:
     """Run the service on this machine until Ctrl-C.
@@ -61,7 +61,7 @@ def up(
     """
     watcher = SourceWatcher() if is_reloading else None
     environment = {**os.environ, **({"OWNER_EMAIL": owner} if owner else {})}
-    stack = Stack(data_dir or USUAL_DATA_DIR, port, environment, allow_root=allow_root)
+    stack = Stack(data_dir or USUAL_DATA_DIR, port, environment, allow_root=not refuse_root)
     with running(stack):
         config = stack.config
         click.echo(f"Tallystick is ready at {config.base_url} (Ctrl-C stops it)")

@@ -48,10 +48,10 @@ def choose_user(data_dir: Path, *, allow_root: bool) -> tuple[OrdinaryUser | Non
         reason = f"the user {user.name} can't access {obstacle}"
     if not allow_root:
         raise ServersError(
-            f"the service must not run as root, and {reason}; start it as an ordinary user, move"
-            " the folder to where that user can access it, or accept the risk with --allow-root"
+            f"the service must not run as root, and {reason}; start it as an ordinary user, or move"
+            " the folder to where that user can access it"
         )
-    return None, (f"the service runs as root, because {reason}",)
+    return None, (f"the service runs as root, because {reason}; see docs/operations.md",)
 
 
 def own_folders(user: OrdinaryUser, data_dir: Path, config: Config) -> None:

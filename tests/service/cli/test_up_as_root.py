@@ -68,7 +68,7 @@ def up(servers_folder: Path, open_python: dict[str, str]) -> Iterator[Up]:
     class OpenUp(Up):
         program = (open_python["PYTHON"], "-m", "service")
 
-    up = OpenUp(folder, **{**open_python, "ALLOW_ROOT": ""})
+    up = OpenUp(folder, **{**open_python, "REFUSE_ROOT": "1"})
     yield up
     if up.process.poll() is None:
         up.stop(signal.SIGTERM)
@@ -159,9 +159,19 @@ def closed_home(tmp_path: Path) -> Path:
     return home
 
 
-def test_where_no_ordinary_user_can_run_it_up_refuses_in_one_line(closed_home: Path) -> None:
+def test_where_no_ordinary_user_can_run_it_up_refuses_in_one_line_if_asked_to(
+    closed_home: Path,
+) -> None:
     refused = subprocess.run(
-        [sys.executable, "-m", "service", "up", "--data", str(closed_home / "var")],
+        [
+            sys.executable,
+            "-m",
+            "service",
+            "up",
+            "--refuse-root",
+            "--data",
+            str(closed_home / "var"),
+        ],
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
@@ -169,12 +179,12 @@ def test_where_no_ordinary_user_can_run_it_up_refuses_in_one_line(closed_home: P
     )
     assert refused.returncode == 2
     assert refused.stderr.startswith("Error: the service must not run as root, and the user ")
-    assert "--allow-root" in refused.stderr
+    assert "start it as an ordinary user" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not list((closed_home / "var").glob("servers*"))
 
 
-def test_root_is_used_only_if_it_is_allowed(closed_home: Path) -> None:
+def test_root_is_used_with_a_notice_unless_it_is_refused(closed_home: Path) -> None:
     closed_home.joinpath("var").mkdir()
     with pytest.raises(ServersError, match="must not run as root"):
         choose_user(closed_home / "var", allow_root=False)
