@@ -37,7 +37,8 @@ from service.models import ReportRow, WebSession
 from service.models.audits.dashboard import PAGE_SIZE
 from service.operations.local.stack import Stack
 from service.reports.sample import get_sample_report
-from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD
+from service.web.auth.browsers import SESSION_COOKIE
+from service.web.auth.web_sessions import SECRET_FIELD
 
 ADMIN_TOKEN: Final = "a token of the benchmark, which nobody else reaches".replace(" ", "-")
 SETTINGS: Final = {
@@ -92,7 +93,7 @@ class Browser:
 
     def __init__(self, port: int, cookie: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self._headers = {"Cookie": f"{COOKIE_NAME}={cookie}", "Accept": "text/html"}
+        self._headers = {"Cookie": f"{SESSION_COOKIE}={cookie}", "Accept": "text/html"}
 
     def get(self, path: str) -> tuple[int, str, bytes]:
         token = {"X-Admin-Token": ADMIN_TOKEN} if path.startswith("/admin") else {}

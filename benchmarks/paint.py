@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.pages import ADMIN_TOKEN, SETTINGS, list_pages, prepare
 from service.operations.local.stack import Stack
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import SESSION_COOKIE
 
 BAR_MS: Final = 200.0
 _PAINTED: Final = """() => new Promise((done) => {
@@ -35,7 +35,7 @@ def paint(browser: Browser, url: str, cookie: str) -> float | None:
     """Return the milliseconds from the start of a load; None if it is not a page."""
     headers = {"X-Admin-Token": ADMIN_TOKEN} if "/admin" in url else {}
     with browser.new_context(extra_http_headers=headers) as context:
-        context.add_cookies([{"name": COOKIE_NAME, "value": cookie, "url": url}])
+        context.add_cookies([{"name": SESSION_COOKIE, "value": cookie, "url": url}])
         kind = context.request.head(url).headers.get("content-type", "")
         if not kind.startswith("text/html") or url.endswith("/progress"):
             return None

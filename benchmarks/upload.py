@@ -171,7 +171,8 @@ def sign_in(stack: Stack) -> str:
     link = re.search(r"http\S+/auth/verify\S+", text.get_content() if text else "")
     if link is None:
         raise SystemExit("the mail holds no sign-in link")
-    response = requests.get(link[0], timeout=10)
+    address, _, token = link[0].partition("?token=")
+    response = requests.post(address, json={"token": token}, timeout=10)
     response.raise_for_status()
     return response.headers["Set-Cookie"].partition(";")[0]
 

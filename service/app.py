@@ -16,9 +16,11 @@ from service.core.shared_counters import count_together
 from service.reports.html import register_filters
 from service.web.api import audits, early_access, ingest, oauth, uploads, webhooks
 from service.web.auth.admin_gate import ADMIN_PREFIX, hide_admin
+from service.web.auth.browsers import init_browsers
 from service.web.auth.callers import limit_pages
 from service.web.auth.credential_usage import init_credential_usage
 from service.web.auth.csrf import init_csrf
+from service.web.auth.security_events import init_security_events
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions
 from service.web.http.current import init_current
@@ -33,10 +35,17 @@ from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
 from service.web.openapi.security import admin_schemes, security_schemes
 from service.web.pages import admin
-from service.web.pages.account import billing, dashboard, session, settings
+from service.web.pages.account import (
+    activity,
+    billing,
+    confirmation,
+    dashboard,
+    session,
+    settings,
+)
 from service.web.pages.audits import audit as audit_pages
 from service.web.pages.audits import report as reports
-from service.web.pages.audits import upload
+from service.web.pages.audits import sharing, upload
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
@@ -52,6 +61,9 @@ _PAGES: Final = (
     client_index,
     docs,
     settings,
+    activity,
+    confirmation,
+    sharing,
     developer,
     applications,
     allowed,
@@ -82,11 +94,13 @@ def create_app(config: Config | None = None) -> Flask:
     count_requests(app)
     add_security_headers(app)
     init_web_sessions(app, config)
+    init_browsers(app, config)
     init_csrf(app, config)
     init_current(app, config, make_session_factory(make_engine(config)))
     init_limits(app, config)
     init_oauth(app)
     init_credential_usage(app)
+    init_security_events(app)
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)

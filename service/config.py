@@ -87,6 +87,7 @@ class Config:
     raw_retention_days: int = 7
     failed_raw_retention_days: int = 30
     mail_retention_days: int = 30
+    activity_retention_days: int = 365
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 9464
     metrics_folder: str = ""
@@ -205,6 +206,11 @@ class Config:
         """Return the folder of mail files if this machine's pages may name it, else None."""
         is_local = urlsplit(self.base_url).hostname in _LOOPBACK_HOSTS
         return None if self.smtp_url or not is_local else Path(self.outbox_folder).absolute()
+
+    @property
+    def mail_folder(self) -> Path | None:
+        """Return the folder that mails are written to, or None if a mail server gets them."""
+        return None if self.smtp_url else Path(self.outbox_folder)
 
     def is_owner(self, email: str) -> bool:
         """Check whether this is the address of a self-hosted installation's owner."""

@@ -21,6 +21,8 @@ def register(group: click.Group) -> None:
 
 
 def _import_commands() -> Iterator[click.Command]:
+    # Adds its commands to the group `account`.
+    from service.cli import access as _access  # noqa: F401
     from service.cli.account import account
     from service.cli.admin import admin
     from service.cli.demo import demo

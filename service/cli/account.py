@@ -20,6 +20,7 @@ from service.mail.addresses import find_address
 from service.models import Account, Subscription
 from service.models.access.credentials import (
     MAX_READ_TOKENS,
+    TOKEN_DAYS,
     KeyLimitError,
     TokenLimitError,
     add_ingest_key,
@@ -27,6 +28,7 @@ from service.models.access.credentials import (
 )
 from service.models.base import utc_now
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
+from service.models.identity.security_events import EventKind, add_security_event
 from service.web.auth.scopes import SCOPES
 from service.web.schemas.labels import read_label
 
@@ -70,16 +72,18 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
     "--expires-in-days",
     "days",
     type=click.IntRange(1, 3_650),
-    help="Lifetime of a read token.  [default: never expires]",
+    help=f"Lifetime of a read token.  [default: {TOKEN_DAYS}]",
 )
+@click.option("--never-expires", "is_lasting", is_flag=True, help="A read token without an end.")
 @json_option
 @data_option
 @one_line_errors
 def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
     """Create an ingest key or read token for an account, and print it once."""
-    scopes, days, label = options["scopes"], options["days"], _read_label(options["label"])
-    if (scopes or days) and kind == "ingest-key":
+    scopes, label = options["scopes"], _read_label(options["label"])
+    if kind == "ingest-key" and (scopes or options["days"] or options["is_lasting"]):
         raise CommandError("--scope and --expires-in-days apply to read tokens only")
+    expires_at = _read_expiry(options["days"], options["is_lasting"])
     config = reach(data_dir)
     with session_of(config) as session:
         owner = get_account(session, email)
@@ -87,7 +91,6 @@ def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options:
             key = mint_ingest_key(session, owner, label)
             fields = {"ingest_key": key, "dsn": make_dsn(config.base_url, key)}
         else:
-            expires_at = utc_now() + timedelta(days=days) if days else None
             token = mint_read_token(session, owner, scopes or SCOPES, label, expires_at=expires_at)
             fields = {"read_token": token}
         session.commit()
@@ -125,9 +128,10 @@ def get_account(session: Session, email: str) -> Account:
 def mint_ingest_key(session: Session, owner: Account, label: str = "") -> str:
     """Create an ingest key, if the plan allows another."""
     try:
-        _, key = add_ingest_key(session, owner, label)
+        row, key = add_ingest_key(session, owner, label)
     except KeyLimitError as error:
         raise CommandError(str(error)) from error
+    add_security_event(session, owner.id, EventKind.KEY_CREATED, {"prefix": row.prefix})
     return key
 
 
@@ -141,10 +145,17 @@ def mint_read_token(
 ) -> str:
     """Create a read token, if the account may have another."""
     try:
-        _, token = add_read_token(session, owner, scopes, label, expires_at=expires_at)
+        row, token = add_read_token(session, owner, scopes, label, expires_at=expires_at)
     except TokenLimitError as error:
         raise CommandError(f"an account can have up to {MAX_READ_TOKENS} read tokens") from error
+    add_security_event(session, owner.id, EventKind.TOKEN_CREATED, {"prefix": row.prefix})
     return token
+
+
+def _read_expiry(days: int | None, is_lasting: bool) -> datetime | None:
+    if days and is_lasting:
+        raise CommandError("choose either --expires-in-days or --never-expires")
+    return None if is_lasting else utc_now() + timedelta(days=days or TOKEN_DAYS)
 
 
 def _read_label(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from sqlalchemy import ColumnElement, delete, select, update
@@ -119,8 +119,10 @@ def _send(service: LocalService, session: Session, account: Account, sender: str
 def _sign_in(service: LocalService, session: Session) -> str:
     link = urlsplit(make_sign_in_link(session, service.config, SEEDED_EMAIL))
     session.commit()
-    answer = call(service.port, "GET", f"{link.path}?{link.query}", {})
-    return str(answer.headers["Set-Cookie"]).partition(";")[0]
+    body = msgspec.json.encode(dict(parse_qsl(link.query)))
+    answer = call(service.port, "POST", link.path, {"Content-Type": "application/json"}, body)
+    cookies = answer.headers.get_all("Set-Cookie", [])
+    return "; ".join(cookie.partition(";")[0] for cookie in cookies)
 
 
 def _items(newest: datetime) -> Iterator[Item]:

@@ -35,6 +35,12 @@ WEBHOOKS: Final = Counter(
     ("provider", "outcome"),
     registry=REGISTRY,
 )
+SECURITY_EVENTS: Final = Counter(
+    "tallystick_security_events",
+    "Sign-ins, new and revoked secrets, and refusals.",
+    ("kind",),
+    registry=REGISTRY,
+)
 STAGE_SECONDS: Final = Histogram(
     "tallystick_audit_stage_seconds",
     "Duration of each stage of an audit.",

@@ -10,11 +10,12 @@ import re
 import secrets
 import zlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData, TimestampSigner, URLSafeTimedSerializer
 from itsdangerous.encoding import base64_decode, base64_encode
 
 from service.errors import NotFoundError
@@ -36,6 +37,7 @@ class Kind(StrEnum):
     READ_TOKEN = "rt_"  # noqa: S105 - the prefix is public
     MAGIC_LINK = "ml_"
     WEB_SESSION = "ws_"
+    BROWSER = "br_"
     CLIENT_ID = "oac_"  # not secret, but with the same checksum
     CLIENT_SECRET = "oas_"  # noqa: S105 - the prefix is public
     AUTHORIZATION_CODE = "oaq_"
@@ -92,25 +94,59 @@ def make_dsn(base_url: str, ingest_key: str) -> str:
     return parts._replace(netloc=f"{ingest_key}@{parts.netloc}").geturl().rstrip("/")
 
 
-def sign_report(secret_key: str, audit_id: str) -> str:
-    """Return the token of an audit's report link."""
-    return _serializer(secret_key).dumps(audit_id)
+class SignedReport(NamedTuple):
+    """What the token of a report link is signed over."""
+
+    audit_id: str
+    generation: int
+    issued_at: datetime
 
 
-def verify_report(secret_keys: str | Sequence[str], token: str, days: int) -> str:
-    """Return the audit ID of a token signed with any of the keys; else raise `NotFoundError`."""
+def sign_report(
+    secret_key: str, audit_id: str, generation: int = 0, issued_at: datetime | None = None
+) -> str:
+    """Return the token of an audit's report link; without a time, it is issued now."""
+    # The first generation has the form of every link that earlier releases issued.
+    content = [audit_id, generation] if generation else audit_id
+    return _serializer(secret_key, issued_at).dumps(content)
+
+
+def verify_report(secret_keys: str | Sequence[str], token: str, days: int) -> SignedReport:
+    """Return the content of a token signed with any of the keys; else raise `NotFoundError`."""
     try:
-        audit_id = _serializer(secret_keys).loads(token, max_age=days * _SECONDS_PER_DAY)
+        content, issued_at = _serializer(secret_keys).loads(
+            token, max_age=days * _SECONDS_PER_DAY, return_timestamp=True
+        )
     except (BadData, ValueError) as error:
         raise NotFoundError from error
-    if not _is_canonical(token) or not isinstance(audit_id, str):
+    if not _is_canonical(token):
         raise NotFoundError
-    return audit_id
+    match content:
+        case str(audit_id):
+            return SignedReport(audit_id, 0, issued_at.astimezone(UTC))
+        case [str(audit_id), int(generation)]:
+            return SignedReport(audit_id, generation, issued_at.astimezone(UTC))
+    raise NotFoundError
 
 
-def _serializer(secret_keys: str | Sequence[str]) -> URLSafeTimedSerializer:
-    signer = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
-    return URLSafeTimedSerializer(secret_keys, salt="report-link", signer_kwargs=signer)
+class _DatedSigner(TimestampSigner):
+    """Sign with a given time, so that a link is the same whenever it is shown."""
+
+    def __init__(self, *args: Any, issued_at: datetime | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._issued_at = issued_at
+
+    def get_timestamp(self) -> int:
+        return int(self._issued_at.timestamp()) if self._issued_at else super().get_timestamp()
+
+
+def _serializer(
+    secret_keys: str | Sequence[str], issued_at: datetime | None = None
+) -> URLSafeTimedSerializer:
+    options = {"key_derivation": "hmac", "digest_method": hashlib.sha256, "issued_at": issued_at}
+    return URLSafeTimedSerializer(
+        secret_keys, salt="report-link", signer=_DatedSigner, signer_kwargs=options
+    )
 
 
 def _is_canonical(token: str) -> bool:

@@ -19,3 +19,9 @@ def find_address(text: str) -> str | None:
         return None
     # An encoded word would be decoded in a header, including line breaks.
     return address if _SHAPE.fullmatch(address) and "=?" not in address else None
+
+
+def mask_address(address: str) -> str:
+    """Return the address for a page that anyone with a sign-in link may see."""
+    name, _, host = address.partition("@")
+    return f"{name[:1]}…@{host}"

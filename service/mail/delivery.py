@@ -3,6 +3,7 @@
 import os
 import smtplib
 import ssl
+from collections.abc import Iterable
 from contextlib import suppress
 from email.message import EmailMessage
 from pathlib import Path
@@ -85,6 +86,12 @@ def _is_final(code: int) -> bool:
 def mail_file_name(mail_id: str) -> str:
     """Return the name of a mail's file in the outbox folder."""
     return f"{mail_id}.eml"
+
+
+def delete_mail_files(folder: Path, mail_ids: Iterable[str]) -> None:
+    """Delete the files of mails whose rows are gone."""
+    for mail_id in mail_ids:
+        (folder / mail_file_name(mail_id)).unlink(missing_ok=True)
 
 
 def _write(folder: Path, message: EmailMessage, mail_id: str) -> None:

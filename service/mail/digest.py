@@ -11,7 +11,7 @@ from service.mail.report_ready import report_url
 
 
 def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the subject and the template variables. Links are created now and never stored."""
+    """Return the subject and the template variables. Links are signed now and never stored."""
     site, days = config.base_url, _days(parameters["since"], parameters["day"])
     reports = counted(parameters["audits"], "report")
     spend = usd(Decimal(parameters["spend_usd"]))
@@ -39,7 +39,7 @@ def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:
     found = counted(audit["findings"], "finding")
     savings = usd(Decimal(audit["savings_usd"]))
     return {
-        "url": report_url(config, audit["audit_id"]),
+        "url": report_url(config, audit),
         "when": f"{finished_at:%H:%M} UTC",
         "what": f"{counted(audit['records'], 'call')}, {usd(Decimal(audit['spend_usd']))}",
         "found": f"{found}, {savings}/month avoidable" if audit["findings"] else "no findings",

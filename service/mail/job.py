@@ -12,7 +12,7 @@ from service.config import Config
 from service.core.db import make_engine
 from service.core.logs import get_logger
 from service.jobs.transactions import transact
-from service.mail.delivery import RefusedError, deliver
+from service.mail.delivery import RefusedError, delete_mail_files, deliver
 from service.mail.messages import compose
 from service.models.mail.outbox import Dispatch, claim_mail, fail_mail, finish_mail, postpone_mail
 
@@ -51,5 +51,8 @@ def _send(config: Config, engine: Engine, dispatch: Dispatch) -> None:
             raise
         log.warning("mail_postponed", error_type=name)
     else:
-        transact(engine, partial(finish_mail, dispatch=dispatch))
+        is_known = transact(engine, partial(finish_mail, dispatch=dispatch))
+        if not is_known and config.mail_folder is not None:
+            # Its account was deleted while the mail was being written.
+            delete_mail_files(config.mail_folder, [dispatch.mail_id])
         log.info("mail_sent")

@@ -15,6 +15,7 @@ from service.config import Config
 from service.core import tokens
 from service.mail.digest import write_digest
 from service.mail.report_ready import write_report_ready
+from service.mail.security_notice import SECURITY_NOTICE, write_notice
 from service.models.mail.outbox import Dispatch
 from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
 
@@ -85,6 +86,7 @@ KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
     SIGN_IN: _sign_in,
     REPORT_READY: write_report_ready,
     REPORT_DIGEST: write_digest,
+    SECURITY_NOTICE: write_notice,
 }
 
 

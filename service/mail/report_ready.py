@@ -1,6 +1,7 @@
 """The mail that a report is ready: its headline, its first findings and a link."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -13,7 +14,11 @@ from detectors.wording.names import detector_name
 from service.config import Config
 from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail
-from service.models.mail.report_mails import REPORT_READY, find_report_reader
+from service.models.mail.report_mails import (
+    REPORT_READY,
+    find_report_reader,
+    link_parameters,
+)
 
 _LISTED_FINDINGS: Final = 3
 _LINK_LABEL: Final = "(a label that looks like a link; see the report)"
@@ -35,6 +40,7 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         account_id=reader.account_id,
         parameters={
             "audit_id": audit_id,
+            "link": link_parameters(connection, reader.account_id, audit_id),
             "sentence": sentence(report),
             "findings": [
                 describe_finding(finding, report.methods, has_labels=reader.is_uploader)
@@ -47,19 +53,28 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
     )
 
 
-def report_url(config: Config, audit_id: str) -> str:
-    """Return a new signed link. Its host comes from the settings, never from a request."""
-    return f"{config.base_url.rstrip('/')}/r/{sign_report(config.secret_key, audit_id)}"
+def report_url(config: Config, parameters: Mapping[str, Any]) -> str:
+    """Return the audit's signed link, or its page if the owner has revoked the link.
+
+    The host comes from the settings, never from a request.
+    """
+    site, audit_id = config.base_url.rstrip("/"), parameters["audit_id"]
+    # A mail that the previous release posted has no link.
+    link = parameters.get("link", {"generation": 0, "issued_at": None})
+    if link is None:
+        return f"{site}/audits/{audit_id}"
+    issued_at = link["issued_at"] and datetime.fromisoformat(link["issued_at"])
+    return f"{site}/r/{sign_report(config.secret_key, audit_id, link['generation'], issued_at)}"
 
 
 def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the subject and the template variables. The link is created now and never stored."""
+    """Return the subject and the template variables. The link is signed now and never stored."""
     site = config.base_url
     words = {
         **{name: parameters[name] for name in ("sentence", "findings", "more")},
         # Mails that were posted by an earlier release have none.
         "is_last": parameters.get("is_last", False),
-        "url": report_url(config, parameters["audit_id"]),
+        "url": report_url(config, parameters),
         "days": config.report_link_days,
         "settings_url": f"{site}/settings",
         "site": site,

@@ -4,11 +4,13 @@ from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
 from service.models.audits.audits import Audit, FindingRow, IdempotencyKey, ReportRow
 from service.models.audits.capacity import FailedWork
+from service.models.audits.report_links import ReportLink
 from service.models.audits.turns import AccountTurn
 from service.models.base import Base
 from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
+from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import Mail
 from service.models.operations.admin_actions import AdminAction
@@ -34,7 +36,9 @@ __all__ = [
     "Payment",
     "PaymentEvent",
     "ReadToken",
+    "ReportLink",
     "ReportRow",
+    "SecurityEvent",
     "Subscription",
     "WebSession",
 ]

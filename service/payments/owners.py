@@ -11,7 +11,11 @@ from service.models.billing.payments import (
     get_or_add_customer,
     lock_payments,
 )
-from service.models.billing.waiting import list_waiting_payments, list_waiting_subscriptions
+from service.models.billing.waiting import (
+    list_waiting_payments,
+    list_waiting_subscriptions,
+    may_know_address,
+)
 from service.models.identity.accounts import Account, find_account
 from service.payments.events import Payer
 
@@ -69,7 +73,8 @@ def _record_customer(
     if payer.customer_reference is None:
         return None
     customer = get_or_add_customer(session, provider, payer.customer_reference)
-    if payer.email and (customer.email_at is None or customer.email_at <= event_at):
+    is_latest = customer.email_at is None or customer.email_at <= event_at
+    if payer.email and is_latest and may_know_address(session, customer, payer.email):
         customer.email, customer.email_at = payer.email, event_at
     session.flush()
     return customer.email

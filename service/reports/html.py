@@ -41,7 +41,7 @@ class Terms:
 class ReportLinks:
     """The links of a report page.
 
-    `owned` is the audit if its owner is viewing the page; only the owner gets `share_url`.
+    `owned` is the audit if its owner is viewing the page; only the owner gets `shared`.
     """
 
     pdf: str
@@ -49,7 +49,16 @@ class ReportLinks:
     findings_csv: str
     terms: Terms
     owned: Audit | None = None
-    share_url: str = ""
+    shared: "SharedLink | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLink:
+    """The link to a report that its owner may share; `url` is empty while it is revoked."""
+
+    url: str
+    expires_at: datetime
+    opens: int
 
 
 class Printed(NamedTuple):

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Response
 
 from service.core.client_wheel import get_client_wheel
 from tests.browser.chromium import Window, opened
-from tests.browser.site import NEW, RICH, Site
+from tests.browser.site import LONG_SIGNED_IN, NEW, RICH, Site
 from tests.browser.states import STATES, Act
 from tests.service.support.oauth_flow import AUTHORIZE
 from tests.service.support.scenes import ADMIN_TOKEN
@@ -75,6 +75,7 @@ _NAMES: Final = (
     "broken",
     "report_token",
     "waiting_token",
+    "link_token",
 )
 
 
@@ -95,7 +96,10 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/sample": _page("sample", "/sample") + _page("sample-finding", "/sample?finding=d1-001"),
     "/sign-in": _page("sign-in", "/sign-in?next=/upload")
     + _seen_by("sign-in-again", "/sign-in", RICH),
-    "/auth/verify": _page("sign-in-refused", "/auth/verify?token=ml_wrong", status=422),
+    "/sign-in/confirm": _seen_by("confirm", "/sign-in/confirm?next=/developer", LONG_SIGNED_IN),
+    "/auth/verify": _page("sign-in-refused", "/auth/verify?token=ml_wrong", status=422)
+    + _page("sign-in-confirm", "/auth/verify?token={link_token}")
+    + _seen_by("sign-in-switch", "/auth/verify?token={link_token}", RICH),
     "/deleted": _page("deleted", "/deleted"),
     "/docs": _page("docs", "/docs"),
     "/legal/dpa": _page("legal-dpa", "/legal/dpa"),
@@ -127,6 +131,8 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     + _seen_by("settings-saved", "/settings?saved=", RICH),
     "/settings/applications": _seen_by("allowed", "/settings/applications", RICH),
     "/settings/delete": _seen_by("delete-account", "/settings/delete", RICH),
+    "/settings/activity": _seen_by("activity", "/settings/activity", RICH, NEW),
+    "/settings/report-links": _seen_by("report-links", "/settings/report-links", RICH, NEW),
     "/settings/sessions": _seen_by("sessions", "/settings/sessions", RICH),
     "/admin": _page("admin", "/admin", is_admin=True),
 }
@@ -160,6 +166,18 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
     "/healthz": ("application/json", Example("healthz", "/healthz")),
     "/readyz": ("application/json", Example("readyz", "/readyz")),
     "/openapi.json": ("application/json", Example("openapi", "/openapi.json")),
+    "/audits/<audit_id>/pdf": (
+        "application/pdf",
+        Example("owned-pdf", "/audits/{done}/pdf", 200, RICH),
+    ),
+    "/audits/<audit_id>/json": (
+        "application/json",
+        Example("owned-json", "/audits/{done}/json", 200, RICH),
+    ),
+    "/audits/<audit_id>/findings.csv": (
+        "text/csv",
+        Example("owned-csv", "/audits/{done}/findings.csv", 200, RICH),
+    ),
     "/r/<token>/pdf": ("application/pdf", Example("pdf", "/r/{report_token}/pdf")),
     "/r/<token>/json": ("application/json", Example("json", "/r/{report_token}/json")),
     "/r/<token>/findings.csv": (

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,11 +18,23 @@ from detectors.contract import Report
 from service.app import create_app
 from service.config import Config
 from service.core.db import make_session_factory
-from service.core.tokens import sign_report
-from service.models import Account, Credit, IngestKey, Payment, ReadToken, ReportRow, Subscription
+from service.core.tokens import Kind, derive, sign_report
+from service.models import (
+    Account,
+    Audit,
+    Credit,
+    IngestKey,
+    Payment,
+    ReadToken,
+    ReportLink,
+    ReportRow,
+    Subscription,
+)
 from service.models.base import utc_now
+from service.models.identity.security_events import EventKind, add_security_event
+from service.models.identity.sign_in import add_magic_link
 from service.reports.sample import get_sample_report
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import is_api_path
 from tests.service.payments.providers import SETTINGS
 from tests.service.support.oauth_flow import Application, add_application
@@ -30,7 +43,11 @@ from tests.service.web.pages.scenes import add_finding, add_run
 from tests.smtp_sink import Sink
 from tests.worker.support.system import System
 
-RICH, NEW, LEAVING = (f"{name}@example.org" for name in ("rich", "new", "leaving"))
+RICH, NEW, LEAVING, LONG_SIGNED_IN = (
+    f"{name}@example.org" for name in ("rich", "new", "leaving", "long-signed-in")
+)
+# Younger than a recent sign-in may be, with time left to use it.
+_COOKIE_SECONDS: Final = 600.0
 # Longer than a line on a phone, without any character to break at.
 _LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
 
@@ -58,7 +75,8 @@ class Site:
     application: Application
     report_token: str
     waiting_token: str
-    cookies: dict[str, dict[str, str]] = field(default_factory=dict)
+    link_token: str
+    cookies: dict[str, tuple[float, dict[str, str]]] = field(default_factory=dict)
     responses: dict[str, requests.Response] = field(default_factory=dict)
 
     @property
@@ -71,10 +89,13 @@ class Site:
 
     def cookie(self, email: str) -> dict[str, str]:
         """That of a browser signed in with this address, as Playwright takes it."""
-        if email not in self.cookies or email == LEAVING:
-            pair = sign_in(self.sessions, email, self.secret_key)["Cookie"]
-            self.cookies[email] = {"name": COOKIE_NAME, "value": pair.partition("=")[2]}
-        return self.cookies[email]
+        made_at, cookie = self.cookies.get(email, (0.0, {}))
+        if not cookie or email == LEAVING or time.monotonic() - made_at > _COOKIE_SECONDS:
+            is_old = email == LONG_SIGNED_IN
+            pair = sign_in(self.sessions, email, self.secret_key, hours_ago=is_old)["Cookie"]
+            cookie = {"name": SESSION_COOKIE, "value": pair.partition("=")[2]}
+            self.cookies[email] = (time.monotonic(), cookie)
+        return cookie
 
 
 def fill(system: BrowsedSystem, sink: Sink) -> Site:
@@ -85,6 +106,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     _pay(sessions, account_id)
     report = Report.from_json(get_sample_report())
     done = _add_done(sessions, account_id, report)
+    _add_activity(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
     with sessions() as session:
         session.add(ReportRow(audit_id=broken, document=b"{"))
@@ -107,7 +129,16 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
         application=add_application(sessions, account_id),
         report_token=sign_report(secret_key, done),
         waiting_token=sign_report(secret_key, waiting),
+        link_token=_add_link(sessions, secret_key),
     )
+
+
+def _add_link(sessions: "sessionmaker[Session]", secret_key: str) -> str:
+    """What a link to sign in ends with that lasts as long as the tests do."""
+    with sessions() as session:
+        link = add_magic_link(session, "grace@example.org", secret_key, minutes=600, next_path=None)
+        session.commit()
+        return derive(Kind.MAGIC_LINK, secret_key, link.id)[0]
 
 
 def account_of(site: Site, email: str) -> str:
@@ -140,6 +171,23 @@ def _open_account(sessions: "sessionmaker[Session]", email: str) -> str:
         session.add(ReadToken.minted(account.id, scopes=scopes, label="spreadsheet")[0])
         session.commit()
         return account.id
+
+
+def _add_activity(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    """An event of each kind, and report links in every state."""
+    with sessions() as session:
+        for kind in EventKind:
+            details = {"prefix": "rt_Ab3x"} if kind.endswith("_created") else {}
+            add_security_event(session, account_id, kind, details, browser="Firefox on Windows")
+        add_security_event(session, account_id, EventKind.KEY_CREATED, {"prefix": "ik_Ab3x"})
+        audits = session.query(Audit).filter_by(account_id=account_id).limit(3)
+        for number, audit in enumerate(audits):
+            link = ReportLink(audit_id=audit.id, account_id=account_id, opens=1200 * number)
+            link.issued_at = utc_now() - timedelta(days=20 * number)
+            link.revoked_at = utc_now() if number == 1 else None
+            link.last_opened_at = utc_now() if number else None
+            session.add(link)
+        session.commit()
 
 
 def _pay(sessions: "sessionmaker[Session]", account_id: str) -> None:

@@ -14,7 +14,7 @@ from tests.browser.chromium import ROOT, SCHEMES, Scheme, Window
 from tests.browser.site import Site
 from tests.service.payments import stripe_events
 from tests.service.support.uploads import log_file
-from tests.worker.support.mailing import post, wait_for_mails
+from tests.worker.support.mailing import post, wait_for_links
 
 FILE: Final = "usage.jsonl"
 # Large enough for its sending to be seen.
@@ -68,7 +68,7 @@ class Walk:
         page.wait_for_url("**/upload")
 
     def mailed_link(self) -> str:
-        wait_for_mails(self.site.sink, self.email, 1)
+        wait_for_links(self.site.sink, self.email, 1)
         part = self.site.sink.mails_to(self.email)[-1].get_body(("plain",))
         assert part is not None
         [link] = [line for line in part.get_content().splitlines() if "/auth/verify" in line]

@@ -13,6 +13,7 @@ from service.core import tokens
 from service.models.base import Base, new_id, utc_now
 from service.models.identity.accounts import KEY_LIMITS, Account, has_active_subscription
 
+TOKEN_DAYS: Final = 90  # until a read token expires, unless its owner chooses otherwise
 MAX_READ_TOKENS: Final = 50  # per account: more than it needs, too few to fill our tables
 
 
@@ -212,7 +213,7 @@ def list_read_tokens(session: Session, account_id: str) -> Sequence[ReadToken]:
 
 def revoke(
     session: Session, table: type[IngestKey] | type[ReadToken], account_id: str, row_id: str
-) -> bool:
-    """Delete one of the account's keys or tokens; return False if it has no such row."""
+) -> str | None:
+    """Delete one of the account's keys or tokens; return its prefix, or None if it isn't there."""
     mine = delete(table).where(table.account_id == account_id, table.id == row_id)
-    return session.scalar(mine.returning(table.id)) is not None
+    return session.scalar(mine.returning(table.prefix))

@@ -149,11 +149,13 @@ def find_application(session: Session, client_id: str) -> OAuthApplication | Non
     return session.scalars(query).one_or_none()
 
 
-def revoke_application(session: Session, account_id: str, application_id: str) -> bool:
-    """Delete one of the account's applications with all its codes and tokens."""
+def revoke_application(session: Session, account_id: str, application_id: str) -> str | None:
+    """Delete one of the account's applications with all its codes and tokens.
+
+    Return the prefix of its secret, None if the account has no such application.
+    """
     mine = (OAuthApplication.account_id == account_id, OAuthApplication.id == application_id)
-    gone = delete(OAuthApplication).where(*mine).returning(OAuthApplication.id)
-    return session.scalar(gone) is not None
+    return session.scalar(delete(OAuthApplication).where(*mine).returning(OAuthApplication.prefix))
 
 
 def find_code(session: Session, application_id: str, secret_hash: bytes) -> OAuthCode | None:

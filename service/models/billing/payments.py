@@ -41,6 +41,7 @@ class Customer(Base):
     reference: Mapped[str] = mapped_column(primary_key=True)
     email: Mapped[str | None] = mapped_column(index=True)  # in lower case
     email_at: Mapped[datetime | None]  # the provider's time of the event with the address
+    forgotten_at: Mapped[datetime | None]  # when an account with its address was deleted
 
 
 class Payment(Base):

@@ -31,6 +31,23 @@ def list_waiting_subscriptions(session: Session, account: Account) -> Sequence[S
     return session.scalars(query.order_by(Subscription.id)).all()
 
 
+def may_know_address(session: Session, customer: Customer, email: str) -> bool:
+    """Check whether a customer's address may be stored.
+
+    After its account was deleted, the payment provider may still send it: then only for a new
+    account with this address, or for a new payment that waits for its payer to sign in.
+    """
+    if customer.forgotten_at is None:
+        return True
+    bought = exists().where(
+        Payment.provider == customer.provider,
+        Payment.customer_reference == customer.reference,
+        Payment.account_id.is_(None),
+        Payment.closed_at.is_(None),
+    )
+    return bool(session.scalar(select(bought | exists().where(Account.email == email))))
+
+
 def _is_customer_of(
     account: Account, table: type[Payment] | type[Subscription]
 ) -> ColumnElement[bool]:

@@ -48,14 +48,19 @@ def delete_audits(session: Session, account_id: str) -> Sequence[Audit]:
     return audits
 
 
-def delete_account(session: Session, account_id: str, email: str) -> None:
-    """Delete the account with its credits, sessions and mail, and all uses of its address."""
+def delete_account(session: Session, account_id: str, email: str) -> Sequence[str]:
+    """Delete the account with its credits, sessions and mail, and all uses of its address.
+
+    Return the IDs of the mails, which may also be files.
+    """
     lock_payments(session)
     _close_payments(session, account_id, email)
-    session.execute(delete(Mail).where(or_(Mail.account_id == account_id, Mail.recipient == email)))
+    mine = or_(Mail.account_id == account_id, Mail.recipient == email)
+    mail_ids = session.scalars(delete(Mail).where(mine).returning(Mail.id)).all()
     session.execute(delete(MagicLink).where(MagicLink.email == email))
     session.execute(delete(EarlyAccess).where(EarlyAccess.email == email))
     session.execute(delete(Account).where(Account.id == account_id))
+    return mail_ids
 
 
 def _close_payments(session: Session, account_id: str, email: str) -> None:
@@ -84,4 +89,4 @@ def _forget_customers(session: Session, account_id: str, email: str) -> None:
     )
     own = and_(exists().where(*theirs, Payment.account_id == account_id), ~others)
     forgotten = update(Customer).where(or_(Customer.email == email, own))
-    session.execute(forgotten.values(email=None))
+    session.execute(forgotten.values(email=None, forgotten_at=func.now()))

@@ -25,9 +25,14 @@ class MagicLink(Base):
     email: Mapped[str]  # in lower case
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     next_path: Mapped[str | None]  # where to continue after sign-in; a path on this site
+    browser_hash: Mapped[bytes | None] = mapped_column(LargeBinary)  # of the browser that asked
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     expires_at: Mapped[datetime] = mapped_column(index=True)
     ended_at: Mapped[datetime | None]  # used, or invalidated by the use of a newer link
+
+    @property
+    def is_usable(self) -> bool:
+        return self.ended_at is None and self.expires_at > utc_now()
 
 
 class WebSession(Base):
@@ -69,7 +74,13 @@ class ConsumedLink(NamedTuple):
 
 
 def add_magic_link(
-    session: Session, email: str, secret_key: str, *, minutes: int, next_path: str | None
+    session: Session,
+    email: str,
+    secret_key: str,
+    *,
+    minutes: int,
+    next_path: str | None,
+    browser_hash: bytes | None = None,
 ) -> MagicLink:
     """Add a link for an address. Its secret is derived from its ID and not stored."""
     link_id, now = new_id(), utc_now()
@@ -79,6 +90,7 @@ def add_magic_link(
         email=email,
         secret_hash=secret_hash,
         next_path=next_path,
+        browser_hash=browser_hash,
         created_at=now,
         expires_at=now + timedelta(minutes=minutes),
     )
@@ -91,6 +103,12 @@ def count_open_links(session: Session, email: str) -> int:
     is_open = (MagicLink.ended_at.is_(None), MagicLink.expires_at > utc_now())
     query = select(func.count()).where(MagicLink.email == email, *is_open)
     return session.scalar(query) or 0
+
+
+def find_magic_link(session: Session, secret_hash: bytes) -> MagicLink | None:
+    """Return the link whether or not it can still be used; looking changes nothing."""
+    named = MagicLink.secret_hash == secret_hash
+    return session.scalars(select(MagicLink).where(named)).one_or_none()
 
 
 def consume_magic_link(session: Session, secret_hash: bytes) -> ConsumedLink | None:
@@ -140,6 +158,7 @@ class KnownSession(NamedTuple):
     account_id: str
     secret_hash: bytes
     last_seen_at: datetime
+    signed_in_at: datetime
     email: str
     has_active_subscription: bool
 
@@ -152,6 +171,7 @@ def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownS
         WebSession.account_id,
         WebSession.secret_hash,
         WebSession.last_seen_at,
+        WebSession.created_at,
         Account.email,
         has_active_subscription(WebSession.account_id),
     )

@@ -137,10 +137,14 @@ def claim_mail(connection: Connection, mail_id: str, lease_seconds: float) -> Di
     return Dispatch(mail_id=mail_id, token=token, attempt=attempt, **values)
 
 
-def finish_mail(connection: Connection, dispatch: Dispatch) -> None:
-    """Mark the mail as sent, even if another worker has claimed it since."""
+def finish_mail(connection: Connection, dispatch: Dispatch) -> bool:
+    """Mark the mail as sent, even if another worker has claimed it since.
+
+    Return False if it was deleted with its account.
+    """
     sent = {"status": SENT, "sent_at": func.now(), "error": None, **_NO_LEASE}
-    connection.execute(update(Mail).where(Mail.id == dispatch.mail_id).values(sent))
+    named = update(Mail).where(Mail.id == dispatch.mail_id)
+    return connection.execute(named.values(sent)).rowcount > 0
 
 
 def postpone_mail(connection: Connection, dispatch: Dispatch, error: str) -> None:

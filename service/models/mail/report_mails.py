@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, INGEST, UPLOAD, Audit
+from service.models.audits.report_links import issue_link
 from service.models.base import utc_now
 from service.models.identity.accounts import DAILY, EACH, Account
 from service.models.mail.outbox import Mail
@@ -57,6 +58,16 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
         return None
     is_last = earlier == MAILS_A_DAY - 1
     return ReportReader(row.id, row.email, is_uploader=False, is_last=is_last)
+
+
+def link_parameters(
+    connection: Connection, account_id: str, audit_id: str
+) -> dict[str, Any] | None:
+    """Issue the audit's report link for a mail; return what it is signed from, None if revoked."""
+    link = issue_link(connection, account_id, audit_id, lasting_after=utc_now())
+    if link.is_revoked:
+        return None
+    return {"generation": link.generation, "issued_at": link.issued_at.isoformat()}
 
 
 def _count_recent(connection: Connection, account_id: str) -> int:
@@ -119,7 +130,7 @@ def _post(connection: Connection, account: Any, midnight: datetime) -> int:
         "recipient": account.email,
         "parameters": {
             "since": f"{account.since:%Y-%m-%d}",
-            **_summarize(connection, news, midnight),
+            **_summarize(connection, account.id, news, midnight),
         },
         "dedupe_key": f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
     }
@@ -128,7 +139,10 @@ def _post(connection: Connection, account: Any, midnight: datetime) -> int:
 
 
 def _summarize(
-    connection: Connection, news: tuple[ColumnElement[bool], ...], midnight: datetime
+    connection: Connection,
+    account_id: str,
+    news: tuple[ColumnElement[bool], ...],
+    midnight: datetime,
 ) -> dict[str, Any]:
     """Return the totals and the audits with the most avoidable spend. Dollars are strings."""
     numbers = (func.count(), func.sum(Audit.records), func.sum(Audit.total_spend_usd))
@@ -152,7 +166,10 @@ def _summarize(
         "audits": audits,
         "records": int(records),
         "spend_usd": str(spend),
-        "listed": [_as_parameters(row) for row in rows],
+        "listed": [
+            {**_as_parameters(row), "link": link_parameters(connection, account_id, row.id)}
+            for row in rows.all()
+        ],
     }
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, selec
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import TOKEN_SECONDS, OAuthCode
 from service.models.audits.audits import DONE, FAILED, Audit
+from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import FAILED as MAIL_FAILED
 from service.models.mail.outbox import SENT, Mail
@@ -65,6 +66,10 @@ def delete_old_mails(connection: Connection, days: int) -> int:
     """Delete old mails that were sent or failed."""
     is_over = Mail.status.in_((SENT, MAIL_FAILED))
     return _delete(connection, Mail, and_(is_over, Mail.created_at < _before(days)))
+
+
+def delete_old_events(connection: Connection, days: int) -> int:
+    return _delete(connection, SecurityEvent, SecurityEvent.occurred_at < _before(days))
 
 
 def _delete(connection: Connection, table: Any, is_over: ColumnElement[bool]) -> int:

@@ -5,12 +5,14 @@ Each step is committed, so transactions stay short and an interrupted deletion c
 
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy.orm import Session
 
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
+from service.mail.delivery import delete_mail_files
 from service.models.audits.audits import Audit
 from service.models.audits.blob_keys import pdf_key
 from service.models.identity.deletion import close_account, delete_account, delete_audits
@@ -22,9 +24,18 @@ _log = get_logger(__name__)
 
 
 def erase_account(
-    session: Session, blobs: BlobStore, *, account_id: str, email: str, session_id: str
+    session: Session,
+    blobs: BlobStore,
+    *,
+    account_id: str,
+    email: str,
+    session_id: str,
+    outbox: Path | None = None,
 ) -> None:
-    """Delete the account of the signed-in person and everything it owns."""
+    """Delete the account of the signed-in person and everything it owns.
+
+    Without a mail server, its mails are files in the `outbox`.
+    """
     close_account(session, account_id, email, session_id)
     session.commit()
     ends_at = time.monotonic() + _BLOB_SECONDS
@@ -35,8 +46,10 @@ def erase_account(
         for audit in audits:
             if time.monotonic() < ends_at:
                 _delete_blobs(blobs, audit)
-    delete_account(session, account_id, email)
+    mail_ids = delete_account(session, account_id, email)
     session.commit()
+    if outbox is not None:
+        delete_mail_files(outbox, mail_ids)
     _log.info("account_deleted", account_id=account_id, audits=count)
 
 

@@ -23,6 +23,7 @@ from service.models.operations.retention import (
     delete_ended_sessions,
     delete_expired_links,
     delete_expired_secrets,
+    delete_old_events,
     delete_old_mails,
     purge_old_raws,
 )
@@ -81,6 +82,9 @@ class Housekeeping:
                 lambda connection: delete_old_mails(connection, config.mail_retention_days)
             ),
             "failed_work": _committed(delete_old_days),
+            "security_events": _committed(
+                lambda connection: delete_old_events(connection, config.activity_retention_days)
+            ),
             "unfinished_blobs": self._delete_unfinished,
             "report_digests": _committed(_post_digests),
         }

@@ -20,7 +20,9 @@ from service.models.access.credentials import (
     find_read_token,
 )
 from service.models.access.oauth import OAuthToken, find_access_token
+from service.models.identity.security_events import EventKind
 from service.web.auth.credential_usage import CredentialTable, current_credential_usage
+from service.web.auth.security_events import count_event
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_session_factory
 from service.web.http.limits import client_address, limiter, per_minute
@@ -198,6 +200,7 @@ def _checked(kind: tokens.Kind, known: Credential | None, secret_hash: bytes) ->
 
 
 def _invalid(kind: tokens.Kind) -> UnauthorizedError:
+    count_event(EventKind.CREDENTIAL_REFUSED, None, credential=_NAMES[kind])
     return UnauthorizedError(
         f"Invalid {_NAMES[kind]}. Check that it is complete and hasn't expired or been revoked.",
         {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},

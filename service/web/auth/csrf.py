@@ -13,8 +13,10 @@ from wtforms import ValidationError
 
 from service.config import Config
 from service.errors import ForbiddenError
+from service.models.identity.security_events import EventKind
 from service.web.auth.admin_gate import is_admin_path
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import has_session_cookie
+from service.web.auth.security_events import record_refusal
 from service.web.http.bodies import FORM_TYPES, read_body
 from service.web.http.current import current_config
 from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path
@@ -43,7 +45,7 @@ def init_csrf(app: Flask, config: Config) -> None:
 def _check() -> None:
     if request.method in _SAFE_METHODS or request.url_rule is None:
         return
-    rule, has_session = request.url_rule.rule, COOKIE_NAME in request.cookies
+    rule, has_session = request.url_rule.rule, has_session_cookie()
     if rule in OAUTH_CALLS:
         return  # authenticated by the client's secret, never by the browser's cookie
     if has_session or not is_api_path(rule):
@@ -74,6 +76,7 @@ def _check_origin() -> None:
     # A page with a strict referrer policy sends `null`; then the other header decides.
     is_own_origin = origin is None or origin in _own_origins() or (origin == "null" and bool(site))
     if not (is_own_site and is_own_origin):
+        record_refusal(EventKind.CROSS_SITE_REFUSED)
         raise ForbiddenError("We blocked this request because it came from another site.")
 
 

@@ -23,7 +23,6 @@ from service.models.identity.sign_in import (
 )
 from service.web.http.current import current_config, current_session_factory
 
-COOKIE_NAME: Final = "tallystick_session"
 SECRET_FIELD: Final = "id"  # noqa: S105 - the name of the cookie's field
 _MAX_USER_AGENT_LENGTH: Final = 300
 # A session's last use is written at most this often, because a write per request is too expensive.
@@ -34,7 +33,6 @@ def init_web_sessions(app: Flask, config: Config) -> None:
     app.config.update(
         SECRET_KEY=config.secret_key,
         SECRET_KEY_FALLBACKS=config.secret_key_fallbacks.split(),
-        SESSION_COOKIE_NAME=COOKIE_NAME,
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SECURE=True,
         SESSION_COOKIE_SAMESITE="Lax",

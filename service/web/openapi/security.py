@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from service.web.auth.admin_gate import TOKEN_HEADER
+from service.web.auth.browsers import SESSION_COOKIE, cookie_name
 from service.web.auth.scopes import SCOPE_WORDS
-from service.web.auth.web_sessions import COOKIE_NAME
 
 _BEARERS: Final = {
     "ingest_key": "An ingest key (`ik_…`). Write-only: it can send usage but can't read anything.",
@@ -27,7 +27,8 @@ def security_schemes(base_url: str) -> dict[str, dict[str, Any]]:
         "scopes": dict(SCOPE_WORDS),
     }
     bearer, flows = {"type": "http", "scheme": "bearer"}, {"authorizationCode": flow}
-    cookie = {"type": "apiKey", "in": "cookie", "name": COOKIE_NAME, "description": _SESSION}
+    name = cookie_name(SESSION_COOKIE, base_url)
+    cookie = {"type": "apiKey", "in": "cookie", "name": name, "description": _SESSION}
     return {
         **{name: {**bearer, "description": words} for name, words in _BEARERS.items()},
         "access_token": {"type": "oauth2", "flows": flows, "description": _BY_CONSENT},

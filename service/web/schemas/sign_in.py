@@ -59,9 +59,19 @@ class MagicLinkSchema(EarlyAccessSchema):
 class VerifyQuerySchema(Schema):
     token = fields.String(
         required=True,
-        error_messages={"required": "is missing"},
+        error_messages={name: "is missing" for name in ("required", "null", "invalid")},
         metadata={"description": "The token from the emailed link."},
     )
+
+
+class VerifySchema(VerifyQuerySchema):
+    class Meta:
+        unknown = EXCLUDE  # a form has its CSRF token as well
+
+    def handle_error(self, error: ValidationError, data: Any, **_options: Any) -> None:
+        """Describe the expected body if it isn't an object, because then no field can be named."""
+        if SCHEMA in error.messages_dict:
+            raise InvalidRequestError("Send a JSON object with the field token.") from error
 
 
 class MessageSchema(Schema):

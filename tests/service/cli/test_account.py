@@ -12,8 +12,14 @@ from sqlalchemy.orm import Session
 
 from service.cli import register
 from service.core import tokens
+from service.core.db import make_session_factory
 from service.models import Account, IngestKey, ReadToken
+from service.models.audits.report_links import issue_link
+from service.models.base import utc_now
 from tests.databases import make_database
+from tests.service.support.oauth_flow import add_application, add_token
+from tests.service.support.scenes import sign_in
+from tests.service.web.pages.scenes import add_run
 
 Run = Callable[..., Result]
 
@@ -188,3 +194,69 @@ def test_a_read_token_takes_scopes_a_label_and_an_end(
 @pytest.mark.parametrize("days", ["0", "-1", "9999", "x"])
 def test_an_end_is_a_number_of_days(run: Run, email: str, days: str) -> None:
     assert run("mint", email, "read-token", "--expires-in-days", days).exit_code == 2
+
+
+def _expiry(database_url: str, email: str) -> float | None:
+    """The days until the account's only read token expires."""
+    engine = create_engine(database_url)
+    account_id = load_account(database_url, email).id
+    with Session(engine) as session:
+        [row] = session.scalars(select(ReadToken).where(ReadToken.account_id == account_id))
+    engine.dispose()
+    if row.expires_at is None:
+        return None
+    return round((row.expires_at - row.created_at).total_seconds() / 86_400)
+
+
+@pytest.mark.parametrize(("options", "days"), [((), 90), (("--never-expires",), None)])
+def test_a_read_token_ends_after_ninety_days_unless_never_is_chosen(
+    run: Run, email: str, database_url: str, options: tuple[str, ...], days: int | None
+) -> None:
+    run("create", email)
+    assert run("mint", email, "read-token", *options).exit_code == 0
+    assert _expiry(database_url, email) == days
+    both = run("mint", email, "read-token", "--never-expires", "--expires-in-days", "3")
+    assert both.exit_code == 2
+
+
+def _add_one_of_each(database_url: str, email: str) -> None:
+    engine, account_id = create_engine(database_url), load_account(database_url, email).id
+    sessions = make_session_factory(engine)
+    sign_in(sessions, email)
+    add_token(sessions, add_application(sessions, account_id), account_id)
+    with sessions() as session:
+        issue_link(session, account_id, add_run(sessions, account_id), lasting_after=utc_now())
+        session.commit()
+    engine.dispose()
+
+
+def test_everything_that_reaches_an_account_is_listed_and_can_be_ended(
+    run: Run, email: str, database_url: str
+) -> None:
+    run("create", email, "--plan", "pro")
+    for kind in ("ingest-key", "read-token"):
+        assert run("mint", email, kind).exit_code == 0
+    _add_one_of_each(database_url, email)
+    listed = json.loads(run("access", email, "--json").output)
+    kinds = [row["kind"] for row in listed]
+    own = ["ingest-key", "read-token", "session", "application", "authorization", "report-link"]
+    assert kinds == own
+    assert all(kind in run("access", email).output for kind in own)
+    for row in sorted(listed, key=lambda row: row["kind"] == "application"):
+        ended = ("revoke", email, row["kind"], row["id"])
+        assert run(*ended).exit_code == 0, row
+        # A revoked link's row stays.
+        assert run(*ended).exit_code == (0 if row["kind"] == "report-link" else 2)
+    assert json.loads(run("access", email, "--json").output) == []
+
+
+def test_only_what_belongs_to_the_account_is_ended(run: Run, email: str, database_url: str) -> None:
+    other = f"other-{email}"
+    for address in (email, other):
+        run("create", address, "--plan", "pro")
+        assert run("mint", address, "ingest-key").exit_code == 0
+    [theirs] = json.loads(run("access", other, "--json").output)
+    refused = run("revoke", email, theirs["kind"], theirs["id"])
+    assert refused.exit_code == 2
+    assert "has no ingest-key with this ID" in refused.stderr
+    assert json.loads(run("access", other, "--json").output) == [theirs]

@@ -11,7 +11,8 @@ from werkzeug.test import TestResponse
 
 from service.core import tokens
 from service.core.tokens import Kind
-from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD
+from service.web.auth.browsers import SESSION_COOKIE
+from service.web.auth.web_sessions import SECRET_FIELD
 from tests.service.support.oauth_flow import TOKEN, Application
 from tests.service.support.scenes import AUDITS, INGEST, bearer, signed_cookie
 from tests.worker.support.promises import Note, at_both_scales, scaled
@@ -27,7 +28,7 @@ def _redeem(client: FlaskClient, application: Application, **changed: str) -> Te
 
 
 def _show_cookie(client: FlaskClient, _: Application, secret: str) -> TestResponse:
-    client.set_cookie(COOKIE_NAME, signed_cookie({SECRET_FIELD: secret}), secure=True)
+    client.set_cookie(SESSION_COOKIE, signed_cookie({SECRET_FIELD: secret}), secure=True)
     return client.get("/dashboard", base_url="https://localhost")
 
 
@@ -77,11 +78,12 @@ def _mistyped(secret: str, kind: Kind, count: int) -> Iterator[str]:
 
 
 def test_every_kind_of_secret_is_tried() -> None:
-    assert set(PRESENTED) == set(Kind)
+    # A browser's own secret opens nothing: with a mistyped one it is an unknown browser.
+    assert set(PRESENTED) == set(Kind) - {Kind.BROWSER}
 
 
 @at_both_scales
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", PRESENTED)
 def test_a_mistyped_secret_is_rejected_without_a_query(
     client: FlaskClient,
     application: Application,
@@ -102,7 +104,7 @@ def test_a_mistyped_secret_is_rejected_without_a_query(
     note(f"{kind} with one character changed is refused without a query", tries, taken)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", PRESENTED)
 def test_a_well_formed_secret_is_looked_up(
     client: FlaskClient,
     application: Application,

@@ -217,7 +217,7 @@ def test_a_digest_lists_a_days_batches_once(
         assert "http://localhost:8000/settings" in words
     links = [line for line in _text(message).splitlines() if "/r/" in line]
     named = [
-        verify_report(config.secret_keys, link.rpartition("/")[2], config.report_link_days)
+        verify_report(config.secret_keys, link.rpartition("/")[2], config.report_link_days).audit_id
         for link in links
     ]
     assert named == [audit.id for audit in reversed(audits)][:DIGEST_AUDITS]

@@ -12,7 +12,8 @@ from sqlalchemy import select, text
 from service.core.tokens import Kind, derive
 from service.models import MagicLink
 from service.operations.local.embedded.binaries import find_binaries
-from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD
+from service.web.auth.browsers import BROWSER_COOKIE, SESSION_COOKIE
+from service.web.auth.web_sessions import SECRET_FIELD
 from tests.service.support.live import LiveService
 from tests.service.support.oauth_flow import (
     AUTHORIZE,
@@ -55,16 +56,16 @@ def _is_in(dump: str, secret: str) -> bool:
     return random in dump or random.encode().hex() in dump
 
 
-def _sign_in(live: LiveService) -> tuple[str, str]:
-    """A mailed link, used up, and the session that it led to."""
+def _sign_in(live: LiveService) -> tuple[str, ...]:
+    """A mailed link, used up, the session that it led to, and the browser's own secret."""
     email = f"{uuid4().hex}@example.org"
-    requests.post(f"{live.url}/auth/magic-link", json={"email": email}, timeout=10)
+    asked = requests.post(f"{live.url}/auth/magic-link", json={"email": email}, timeout=10)
     with live.sessions() as session:
         [link_id] = session.scalars(select(MagicLink.id).where(MagicLink.email == email))
     link, _ = derive(Kind.MAGIC_LINK, SECRET_KEY, link_id)
-    verified = requests.get(f"{live.url}/auth/verify", params={"token": link}, timeout=10)
-    content = URLSafeTimedSerializer("").loads_unsafe(verified.cookies[COOKIE_NAME])[1]
-    return link, str(content[SECRET_FIELD])
+    verified = requests.post(f"{live.url}/auth/verify", json={"token": link}, timeout=10)
+    content = URLSafeTimedSerializer("").loads_unsafe(verified.cookies[SESSION_COOKIE])[1]
+    return link, str(content[SECRET_FIELD]), asked.cookies[BROWSER_COOKIE]
 
 
 def _dump(live: LiveService) -> str:

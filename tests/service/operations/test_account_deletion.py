@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.core.tokens import sign_report
+from service.mail.delivery import mail_file_name
 from service.models import (
     Account,
     Audit,
@@ -33,10 +35,17 @@ from service.models import (
 from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
 from service.models.audits.blob_keys import pdf_key
 from service.models.base import new_id, utc_now
+from service.models.billing.credits import count_free_credits
 from service.models.identity.deletion import delete_account
 from service.models.identity.sign_in import add_magic_link
 from service.operations.maintenance import account_deletion
-from service.payments.events import Payer, PaymentUpdated, VerifiedEvent
+from service.payments.events import (
+    Change,
+    CustomerUpdated,
+    Payer,
+    PaymentUpdated,
+    VerifiedEvent,
+)
 from service.payments.owners import adopt_payments
 from service.payments.recording import record_event
 from tests.service.support.browser import Browser, words_of
@@ -326,3 +335,71 @@ def test_requests_after_the_accounts_deletion_are_rejected_without_a_trace(
     app.add_url_rule("/api/v1/late", view_func=late)
     answer = app.test_client().get("/api/v1/late")
     assert error_of(answer, 401, "unauthorized") == "This account has been deleted."
+
+
+def _say(session: Session, change: Change, minutes: int) -> None:
+    """What the payment provider sends so long after the deletion."""
+    assert record_event(
+        session,
+        VerifiedEvent(
+            provider="stripe",
+            event_id=new_id(),
+            type="customer.updated",
+            occurred_at=utc_now() + timedelta(minutes=minutes),
+            payload={},
+            changes=(change,),
+        ),
+    )
+    session.commit()
+
+
+def test_a_late_event_does_not_bring_the_address_back(
+    ada: Browser, eve: Browser, furnish: Callable[..., str], db_session: Session
+) -> None:
+    furnish(ada)
+    shared = _payment(eve, account_id=eve.account_id, customer_reference=_customer(ada))
+    db_session.add(shared)
+    db_session.commit()
+    assert _delete(ada).status_code == 303
+    for minutes, email in ((-60, ada.email), (1, ada.email), (2, "adas-new@example.org")):
+        payer = Payer(customer_reference=_customer(ada), email=email)
+        _say(db_session, CustomerUpdated(payer=payer), minutes)
+        assert db_session.scalars(select(Customer.email)).all() == [None]
+
+
+def test_who_comes_back_is_known_to_the_payment_provider_again(
+    app: Flask, ada: Browser, furnish: Callable[..., str], sessions: "sessionmaker[Session]"
+) -> None:
+    """By a new account, or by a new payment that waits for one."""
+    furnish(ada)
+    assert _delete(ada).status_code == 303
+    payer = Payer(customer_reference=_customer(ada), email=ada.email)
+    with sessions() as session:
+        _say(session, PaymentUpdated(reference="pi_new", kind="credit", payer=payer), 1)
+        assert session.scalars(select(Customer.email)).all() == [ada.email]
+        again = Account(email=ada.email)
+        session.add(again)
+        adopt_payments(session, again)
+        session.commit()
+        assert count_free_credits(session, again.id) == 1
+
+
+def test_the_files_of_its_mails_are_deleted(
+    share_app: Callable[..., Flask],
+    sessions: "sessionmaker[Session]",
+    db_session: Session,
+    tmp_path: Path,
+) -> None:
+    app = share_app(outbox_folder=str(tmp_path / "outbox"))
+    ada = Browser(app, sessions, "ada@example.org")
+    owned = {"kind": "sign_in", "parameters": {}, "status": "sent"}
+    mine = Mail(**owned, recipient=ada.email)
+    other = Mail(**owned, recipient="eve@example.org")
+    db_session.add_all([mine, other])
+    db_session.commit()
+    files = [tmp_path / "outbox" / mail_file_name(mail.id) for mail in (mine, other)]
+    files[0].parent.mkdir()
+    for file in files:
+        file.write_text("To: somebody")
+    assert _delete(ada).status_code == 303
+    assert [file.exists() for file in files] == [False, True]

@@ -259,6 +259,6 @@ def test_the_first_sign_in_by_a_link_brings_what_waited(
     link = add_magic_link(db_session, email, SECRET_KEY, minutes=15, next_path=None)
     db_session.commit()
     secret, _hash = tokens.derive(tokens.Kind.MAGIC_LINK, SECRET_KEY, link.id)
-    assert client.get("/auth/verify", query_string={"token": secret}).status_code == 200
+    assert client.post("/auth/verify", json={"token": secret}).status_code == 200
     account = db_session.scalars(select(Account).where(Account.email == email)).one()
     assert count_free_credits(db_session, account.id) == 1

@@ -9,7 +9,7 @@ from werkzeug.test import TestResponse
 
 from service.models import Account
 from service.models.identity.accounts import find_account
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import SESSION_COOKIE
 from tests.service.support.scenes import sign_in
 
 
@@ -20,7 +20,7 @@ class Browser:
         self.client = app.test_client()
         self.email = email
         value = sign_in(sessions, email)["Cookie"].partition("=")[2]
-        self.client.set_cookie(COOKIE_NAME, value)
+        self.client.set_cookie(SESSION_COOKIE, value)
         with sessions() as session:
             account = find_account(session, email)
             assert isinstance(account, Account)

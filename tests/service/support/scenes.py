@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -13,10 +14,12 @@ from werkzeug.test import TestResponse
 
 from service.core.tokens import Kind, derive
 from service.models import Account, IngestKey, ReadToken, Subscription, WebSession
+from service.models.base import utc_now
 from service.models.identity.accounts import find_account
 from service.models.identity.sign_in import add_magic_link
+from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.scopes import SCOPES
-from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD
+from service.web.auth.web_sessions import SECRET_FIELD
 
 INGEST = "/api/v1/ingest"
 AUDITS = "/api/v1/audits"
@@ -42,7 +45,11 @@ class Tenant:
 
 
 def sign_in(
-    sessions: "sessionmaker[Session]", email: str, secret_key: str = SECRET_KEY
+    sessions: "sessionmaker[Session]",
+    email: str,
+    secret_key: str = SECRET_KEY,
+    *,
+    hours_ago: float = 0,
 ) -> dict[str, str]:
     """The headers of a browser that is signed in with this address; a new one has an account.
 
@@ -55,9 +62,10 @@ def sign_in(
             session.add(account)
             session.flush()
         row, secret = WebSession.minted(account.id, days=30)
+        row.created_at = utc_now() - timedelta(hours=hours_ago)
         session.add(row)
         session.commit()
-    return {"Cookie": f"{COOKIE_NAME}={signed_cookie({SECRET_FIELD: secret}, secret_key)}"}
+    return {"Cookie": f"{SESSION_COOKIE}={signed_cookie({SECRET_FIELD: secret}, secret_key)}"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ def add_browser(sessions: "sessionmaker[Session]", account_id: str) -> Caller:
     raw = hashlib.sha1(secret.encode(), usedforsecurity=False).hexdigest()
     cookie = signed_cookie({SECRET_FIELD: secret, "csrf_token": raw})
     token = URLSafeTimedSerializer(SECRET_KEY, salt="wtf-csrf-token").dumps(raw)
-    return Caller({"Cookie": f"{COOKIE_NAME}={cookie}"}, str(token))
+    return Caller({"Cookie": f"{SESSION_COOKIE}={cookie}"}, str(token))
 
 
 def add_link(sessions: "sessionmaker[Session]", email: str) -> str:

@@ -28,23 +28,43 @@ def ask_for_link(system: System, email: str, **options: Any) -> requests.Respons
 
 def wait_for_link(sink: Sink, email: str, seconds: float = 20) -> str:
     """The path and query of the newest link that was mailed to the address."""
-    wait_until(lambda: sink.mails_to(email), seconds)
+    wait_until(lambda: links_to(sink, email), seconds)
     return link_in(sink, email)
 
 
 def link_in(sink: Sink, email: str) -> str:
-    part = sink.mails_to(email)[-1].get_body(("plain",))
-    assert part is not None
-    [url] = [line for line in part.get_content().splitlines() if "/auth/verify" in line]
+    *_, url = links_to(sink, email)
     assert url.startswith(f"{BASE_URL}/auth/verify?")
     parts = urlsplit(url)
     return f"{parts.path}?{parts.query}"
 
 
+def links_to(sink: Sink, email: str) -> list[str]:
+    """The sign-in links in the mails to the address, oldest first."""
+    texts = [mail.get_body(("plain",)) for mail in sink.mails_to(email)]
+    lines = [line for part in texts if part for line in part.get_content().splitlines()]
+    return [line for line in lines if "/auth/verify" in line]
+
+
 def cookies_of(response: requests.Response) -> dict[str, str]:
-    """The headers of a browser that keeps the cookie of this answer."""
-    cookie = response.headers["Set-Cookie"].partition(";")[0]
-    return {"Cookie": cookie}
+    """The headers of a browser that keeps the cookies of this answer."""
+    pairs = [line.partition(";")[0] for line in set_cookies(response)]
+    return {"Cookie": "; ".join(pair for pair in pairs if not pair.endswith("="))}
+
+
+def set_cookies(response: requests.Response) -> list[str]:
+    return list(response.raw.headers.getlist("Set-Cookie"))
+
+
+def is_new_session(response: requests.Response) -> bool:
+    """Whether the answer signs a browser in: a form's cookie alone doesn't."""
+    return response.status_code == 200 and "<h1>You're signed in</h1>" in response.text
+
+
+def confirm(system: System, link: str, **headers: str) -> requests.Response:
+    """Press the button that a browser gets that didn't request the link."""
+    token = link.partition("token=")[2]
+    return post(system, "/auth/verify", {**JSON, **headers}, json={"token": token})
 
 
 def mail_statuses(system: System) -> dict[str, int]:
@@ -69,15 +89,16 @@ def post(system: System, path: str, headers: dict[str, str], **more: Any) -> req
 def sign_in(system: System, sink: Sink, email: str | None = None) -> dict[str, str]:
     """The headers of a browser that was signed in by mail."""
     email = email or new_address()
-    before = len(sink.mails_to(email))
-    assert ask_for_link(system, email).status_code == 200
-    wait_for_mails(sink, email, before + 1)
-    return cookies_of(get(system, wait_for_link(sink, email)))
+    before = len(links_to(sink, email))
+    asked = ask_for_link(system, email)
+    assert asked.status_code == 200
+    wait_for_links(sink, email, before + 1)
+    return cookies_of(get(system, wait_for_link(sink, email), **cookies_of(asked)))
 
 
-def wait_for_mails(sink: Sink, email: str, count: int) -> None:
+def wait_for_links(sink: Sink, email: str, count: int) -> None:
     ends_at = time.monotonic() + 20
-    while len(sink.mails_to(email)) < count:
+    while len(links_to(sink, email)) < count:
         assert time.monotonic() < ends_at
         time.sleep(0.02)
 

@@ -10,10 +10,11 @@ from tests.smtp_sink import Sink
 from tests.worker.support.mailing import (
     JSON,
     ask_for_link,
+    cookies_of,
     get,
     new_address,
     wait_for_link,
-    wait_for_mails,
+    wait_for_links,
 )
 from tests.worker.support.promises import Note, at_a_quarter
 from tests.worker.support.system import System
@@ -51,7 +52,7 @@ def test_mailed_links_stay_home(system: System, sink: Sink, note: Note, share: f
             losses += status not in (200, 400) or "evil" in text
             asked += [email] if status == 200 else []
     for email in asked:
-        wait_for_mails(sink, email, 1)  # `wait_for_link` checks whose link it is
+        wait_for_links(sink, email, 1)  # `wait_for_link` checks whose link it is
         link = wait_for_link(sink, email)
         losses += "evil" in link or "evil" in str(sink.mails_to(email)[0])
     note("24 mailed links ignore 20 Host and X-Forwarded-Host values", 2 * len(hosts), losses)
@@ -77,8 +78,9 @@ def test_sign_in_leads_on_to_this_site_only(
     losses, paths = 0, FOREIGN_PATHS[:: round(1 / share)]
     for text in paths:
         email = new_address()
-        assert ask_for_link(system, email, more={"next": text}).status_code == 200
-        page = get(system, wait_for_link(sink, email))
+        asked = ask_for_link(system, email, more={"next": text})
+        assert asked.status_code == 200
+        page = get(system, wait_for_link(sink, email), **cookies_of(asked))
         losses += 'content="0; url=/"' not in page.text or "Location" in page.headers
         form = requests.get(f"{system.base_url}/sign-in", params={"next": text}, timeout=30)
         losses += 'name="next"' in form.text

@@ -7,12 +7,13 @@ import requests
 
 from service.app import create_app
 from service.config import Config
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import OAUTH_CALLS
 from tests.smtp_sink import Sink
 from tests.worker.support.mailing import (
     SESSIONS,
     ask_for_link,
+    confirm,
     cookies_of,
     count_sessions,
     get,
@@ -48,20 +49,20 @@ def test_sessions_are_safe(system: System, sink: Sink, note: Note, occasion: str
     for preset in (attacker, anonymous):
         email = new_address()
         ask_for_link(system, email)
-        signed_in = get(system, wait_for_link(sink, email), **preset)
+        signed_in = confirm(system, wait_for_link(sink, email), **preset)
         mine = cookies_of(signed_in)
         losses += mine == preset or not is_signed_in(system, mine) or is_signed_in(system, preset)
         assert email in get(system, SESSIONS, **mine).text
         out = post(system, "/auth/logout", mine)
         losses += out.status_code != 200 or is_signed_in(system, mine)
-        losses += f"{COOKIE_NAME}=;" not in out.headers["Set-Cookie"]
+        losses += f"{SESSION_COOKIE}=;" not in out.headers["Set-Cookie"]
         losses += post(system, "/auth/logout", mine).status_code != 200
         tries += 4
     note("23 preset cookies, and old ones after logout, are refused", tries, losses)
 
 
 def test_signing_out_twice_or_without_a_session_is_no_error(system: System) -> None:
-    for headers in ({}, {"Accept": "text/html"}, {"Cookie": f"{COOKIE_NAME}=x"}):
+    for headers in ({}, {"Accept": "text/html"}, {"Cookie": f"{SESSION_COOKIE}=x"}):
         assert post(system, "/auth/logout", headers).status_code == 200
 
 

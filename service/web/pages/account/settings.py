@@ -1,7 +1,7 @@
 """/settings: email notifications, active sessions and account deletion."""
 
 import secrets
-from typing import Any, Final
+from typing import Any
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
@@ -9,34 +9,18 @@ from werkzeug import Response
 from service.errors import InvalidRequestError, NotFoundError
 from service.mail.addresses import find_address
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
+from service.models.identity.security_events import EventKind
 from service.models.identity.sign_in import end_other_sessions, end_session, list_sessions
 from service.models.mail.report_mails import MAILS_A_DAY, choose_report_mails
 from service.operations.maintenance.account_deletion import erase_account
 from service.web.auth import web_sessions
+from service.web.auth.browsers import describe_browser
 from service.web.auth.callers import current_caller
+from service.web.auth.recent_sign_in import require_recent_sign_in
+from service.web.auth.security_events import count_event, record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_private
-
-# User agents of later browsers also contain earlier names, so the first match wins.
-_BROWSERS: Final = (
-    ("Edg", "Edge"),
-    ("OPR/", "Opera"),
-    ("Firefox/", "Firefox"),
-    ("FxiOS/", "Firefox"),
-    ("Chrome/", "Chrome"),
-    ("CriOS/", "Chrome"),
-    ("Safari/", "Safari"),
-)
-_SYSTEMS: Final = (
-    ("Android", "Android"),
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Windows", "Windows"),
-    ("Mac OS X", "macOS"),
-    ("CrOS", "ChromeOS"),
-    ("Linux", "Linux"),
-)
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
 blueprint.after_request(keep_private)
@@ -66,12 +50,14 @@ def choose_mails() -> Response:
 
 @blueprint.get("/delete")
 @require_visitor
+@require_recent_sign_in()
 def ask_to_delete() -> str:
     return _show_deletion()
 
 
 @blueprint.post("/delete")
 @require_visitor
+@require_recent_sign_in("settings.ask_to_delete")
 def delete() -> Any:
     """Delete the account if the typed email address matches."""
     caller = current_caller()
@@ -84,7 +70,9 @@ def delete() -> Any:
         account_id=caller.account_id,
         email=caller.email,
         session_id=caller.credential_id,
+        outbox=current_config().mail_folder,
     )
+    count_event(EventKind.ACCOUNT_DELETED, caller.account_id)
     web_sessions.forget()
     return redirect(url_for("public.deleted"), 303)
 
@@ -104,6 +92,7 @@ def revoke(session_id: str) -> Response:
     """Sign out one session, possibly the current session."""
     if not end_session(get_session(), current_caller().account_id, session_id):
         raise NotFoundError("This session doesn't exist or has already ended.")
+    record_event(EventKind.SESSION_ENDED, current_caller().account_id)
     get_session().commit()
     return _back()
 
@@ -114,6 +103,7 @@ def revoke_others() -> Response:
     """Sign out all sessions but the current session."""
     caller = current_caller()
     end_other_sessions(get_session(), caller.account_id, caller.credential_id)
+    record_event(EventKind.SESSION_ENDED, caller.account_id, others=True)
     get_session().commit()
     return _back()
 
@@ -124,18 +114,6 @@ def _show_deletion(problem: str = "") -> str:
     return render_template(
         "pages/account/delete_account.html", account=account, running=running, problem=problem
     )
-
-
-def describe_browser(user_agent: str) -> str:
-    """Return the names of the browser and operating system of a user agent."""
-    browser, system = _name(_BROWSERS, user_agent), _name(_SYSTEMS, user_agent)
-    if browser is None:
-        return system or user_agent[:40] or "Unknown browser"
-    return f"{browser} on {system}" if system else browser
-
-
-def _name(known: tuple[tuple[str, str], ...], user_agent: str) -> str | None:
-    return next((name for mark, name in known if mark in user_agent), None)
 
 
 def _back() -> Response:

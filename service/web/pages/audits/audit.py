@@ -2,9 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from flask import Blueprint, Response, make_response, render_template, request
+from flask import Blueprint, Response, make_response, render_template, request, url_for
 
-from service.core.tokens import sign_report
 from service.errors import NotFoundError
 from service.models.audits.audits import (
     DONE,
@@ -15,14 +14,16 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.audits.turns import count_ahead
-from service.reports.documents import find_published
-from service.reports.html import print_finding, print_report
+from service.reports.documents import Document, find_published, print_findings
+from service.reports.html import ReportLinks, Terms, print_finding, print_report
+from service.reports.kept import get_pdf
 from service.web.auth.callers import current_caller, require_login
 from service.web.auth.visitors import require_visitor
-from service.web.http.current import current_config, get_session
+from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_private
 from service.web.http.paths import check_audit_id
-from service.web.pages.audits.report import report_links
+from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
+from service.web.pages.audits.sharing import share
 
 # The steps shown to the visitor.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
@@ -48,8 +49,29 @@ def show(audit_id: str) -> Response:
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return make_response(print_finding(report, finding_id))
-    token = sign_report(current_config().secret_key, audit.id)
-    return make_response(print_report(report, report_links(token, owner=audit)))
+    return make_response(print_report(report, _owned_links(audit)))
+
+
+@blueprint.get("/<audit_id>/pdf")
+@require_visitor
+def pdf(audit_id: str) -> Response:
+    """Show the owner's report as PDF, whether or not its link is revoked."""
+    audit, document = _get_report(audit_id)
+    return answer_pdf(get_pdf(current_blobs(), audit, document.load(), document.published_at))
+
+
+@blueprint.get("/<audit_id>/json")
+@require_visitor
+def json(audit_id: str) -> Response:
+    _, document = _get_report(audit_id)
+    return answer_json(document.load())
+
+
+@blueprint.get("/<audit_id>/findings.csv")
+@require_visitor
+def findings_csv(audit_id: str) -> Response:
+    _, document = _get_report(audit_id)
+    return answer_csv(print_findings(document.load()))
 
 
 @blueprint.get("/<audit_id>/progress")
@@ -68,6 +90,31 @@ def _get_audit(audit_id: str) -> Audit:
     if audit is None:
         raise NotFoundError("Audit not found.")
     return audit
+
+
+def _get_report(audit_id: str) -> tuple[Audit, Document]:
+    audit = _get_audit(audit_id)
+    document = find_published(get_session(), audit.id)
+    if document is None:
+        raise NotFoundError("This audit has no report.")
+    return audit, document
+
+
+def _owned_links(audit: Audit) -> ReportLinks:
+    """Return the links of the owner's page, which work without the signed link."""
+    config = current_config()
+    return ReportLinks(
+        pdf=url_for("audit_pages.pdf", audit_id=audit.id),
+        json=url_for("audit_pages.json", audit_id=audit.id),
+        findings_csv=url_for("audit_pages.findings_csv", audit_id=audit.id),
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            is_owned=True,
+        ),
+        owned=audit,
+        shared=share(audit),
+    )
 
 
 def _context(audit: Audit) -> dict[str, Any]:

@@ -4,12 +4,15 @@ from typing import Final
 
 from flask import Response, request, url_for
 
-from service.core.tokens import verify_report
+from service.core.tokens import SignedReport, verify_report
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
+from service.models.audits.report_links import count_open, is_live_generation
 from service.reports.documents import Document, find_published, print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report, print_waiting
 from service.reports.kept import get_pdf
+from service.web.auth.browsers import is_prefetch
+from service.web.auth.visitors import find_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_unlisted
 from service.web.openapi.blueprint import Blueprint
@@ -17,11 +20,14 @@ from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
 
 _ERRORS: Final = {
-    404: "The link is invalid or expired.",
+    404: "The link is invalid, expired or revoked.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
-_FORM_ERRORS: Final = {**_ERRORS, 404: "The link is invalid or expired, or the report isn't ready."}
+_FORM_ERRORS: Final = {
+    **_ERRORS,
+    404: "The link is invalid, expired or revoked, or the report isn't ready.",
+}
 
 _FINDING: Final = {
     "in": "query",
@@ -50,7 +56,8 @@ def report(token: str) -> Response:
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return Response(print_finding(document, finding_id), mimetype="text/html")
-    return Response(print_report(document, report_links(token)), mimetype="text/html")
+    _count_open(audit, token)
+    return Response(print_report(document, _links(token)), mimetype="text/html")
 
 
 @blueprint.route("/r/<token>/pdf", methods=["GET"])
@@ -94,12 +101,25 @@ def findings_csv(token: str) -> Response:
 
 def _find(token: str) -> tuple[Audit, Document | None]:
     """Return the audit of a signed token, and its report once it is done."""
-    config, session = current_config(), get_session()
-    audit_id = verify_report(config.secret_keys, token, config.report_link_days)
-    audit = session.get(Audit, audit_id)
-    if audit is None:
+    session, signed = get_session(), _verify(token)
+    audit = session.get(Audit, signed.audit_id)
+    if audit is None or not is_live_generation(session, audit.id, signed.generation):
         raise NotFoundError
-    return audit, find_published(session, audit_id)
+    return audit, find_published(session, audit.id)
+
+
+def _verify(token: str) -> SignedReport:
+    config = current_config()
+    return verify_report(config.secret_keys, token, config.report_link_days)
+
+
+def _count_open(audit: Audit, token: str) -> None:
+    """Count a visit, except the owner's own and those of programs that look ahead."""
+    visitor = find_visitor()
+    is_owner = visitor is not None and visitor.account_id == audit.account_id
+    if request.method == "GET" and not is_owner and not is_prefetch():
+        count_open(get_session(), audit, _verify(token).issued_at)
+        get_session().commit()
 
 
 def _get(token: str) -> tuple[Audit, Document]:
@@ -109,18 +129,11 @@ def _get(token: str) -> tuple[Audit, Document]:
     return audit, document
 
 
-def report_links(token: str, *, owner: Audit | None = None) -> ReportLinks:
-    """Return the links of a report page; for its owner, with the audit it came from."""
+def _links(token: str) -> ReportLinks:
     config = current_config()
     return ReportLinks(
         pdf=url_for("reports.pdf", token=token),
         json=url_for("reports.json", token=token),
         findings_csv=url_for("reports.findings_csv", token=token),
-        terms=Terms(
-            link_days=config.report_link_days,
-            retention_days=config.raw_retention_days,
-            is_owned=owner is not None,
-        ),
-        owned=owner,
-        share_url=f"{config.base_url}{url_for('reports.report', token=token)}",
+        terms=Terms(link_days=config.report_link_days, retention_days=config.raw_retention_days),
     )

@@ -5,8 +5,10 @@ from werkzeug import Response
 
 from service.errors import NotFoundError
 from service.models.access.oauth import list_allowed, withdraw
+from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import SCOPE_WORDS
+from service.web.auth.security_events import record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
 from service.web.http.headers import keep_private
@@ -28,5 +30,6 @@ def withdraw_application(application_id: str) -> Response:
     """Revoke all access of one application immediately."""
     if not withdraw(get_session(), current_caller().account_id, application_id):
         raise NotFoundError("Application not found. Its access may already be revoked.")
+    record_event(EventKind.ACCESS_REVOKED, current_caller().account_id)
     get_session().commit()
     return redirect(url_for("allowed.home"), 303)

@@ -1,6 +1,6 @@
 """/developer/applications: the OAuth applications of an account."""
 
-from typing import Any
+from typing import Any, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
@@ -15,12 +15,17 @@ from service.models.access.oauth import (
     list_applications,
     revoke_application,
 )
+from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
+from service.web.auth.recent_sign_in import require_recent_sign_in
+from service.web.auth.security_events import record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
 from service.web.oauth.redirects import check_redirect_uris
 from service.web.schemas.labels import read_label
+
+_FIELDS: Final = ("name", "redirect_uris")
 
 blueprint = Blueprint("applications", __name__, url_prefix="/developer/applications")
 blueprint.after_request(keep_private)
@@ -34,6 +39,7 @@ def home() -> str:
 
 @blueprint.post("")
 @require_visitor
+@require_recent_sign_in("applications.home", anchor="register", kept=_FIELDS)
 def register() -> Any:
     """Register an application and show its secret, once."""
     session = get_session()
@@ -47,6 +53,7 @@ def register() -> Any:
     except ApplicationLimitError:
         problem = f"You can have up to {MAX_APPLICATIONS} applications. Delete one first."
         return _show(problem), 422
+    record_event(EventKind.APPLICATION_CREATED, row.account_id, prefix=row.prefix)
     session.commit()
     return _show_secret(row, secret)
 
@@ -59,6 +66,7 @@ def show(application_id: str) -> str:
 
 @blueprint.post("/<application_id>")
 @require_visitor
+@require_recent_sign_in("applications.show", anchor="change", kept=_FIELDS)
 def change(application_id: str) -> Any:
     """Change an application's name and redirect URIs."""
     application = _get(application_id)
@@ -67,16 +75,21 @@ def change(application_id: str) -> Any:
     except InvalidRequestError as error:
         get_session().rollback()
         return _show_one(_get(application_id), error.message), 422
+    record_event(EventKind.APPLICATION_CHANGED, application.account_id, prefix=application.prefix)
     get_session().commit()
     return redirect(url_for("applications.show", application_id=application.id), 303)
 
 
 @blueprint.post("/<application_id>/rotate-secret")
 @require_visitor
+@require_recent_sign_in("applications.show", anchor="secret")
 def rotate_secret(application_id: str) -> Any:
     """Replace the client secret immediately; tokens stay valid."""
     application = _get(application_id)
     secret = application.rotate_secret()
+    record_event(
+        EventKind.APPLICATION_SECRET_ROTATED, application.account_id, prefix=application.prefix
+    )
     get_session().commit()
     return _show_secret(application, secret)
 
@@ -85,8 +98,11 @@ def rotate_secret(application_id: str) -> Any:
 @require_visitor
 def revoke(application_id: str) -> Response:
     """Delete the application, its secret and all its tokens."""
-    if not revoke_application(get_session(), current_caller().account_id, application_id):
+    account_id = current_caller().account_id
+    prefix = revoke_application(get_session(), account_id, application_id)
+    if prefix is None:
         raise NotFoundError("Application not found. It may already be deleted.")
+    record_event(EventKind.APPLICATION_DELETED, account_id, prefix=prefix)
     get_session().commit()
     return redirect(url_for("applications.home"), 303)
 
@@ -114,7 +130,7 @@ def _show(problem: str = "") -> str:
         applications=list_applications(session, account_id),
         base_url=current_config().base_url,
         problem=problem,
-        typed=request.form,
+        typed=request.form or request.args,
     )
 
 
@@ -123,7 +139,7 @@ def _show_one(application: OAuthApplication, problem: str = "") -> str:
         "pages/developer/application.html",
         application=application,
         problem=problem,
-        typed=request.form,
+        typed=request.form or request.args,
     )
 
 

@@ -1,14 +1,17 @@
 """/oauth/authorize: the consent screen of an OAuth application."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
 from authlib.oauth2 import OAuth2Error
 from flask import Response, make_response, render_template, request
 
+from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller, limit_by_caller
+from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.scopes import SCOPE_WORDS, find_scopes
+from service.web.auth.security_events import record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
 from service.web.http.headers import allow_form_target, keep_private
@@ -74,9 +77,10 @@ blueprint.after_request(keep_private)
 
 
 def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
-    """Check the request of the application before its visitor, and pass the grant to the view.
+    """Check the request of the application, and pass the grant to the view.
 
-    An error goes to the application where its redirect URI is known; else this page shows it.
+    An error goes to the application if its redirect URI is known; else this page shows it. Before
+    it goes anywhere, the visitor signs in: nobody can send strangers elsewhere with our links.
     """
 
     @wraps(view)
@@ -85,7 +89,8 @@ def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
         try:
             grant = server.find_consent_grant()
         except OAuth2Error as error:
-            return server.handle_error_response(None, error)  # type: ignore[arg-type]
+            answer = partial(server.handle_error_response, None, error)  # type: ignore[arg-type]
+            return require_visitor(answer)()
         return view(grant, *args, **kwargs)
 
     return checked
@@ -95,6 +100,7 @@ def asked_for(view: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
 @limiter.limit(per_minute("oauth_limit_per_minute"), key_func=limit_by_caller)
 @asked_for
 @require_visitor
+@require_recent_sign_in()
 @blueprint.documented(
     operation="ask_for_consent",
     media_type="text/html",
@@ -115,6 +121,7 @@ def ask(grant: Any) -> Response:
 @limiter.limit(per_minute("oauth_limit_per_minute"), key_func=limit_by_caller)
 @asked_for
 @require_visitor
+@require_recent_sign_in()
 @blueprint.documented(
     operation="decide_on_consent",
     media_type="text/html",
@@ -133,6 +140,7 @@ def decide(grant: Any) -> Any:
         if not scopes:
             return _show(grant, "Select at least one permission, or cancel.", 422)
         consent = Consent(current_caller().account_id, scopes)
+        record_event(EventKind.ACCESS_GRANTED, consent.account_id, scopes=scopes)
     response = current_server().answer_consent(grant, consent)
     get_session().commit()
     return response

@@ -11,6 +11,7 @@ from service.core.tokens import make_dsn
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.access.credentials import (
     MAX_READ_TOKENS,
+    TOKEN_DAYS,
     IngestKey,
     KeyLimitError,
     ReadToken,
@@ -25,8 +26,11 @@ from service.models.access.credentials import (
 )
 from service.models.base import utc_now
 from service.models.identity.accounts import KEY_LIMITS, get_account
+from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
+from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.scopes import SCOPE_WORDS, SCOPES
+from service.web.auth.security_events import record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
@@ -39,13 +43,16 @@ OVERLAPS: Final[Mapping[str, str]] = {
     "1": "Expires in an hour",
     "0": "Expires now",
 }
+_NEVER: Final = ""
 # After how many days a read token expires.
 EXPIRIES: Final[Mapping[str, str]] = {
-    "": "Never",
     "30": "In 30 days",
-    "90": "In 90 days",
+    str(TOKEN_DAYS): f"In {TOKEN_DAYS} days",
     "365": "In a year",
+    _NEVER: "Never",
 }
+
+_TOKEN_FIELDS: Final = ("label", "scope", "expires_in_days")
 
 blueprint = Blueprint("developer", __name__, url_prefix="/developer")
 blueprint.after_request(keep_private)
@@ -59,6 +66,7 @@ def home() -> str:
 
 @blueprint.post("/ingest-keys")
 @require_visitor
+@require_recent_sign_in("developer.home", anchor="ingest-keys", kept=("label",))
 def mint_ingest_key() -> Any:
     """Create an ingest key and show it, once."""
     session = get_session()
@@ -68,6 +76,7 @@ def mint_ingest_key() -> Any:
         key, secret = add_ingest_key(session, owner, label)
     except (InvalidRequestError, KeyLimitError) as error:
         return _show(key_problem=_sentence(error)), 422
+    record_event(EventKind.KEY_CREATED, owner.id, prefix=key.prefix)
     session.commit()
     return _show_key(key, secret)
 
@@ -76,11 +85,12 @@ def mint_ingest_key() -> Any:
 @require_visitor
 def revoke_ingest_key(key_id: str) -> Response:
     """Revoke a key immediately."""
-    return _revoke(IngestKey, key_id)
+    return _revoke(IngestKey, key_id, EventKind.KEY_REVOKED)
 
 
 @blueprint.post("/ingest-keys/<key_id>/rotate")
 @require_visitor
+@require_recent_sign_in("developer.home", anchor="ingest-keys")
 def replace_ingest_key(key_id: str) -> Any:
     """Rotate a key: create a new key and expire the old key after the chosen time."""
     session, hours = get_session(), request.form.get("overlap_hours", "")
@@ -91,12 +101,14 @@ def replace_ingest_key(key_id: str) -> Any:
         key, secret = rotate_ingest_key(session, current_caller().account_id, key_id, overlap)
     except RotationError as error:
         return _show(key_problem=_sentence(error)), 422
+    record_event(EventKind.KEY_ROTATED, key.account_id, prefix=key.prefix)
     session.commit()
     return _show_key(key, secret)
 
 
 @blueprint.post("/read-tokens")
 @require_visitor
+@require_recent_sign_in("developer.home", anchor="read-tokens", kept=_TOKEN_FIELDS)
 def mint_read_token() -> Any:
     """Create a read token and show it, once."""
     session = get_session()
@@ -109,6 +121,7 @@ def mint_read_token() -> Any:
     except TokenLimitError:
         problem = f"You can have up to {MAX_READ_TOKENS} read tokens. Revoke one first."
         return _show(token_problem=problem), 422
+    record_event(EventKind.TOKEN_CREATED, owner.id, prefix=token.prefix)
     session.commit()
     return render_template(
         "pages/developer/minted_token.html", token=token, secret=secret, **_examples()
@@ -119,7 +132,7 @@ def mint_read_token() -> Any:
 @require_visitor
 def revoke_read_token(token_id: str) -> Response:
     """Revoke a token immediately."""
-    return _revoke(ReadToken, token_id)
+    return _revoke(ReadToken, token_id, EventKind.TOKEN_REVOKED)
 
 
 def _show_key(key: IngestKey, secret: str) -> str:
@@ -144,10 +157,22 @@ def _show(**problems: str) -> str:
         overlaps=OVERLAPS,
         expiries=EXPIRIES,
         moment_now=utc_now(),
-        typed=request.form,
-        chosen=request.form.getlist("scope") if problems else SCOPES,
+        typed=_typed(bool(problems)),
         **_examples(),
     )
+
+
+def _typed(is_rejected: bool) -> dict[str, Any]:
+    """Return what was typed into a rejected form, or before a confirmation."""
+    typed = request.form if is_rejected else request.args
+    chosen = typed.getlist("scope") if is_rejected or "scope" in typed else SCOPES
+    days = typed.get("expires_in_days", str(TOKEN_DAYS))
+    return {
+        "form": request.args.get("typed"),
+        "label": typed.get("label", ""),
+        "scopes": chosen,
+        "days": days,
+    }
 
 
 def _examples() -> dict[str, str]:
@@ -164,10 +189,10 @@ def _read_scopes() -> list[str]:
 
 
 def _read_expiry() -> datetime | None:
-    days = request.form.get("expires_in_days", "")
+    days = request.form.get("expires_in_days", str(TOKEN_DAYS))
     if days not in EXPIRIES:
         raise InvalidRequestError("Choose one of the expiration options.")
-    return utc_now() + timedelta(days=int(days)) if days else None
+    return None if days == _NEVER else utc_now() + timedelta(days=int(days))
 
 
 def _sentence(error: Exception) -> str:
@@ -175,8 +200,11 @@ def _sentence(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
 
 
-def _revoke(table: type[IngestKey] | type[ReadToken], row_id: str) -> Response:
-    if not revoke(get_session(), table, current_caller().account_id, row_id):
+def _revoke(table: type[IngestKey] | type[ReadToken], row_id: str, kind: EventKind) -> Response:
+    account_id = current_caller().account_id
+    prefix = revoke(get_session(), table, account_id, row_id)
+    if prefix is None:
         raise NotFoundError("Not found. It may already be revoked.")
+    record_event(kind, account_id, prefix=prefix)
     get_session().commit()
     return redirect(url_for("developer.home"), 303)

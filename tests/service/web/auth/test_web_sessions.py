@@ -12,8 +12,9 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models.base import utc_now
+from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.callers import current_caller, limit_by_caller, require_login
-from service.web.auth.web_sessions import COOKIE_NAME, SECRET_FIELD, remember
+from service.web.auth.web_sessions import SECRET_FIELD, remember
 from tests.service.support.scenes import error_of, sign_in, signed_cookie
 
 WHO = "/api/v1/who-asks"
@@ -46,7 +47,7 @@ def test_without_a_session_the_answer_is_unauthorized(client: FlaskClient) -> No
 def test_a_signed_cookie_without_a_row_is_worth_nothing(
     client: FlaskClient, content: dict[str, object]
 ) -> None:
-    headers = {"Cookie": f"{COOKIE_NAME}={signed_cookie(content)}"}
+    headers = {"Cookie": f"{SESSION_COOKIE}={signed_cookie(content)}"}
     error_of(client.get(WHO, headers=headers), 401, "unauthorized")
 
 
@@ -77,7 +78,7 @@ def test_a_new_sessions_cookie_holds_nothing_of_the_one_before(
 ) -> None:
     app = make_app()
     app.add_url_rule(WHO, view_func=_remember_new)
-    planted = {"Cookie": f"{COOKIE_NAME}={signed_cookie({'csrf_token': 'known to another'})}"}
+    planted = {"Cookie": f"{SESSION_COOKIE}={signed_cookie({'csrf_token': 'known to another'})}"}
     with app.test_client(use_cookies=False) as client:
         client.get(WHO, headers=planted)
         assert dict(cookie) == {SECRET_FIELD: "ws_new", "_permanent": True}

@@ -1,6 +1,7 @@
 """Rejected authorization requests: where the error appears, and that nothing is issued."""
 
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from flask.testing import FlaskClient
@@ -188,3 +189,21 @@ def test_a_rejected_request_leaves_no_code(
         form = {"decision": "allow", "scope": "read:audits"}
         browser.post(AUTHORIZE, query_string=application.asks(**wrong), data=form)
     assert db_session.query(OAuthCode).count() == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"scope": "write:all"}, {"response_type": "token"}, {"code_challenge": None}]
+)
+def test_nobody_is_sent_to_an_application_before_signing_in(
+    browser: FlaskClient, application: Application, wrong: dict[str, Any]
+) -> None:
+    """A link to this site with a deliberate mistake would else lead anyone anywhere."""
+    asked = application.asks(**wrong)
+    visitor = browser.application.test_client()
+    answer = visitor.get(AUTHORIZE, query_string=asked)
+    assert answer.status_code == 303
+    assert answer.headers["Location"].startswith("/sign-in?next=/oauth/authorize")
+    onward = parse_qs(urlsplit(answer.headers["Location"]).query)["next"][0]
+    back = browser.get(onward).headers["Location"]
+    assert back.startswith("https://app.example.org/back?")
+    assert answer_of(back)["state"] == asked["state"]

@@ -245,6 +245,7 @@ OPERATIONS = {
     "get /r/{token}/findings.csv": LINK,
     "post /auth/magic-link": SIGN_IN,
     "get /auth/verify": f"200 414 422 {ERRORS}",
+    "post /auth/verify": f"200 400 403 413 415 422 {ERRORS}",
     "post /auth/logout": f"200 400 403 413 {ERRORS}",
     "post /oauth/token": OAUTH,
     "post /oauth/revoke": OAUTH,

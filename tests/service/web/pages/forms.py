@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from flask.testing import FlaskClient
 
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import SESSION_COOKIE
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,6 @@ def load_form(client: FlaskClient, path: str, form_id: str, headers: dict[str, s
     token = re.search(r'name="csrf_token" value="([^"]+)"', form)
     assert action is not None
     assert token is not None
-    cookie = re.search(rf"{COOKIE_NAME}=[^;]+", response.headers["Set-Cookie"])
+    cookie = re.search(rf"{SESSION_COOKIE}=[^;]+", response.headers["Set-Cookie"])
     assert cookie is not None
     return Form(action[1].replace("&amp;", "&"), token[1], {"Cookie": cookie[0]})

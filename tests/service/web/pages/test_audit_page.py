@@ -125,9 +125,11 @@ def test_its_owner_sees_the_report_with_a_link_to_share(
 def test_its_owner_can_download_it(client: FlaskClient, person: Person, sessions: Sessions) -> None:
     audit_id = add_run(sessions, person.account_id, make_report())
     page = show(client, person, audit_id).get_data(as_text=True)
-    addresses = set(re.findall(r'href="(/r/[\w.-]+/(?:json|findings\.csv))"', page))
-    assert len(addresses) == 2
-    assert {client.get(one).status_code for one in addresses} == {200}
+    addresses = set(re.findall(r'href="(/audits/\w+/(?:pdf|json|findings\.csv))"', page))
+    assert len(addresses) == 3
+    statuses = {client.get(one, headers=person.headers).status_code for one in addresses}
+    assert statuses == {200}
+    assert {client.get(one).status_code for one in addresses} == {303}
 
 
 def test_its_owner_sees_one_finding(

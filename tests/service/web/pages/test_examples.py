@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 import tallystick
 from service.models import Account, Audit, Subscription
 from service.models.identity.accounts import find_account
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import SESSION_COOKIE
 from tests.service.support.browser import codes_of
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import AUDITS, INGEST, batch, bearer
@@ -56,7 +56,7 @@ class _Visitor:
 
     def post(self, page: str, action: str, **fields: Any) -> requests.Response:
         loaded = requests.get(f"{self.url}{page}", headers=self.headers, timeout=30)
-        cookie = re.search(rf"{COOKIE_NAME}=[^;]+", loaded.headers.get("Set-Cookie", ""))
+        cookie = re.search(rf"{SESSION_COOKIE}=[^;]+", loaded.headers.get("Set-Cookie", ""))
         if cookie:
             self.headers = {"Cookie": cookie[0]}
         token = re.findall(r'name="csrf_token" value="([^"]+)"', loaded.text)[0]

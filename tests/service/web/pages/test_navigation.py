@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.web.auth.web_sessions import COOKIE_NAME
+from service.web.auth.browsers import SESSION_COOKIE
 from tests.service.support.uploads import Person
 from tests.service.web.pages.words import words
 
@@ -47,7 +47,7 @@ def test_an_unavailable_database_is_reported_to_signed_in_visitors(
     app = make_app()
     app.extensions["session_factory"] = _sessions_of_a_database_that_is_away()
     client = app.test_client(use_cookies=False)
-    assert COOKIE_NAME in person.headers["Cookie"]
+    assert SESSION_COOKIE in person.headers["Cookie"]
     response = client.get("/dashboard", headers=person.headers)
     assert response.status_code == 503
     assert response.mimetype == "text/html"

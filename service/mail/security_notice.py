@@ -1,0 +1,83 @@
+"""The mail that something security-relevant happened in an account.
+
+It contains no text that anyone chose: no label, no application's name, no user agent.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy.orm import Session
+
+from detectors.wording.figures import day
+from service.config import Config
+from service.models.base import utc_now
+from service.models.identity.accounts import Account
+from service.models.identity.security_events import EventKind
+from service.models.mail.outbox import post_mail
+
+SECURITY_NOTICE: Final = "security_notice"
+
+
+class Notice(NamedTuple):
+    """The subject of a mail, what to do if it wasn't you, and the page to do it on."""
+
+    subject: str
+    remedy: str
+    page: str
+
+
+_KEYS: Final = ("revoke it", "/developer")
+_ALLOWED: Final = ("revoke its access", "/settings/applications")
+_APPLICATIONS: Final = ("delete it", "/developer/applications")
+NOTICES: Final[Mapping[EventKind, Notice]] = {
+    EventKind.SIGN_IN: Notice(
+        "New sign-in to Tallystick", "sign out that session", "/settings/sessions"
+    ),
+    EventKind.KEY_CREATED: Notice("New ingest key in your account", *_KEYS),
+    EventKind.KEY_ROTATED: Notice("Ingest key rotated in your account", *_KEYS),
+    EventKind.TOKEN_CREATED: Notice("New read token in your account", *_KEYS),
+    EventKind.APPLICATION_CREATED: Notice("New OAuth application in your account", *_APPLICATIONS),
+    EventKind.APPLICATION_CHANGED: Notice(
+        "OAuth application changed in your account", *_APPLICATIONS
+    ),
+    EventKind.APPLICATION_SECRET_ROTATED: Notice(
+        "New secret for your OAuth application", *_APPLICATIONS
+    ),
+    EventKind.ACCESS_GRANTED: Notice("An application can now read your audits", *_ALLOWED),
+}
+
+
+def post_notice(
+    session: Session, account: Account, kind: EventKind, *, browser: str, subject: str | None
+) -> str | None:
+    """Post the mail in the transaction of its event; return its ID, to enqueue after the commit."""
+    parameters = {
+        "event": str(kind),
+        "browser": browser,
+        "subject": subject or "",
+        "occurred_at": utc_now().isoformat(),
+    }
+    return post_mail(
+        session,
+        kind=SECURITY_NOTICE,
+        recipient=account.email,
+        account_id=account.id,
+        parameters=parameters,
+    )
+
+
+def write_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    notice = NOTICES[EventKind(parameters["event"])]
+    moment = datetime.fromisoformat(parameters["occurred_at"])
+    words = {
+        "headline": notice.subject,
+        "when": f"{day(moment)}, {moment:%H:%M} UTC",
+        "browser": parameters["browser"],
+        "subject": parameters["subject"],
+        "remedy": notice.remedy,
+        "remedy_url": f"{config.base_url}{notice.page}",
+        "activity_url": f"{config.base_url}/settings/activity",
+        "site": config.base_url,
+    }
+    return notice.subject, words

@@ -1,0 +1,68 @@
+"""/settings/activity: what happened in an account, as far as its security is concerned."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from flask import Blueprint, render_template
+
+from service.models.identity.security_events import (
+    SHOWN_EVENTS,
+    EventKind,
+    SecurityEvent,
+    list_security_events,
+)
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import current_config, get_session
+from service.web.http.headers import keep_private
+
+_WORDS: Final[Mapping[str, str]] = {
+    EventKind.SIGN_IN: "Signed in",
+    EventKind.SIGN_IN_REFUSED: "Sign-in link rejected: used, replaced or expired",
+    EventKind.SIGN_OUT: "Signed out",
+    EventKind.SESSION_ENDED: "Session signed out",
+    EventKind.CONFIRMATION_REQUIRED: "Stopped until confirmed with a new sign-in",
+    EventKind.CROSS_SITE_REFUSED: "Blocked a request from another site",
+    EventKind.KEY_CREATED: "Ingest key created",
+    EventKind.KEY_ROTATED: "Ingest key rotated",
+    EventKind.KEY_REVOKED: "Ingest key revoked",
+    EventKind.TOKEN_CREATED: "Read token created",
+    EventKind.TOKEN_REVOKED: "Read token revoked",
+    EventKind.APPLICATION_CREATED: "OAuth application registered",
+    EventKind.APPLICATION_CHANGED: "OAuth application changed",
+    EventKind.APPLICATION_SECRET_ROTATED: "OAuth application secret rotated",
+    EventKind.APPLICATION_DELETED: "OAuth application deleted",
+    EventKind.ACCESS_GRANTED: "Application authorized to read your audits",
+    EventKind.ACCESS_REVOKED: "Application access revoked",
+    EventKind.LINK_REVOKED: "Report link revoked",
+    EventKind.LINK_RENEWED: "Report link renewed",
+}
+_COMMAND: Final = "Command line"
+
+blueprint = Blueprint("activity", __name__, url_prefix="/settings/activity")
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    events = list_security_events(get_session(), current_caller().account_id)
+    return render_template(
+        "pages/account/activity.html",
+        rows=[(event, _describe(event), event.browser or _COMMAND) for event in events],
+        is_cut=len(events) == SHOWN_EVENTS,
+        days=current_config().activity_retention_days,
+    )
+
+
+def _describe(event: SecurityEvent) -> str:
+    # A later release may have written kinds that this one doesn't know.
+    words, details = (
+        _WORDS.get(event.kind, event.kind.replace("_", " ").capitalize()),
+        event.details,
+    )
+    if details.get("others"):
+        return "All other sessions signed out"
+    if "count" in details:
+        return "All report links revoked"
+    return words
