@@ -160,7 +160,7 @@ def prepare(stack: Stack, audits: int) -> tuple[Flask, str]:
     """Start an idle service with a full account; yield the application and the owner's cookie."""
     for number in range(1, stack.config.worker_processes + 1):
         stack.supervisor.stop(f"worker-{number}")
-    engine = create_engine(stack.config.database_url)
+    engine = create_engine(stack.config.migration_database_url)  # only the owner may VACUUM
     with Session(engine) as session:
         secret = fill_account(session, audits)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

@@ -155,7 +155,7 @@ def middle_cursor(reader: Reader, pages: int) -> str:
 def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
     for number in range(1, stack.config.worker_processes + 1):
         stack.supervisor.stop(f"worker-{number}")
-    engine = create_engine(stack.config.database_url)
+    engine = create_engine(stack.config.migration_database_url)  # only the owner may VACUUM
     with Session(engine) as session:
         read_token, access_token = fill_account(session, audits)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
