@@ -20,6 +20,7 @@ from service.web.auth.browsers import init_browsers
 from service.web.auth.callers import limit_pages
 from service.web.auth.credential_usage import init_credential_usage
 from service.web.auth.csrf import init_csrf
+from service.web.auth.passkeys.administrators import init_admin_passkeys
 from service.web.auth.security_events import init_security_events
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions
@@ -40,6 +41,8 @@ from service.web.pages.account import (
     billing,
     confirmation,
     dashboard,
+    passkeys,
+    second_step,
     session,
     settings,
 )
@@ -63,6 +66,8 @@ _PAGES: Final = (
     settings,
     activity,
     confirmation,
+    passkeys,
+    second_step,
     sharing,
     developer,
     applications,
@@ -96,6 +101,7 @@ def create_app(config: Config | None = None) -> Flask:
     init_web_sessions(app, config)
     init_browsers(app, config)
     init_csrf(app, config)
+    init_admin_passkeys(app)
     init_current(app, config, make_session_factory(make_engine(config)))
     init_limits(app, config)
     init_oauth(app)

@@ -55,6 +55,7 @@ class Config:
     encryption_key: str = field(default="", repr=False)
     encryption_key_fallbacks: str = field(default="", repr=False)
     admin_token: str = field(default="", repr=False)
+    admin_accounts: str = ""
     base_url: str = "http://localhost:8000"
     trusted_proxies: int = 0
     database_pool_size: int = 10
@@ -212,6 +213,11 @@ class Config:
         """Return the folder that mails are written to, or None if a mail server gets them."""
         return None if self.smtp_url else Path(self.outbox_folder)
 
+    @property
+    def admin_emails(self) -> frozenset[str]:
+        """Return the addresses of accounts whose passkeys open /admin in a browser."""
+        return frozenset(self.admin_accounts.lower().replace(",", " ").split())
+
     def is_owner(self, email: str) -> bool:
         """Check whether this is the address of a self-hosted installation's owner."""
         return bool(self.owner_email) and email == self.owner_email
@@ -244,6 +250,8 @@ class Config:
             yield "MAIL_FROM must be an email address"
         if self.owner_email and "@" not in self.owner_email:
             yield "OWNER_EMAIL must be an email address"
+        if any("@" not in address for address in self.admin_emails):
+            yield "ADMIN_ACCOUNTS must be email addresses, separated by commas"
         if self.log_level not in _LOG_LEVELS:
             yield f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}"
         if not all(map(_CONTACT.fullmatch, self.security_contact.split())):

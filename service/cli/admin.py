@@ -18,7 +18,7 @@ from service.jobs.queues import AuditQueues
 from service.mail.addresses import find_address
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
-from service.models.identity.accounts import find_account
+from service.models.identity.accounts import Account, find_account
 from service.models.operations.admin_actions import COMMAND
 from service.models.operations.admin_listings import (
     Page,
@@ -34,6 +34,8 @@ from service.operations.admin.actions import (
     mark_purged,
     queue_rerun,
     record_payment,
+    reset_passkeys,
+    sign_out,
 )
 from service.operations.admin.overview import write_early_access
 from service.web.schemas.admin import (
@@ -150,6 +152,37 @@ def grant(email: str, count: int, as_json: bool, data_dir: Path | None) -> None:
     print_fields({"email": address, "granted": count, "credits_left": left}, as_json)
 
 
+@admin.command(name="sign-out")
+@click.argument("email")
+@json_option
+@data_option
+@one_line_errors
+def end_sessions(email: str, as_json: bool, data_dir: Path | None) -> None:
+    """Sign an account out in every browser."""
+    with session_of(reach(data_dir)) as session:
+        account = _get_account(session, email)
+        ended = sign_out(session, account, COMMAND)
+        session.commit()
+    print_fields({"email": account.email, "sessions_ended": ended}, as_json)
+
+
+@admin.command(name="reset-passkeys")
+@click.argument("email")
+@json_option
+@data_option
+@one_line_errors
+def remove_passkeys(email: str, as_json: bool, data_dir: Path | None) -> None:
+    """Remove the passkeys and recovery codes of somebody who lost them.
+
+    First make sure that it's really them: from then on, a sign-in link alone signs in.
+    """
+    with session_of(reach(data_dir)) as session:
+        account = _get_account(session, email)
+        removed = reset_passkeys(session, account, COMMAND)
+        session.commit()
+    print_fields({"email": account.email, "passkeys_removed": removed}, as_json)
+
+
 @admin.command()
 @page_option
 @json_option
@@ -190,6 +223,13 @@ def early_access(as_csv: bool, page: int, as_json: bool, data_dir: Path | None) 
         rows = export_early_access(session, COMMAND)
         session.commit()
     click.echo(write_early_access(rows), nl=False)
+
+
+def _get_account(session: Session, email: str) -> Account:
+    account = find_account(session, find_address(email) or "")
+    if account is None:
+        raise CommandError("no account has this email address")
+    return account
 
 
 def _load_payment(fields: Mapping[str, str]) -> Any:

@@ -37,6 +37,7 @@ class Kind(StrEnum):
     READ_TOKEN = "rt_"  # noqa: S105 - the prefix is public
     MAGIC_LINK = "ml_"
     WEB_SESSION = "ws_"
+    PENDING_SIGN_IN = "ps_"
     BROWSER = "br_"
     CLIENT_ID = "oac_"  # not secret, but with the same checksum
     CLIENT_SECRET = "oas_"  # noqa: S105 - the prefix is public

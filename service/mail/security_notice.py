@@ -27,12 +27,26 @@ class Notice(NamedTuple):
     page: str
 
 
+_PASSKEYS: Final = "/settings/passkeys"
 _KEYS: Final = ("revoke it", "/developer")
 _ALLOWED: Final = ("revoke its access", "/settings/applications")
 _APPLICATIONS: Final = ("delete it", "/developer/applications")
 NOTICES: Final[Mapping[EventKind, Notice]] = {
     EventKind.SIGN_IN: Notice(
         "New sign-in to Tallystick", "sign out that session", "/settings/sessions"
+    ),
+    EventKind.PASSKEY_ADDED: Notice("New passkey in your account", "remove it", _PASSKEYS),
+    EventKind.PASSKEY_REMOVED: Notice(
+        "Passkey removed from your account", "add one again", _PASSKEYS
+    ),
+    EventKind.RECOVERY_CODES_CREATED: Notice(
+        "New recovery codes for your account", "create new ones", _PASSKEYS
+    ),
+    EventKind.RECOVERY_CODE_USED: Notice(
+        "Someone signed in with a recovery code", "sign out that session", "/settings/sessions"
+    ),
+    EventKind.ADMIN_RESET_PASSKEYS: Notice(
+        "An administrator removed the passkeys of your account", "add one again", _PASSKEYS
     ),
     EventKind.KEY_CREATED: Notice("New ingest key in your account", *_KEYS),
     EventKind.KEY_ROTATED: Notice("Ingest key rotated in your account", *_KEYS),

@@ -10,6 +10,7 @@ from service.models.base import Base
 from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
+from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
 from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import Mail
@@ -33,9 +34,12 @@ __all__ = [
     "OAuthApplication",
     "OAuthCode",
     "OAuthToken",
+    "Passkey",
     "Payment",
     "PaymentEvent",
+    "PendingSignIn",
     "ReadToken",
+    "RecoveryCode",
     "ReportLink",
     "ReportRow",
     "SecurityEvent",

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Response
 
 from service.core.client_wheel import get_client_wheel
 from tests.browser.chromium import Window, opened
-from tests.browser.site import LONG_SIGNED_IN, NEW, RICH, Site
+from tests.browser.site import LONG_SIGNED_IN, NEW, PENDING, RICH, Site
 from tests.browser.states import STATES, Act
 from tests.service.support.oauth_flow import AUTHORIZE
 from tests.service.support.scenes import ADMIN_TOKEN
@@ -97,6 +97,9 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/sign-in": _page("sign-in", "/sign-in?next=/upload")
     + _seen_by("sign-in-again", "/sign-in", RICH),
     "/sign-in/confirm": _seen_by("confirm", "/sign-in/confirm?next=/developer", LONG_SIGNED_IN),
+    "/sign-in/passkey": _page("second-step", "/sign-in/passkey", visitor=PENDING),
+    "/settings/passkeys": _seen_by("passkeys", "/settings/passkeys", RICH, NEW),
+    "/settings/passkeys/add": _seen_by("passkey-add", "/settings/passkeys/add", RICH, NEW),
     "/auth/verify": _page("sign-in-refused", "/auth/verify?token=ml_wrong", status=422)
     + _page("sign-in-confirm", "/auth/verify?token={link_token}")
     + _seen_by("sign-in-switch", "/auth/verify?token={link_token}", RICH),

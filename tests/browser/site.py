@@ -24,6 +24,7 @@ from service.models import (
     Audit,
     Credit,
     IngestKey,
+    Passkey,
     Payment,
     ReadToken,
     ReportLink,
@@ -31,20 +32,21 @@ from service.models import (
     Subscription,
 )
 from service.models.base import utc_now
+from service.models.identity.passkeys import add_pending_sign_in, replace_recovery_codes
 from service.models.identity.security_events import EventKind, add_security_event
-from service.models.identity.sign_in import add_magic_link
+from service.models.identity.sign_in import add_magic_link, open_account
 from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import is_api_path
 from tests.service.payments.providers import SETTINGS
 from tests.service.support.oauth_flow import Application, add_application
-from tests.service.support.scenes import ADMIN_TOKEN, sign_in
+from tests.service.support.scenes import ADMIN_TOKEN, sign_in, signed_cookie
 from tests.service.web.pages.scenes import add_finding, add_run
 from tests.smtp_sink import Sink
 from tests.worker.support.system import System
 
-RICH, NEW, LEAVING, LONG_SIGNED_IN = (
-    f"{name}@example.org" for name in ("rich", "new", "leaving", "long-signed-in")
+RICH, NEW, LEAVING, LONG_SIGNED_IN, PENDING = (
+    f"{name}@example.org" for name in ("rich", "new", "leaving", "long-signed-in", "pending")
 )
 # Younger than a recent sign-in may be, with time left to use it.
 _COOKIE_SECONDS: Final = 600.0
@@ -54,6 +56,8 @@ _LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
 
 class BrowsedSystem(System):
     """Under the address that it has: what it mails and shows leads back to it."""
+
+    host = "localhost"  # passkeys need a name
 
     @property
     def environment(self) -> dict[str, str]:
@@ -91,9 +95,13 @@ class Site:
         """That of a browser signed in with this address, as Playwright takes it."""
         made_at, cookie = self.cookies.get(email, (0.0, {}))
         if not cookie or email == LEAVING or time.monotonic() - made_at > _COOKIE_SECONDS:
-            is_old = email == LONG_SIGNED_IN
-            pair = sign_in(self.sessions, email, self.secret_key, hours_ago=is_old)["Cookie"]
-            cookie = {"name": SESSION_COOKIE, "value": pair.partition("=")[2]}
+            if email == PENDING:
+                value = _await_passkey(self.sessions, self.secret_key)
+            else:
+                is_old = email == LONG_SIGNED_IN
+                pair = sign_in(self.sessions, email, self.secret_key, hours_ago=is_old)["Cookie"]
+                value = pair.partition("=")[2]
+            cookie = {"name": SESSION_COOKIE, "value": value}
             self.cookies[email] = (time.monotonic(), cookie)
         return cookie
 
@@ -107,6 +115,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     report = Report.from_json(get_sample_report())
     done = _add_done(sessions, account_id, report)
     _add_activity(sessions, account_id)
+    _add_passkeys(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
     with sessions() as session:
         session.add(ReportRow(audit_id=broken, document=b"{"))
@@ -129,14 +138,36 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
         application=add_application(sessions, account_id),
         report_token=sign_report(secret_key, done),
         waiting_token=sign_report(secret_key, waiting),
-        link_token=_add_link(sessions, secret_key),
+        link_token=add_link(sessions, secret_key, "grace@example.org"),
     )
 
 
-def _add_link(sessions: "sessionmaker[Session]", secret_key: str) -> str:
+def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    with sessions() as session:
+        for number, name in enumerate(("Laptop", _LONG_LABEL[:60])):
+            passkey = Passkey(account_id=account_id, name=name, public_key=b"", sign_count=0)
+            passkey.credential_id = f"{account_id}{number}".encode()
+            passkey.last_used_at = utc_now() if number == 0 else None
+            session.add(passkey)
+        replace_recovery_codes(session, account_id)
+        session.commit()
+
+
+def _await_passkey(sessions: "sessionmaker[Session]", secret_key: str) -> str:
+    """The cookie of a browser whose sign-in link was used, and whose passkey is awaited."""
+    with sessions() as session:
+        account = open_account(session, PENDING)
+        secret = add_pending_sign_in(
+            session, account.id, challenge=b"x" * 64, next_path="/dashboard"
+        )
+        session.commit()
+    return signed_cookie({"pending": secret}, secret_key)
+
+
+def add_link(sessions: "sessionmaker[Session]", secret_key: str, email: str) -> str:
     """What a link to sign in ends with that lasts as long as the tests do."""
     with sessions() as session:
-        link = add_magic_link(session, "grace@example.org", secret_key, minutes=600, next_path=None)
+        link = add_magic_link(session, email, secret_key, minutes=600, next_path=None)
         session.commit()
         return derive(Kind.MAGIC_LINK, secret_key, link.id)[0]
 

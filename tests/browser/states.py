@@ -33,6 +33,15 @@ def mint_token_for_nothing(page: Page) -> None:
     _press(page, "Create read token")
 
 
+def renew_codes(page: Page) -> None:
+    _press(page, "Create new recovery codes")
+
+
+def mistype_code(page: Page) -> None:
+    page.get_by_label("Recovery code").fill("abcd")
+    _press(page, "Use recovery code")
+
+
 def register_application(page: Page) -> None:
     page.get_by_label("Name").fill("Books")
     page.get_by_label("Redirect URIs").fill("https://books.example/back")
@@ -78,6 +87,8 @@ STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
     "token-for-nothing": ("/developer", "rich", mint_token_for_nothing),
     "new-application": ("/developer/applications", "rich", register_application),
     "consent-to-nothing": ("/oauth/authorize?{asked}", "rich", allow_nothing),
+    "new-recovery-codes": ("/settings/passkeys", "rich", renew_codes),
+    "wrong-recovery-code": ("/sign-in/passkey", "pending", mistype_code),
     "delete-mistyped": ("/settings/delete", "rich", mistype_address),
     "error-403": ("/developer", "rich", send_old_form),
     "signed-out": ("/settings", "leaving", sign_out),

@@ -29,6 +29,11 @@ class EventKind(StrEnum):
     CONFIRMATION_REQUIRED = "confirmation_required"
     CROSS_SITE_REFUSED = "cross_site_refused"
     CREDENTIAL_REFUSED = "credential_refused"
+    PASSKEY_ADDED = "passkey_added"
+    PASSKEY_REMOVED = "passkey_removed"
+    PASSKEY_REFUSED = "passkey_refused"
+    RECOVERY_CODES_CREATED = "recovery_codes_created"
+    RECOVERY_CODE_USED = "recovery_code_used"
     KEY_CREATED = "key_created"
     KEY_ROTATED = "key_rotated"
     KEY_REVOKED = "key_revoked"
@@ -42,6 +47,8 @@ class EventKind(StrEnum):
     ACCESS_REVOKED = "access_revoked"
     LINK_REVOKED = "link_revoked"
     LINK_RENEWED = "link_renewed"
+    ADMIN_SIGNED_OUT = "admin_signed_out"
+    ADMIN_RESET_PASSKEYS = "admin_reset_passkeys"
     ACCOUNT_DELETED = "account_deleted"
 
 

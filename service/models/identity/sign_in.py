@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
-from sqlalchemy import ForeignKey, Index, delete, func, select, update
+from sqlalchemy import ForeignKey, Index, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
@@ -50,6 +50,7 @@ class WebSession(Base):
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     last_seen_at: Mapped[datetime] = mapped_column(default=utc_now)
     expires_at: Mapped[datetime] = mapped_column(index=True)
+    used_passkey: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     account: Mapped[Account] = relationship(lazy="joined")
 
@@ -204,6 +205,18 @@ def end_session(session: Session, account_id: str, session_id: str) -> bool:
 def end_other_sessions(session: Session, account_id: str, kept_id: str) -> None:
     others = (WebSession.account_id == account_id, WebSession.id != kept_id)
     session.execute(delete(WebSession).where(*others))
+
+
+def end_all_sessions(session: Session, account_id: str) -> int:
+    """Sign out the account everywhere; return the number of its sessions."""
+    mine = delete(WebSession).where(WebSession.account_id == account_id)
+    return len(session.scalars(mine.returning(WebSession.id)).all())
+
+
+def did_use_passkey(session: Session, session_id: str) -> bool:
+    """Check whether the session was started with a passkey."""
+    used = select(WebSession.used_passkey).where(WebSession.id == session_id)
+    return bool(session.scalar(used))
 
 
 def end_presented_session(session: Session, secret_hash: bytes) -> None:

@@ -11,12 +11,14 @@ from sqlalchemy.types import BigInteger
 
 from service.models.base import Base, utc_now
 
-PURGE, RERUN, MARK_PAID, EXPORT, READ_REPORT = ADMIN_ACTIONS = (
+PURGE, RERUN, MARK_PAID, EXPORT, READ_REPORT, SIGN_OUT, RESET_PASSKEYS = ADMIN_ACTIONS = (
     "purge",
     "rerun",
     "mark-paid",
     "early-access-export",
     "read-report",
+    "sign-out",
+    "reset-passkeys",
 )
 
 
@@ -34,10 +36,14 @@ class AdminAction(Base):
 
 @dataclass(frozen=True)
 class Via:
-    """How an administrator acted: on the web (with the request ID) or by a command."""
+    """How an administrator acted: on the web (with the request ID) or by a command.
+
+    The actor is the account whose passkey opened /admin, if one was needed.
+    """
 
     name: str
     request_id: str | None = None
+    actor: str | None = None
 
 
 COMMAND: Final = Via("command")
@@ -47,11 +53,12 @@ def log_admin_action(
     session: Session, via: Via, act: str, target: str, details: Mapping[str, Any]
 ) -> None:
     """Log the action in the transaction that performs it; the caller commits both or neither."""
+    actor = {"by": via.actor} if via.actor else {}
     session.add(
         AdminAction(
             act=act,
             target=target,
-            details=dict(details),
+            details={**details, **actor},
             via=via.name,
             request_id=via.request_id,
         )

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, selec
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import TOKEN_SECONDS, OAuthCode
 from service.models.audits.audits import DONE, FAILED, Audit
+from service.models.identity.passkeys import PendingSignIn
 from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import FAILED as MAIL_FAILED
@@ -38,6 +39,8 @@ def purge_old_raws(connection: Connection, done_days: int, failed_days: int) -> 
 
 
 def delete_expired_links(connection: Connection) -> int:
+    """Delete expired sign-in links, and sign-ins that waited too long for a passkey."""
+    _delete(connection, PendingSignIn, PendingSignIn.expires_at < func.now())
     return _delete(connection, MagicLink, MagicLink.expires_at < func.now())
 
 

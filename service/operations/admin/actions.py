@@ -9,17 +9,23 @@ from sqlalchemy.orm import Session
 
 from service.core.blobs import BlobStore
 from service.errors import InvalidRequestError, NotFoundError
+from service.mail.security_notice import post_notice
 from service.models.audits.audits import DONE, FAILED, QUEUED, Audit, ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.payments import Payment
-from service.models.identity.accounts import COMP
+from service.models.identity.accounts import COMP, Account
 from service.models.identity.early_access import EarlyAccess, list_early_access
+from service.models.identity.passkeys import end_pending_sign_ins, remove_second_factor
+from service.models.identity.security_events import EventKind, add_security_event
+from service.models.identity.sign_in import end_all_sessions
 from service.models.operations.admin_actions import (
     EXPORT,
     MARK_PAID,
     PURGE,
     READ_REPORT,
     RERUN,
+    RESET_PASSKEYS,
+    SIGN_OUT,
     Via,
     log_admin_action,
 )
@@ -105,6 +111,34 @@ def export_early_access(session: Session, via: Via) -> list[EarlyAccess]:
     rows = list(list_early_access(session))
     log_admin_action(session, via, EXPORT, "early_access", {"rows": len(rows)})
     return rows
+
+
+def sign_out(session: Session, account: Account, via: Via) -> int:
+    """End every session of an account and every sign-in that waits; return how many sessions."""
+    ended = end_all_sessions(session, account.id)
+    end_pending_sign_ins(session, account.id)
+    add_security_event(session, account.id, EventKind.ADMIN_SIGNED_OUT, {})
+    log_admin_action(session, via, SIGN_OUT, account.email, {"sessions": ended})
+    return ended
+
+
+def reset_passkeys(session: Session, account: Account, via: Via) -> int:
+    """Remove the passkeys and recovery codes of somebody who lost them; return how many passkeys.
+
+    A sign-in link alone signs in again, so the account is mailed about it.
+    """
+    removed = remove_second_factor(session, account.id)
+    add_security_event(session, account.id, EventKind.ADMIN_RESET_PASSKEYS, {})
+    post_notice(session, account, EventKind.ADMIN_RESET_PASSKEYS, browser="", subject=None)
+    log_admin_action(session, via, RESET_PASSKEYS, account.email, {"passkeys": removed})
+    return removed
+
+
+def get_any_account(session: Session, account_id: str) -> Account:
+    account = session.get(Account, account_id)
+    if account is None:
+        raise NotFoundError("There is no account with this ID.")
+    return account
 
 
 def _get_ended(session: Session, audit_id: str, action: str) -> Audit:

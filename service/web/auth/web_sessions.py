@@ -64,7 +64,7 @@ def presented_hash() -> bytes | None:
     return tokens.find_hash(tokens.Kind.WEB_SESSION, secret) if isinstance(secret, str) else None
 
 
-def add_web_session(session: Session, account_id: str) -> str:
+def add_web_session(session: Session, account_id: str, *, used_passkey: bool = False) -> str:
     """Add a session for this browser; pass the returned secret to `remember` after the commit."""
     agent = "".join(filter(str.isprintable, request.user_agent.string))
     row, secret = WebSession.minted(
@@ -72,6 +72,7 @@ def add_web_session(session: Session, account_id: str) -> str:
         days=current_config().session_days,
         user_agent=agent[:_MAX_USER_AGENT_LENGTH],
     )
+    row.used_passkey = used_passkey
     session.add(row)
     return secret
 

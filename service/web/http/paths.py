@@ -14,6 +14,12 @@ AUDIT_ID_DOCUMENT: Final = {
     "description": "The ID that ingest, an upload or the list of audits returned.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
+ACCOUNT_ID_DOCUMENT: Final = {
+    "in": "path",
+    "name": "account_id",
+    "description": "The ID in the list of accounts.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
 _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 
 
@@ -23,6 +29,14 @@ def is_api_path(path: str) -> bool:
 
 def check_audit_id(audit_id: str) -> str:
     """Return the ID; raise `InvalidRequestError` for control characters or an impossible length."""
-    if _POSSIBLE_ID.fullmatch(audit_id) is None:
-        raise InvalidRequestError("Invalid audit ID.")
-    return audit_id
+    return _check_id(audit_id, "audit")
+
+
+def check_account_id(account_id: str) -> str:
+    return _check_id(account_id, "account")
+
+
+def _check_id(row_id: str, what: str) -> str:
+    if _POSSIBLE_ID.fullmatch(row_id) is None:
+        raise InvalidRequestError(f"Invalid {what} ID.")
+    return row_id

@@ -81,6 +81,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
         "raw_purged_at": "2026-03-09T09:15:03Z",
         "is_repeat": False,
     },
+    "SignedOut": {"account_id": "0d3c5b7a9f1e4d2c8b6a0f9e8d7c6b5a", "sessions": 2},
     "Rerun": {"audit_id": _AUDIT_ID, "status": "queued"},
     "MarkedPaid": {
         "payment_id": "0d3b1c9e8f7a4d2bb6c5a49382716f50",

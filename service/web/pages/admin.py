@@ -11,10 +11,12 @@ from service.errors import InvalidRequestError
 from service.models.operations.admin_actions import Via
 from service.operations.admin.actions import (
     export_early_access,
+    get_any_account,
     get_any_pdf,
     mark_purged,
     queue_rerun,
     record_payment,
+    sign_out,
 )
 from service.operations.admin.overview import load_overview, write_early_access
 from service.payments import ManualPayment
@@ -22,7 +24,12 @@ from service.web.auth.admin_gate import require_admin
 from service.web.http.bodies import FORM_TYPES, read_body
 from service.web.http.current import current_blobs, current_queues, get_session
 from service.web.http.error_responses import storage_needed, wants_page
-from service.web.http.paths import AUDIT_ID_DOCUMENT, check_audit_id
+from service.web.http.paths import (
+    ACCOUNT_ID_DOCUMENT,
+    AUDIT_ID_DOCUMENT,
+    check_account_id,
+    check_audit_id,
+)
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint, BodyParser
 from service.web.schemas.admin import (
     MarkedPaidSchema,
@@ -30,18 +37,21 @@ from service.web.schemas.admin import (
     PagesSchema,
     PurgedSchema,
     RerunSchema,
+    SignedOutSchema,
 )
 from service.web.schemas.manual_payments import MarkPaidSchema
 
 _MAX_BODY_BYTES: Final = 64 * 1024
 _ERRORS: Final = {
+    403: "In a browser: you haven't signed in with an administrator's passkey.",
     404: "Not found, or the admin token is missing.",
     422: "The request is invalid; the message says what was expected.",
     503: "The service is busy or restarting, or storage is unavailable.",
 }
 _FORM_ERRORS: Final = {
     **_ERRORS,
-    403: "The CSRF token is missing or invalid.",
+    403: "The CSRF token is missing or invalid, or you haven't signed in with an administrator's"
+    " passkey.",
     413: "The body is too large.",
 }
 
@@ -152,6 +162,25 @@ def report(audit_id: str) -> Response:
     return Response(content, mimetype="application/pdf", headers=headers)
 
 
+@blueprint.route(
+    "/accounts/<account_id>/sign-out", methods=["POST"], parameters=[ACCOUNT_ID_DOCUMENT]
+)
+@require_admin
+@blueprint.documented(
+    operation="end_sessions", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
+)
+@blueprint.page_too()
+@blueprint.response(200, SignedOutSchema, description="All sessions of the account ended.")
+def end_sessions(account_id: str) -> Any:
+    """Sign an account out in every browser."""
+    session = get_session()
+    account = get_any_account(session, check_account_id(account_id))
+    ended = sign_out(session, account, _via())
+    session.commit()
+    done = {"account_id": account.id, "sessions": ended}
+    return _done(SignedOutSchema(), done, "The account is signed out in every browser.")
+
+
 @blueprint.route("/payments/mark-paid", methods=["POST"])
 @require_admin
 @blueprint.documented(
@@ -193,7 +222,7 @@ def early_access() -> Response:
 
 
 def _via() -> Via:
-    return Via("web", g.request_id)
+    return Via("web", g.request_id, g.get("admin_email"))
 
 
 def _done(schema: Schema, fields: Mapping[str, Any], words: str) -> Any:

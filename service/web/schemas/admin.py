@@ -101,6 +101,11 @@ class PurgedSchema(Schema):
     is_repeat = fields.Boolean(required=True)
 
 
+class SignedOutSchema(Schema):
+    account_id = fields.String(required=True)
+    sessions = fields.Integer(required=True, metadata={"description": "How many were ended."})
+
+
 class RerunSchema(Schema):
     audit_id = fields.String(required=True)
     status = fields.String(required=True, validate=Length(min=1))

@@ -14,7 +14,18 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from service.cli import register
-from service.models import Account, AdminAction, Audit, EarlyAccess, ReportRow
+from service.models import (
+    Account,
+    AdminAction,
+    Audit,
+    EarlyAccess,
+    Mail,
+    Passkey,
+    RecoveryCode,
+    ReportRow,
+    WebSession,
+)
+from service.models.identity.passkeys import replace_recovery_codes
 from tests.databases import make_database
 from tests.service.support.documents import make_report
 
@@ -104,6 +115,43 @@ def test_report(run: Run, audit: Audit, committed: Session, tmp_path: Path) -> N
     output = tmp_path / "report.pdf"
     assert run("report", audit.id, "--output", str(output)).exit_code == 0
     assert output.read_bytes().startswith(b"%PDF-")
+
+
+def test_sign_out_ends_every_session(run: Run, committed: Session) -> None:
+    account = Account(email=f"{uuid4().hex}@example.com")
+    committed.add(account)
+    committed.flush()
+    committed.add_all(WebSession.minted(account.id, days=30)[0] for _ in range(3))
+    committed.commit()
+    result = run("sign-out", account.email.upper(), "--json")
+    assert json.loads(result.stdout) == {"email": account.email, "sessions_ended": 3}
+    assert (
+        committed.scalars(select(WebSession).where(WebSession.account_id == account.id)).all() == []
+    )
+    assert _acts(committed, account.email) == [("sign-out", "command")]
+    unknown = run("sign-out", "nobody@example.com")
+    assert (unknown.exit_code, unknown.stderr) == (
+        2,
+        "Error: no account has this email address\n",
+    )
+
+
+def test_reset_passkeys_removes_the_second_factor_and_says_so(run: Run, committed: Session) -> None:
+    account = Account(email=f"{uuid4().hex}@example.com")
+    committed.add(account)
+    committed.flush()
+    passkey = Passkey(account_id=account.id, name="Laptop", credential_id=b"x", sign_count=0)
+    passkey.public_key = b""
+    committed.add(passkey)
+    replace_recovery_codes(committed, account.id)
+    committed.commit()
+    result = run("reset-passkeys", account.email, "--json")
+    assert json.loads(result.stdout) == {"email": account.email, "passkeys_removed": 1}
+    for table in (Passkey, RecoveryCode):
+        assert committed.scalars(select(table).where(table.account_id == account.id)).all() == []
+    mails = committed.scalars(select(Mail.parameters).where(Mail.recipient == account.email)).all()
+    assert [mail["event"] for mail in mails] == ["admin_reset_passkeys"]
+    assert _acts(committed, account.email) == [("reset-passkeys", "command")]
 
 
 def test_mark_paid(run: Run, committed: Session) -> None:

@@ -32,6 +32,11 @@ def _show_cookie(client: FlaskClient, _: Application, secret: str) -> TestRespon
     return client.get("/dashboard", base_url="https://localhost")
 
 
+def _show_pending(client: FlaskClient, _: Application, secret: str) -> TestResponse:
+    client.set_cookie(SESSION_COOKIE, signed_cookie({"pending": secret}), secure=True)
+    return client.get("/sign-in/passkey", base_url="https://localhost")
+
+
 # How each kind is presented, and the status of its refusal.
 PRESENTED: Final[dict[Kind, tuple[Present, int]]] = {
     Kind.INGEST_KEY: (lambda client, _, key: client.post(INGEST, headers=bearer(key)), 401),
@@ -45,6 +50,7 @@ PRESENTED: Final[dict[Kind, tuple[Present, int]]] = {
         422,
     ),
     Kind.WEB_SESSION: (_show_cookie, 303),
+    Kind.PENDING_SIGN_IN: (_show_pending, 303),
 }
 
 TABLES: Final = {
@@ -56,6 +62,7 @@ TABLES: Final = {
     Kind.AUTHORIZATION_CODE: "oauth_codes",
     Kind.MAGIC_LINK: "magic_links",
     Kind.WEB_SESSION: "sessions",
+    Kind.PENDING_SIGN_IN: "pending_sign_ins",
 }
 
 

@@ -10,7 +10,8 @@ from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import select, text
 
 from service.core.tokens import Kind, derive
-from service.models import MagicLink
+from service.models import MagicLink, Passkey
+from service.models.identity.sign_in import open_account
 from service.operations.local.embedded.binaries import find_binaries
 from service.web.auth.browsers import BROWSER_COOKIE, SESSION_COOKIE
 from service.web.auth.web_sessions import SECRET_FIELD
@@ -23,7 +24,7 @@ from tests.service.support.oauth_flow import (
     consent_live,
     email_of,
 )
-from tests.service.support.scenes import SECRET_KEY
+from tests.service.support.scenes import SECRET_KEY, add_link
 from tests.worker.support.promises import Note, always_in_full
 
 PG_DUMP = find_binaries().postgres / "bin" / "pg_dump"
@@ -42,6 +43,7 @@ def test_no_secret_is_in_a_dump(live: LiveService, note: Note) -> None:
     secrets = [
         *(tenant.key, tenant.token, application.secret, *codes, redeemed.json()["access_token"]),
         *_sign_in(live),
+        *_await_passkey(live),
     ]
     assert {one.partition("_")[0] + "_" for one in secrets} == set(Kind) - {Kind.CLIENT_ID}
     dump = _dump(live)
@@ -66,6 +68,20 @@ def _sign_in(live: LiveService) -> tuple[str, ...]:
     verified = requests.post(f"{live.url}/auth/verify", json={"token": link}, timeout=10)
     content = URLSafeTimedSerializer("").loads_unsafe(verified.cookies[SESSION_COOKIE])[1]
     return link, str(content[SECRET_FIELD]), asked.cookies[BROWSER_COOKIE]
+
+
+def _await_passkey(live: LiveService) -> tuple[str]:
+    """What the cookie holds while a sign-in waits for a passkey."""
+    email = f"{uuid4().hex}@example.org"
+    with live.sessions() as session:
+        account = open_account(session, email)
+        credential = {"credential_id": uuid4().bytes, "public_key": b"", "sign_count": 0}
+        session.add(Passkey(account_id=account.id, name="x", **credential))
+        session.commit()
+    used = {"token": add_link(live.sessions, email)}
+    waiting = requests.post(f"{live.url}/auth/verify", json=used, timeout=10)
+    content = URLSafeTimedSerializer("").loads_unsafe(waiting.cookies[SESSION_COOKIE])[1]
+    return (str(content["pending"]),)
 
 
 def _dump(live: LiveService) -> str:

@@ -452,6 +452,7 @@ def test_every_route_is_described(administered: LiveService) -> None:
         "/admin/audits/{audit_id}/purge",
         "/admin/audits/{audit_id}/report",
         "/admin/audits/{audit_id}/rerun",
+        "/admin/accounts/{account_id}/sign-out",
         "/admin/payments/mark-paid",
         "/admin/early-access.csv",
     }

@@ -98,6 +98,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/admin/audits/<audit_id>/purge"): _admin(200),
     ("GET", "/admin/audits/<audit_id>/report"): _admin(200),
     ("POST", "/admin/audits/<audit_id>/rerun"): _admin(422),  # its blob was never stored
+    ("POST", "/admin/accounts/<account_id>/sign-out"): _admin(200),
     ("POST", "/admin/payments/mark-paid"): _admin(200, json=PAYMENT),
     ("GET", "/admin/early-access.csv"): _admin(200),
     ("GET", "/admin/openapi.json"): _admin(200),
@@ -117,6 +118,14 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/settings/sessions/<session_id>/revoke"): _form(303, 404),
     ("POST", "/settings/sessions/revoke-others"): _form(),
     ("GET", "/settings/activity"): _page(),
+    ("GET", "/settings/passkeys"): _page(),
+    ("GET", "/settings/passkeys/add"): _page(),
+    ("POST", "/settings/passkeys/add"): _form(422),  # without a passkey's answer
+    ("POST", "/settings/passkeys/<passkey_id>/remove"): _form(303, 404),
+    ("POST", "/settings/passkeys/recovery-codes"): _form(200),
+    # No sign-in waits for a passkey.
+    ("GET", "/sign-in/passkey"): _open(303),
+    ("POST", "/sign-in/passkey"): Row(403, {SESSION: Cell(303, 303)}, {"form": {}}),
     ("GET", "/settings/report-links"): _page(),
     ("POST", "/settings/report-links/<audit_id>/revoke"): _form(303, 404),
     ("POST", "/settings/report-links/<audit_id>/renew"): _form(303, 404),

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.core.tokens import sign_report
-from service.models import Audit, IngestKey, ReadToken, ReportRow, WebSession
+from service.models import Audit, IngestKey, Passkey, ReadToken, ReportRow, WebSession
 from service.reports.sample import get_sample_report
 from service.web.auth.scopes import SCOPES
 from tests.service.support.access_table import (
@@ -78,7 +78,9 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
     with sessions() as session:
         audit = Audit(source="ingest", blob_key="raw/x.jsonl", status="done", **owned)
         other_browser, _ = WebSession.minted(tenant.account_id, days=30)
-        session.add_all([audit, other_browser])
+        passkey = Passkey(name="x", credential_id=tenant.account_id.encode(), sign_count=0, **owned)
+        passkey.public_key = b""
+        session.add_all([audit, other_browser, passkey])
         session.flush()
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
         session.commit()
@@ -88,6 +90,8 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         return {
             "audit_id": audit.id,
             "session_id": other_browser.id,
+            "account_id": tenant.account_id,
+            "passkey_id": passkey.id,
             "key_id": key.id,
             "token_id": token.id,
             "token": sign_report(SECRET_KEY, audit.id),

@@ -25,6 +25,8 @@ PAGES = frozenset(
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
         *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
+        *("/settings/passkeys", "/settings/passkeys/add", "/settings/passkeys/recovery-codes"),
+        *("/settings/passkeys/<passkey_id>/remove", "/sign-in/passkey"),
         *("/settings/activity", "/settings/report-links", "/settings/report-links/revoke-all"),
         "/settings/report-links/<audit_id>/revoke",
         "/settings/report-links/<audit_id>/renew",

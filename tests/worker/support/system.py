@@ -45,6 +45,8 @@ class System(Records, Jobs):
     are to be `cold`: started by their real command lines.
     """
 
+    host = "127.0.0.1"
+
     def __init__(
         self,
         folder: Path,
@@ -89,7 +91,7 @@ class System(Records, Jobs):
         self.engine = create_engine(self.servers.database_url, pool_pre_ping=True)
         self.redis = Redis.from_url(self.servers.redis_url)
         self.port = free_port()
-        self.base_url = f"http://127.0.0.1:{self.port}"
+        self.base_url = f"http://{self.host}:{self.port}"
         self.key = self.new_key("first@example.com")
         for name in self.process_names():
             self.start_process(name)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from flask import Response, jsonify, make_response, render_template
+from flask import Response, jsonify, make_response, render_template, url_for
 
 from service.core import tokens
 from service.mail.addresses import mask_address
@@ -125,7 +125,8 @@ def _say_what_was_sent(mail_id: str | None = None) -> Response:
     _HTML,
     content_type="text/html",
     description="Signed in; the page redirects to its destination. In another browser than the"
-    " one that requested the link: a form that signs in.",
+    " one that requested the link: a form that signs in. If the account has a passkey: a page that"
+    " leads to it.",
 )
 def verify(query: dict[str, str]) -> Response:
     """Sign in with an emailed link, in the browser that requested it.
@@ -187,9 +188,14 @@ def logout() -> Response:
 
 def _sign_in(link: MagicLink, onward: str) -> Response:
     secret, browser_hash = remember_browser()
-    if sign_in_with(link.secret_hash, browser_hash) is None:
+    done = sign_in_with(link.secret_hash, browser_hash, onward)
+    if done is None:
         return _refuse(link)
-    response = _page("signed_in", onward=onward, email=link.email)
+    if done.needs_passkey:
+        page = render_template("pages/passkeys/needed.html", onward=url_for("second_step.ask"))
+        response = make_response(page)
+    else:
+        response = _page("signed_in", onward=onward, email=done.email)
     set_browser_cookie(response, secret)
     return response
 

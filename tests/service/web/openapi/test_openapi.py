@@ -219,7 +219,7 @@ def _references(node: Any) -> list[str]:
 
 ERRORS = "500 503"
 LIMITED = f"429 {ERRORS}"
-ADMIN, ACT = f"200 404 422 {ERRORS}", f"200 403 404 413 422 {ERRORS}"
+ADMIN, ACT = f"200 403 404 422 {ERRORS}", f"200 403 404 413 422 {ERRORS}"
 READ, READ_ONE = f"200 304 401 403 414 422 {LIMITED}", f"200 304 401 403 404 422 {LIMITED}"
 HOOK = f"200 400 403 404 413 422 {ERRORS}"
 LINK = f"200 404 {LIMITED}"
@@ -256,6 +256,7 @@ OPERATIONS = {
     "post /admin/audits/{audit_id}/purge": ACT,
     "get /admin/audits/{audit_id}/report": ADMIN,
     "post /admin/audits/{audit_id}/rerun": ACT,
+    "post /admin/accounts/{account_id}/sign-out": ACT,
     "post /admin/payments/mark-paid": ACT,
     "get /admin/early-access.csv": ADMIN,
 }

@@ -49,6 +49,7 @@ FIELDS: Final = {
     " queue wake_ups",
     "Purged": "audit_id raw_purged_at is_repeat",
     "Rerun": "audit_id status",
+    "SignedOut": "account_id sessions",
     "MarkPaid": "email provider reference amount currency? kind? plan?",
     "MarkedPaid": "payment_id account_id is_repeat",
 }
@@ -83,6 +84,7 @@ NAMES: Final = {
     "post /admin/audits/{audit_id}/purge": "purge_raw_upload",
     "get /admin/audits/{audit_id}/report": "get_any_report",
     "post /admin/audits/{audit_id}/rerun": "rerun_audit",
+    "post /admin/accounts/{account_id}/sign-out": "end_sessions",
     "post /admin/payments/mark-paid": "mark_paid",
     "get /admin/early-access.csv": "list_early_access",
 }
@@ -111,6 +113,7 @@ PARAMETERS: Final = {
     "post /admin/audits/{audit_id}/purge": "audit_id",
     "post /admin/audits/{audit_id}/rerun": "audit_id",
     "get /admin/audits/{audit_id}/report": "audit_id",
+    "post /admin/accounts/{account_id}/sign-out": "account_id",
 }
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -148,7 +151,17 @@ def test_every_shape_has_exactly_its_fields(both_documents: dict[str, Any]) -> N
 
 # Told by their names, or by the standard that they come from; what administrators see.
 SPEAKING: Final = frozenset(
-    ["Error", "ServerMetadata", "Overview", "Purged", "Rerun", "MarkPaid", "MarkedPaid", "Waiting"]
+    [
+        "Error",
+        "ServerMetadata",
+        "Overview",
+        "Purged",
+        "Rerun",
+        "SignedOut",
+        "MarkPaid",
+        "MarkedPaid",
+        "Waiting",
+    ]
 )
 
 

@@ -1,0 +1,1 @@
+"""The second factor of sign-ins, and of administrators in a browser."""
