@@ -19,7 +19,8 @@ MakeApp = Callable[..., Flask]
 
 def _address() -> str:
     """An address that no other test counts by."""
-    return "fd00::" + ":".join(uuid4().hex[i : i + 4] for i in range(0, 16, 4))
+    digits = uuid4().hex
+    return "fd" + ":".join([digits[:2], *(digits[i : i + 4] for i in range(2, 30, 4))])
 
 
 def _post(
