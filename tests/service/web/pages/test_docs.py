@@ -106,7 +106,8 @@ def test_the_scopes_that_a_route_needs_are_listed(page: str) -> None:
 
 def test_errors_list_their_code_and_headers(page: str) -> None:
     words = words_of(_card(page, "POST", "/api/v1/ingest"))
-    assert "429 Too Many Requests The rate limit is exceeded. error rate_limited" in words
+    when = "The rate limit is exceeded, or your plan's number of queued audits is reached."
+    assert f"429 Too Many Requests {when} error rate_limited" in words
     assert "header Retry-After" in words
 
 
