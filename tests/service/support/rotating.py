@@ -87,9 +87,11 @@ class Rotating:
         with self.live.sessions() as session:
             found = session.scalars(select(Mail.parameters).where(Mail.recipient == email)).one()
         link = magic_link_url(self.config, found["link_id"], found.get("key_id"))
-        signed_in = requests.get(link, headers={"User-Agent": BROWSER}, timeout=TIMEOUT)
+        # The link signs in the browser that asked for it; over HTTP, cookies are sent by hand.
+        asking = {"User-Agent": BROWSER, "Cookie": _cookies(asked)}
+        signed_in = requests.get(link, headers=asking, timeout=TIMEOUT)
         assert signed_in.status_code == 200, signed_in.status_code
-        browser = {"Cookie": signed_in.headers["Set-Cookie"].partition(";")[0]}
+        browser = {"Cookie": _cookies(signed_in)}
         page = requests.get(f"{self.live.url}/settings", headers=browser, timeout=TIMEOUT)
         token = _CSRF.search(page.text)
         assert token is not None
@@ -178,6 +180,10 @@ class Rotating:
                     self.failed.append(name)
             self.tried[name] += 1
             done.wait(0.02)
+
+
+def _cookies(response: requests.Response) -> str:
+    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in response.cookies)
 
 
 def add_report(live: LiveService, tenant: Tenant) -> str:
