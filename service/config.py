@@ -71,8 +71,8 @@ class Config:
     max_upload_bytes: int = 200 * 1024 * 1024
     upload_folder: str = ""
     queued_audits_free: int = 100
-    queued_audits_pro: int = 2_000
-    queued_audits_team: int = 10_000
+    queued_audits_pro: int = 10_000
+    queued_audits_team: int = 50_000
     stored_bytes_free: int = 5 * 1024**3
     stored_bytes_pro: int = 100 * 1024**3
     stored_bytes_team: int = 1024**4
