@@ -30,11 +30,22 @@ class NestedTooDeeplyError(MalformedJSONError):
         super().__init__("This is not JSON that we can read: it is nested too deeply.")
 
 
-class TooManyRecordsError(DetectorError):
-    """A batch with more records than one request may have."""
+class TooComplexError(DetectorError):
+    """JSON with more values than we decode at once; no record or call of counts has as many."""
 
-    def __init__(self, count: int, maximum: int) -> None:
-        super().__init__(f"The batch has {count:,} records. Send at most {maximum:,} per request.")
+    def __init__(self, max_values: int) -> None:
+        super().__init__(f"This is JSON with more than {max_values:,} values.")
+
+
+class TooManyRecordsError(DetectorError):
+    """A batch with more records than one request may have.
+
+    `count` is where counting stopped if `is_exact` is false.
+    """
+
+    def __init__(self, count: int, maximum: int, *, is_exact: bool = True) -> None:
+        counted = f"{count:,}" if is_exact else f"more than {count:,}"
+        super().__init__(f"The batch has {counted} records. Send at most {maximum:,} per request.")
         self.count = count
         self.maximum = maximum
 

@@ -19,7 +19,7 @@ from service.web.auth.admin_gate import ADMIN_PREFIX, hide_admin
 from service.web.auth.browsers import init_browsers
 from service.web.auth.callers import limit_pages
 from service.web.auth.credential_usage import init_credential_usage
-from service.web.auth.csrf import init_csrf
+from service.web.auth.csrf import MAX_FORM_BYTES, init_csrf
 from service.web.auth.passkeys.administrators import init_admin_passkeys
 from service.web.auth.security_events import init_security_events
 from service.web.auth.visitors import show_visitors
@@ -120,7 +120,8 @@ def _flask_settings(config: Config) -> dict[str, object]:
         "": ("Tallystick", "/", "Audit your LLM spend from token counts alone."),
         "ADMIN_": ("Tallystick admin", ADMIN_PREFIX, "For operators, behind the admin token."),
     }
-    settings: dict[str, object] = {"MAX_CONTENT_LENGTH": config.max_body_bytes}
+    # Of forms; a view that takes more says so.
+    settings: dict[str, object] = {"MAX_CONTENT_LENGTH": MAX_FORM_BYTES}
     for prefix, (title, url_prefix, description) in documents.items():
         info = {"description": description, "x-release": version("tallystick-server")}
         settings |= {

@@ -77,6 +77,8 @@ class Config:
     stored_bytes_pro: int = 100 * 1024**3
     stored_bytes_team: int = 1024**4
     failed_work_seconds_per_day: int = 600
+    upload_cpu_seconds: float = 60.0
+    refused_upload_seconds_per_day: int = 600
     worker_processes: int = 2
     lease_seconds: float = 30.0
     sweep_seconds: float = 5.0

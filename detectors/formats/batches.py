@@ -4,8 +4,10 @@ The typed decoder reads a good batch in a millisecond or two but stops at the fi
 that it rejects is read again without types, to accept unusual notations or to list every error.
 """
 
+from contextlib import suppress
 from datetime import UTC
-from typing import Final, Never
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -16,19 +18,44 @@ from detectors.contract import (
     RECORD_FIELDS,
     UsageRecord,
 )
-from detectors.errors import ContractError, TooManyRecordsError
+from detectors.errors import (
+    ContractError,
+    TooComplexError,
+    TooManyRecordsError,
+)
 from detectors.formats.checks import are_prefix_hashes, has_control_characters, is_provider
 from detectors.formats.fields import read_record, to_utc
-from detectors.formats.json_logs.documents import decode_document
+from detectors.formats.json_logs.documents import (
+    MAX_VALUES,
+    check_syntax,
+    count_values,
+    decode_document,
+)
 from detectors.formats.json_logs.lines import can_hold_control_characters
-from detectors.formats.problems import Offender, Problem, contract_error, shown_name
+from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
+from detectors.formats.splitting import split_array_start
 
 
 class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     records: list[UsageRecord]
 
 
+class _Document(msgspec.Struct, gc=False):
+    """A body of which only the text of the records is kept."""
+
+    records: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _StrictDocument(_Document, forbid_unknown_fields=True, gc=False):
+    """A body without other keys."""
+
+
 _DECODER: Final = msgspec.json.Decoder(_Batch)
+_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+_STRICT_DOCUMENT: Final = msgspec.json.Decoder(_StrictDocument)
+_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_MAX_COUNTED: Final = 100_000
+_TOO_COMPLEX: Final = Problem("unknown", f"more than {MAX_VALUES:,} values")
 _SHAPE: Final = (
     'The body must be an object with a single key, "records", that contains a non-empty array.'
 )
@@ -92,37 +119,68 @@ def _have_control_characters(records: list[UsageRecord]) -> bool:
 
 
 def _decode_untyped(body: bytes) -> list[UsageRecord]:
-    listed = _get_records(decode_document(body))
+    """Decode the records one by one, so that memory depends on the largest record only."""
     records: list[UsageRecord] = []
-    offenders: list[Offender] = []
-    for index, values in enumerate(listed):
-        record = _read_batch_record(values)
+    offenders = Offenders()
+    for index, text in enumerate(_split_records(body)):
+        record = _read_text(text)
         if isinstance(record, UsageRecord):
             records.append(record)
-        else:
-            offenders += [Offender(f"record {index}", problem) for problem in record]
-    if offenders:
+            continue
+        for problem in record:
+            offenders.add(f"record {index}", problem)
+    if offenders.named:
         raise contract_error(offenders)
     return records
 
 
-def _get_records(document: object) -> list[object]:
-    if not isinstance(document, dict):
+def _split_records(body: bytes) -> list[bytes]:
+    """Return the texts of the records of a well-formed body."""
+    raw = _find_records(body)
+    texts = list[bytes]()
+    if raw.startswith(b"["):
+        elements = split_array_start(raw)
+        texts += islice(elements, MAX_BATCH_RECORDS + 1)
+        if len(texts) > MAX_BATCH_RECORDS:
+            count = len(texts) + sum(1 for _ in islice(elements, _MAX_COUNTED - len(texts)))
+            raise TooManyRecordsError(count, MAX_BATCH_RECORDS, is_exact=count < _MAX_COUNTED)
+    _check_keys(body, raw)
+    if not texts:
         raise ContractError(_SHAPE)
-    records = document.get("records")
-    if isinstance(records, list) and len(records) > MAX_BATCH_RECORDS:
-        raise TooManyRecordsError(len(records), MAX_BATCH_RECORDS)
-    unknown_keys = [key for key in document if key != "records"]
-    if unknown_keys:
-        _reject_keys(unknown_keys)
-    if not isinstance(records, list) or not records:
-        raise ContractError(_SHAPE)
-    return records
+    return texts
 
 
-def _reject_keys(keys: list[object]) -> Never:
-    error = contract_error([Offender("body", Problem("unknown", shown_name(key))) for key in keys])
+def _find_records(body: bytes) -> bytes:
+    """Return the text of the value of `records`; empty if the body has no such key."""
+    check_syntax(body)
+    try:
+        found = _DOCUMENT.decode(body).records
+    except msgspec.ValidationError:
+        raise ContractError(_SHAPE) from None
+    return b"" if found is msgspec.UNSET else bytes(found)
+
+
+def _check_keys(body: bytes, raw: bytes) -> None:
+    """Raise an error that names the keys of the body besides `records`."""
+    with suppress(msgspec.ValidationError):
+        _STRICT_DOCUMENT.decode(body)
+        return
+    offenders = Offenders()
+    if count_values(body) - count_values(raw) > MAX_VALUES:
+        offenders.add("body", _TOO_COMPLEX)
+    else:
+        for key in _KEYS.decode(body):
+            if key != "records":
+                offenders.add("body", Problem("unknown", shown_name(key)))
+    error = contract_error(offenders)
     raise ContractError(f"{error} {_SHAPE}", error.offenders)
+
+
+def _read_text(text: bytes) -> UsageRecord | list[Problem]:
+    try:
+        return _read_batch_record(decode_document(text))
+    except TooComplexError:
+        return [_TOO_COMPLEX]
 
 
 def _read_batch_record(values: object) -> UsageRecord | list[Problem]:

@@ -25,6 +25,8 @@ _TAR_MAGIC: Final = slice(257, 262)
 _BZIP2_MAGIC: Final = (b"1AY", b"\x17\x72\x45")
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _READ_BYTES: Final = 1 << 20
+# After each member of a gzip file, zlib copies the rest of what it was given.
+_SLICE_BYTES: Final = 1 << 14
 _ENCRYPTED: Final = 1  # the bit of a ZIP entry's flags
 _UNPACK: Final = "Unpack it and use the log inside, as it is or as .gz."
 _REFUSED: Final = {
@@ -61,7 +63,9 @@ def read_blocks(
 ) -> Iterator[bytes]:
     """Yield the file's bytes in blocks, unpacked and without a byte order mark.
 
-    `advance` receives how many bytes of the file itself were read so far.
+    All blocks except the last have at least `block_bytes`, however small the pieces of the file
+    are, because every later step has a cost per block. `advance` receives how many bytes of the
+    file itself were read so far, again for each block that is unpacked.
 
     Raises
     ------
@@ -70,19 +74,60 @@ def read_blocks(
     UnreadableLogError
         The file is an archive that is damaged, incomplete or of an unsupported kind.
     """
-    raw = _read_raw(file, block_bytes, max_bytes, advance)
+    progress = _Progress(advance)
+    raw = _read_raw(file, block_bytes, max_bytes, progress.advance)
     start = _read_start(raw, SIGNATURE_BYTES)
     refuse_archive(start, is_unpacked=False)
     blocks: Iterator[bytes] = chain([start], raw)
     if is_packed(start):
         unpacked = gunzip(blocks, block_bytes) if start.startswith(GZIP) else None
-        unpacked = unpacked or _unzip(file, blocks, block_bytes, max_bytes, advance)
+        unpacked = unpacked or _unzip(file, blocks, block_bytes, max_bytes, progress.advance)
         blocks = _bounded(unpacked, max_bytes)
         start = _read_start(blocks, SIGNATURE_BYTES)
         refuse_archive(start, is_unpacked=True)
         blocks = chain([start], blocks)
     text = _read_start(blocks, len(UTF8_BOM))
-    return chain([text.removeprefix(UTF8_BOM)], blocks)
+    filled = _filled(chain([text.removeprefix(UTF8_BOM)], blocks), block_bytes)
+    return map(progress.repeat, filled)
+
+
+class _Progress:
+    """Reports how many bytes of the file were read, again for each block that they unpack to."""
+
+    def __init__(self, advance: Advance | None) -> None:
+        self._advance = advance
+        self._done = 0
+
+    def advance(self, done: int) -> None:
+        self._done = done
+        if self._advance:
+            self._advance(done)
+
+    def repeat(self, block: bytes) -> bytes:
+        if self._advance:
+            self._advance(self._done)
+        return block
+
+
+def _filled(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
+    """Join small blocks. What came before an unreadable part is still yielded first."""
+    kept = bytearray()
+    error: UnreadableLogError | None = None
+    try:
+        for block in blocks:
+            if not kept and len(block) >= block_bytes:
+                yield block
+                continue
+            kept += block
+            if len(kept) >= block_bytes:
+                yield bytes(kept)
+                kept.clear()
+    except UnreadableLogError as caught:
+        error = caught
+    if kept:
+        yield bytes(kept)
+    if error:
+        raise error
 
 
 def _unzip(
@@ -154,8 +199,7 @@ def refuse_archive(start: bytes, *, is_unpacked: bool) -> None:
 def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
     """Yield the bytes of one or more gzip members, never more than a block at a time."""
     unpacker = zlib.decompressobj(_GZIP_WINDOW)
-    for block in blocks:
-        pending = block
+    for pending in _slices(blocks):
         while pending:
             if unpacker.eof:
                 pending = pending.lstrip(b"\0")  # padding between members
@@ -171,6 +215,12 @@ def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
             pending = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
     if not unpacker.eof:
         raise UnreadableLogError("This gzip file is incomplete. Create it again.")
+
+
+def _slices(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    for block in blocks:
+        for start in range(0, len(block), _SLICE_BYTES):
+            yield block[start : start + _SLICE_BYTES]
 
 
 def unzip(file: BinaryIO, block_bytes: int, advance: Advance | None = None) -> Iterator[bytes]:

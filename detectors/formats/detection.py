@@ -6,7 +6,7 @@ from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
-from detectors.errors import MalformedJSONError, UnreadableLogError
+from detectors.errors import MalformedJSONError, TooComplexError, UnreadableLogError
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.documents import decode_document, reason_of
@@ -24,6 +24,8 @@ EXPECTED: Final = (
 _UNREADABLE: Final = "We couldn't read this file."
 HEAD_BYTES: Final = 1 << 18
 _SAMPLE: Final = 50
+# A header of 13 names is far shorter, even if it also has a hundred unknown columns.
+MAX_HEADER_BYTES: Final = 1 << 16
 _PROVIDER_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
 _OPENAI_USAGE: Final = frozenset(
     {
@@ -48,10 +50,13 @@ _ANTHROPIC_USAGE: Final = frozenset(
 )
 
 
+Container = Literal["lines", "array"]
+
+
 class Format(NamedTuple):
     """A file's format: its container, and for JSON the dialect of its objects."""
 
-    container: Literal["lines", "array", "csv"]
+    container: Container | Literal["csv"]
     dialect: Dialect | None = None
 
 
@@ -62,23 +67,22 @@ def detect_format(blocks: Iterator[bytes]) -> tuple[Format, Iterator[bytes]]:
     """
     taken: list[bytes] = []
     size = first_line = 0
-    is_whole = False
+    is_whole = is_begun = False
     while size < HEAD_BYTES or (not first_line and size <= MAX_LINE_BYTES):
         block = next(blocks, None)
         if block is None:
             is_whole = True
             break
+        # Each block is searched once: for the end of the first line that is not blank.
+        begin = 0 if is_begun else len(block) - len(block.lstrip())
+        is_begun = is_begun or begin < len(block)
+        if is_begun and not first_line and (end := block.find(b"\n", begin) + 1):
+            first_line = size + end
         taken.append(block)
         size += len(block)
-        first_line = first_line or _find_first_line_end(b"".join(taken))
     head = b"".join(taken)[: max(HEAD_BYTES, first_line)]
     form = detect(head, is_whole=is_whole and len(head) == size)
     return form, chain(taken, blocks)
-
-
-def _find_first_line_end(text: bytes) -> int:
-    """Return the end of the first line that is not blank; 0 if it is not in the text yet."""
-    return text.find(b"\n", len(text) - len(text.lstrip())) + 1
 
 
 def detect(head: bytes, *, is_whole: bool) -> Format:
@@ -89,15 +93,21 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     text = head.lstrip()
     if _is_header(_parse_header(_first_line(text))):
         return Format("csv")
-    container: Literal["lines", "array"] = "array" if text.startswith(b"[") else "lines"
-    pieces = split_array_start(text) if container == "array" else _lines(text, is_whole)
-    objects = list(islice(_objects(pieces), _SAMPLE))
+    container: Container = "array" if text.startswith(b"[") else "lines"
+    objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
-        raise UnreadableLogError(_complaint(pieces, objects))
+        raise UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
     return Format(container, _dialect_of(objects))
 
 
-def _complaint(pieces: list[bytes], objects: list[dict[str, Any]]) -> str:
+def _pieces(text: bytes, container: Container, is_whole: bool) -> Iterator[bytes]:
+    """Yield the complete lines or elements of the text, split as far as they are taken."""
+    if container == "array":
+        return split_array_start(text)
+    return (line for line, is_complete in _lines(text) if is_complete or is_whole)
+
+
+def _complaint(pieces: Iterator[bytes], objects: list[dict[str, Any]]) -> str:
     """Return the error message, with the reason if the objects have a comma too many."""
     first = next((piece for piece in pieces if piece.strip()), b"")
     reason = reason_of(first) if first.lstrip().startswith(b"{") else ""
@@ -106,19 +116,25 @@ def _complaint(pieces: list[bytes], objects: list[dict[str, Any]]) -> str:
 
 
 def _first_line(text: bytes) -> str:
-    return text.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8", "replace")
+    """Return the first line, or nothing if it is too long to be a CSV header."""
+    line = text.split(b"\n", 1)[0].rstrip(b"\r")
+    return "" if len(line) > MAX_HEADER_BYTES else line.decode("utf-8", "replace")
 
 
-def _lines(text: bytes, is_whole: bool) -> list[bytes]:
-    lines = text.split(b"\n")
-    return lines if is_whole else lines[:-1]
+def _lines(text: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield the lines, and whether each has an end."""
+    start = 0
+    while (end := text.find(b"\n", start)) >= 0:
+        yield text[start:end], True
+        start = end + 1
+    yield text[start:], False
 
 
-def _objects(pieces: list[bytes]) -> Iterator[dict[str, Any]]:
+def _objects(pieces: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     for piece in pieces:
         try:
             document = decode_document(piece)
-        except MalformedJSONError:
+        except (MalformedJSONError, TooComplexError):
             continue
         if isinstance(document, dict):
             yield document

@@ -19,7 +19,7 @@ from detectors.formats.chunks import Chunk
 from detectors.formats.columns import columns_of
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.problems import (
-    Offender,
+    Offenders,
     Problem,
     contract_error,
     describe,
@@ -63,20 +63,18 @@ def _read_valid(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
 def _read_each(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chunk:
     records: list[UsageRecord] = []
     invalid: list[InvalidRow] = []
-    offenders: list[Offender] = []
+    offenders = Offenders()
     for row, item in enumerate(batch, first):
         values = _values_of(item)
-        offenders += [
-            Offender(f"row {row}", Problem("unknown", shown_name(key)))
-            for key in values
-            if key not in RECORD_FIELDS
-        ]
+        for key in values:
+            if key not in RECORD_FIELDS:
+                offenders.add(f"row {row}", Problem("unknown", shown_name(key)))
         record = read_record(values, LOG_RECORD)
         if isinstance(record, UsageRecord):
             records.append(record)
         else:
             invalid.append(InvalidRow(row, describe(record)))
-    if offenders:
+    if offenders.named:
         raise contract_error(offenders)
     return Chunk(columns_of(records), invalid)
 

@@ -12,6 +12,7 @@ from detectors.contract import FIELD_NAME, RECORD_FIELDS
 from detectors.errors import ContractError
 
 MAX_OFFENDERS: Final = 10
+MAX_NAMES: Final = 100  # of one record
 _COUNTS_UNDER_USAGE: Final = (
     "In JSON Lines, token counts go under usage; the record's own field names are for CSV columns."
 )
@@ -38,6 +39,34 @@ def shown_name(key: object, otherwise: str = "a key that is not a field name") -
     return key if isinstance(key, str) and FIELD_NAME.fullmatch(key) else otherwise
 
 
+class Offenders:
+    """Collects problems in order: all of the records that are named, and how many more there are.
+
+    The first ten are named, and up to a hundred of the record that has the tenth. Memory does not
+    depend on the number of problems.
+    """
+
+    def __init__(self) -> None:
+        self.named: list[Offender] = []
+        self.left_out = 0
+        self.left_out_of_record = 0  # the last record that is named
+        self._in_record = 0
+
+    def add(self, where: str, problem: Problem) -> None:
+        is_same = bool(self.named) and self.named[-1].where == where
+        self._in_record = self._in_record + 1 if is_same else 1
+        if self.left_out or not self._has_room(is_same):
+            self.left_out += 1
+            self.left_out_of_record += is_same
+        else:
+            self.named.append(Offender(where, problem))
+
+    def _has_room(self, is_same: bool) -> bool:
+        if len(self.named) < MAX_OFFENDERS:
+            return True
+        return is_same and self._in_record <= MAX_NAMES
+
+
 def describe(problems: Iterable[Problem]) -> str:
     """Join the problems of one record: `unknown fields a, b; missing field model`."""
     listed = list(problems)
@@ -46,18 +75,17 @@ def describe(problems: Iterable[Problem]) -> str:
         names = list(dict.fromkeys(p.field for p in listed if p.kind == kind))
         if names:
             parts.append(f"{word} field{'s' if len(names) > 1 else ''} {', '.join(names)}")
-    parts += [f"{p.field} must be {p.expected}" for p in listed if p.kind == "bad"]
+    parts += dict.fromkeys(f"{p.field} must be {p.expected}" for p in listed if p.kind == "bad")
     return "; ".join(parts)
 
 
-def contract_error(offenders: Sequence[Offender], more: str = "") -> ContractError:
-    """Build the error that names the first ten offenders; `more` replaces the count of the others.
+def contract_error(offenders: Offenders, more: str = "") -> ContractError:
+    """Build the error that names the offenders; `more` replaces the count of the others.
 
     Unknown fields are grouped: `fields we never accept (messages, choices) on lines 1–5`.
     """
-    named = offenders[:MAX_OFFENDERS]
-    left_out = len(offenders) - len(named)
-    others = (more or f"and {left_out} more") if left_out else ""
+    named, left_out = offenders.named, offenders.left_out
+    others = (more or f"and {left_out:,} more") if left_out else ""
     unknown_fields = [each for each in named if each.problem.kind == "unknown"]
     wrong_values = [each for each in named if each.problem.kind != "unknown"]
     parts = []
@@ -114,25 +142,26 @@ def _runs(numbers: Iterable[int]) -> Iterable[list[int]]:
 
 
 class ContractCheck:
-    """Collects fields outside the contract; the error names the first ten of the log.
+    """Collects fields outside the contract until the error is complete.
 
-    It counts no further than eleven, so the message is the same however the log was split.
+    Lines after those that are named are not counted, so the message is the same however the log
+    was split.
     """
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._offenders: list[Offender] = []
+        self._offenders = Offenders()
 
     def add(self, unknown_fields: Iterable[tuple[int, str]], before: int = 0) -> None:
         """Add unknown fields by line; `before` is the number of lines before these."""
-        self._offenders += [
-            Offender(f"{self._where} {before + line}", Problem("unknown", name))
-            for line, name in unknown_fields
-        ]
-        if len(self._offenders) > MAX_OFFENDERS:
+        for line, name in unknown_fields:
+            self._offenders.add(f"{self._where} {before + line}", Problem("unknown", name))
+        if self._offenders.left_out:
             self.close()
 
     def close(self) -> None:
         """Raise the error if any field was added."""
-        if self._offenders:
-            raise contract_error(self._offenders[: MAX_OFFENDERS + 1], more="and more")
+        if self._offenders.named:
+            of_record = self._offenders.left_out_of_record
+            more = f"and at least {of_record:,} more" if of_record else "and more"
+            raise contract_error(self._offenders, more)

@@ -12,7 +12,13 @@ from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.table import read_csv
 from detectors.formats.detection import EXPECTED, detect_format
 from detectors.formats.json_logs.lines import read_json
-from detectors.formats.splitting import lines_of, split_array, split_lines
+from detectors.formats.splitting import (
+    MAX_LINE_BYTES,
+    MAX_ROW_BYTES,
+    lines_of,
+    split_array,
+    split_lines,
+)
 
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
 # The limit for uploads, packed or unpacked; the library itself reads any size.
@@ -48,7 +54,7 @@ def read_chunks(
     form, blocks = detect_format(blocks)
     is_array = form.container == "array"
     # Nothing is split before a reader takes it.
-    texts = split_lines(blocks, chunk_bytes)
+    texts = split_lines(blocks, chunk_bytes, MAX_LINE_BYTES if form.dialect else MAX_ROW_BYTES)
     objects = split_array(blocks) if is_array else map(lines_of, texts)
     chunks = (
         read_csv(texts)

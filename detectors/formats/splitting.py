@@ -10,9 +10,12 @@ from typing import Final
 from detectors.errors import UnreadableLogError
 
 MAX_LINE_BYTES: Final = 8 << 20
+# Shorter, because the cells of a row take thirty times their bytes in memory.
+MAX_ROW_BYTES: Final = 1 << 20
 _WHITESPACE: Final = b" \t\r\n"
 # A string is one token; a single quote is the start of an incomplete string.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
+_IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 _ATOM: Final = rb'[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"'
 _DEPTH: Final = 6  # deeper than any allowed object
@@ -30,7 +33,9 @@ def _balanced(depth: int) -> bytes:
 _ELEMENT: Final = re.compile(rb"\s*+\{(?:%s)*+\}\s*+," % _balanced(_DEPTH - 1), re.DOTALL)
 
 
-def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
+def split_lines(
+    blocks: Iterator[bytes], chunk_bytes: int, max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[bytes]:
     """Yield pieces of about `chunk_bytes` that end at line breaks; the last piece may not.
 
     If the text becomes unreadable, the whole lines before that point are still yielded first.
@@ -39,7 +44,7 @@ def split_lines(blocks: Iterator[bytes], chunk_bytes: int) -> Iterator[bytes]:
     size = 0
     error: UnreadableLogError | None = None
     try:
-        for block in _check_lines(blocks):
+        for block in _check_lines(blocks, max_line_bytes):
             size += len(block)
             kept.append(block)
             end = block.rfind(b"\n") + 1
@@ -66,12 +71,12 @@ def lines_of(text: bytes) -> list[bytes]:
     return lines
 
 
-def _check_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _check_lines(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
     unbroken = 0
     for block in blocks:
         end = block.rfind(b"\n") + 1
-        if unbroken + (block.find(b"\n") if end else len(block)) > MAX_LINE_BYTES:
-            raise _too_long("longest line")
+        if unbroken + (block.find(b"\n") if end else len(block)) > max_bytes:
+            raise too_long("longest line", max_bytes)
         unbroken = len(block) - end + (0 if end else unbroken)
         yield block
 
@@ -89,9 +94,9 @@ def find_line_start(blocks: Iterator[bytes]) -> int | None:
     return seen
 
 
-def _too_long(what: str) -> UnreadableLogError:
+def too_long(what: str, max_bytes: int) -> UnreadableLogError:
     return UnreadableLogError(
-        f"The {what} is longer than {MAX_LINE_BYTES:,} bytes. A line of counts is far shorter."
+        f"The {what} is longer than {max_bytes:,} bytes. A line of counts is far shorter."
     )
 
 
@@ -102,74 +107,108 @@ def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
     """
     splitter = _ArraySplitter()
     for block in blocks:
-        yield splitter.feed(block)
+        yield list(splitter.feed(block))
         splitter.check()
     splitter.close()
 
 
-def split_array_start(text: bytes) -> list[bytes]:
-    """Return the complete elements at the beginning of an array, which may be incomplete."""
+def split_array_start(text: bytes) -> Iterator[bytes]:
+    """Yield the complete elements at the beginning of an array, which may be incomplete."""
     return _ArraySplitter().feed(text)
+
+
+class _ElementScanner:
+    """Finds where an element ends. It continues in each block where the last block ended."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._is_in_string = False
+        self._is_escaped = False  # the last block ended within an escape
+
+    def find_end(self, text: bytes, start: int) -> int:
+        """Return the position of the comma or bracket after the element; -1 if it is missing."""
+        if self._is_in_string:
+            start = self._leave_string(text, start + self._is_escaped)
+            if start < 0:
+                return -1
+        for match in _TOKEN.finditer(text, start):
+            token = match[0]
+            if token in b"{[":
+                self._depth += 1
+            elif self._depth and token in b"}]":
+                self._depth -= 1
+            elif token == b'"':
+                self._leave_string(text, match.end())
+                return -1
+            elif not self._depth and token in b",]":
+                return match.start()
+        return -1
+
+    def _leave_string(self, text: bytes, start: int) -> int:
+        """Return the position after the string; -1 if it does not end in this block."""
+        inner = _IN_STRING.match(text, start)
+        end = inner.end() if inner else start  # the pattern always matches
+        self._is_in_string = text[end : end + 1] != b'"'
+        self._is_escaped = self._is_in_string and end < len(text)
+        return -1 if self._is_in_string else end + 1
 
 
 class _ArraySplitter:
     """Finds the commas between elements; keeps an incomplete element until more text comes."""
 
     def __init__(self) -> None:
-        self._text = b""
+        self._kept: list[bytes] = []  # of an incomplete element
+        self._size = 0
+        self._scanner = _ElementScanner()
         self._is_open = False
         self._is_closed = False
         self._is_empty = True
+        self._is_followed = False
 
-    def feed(self, block: bytes) -> list[bytes]:
-        self._text += block
+    def feed(self, block: bytes) -> Iterator[bytes]:
+        """Yield the elements that are complete with this block."""
         if not self._is_open:
-            self._text = self._text.lstrip(_WHITESPACE)
-            self._is_open = bool(self._text)
-            self._text = self._text[1:]  # the opening bracket, which the caller has checked
-        return [] if self._is_closed else self._split()
+            block = block.lstrip(_WHITESPACE)
+            self._is_open = bool(block)
+            block = block[1:]  # the opening bracket, which the caller has checked
+        start = 0
+        while block and not self._is_closed:
+            end = self._find_end(block, start)
+            if end < 0:
+                break
+            item = self._take(block[start:end])
+            start = end + 1
+            self._is_closed = block[end:start] == b"]"
+            if not (self._is_closed and self._is_empty and not item.strip(_WHITESPACE)):
+                yield item
+            self._is_empty = False
+        self._keep(block[start:])
+
+    def _find_end(self, block: bytes, start: int) -> int:
+        element = None if self._kept else _ELEMENT.match(block, start)
+        return element.end() - 1 if element else self._scanner.find_end(block, start)
+
+    def _take(self, text: bytes) -> bytes:
+        """Return the element that ends with this text."""
+        if self._kept:
+            text = b"".join([*self._kept, text])
+            self._kept, self._size = [], 0
+        self._scanner = _ElementScanner()
+        return text
+
+    def _keep(self, rest: bytes) -> None:
+        if self._is_closed:
+            self._is_followed = self._is_followed or bool(rest.strip(_WHITESPACE))
+        elif rest:
+            self._kept.append(rest)
+            self._size += len(rest)
 
     def check(self) -> None:
         """Raise an error if the text after the elements so far cannot be valid."""
-        if self._is_closed:
-            self._text = self._text.strip(_WHITESPACE)
-            if self._text:
-                raise UnreadableLogError("There is more text after the end of the JSON array.")
-        if len(self._text) > MAX_LINE_BYTES:
-            raise _too_long("longest object of the array")
-
-    def _split(self) -> list[bytes]:
-        """Return all complete elements; keep the text after the last comma."""
-        items: list[bytes] = []
-        start = 0
-        while not self._is_closed:
-            element = _ELEMENT.match(self._text, start)
-            end = element.end() - 1 if element else self._find_end(start)
-            if end < 0:
-                break
-            item = self._text[start:end]
-            start = end + 1
-            self._is_closed = self._text[end:start] == b"]"
-            if not (self._is_closed and self._is_empty and not item.strip(_WHITESPACE)):
-                items.append(item)
-            self._is_empty = False
-        self._text = self._text[start:]
-        return items
-
-    def _find_end(self, start: int) -> int:
-        """Return the position of the comma or bracket after the element; -1 if it is missing."""
-        depth = 0
-        for match in _TOKEN.finditer(self._text, start):
-            token = match[0]
-            if token in b"{[":
-                depth += 1
-            elif depth and token in b"}]":
-                depth -= 1
-            elif token == b'"':
-                return -1
-            elif not depth and token in b",]":
-                return match.start()
-        return -1
+        if self._is_followed:
+            raise UnreadableLogError("There is more text after the end of the JSON array.")
+        if self._size > MAX_LINE_BYTES:
+            raise too_long("longest object of the array", MAX_LINE_BYTES)
 
     def close(self) -> None:
         if not self._is_closed:

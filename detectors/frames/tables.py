@@ -12,7 +12,7 @@ from detectors.contract import REQUIRED_FIELDS, InvalidRows
 from detectors.engines import Calls, Engine
 from detectors.errors import UnreadableLogError
 from detectors.formats.columns import COLUMNS
-from detectors.formats.problems import Offender, Problem, contract_error, shown_name
+from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
 from detectors.frames.table_columns import CHECKED, describe_problems, first_invalid, with_problems
 from detectors.frames.usage_log import CheckedCalls
 
@@ -47,13 +47,12 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
 
 
 def _check_columns(names: Sequence[str]) -> None:
-    unknown_columns = [
-        Offender("frame", Problem("unknown", shown_name(name, f"column {number}")))
-        for number, name in enumerate(names, 1)
-        if name.lower() not in COLUMNS
-    ]
-    if unknown_columns:
-        raise contract_error(unknown_columns)
+    offenders = Offenders()
+    for number, name in enumerate(names, 1):
+        if name.lower() not in COLUMNS:
+            offenders.add("frame", Problem("unknown", shown_name(name, f"column {number}")))
+    if offenders.named:
+        raise contract_error(offenders)
     absent = [name for name in REQUIRED_FIELDS if name not in map(str.lower, names)]
     if absent:
         raise UnreadableLogError(

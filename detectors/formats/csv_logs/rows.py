@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
+from detectors.formats.splitting import MAX_ROW_BYTES, too_long
+
 # Few enough that the rows are freed before Python's garbage collector runs, which would take longer
 # than everything else.
 _BATCH_ROWS: Final = 500
@@ -28,6 +30,9 @@ class CsvText:
         self._lines: Iterator[str] = iter(())
         self._given = 0  # lines that the row reader received
         self._skipped = 0  # lines that it did not receive
+        self._rows: list[list[str]] = []  # of the current batch, as far as they are read
+        self._rows_before = 0  # how many of them were complete before the last piece
+        self._row_bytes = 0  # in pieces that the current row continued into
         self._reader = csv.reader(self._feed())
 
     def pieces(self) -> Iterator[bytes]:
@@ -55,7 +60,9 @@ class CsvText:
         return next((batch.rows[0] for batch in batches if batch.rows), [])
 
     def _begin(self, piece: bytes) -> Iterator[Batch]:
-        self._open(piece)
+        text = piece.lstrip(b"\r\n")
+        self._skipped += piece.count(b"\n", 0, len(piece) - len(text))
+        self._open(text)
         return iter(lambda: self._take(1), None)
 
     def _feed(self) -> Iterator[str]:
@@ -64,10 +71,20 @@ class CsvText:
             lines = self._lines
             yield from lines
             if self._lines is lines:
-                piece = next(self._pieces, None)
+                piece = self._continue()
                 if piece is None:
                     return
                 self._open(piece, is_within_quotes=True)
+
+    def _continue(self) -> bytes | None:
+        """Return the next piece, into which a quoted cell continues."""
+        if len(self._rows) > self._rows_before:
+            self._rows_before, self._row_bytes = len(self._rows), 0
+        if self._row_bytes > MAX_ROW_BYTES:
+            raise too_long("longest row", MAX_ROW_BYTES)
+        piece = next(self._pieces, None)
+        self._row_bytes += len(piece or b"")
+        return piece
 
     def _open(self, piece: bytes, *, is_within_quotes: bool = False) -> None:
         # Bytes that are not UTF-8 become lone surrogates, which are invalid in labels.
@@ -88,6 +105,7 @@ class CsvText:
         if not count:
             return None
         first, rows, is_broken = self._skipped + self._reader.line_num + 1, list[list[str]](), False
+        self._rows, self._rows_before, self._row_bytes = rows, 0, 0
         try:
             # Rows before an error stay in the list.
             rows.extend(islice(self._reader, count))

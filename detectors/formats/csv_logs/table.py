@@ -25,7 +25,7 @@ from detectors.formats.columns import COLUMNS, COUNTS, Columns, columns_of
 from detectors.formats.csv_logs.rows import Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import to_microseconds
-from detectors.formats.problems import Offender, Problem, contract_error, describe, shown_name
+from detectors.formats.problems import Offenders, Problem, contract_error, describe, shown_name
 
 _CHUNK_BATCHES: Final = 10
 _LONGEST_CELL: Final = 1_000
@@ -40,13 +40,12 @@ Row = tuple[int, list[str]]
 
 def check_header(cells: Sequence[str]) -> None:
     """Raise an error for unknown, missing or repeated columns."""
-    unknown_columns = [
-        Offender("header", Problem("unknown", shown_name(cell, f"column {number}")))
-        for number, cell in enumerate(cells, 1)
-        if cell not in RECORD_FIELDS
-    ]
-    if unknown_columns:
-        raise contract_error(unknown_columns)
+    offenders = Offenders()
+    for number, cell in enumerate(cells, 1):
+        if cell not in RECORD_FIELDS:
+            offenders.add("header", Problem("unknown", shown_name(cell, f"column {number}")))
+    if offenders.named:
+        raise contract_error(offenders)
     absent = [name for name in REQUIRED_FIELDS if name not in cells]
     if absent:
         raise UnreadableLogError(

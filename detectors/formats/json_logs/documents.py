@@ -5,23 +5,43 @@ Used after typed decoding has failed, to find out why.
 
 import json
 import re
+from codecs import getincrementaldecoder
 from typing import Final
 
 import msgspec
 
-from detectors.errors import MalformedJSONError, NestedTooDeeplyError
+from detectors.errors import MalformedJSONError, NestedTooDeeplyError, TooComplexError
+
+# A value takes up to fifty times its bytes in memory; a call of counts has less than a hundred.
+MAX_VALUES: Final = 100_000
+# Longer than any call of counts.
+LONG_BYTES: Final = 1 << 16
 
 # Too large for any field, and small enough to stay an ordinary integer.
 _HUGE: Final = 10**30
 _NOT_JSON: Final = "This is not JSON. Send one JSON object in UTF-8."
 # Numbers beyond the range of floats are valid JSON; they become infinity, which no field accepts.
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# A string without an end is one string too: a search from each of its quotes would be quadratic.
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+', re.DOTALL)
 _COMMA_TOO_MANY: Final = re.compile(rb"[,{\[]\s*+,|,\s*+(?:[}\]]|\Z)")
 _DECODER: Final = msgspec.json.Decoder(float_hook=float)
+_PIECE_BYTES: Final = 1 << 20
+_SYNTAX: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
 def decode_document(text: bytes) -> object:
-    """Return the text's value; the last of duplicate keys counts. Raises `MalformedJSONError`."""
+    """Return the text's value; the last of duplicate keys counts.
+
+    Raises
+    ------
+    MalformedJSONError
+        The text is not JSON.
+    TooComplexError
+        JSON of so many values that decoding it would take too much memory.
+    """
+    if has_many_values(text):
+        check_syntax(text)
+        raise TooComplexError(MAX_VALUES)
     try:
         return _DECODER.decode(text)
     except msgspec.ValidationError:
@@ -30,6 +50,31 @@ def decode_document(text: bytes) -> object:
         raise MalformedJSONError(_NOT_JSON) from None
     except RecursionError:
         raise NestedTooDeeplyError from None
+
+
+def check_syntax(text: bytes) -> None:
+    """Raise `MalformedJSONError` unless the text is JSON in UTF-8; keep none of it."""
+    encoding = getincrementaldecoder("utf-8")()
+    try:
+        _SYNTAX.decode(text)
+        for start in range(0, len(text), _PIECE_BYTES):
+            encoding.decode(text[start : start + _PIECE_BYTES])
+        encoding.decode(b"", final=True)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise MalformedJSONError(_NOT_JSON) from None
+    except RecursionError:
+        raise NestedTooDeeplyError from None
+
+
+def has_many_values(text: bytes) -> bool:
+    """Check whether the text has more than `MAX_VALUES` values, without decoding it."""
+    return len(text) > LONG_BYTES and count_values(text) > MAX_VALUES
+
+
+def count_values(text: bytes) -> int:
+    """Return how many values a JSON text has, within one per object or array that is not empty."""
+    bare = _STRING.sub(b"", text)
+    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
 
 
 def reason_of(text: bytes) -> str:

@@ -12,12 +12,22 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from detectors.contract import InvalidRow
-from detectors.errors import MalformedJSONError, NestedTooDeeplyError, UnreadableLogError
+from detectors.errors import (
+    MalformedJSONError,
+    NestedTooDeeplyError,
+    TooComplexError,
+    UnreadableLogError,
+)
 from detectors.formats.checks import find_problems, find_unclean_rows
 from detectors.formats.chunks import Chunk, Parts, take_clean
 from detectors.formats.columns import COLUMNS, Columns
 from detectors.formats.json_logs.dialect import Dialect, Layout
-from detectors.formats.json_logs.documents import decode_document, reason_of
+from detectors.formats.json_logs.documents import (
+    LONG_BYTES,
+    MAX_VALUES,
+    decode_document,
+    reason_of,
+)
 from detectors.formats.json_logs.shapes import examine
 from detectors.formats.problems import ContractCheck, Problem, describe
 
@@ -103,6 +113,8 @@ def parse_objects(
 
 def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _Decoded | None:
     """Return the rows if all texts are of one layout and hold no control characters, or None."""
+    if max(map(len, texts), default=0) > LONG_BYTES:
+        return None
     if can_hold_control_characters(b"\n".join(texts)):
         return None
     for layout in (dialect.flat, dialect.wrapped):
@@ -126,14 +138,14 @@ def _decode_each(lines: list[Line], layout: Layout) -> tuple[Rows, list[Line]]:
     """Return the rows of the lines in this layout, and the other lines.
 
     Lines that may hold control characters are rejected here and examined later: no text may contain
-    them, even a text that we drop.
+    them, even a text that we drop. So are lines that are too long for this decoder.
     """
     numbers: list[int] = []
     values: list[Any] = []
     rejected: list[Line] = []
     decode = layout.decoder.decode
     for line in lines:
-        if can_hold_control_characters(line[1]):
+        if len(line[1]) > LONG_BYTES or can_hold_control_characters(line[1]):
             rejected.append(line)
             continue
         try:
@@ -162,6 +174,9 @@ def _examine(number: int, text: bytes, dialect: Dialect, decoded: _Decoded) -> N
         document = decode_document(text)
     except NestedTooDeeplyError:
         decoded.unknown_fields.append((number, "a key nested too deeply"))
+        return
+    except TooComplexError:
+        decoded.unknown_fields.append((number, f"more than {MAX_VALUES:,} values"))
         return
     except MalformedJSONError:
         decoded.problems.append((number, reason_of(text)))

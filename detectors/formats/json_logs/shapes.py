@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from detectors.contract import FIELD_NAME
 from detectors.formats.fields import ANY_MOMENT, COUNT, LABEL, LOG_RECORD, Field
-from detectors.formats.problems import Problem
+from detectors.formats.problems import MAX_NAMES, Problem
 
-_MAX_UNKNOWN_FIELDS: Final = 11  # one more than any message lists
 _NO_NAME: Final = "a key that is not a field name"
 
 
@@ -137,7 +136,7 @@ def _keys_within(value: Any, path: str) -> list[str]:
     """Return the keys, at any depth, of a value that should have none."""
     names: list[str] = []
     stack = [(value, path)]
-    while stack and len(names) < _MAX_UNKNOWN_FIELDS:
+    while stack and len(names) <= MAX_NAMES:
         current, prefix = stack.pop()
         if isinstance(current, dict):
             names += [_shown(key, f"{prefix}.") for key in current]

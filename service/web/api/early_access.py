@@ -4,7 +4,7 @@ from typing import Final
 
 from service.models.identity.early_access import add_early_access
 from service.web.auth.callers import limit_by_caller
-from service.web.http.bodies import bounded_body
+from service.web.http.bodies import small_body
 from service.web.http.current import get_session
 from service.web.http.limits import limiter, per_minute
 from service.web.openapi.blueprint import Blueprint
@@ -25,7 +25,7 @@ blueprint = Blueprint("early_access", __name__, description="Sign up for early a
 
 @blueprint.route("/early-access", methods=["POST"])
 @limiter.limit(per_minute("early_access_limit_per_minute"), key_func=limit_by_caller)
-@bounded_body
+@small_body
 @blueprint.documented(operation="ask_for_early_access", errors=_ERRORS)
 @blueprint.arguments(EarlyAccessSchema, location="json")
 @blueprint.response(200, MessageSchema, description="The same response if you already signed up.")

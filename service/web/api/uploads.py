@@ -15,6 +15,7 @@ from service.web.intake.gates import (
     idempotency_key,
     limit_uploads,
 )
+from service.web.intake.processor_time import limit_refused_files
 from service.web.intake.storing import stored_upload
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import UploadedSchema
@@ -29,8 +30,9 @@ _ERRORS: Final = {
     415: "The content type isn't multipart/form-data.",
     422: "The file isn't in a supported format or breaks the counts-only contract; the message says"
     " what we expected. Or the Idempotency-Key was already used for a different file.",
-    429: "The rate limit is exceeded, your plan's number of queued audits is reached, or today's"
-    " failed uploads took too much processing time.",
+    429: "The rate limit is exceeded, another file of yours is still being checked, your plan's"
+    " number of queued audits is reached, or your failed uploads or rejected files took too much"
+    " processing time today.",
     503: "The service is busy or restarting, or storage is full.",
 }
 _FILE_DOCUMENT: Final = {
@@ -59,6 +61,7 @@ blueprint = Blueprint("uploads", __name__, description="Upload log files.")
 
 @blueprint.route("/audits", methods=["POST"])
 @limit_uploads
+@limit_refused_files
 @require_login
 @bounded_upload
 @capped_upload

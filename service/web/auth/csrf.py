@@ -17,12 +17,12 @@ from service.models.identity.security_events import EventKind
 from service.web.auth.admin_gate import is_admin_path
 from service.web.auth.browsers import has_session_cookie
 from service.web.auth.security_events import record_refusal
-from service.web.http.bodies import FORM_TYPES, read_body
+from service.web.http.bodies import FORM_TYPES, SMALL_BYTES, read_body
 from service.web.http.current import current_config
 from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_MAX_FORM_BYTES: Final = 64 * 1024
+MAX_FORM_BYTES: Final = 64 * 1024
 # Forms with a file: their views check the token while the body streams in, before the file.
 _FILE_FORMS: Final = frozenset({"/upload"})
 
@@ -51,7 +51,9 @@ def _check() -> None:
     if has_session or not is_api_path(rule):
         _check_origin()
     if _needs_token(rule, has_session):
-        _check_token()
+        # Nobody without a session has a form with much in it.
+        read_body(MAX_FORM_BYTES if has_session else SMALL_BYTES)  # kept for the view
+        check_token(request.form.get(TOKEN_FIELD))
 
 
 def _needs_token(rule: str, has_session: bool) -> bool:
@@ -83,11 +85,6 @@ def _check_origin() -> None:
 def _own_origins() -> tuple[str, str]:
     base = urlsplit(current_config().base_url)
     return f"{base.scheme}://{base.netloc}", request.host_url.rstrip("/")
-
-
-def _check_token() -> None:
-    read_body(_MAX_FORM_BYTES)  # kept, so that the view can read it again
-    check_token(request.form.get(TOKEN_FIELD))
 
 
 def check_token(token: str | None) -> None:

@@ -16,6 +16,8 @@ from service.web.http.current import current_config
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# The largest body of a request that only has a few plain fields.
+SMALL_BYTES: Final = 4 * 1024
 FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 BROKEN_OFF: Final = "The request body is incomplete or its chunked encoding is malformed."
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # accepts a gzip header only
@@ -27,6 +29,17 @@ def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
     @wraps(view)
     def read(*args: P.args, **kwargs: P.kwargs) -> R:
         read_body(current_config().max_body_bytes)
+        return view(*args, **kwargs)
+
+    return read
+
+
+def small_body(view: Callable[P, R]) -> Callable[P, R]:
+    """Read the body of a few fields; respond with 413 if it is longer than any could be."""
+
+    @wraps(view)
+    def read(*args: P.args, **kwargs: P.kwargs) -> R:
+        read_body(SMALL_BYTES)
         return view(*args, **kwargs)
 
     return read

@@ -163,7 +163,13 @@ def _describe_http_exception(error: HTTPException) -> Described:
     if allowed:
         headers["Allow"] = ", ".join(sorted(allowed))
     fields = _invalid_fields(getattr(error, "data", None))
-    return Described(status, "; ".join(fields) or message_for(status), headers, {})
+    message = "; ".join(fields) or _limit_message(error) or message_for(status)
+    return Described(status, message, headers, {})
+
+
+def _limit_message(error: HTTPException) -> str:
+    """Return the message of a limit that has one of its own."""
+    return str(error.limit.error_message or "") if isinstance(error, RateLimitExceeded) else ""
 
 
 def _invalid_fields(data: Any) -> list[str]:

@@ -38,6 +38,7 @@ _BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
 _MAX_BOUNDARY_LENGTH: Final = 70
 
 TokenCheck = Callable[[str | None], None]
+TimeCheck = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,17 @@ class ReceivedFile:
 
 
 @contextmanager
-def received_file(check_token: TokenCheck | None = None) -> Iterator[ReceivedFile]:
+def received_file(check_token: TokenCheck | None, check_time: TimeCheck) -> Iterator[ReceivedFile]:
     """Yield the request's one file, in a temporary file without a name, so nothing is left behind.
 
     With `check_token`, the file comes from a form, and its token is checked before the file.
+    `check_time` is called for each block.
     """
     boundary, config = _boundary(), current_config()
     with storage_needed(), TemporaryFile(dir=config.upload_folder or None, buffering=0) as spool:
         file = cast(BinaryIO, spool)
         sink = FileSink(file, config.max_upload_bytes, check_token)
-        copy_file(_read_blocks(), boundary, sink)
+        copy_file(_read_blocks(check_time), boundary, sink)
         file.seek(0)
         yield ReceivedFile(file, sink.size, sink.sha256)
 
@@ -166,11 +168,12 @@ def _events(decoder: MultipartDecoder, block: bytes | None) -> list[Event]:
     return events
 
 
-def _read_blocks() -> Iterator[bytes]:
+def _read_blocks(check_time: TimeCheck) -> Iterator[bytes]:
     """Yield the body as it arrives; raise `BadRequestError` where it breaks off."""
     received, announced = 0, request.content_length
     while block := _read_block():
         received += len(block)
+        check_time()
         yield block
     if announced is not None and received < announced:
         raise BadRequestError(BROKEN_OFF)

@@ -32,7 +32,9 @@ from service.web.http.current import (
 )
 from service.web.http.error_responses import storage_needed
 from service.web.intake.gates import KEY_NAMESPACES, Admission, payment_required
+from service.web.intake.processor_time import ProcessorTime, measure_file
 from service.web.intake.receiving import ReceivedFile, TokenCheck, received_file
+from service.web.intake.turns import upload_turns
 
 # As fast as larger chunks, and several uploads at once stay small.
 CHUNK_BYTES: Final = 256 * 1024
@@ -70,10 +72,13 @@ def stored_upload(admission: Admission, check_token: TokenCheck | None = None) -
 
 def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
     key, earlier = admission
-    with received_file(check_token) as upload:
+    spent = measure_file()
+    with received_file(check_token, spent.check) as upload:
         if earlier is None:
             try:
-                return _add(_store_file(upload), key, upload.sha256)
+                with upload_turns.turn(current_caller().account_id):
+                    audit = _store_file(upload, spent)
+                return _add(audit, key, upload.sha256)
             except KeyTakenError as taken:  # by a request that ran at the same time
                 earlier = taken.earlier
         if earlier.body_hash != upload.sha256:
@@ -88,7 +93,7 @@ def _new_audit(source: str) -> Audit:
     return Audit(id=audit_id, account_id=account_id, source=source, blob_key=blob_key)
 
 
-def _store_file(upload: ReceivedFile) -> Audit:
+def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
     """Check the file and store its re-encoding in one pass.
 
     The blob gets its name after the last line has passed. Raise a `DetectorError`, with nothing
@@ -97,7 +102,9 @@ def _store_file(upload: ReceivedFile) -> Audit:
     audit, max_bytes = _new_audit(UPLOAD), current_config().max_upload_bytes
     audit.size_bytes, audit.records, audit.raw_bytes = upload.size, 0, 0
     with storage_needed(), current_blobs().writer(audit.blob_key) as blob:
-        for chunk in read_chunks(upload.file, chunk_bytes=CHUNK_BYTES, max_bytes=max_bytes):
+        for chunk in read_chunks(
+            upload.file, chunk_bytes=CHUNK_BYTES, max_bytes=max_bytes, advance=spent.check
+        ):
             encoded = encode_chunk(chunk)
             blob.write(encoded)
             audit.raw_bytes += len(encoded)

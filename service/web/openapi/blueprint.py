@@ -3,19 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-import msgspec
 from flask import Request
 from flask_smorest import Blueprint as SmorestBlueprint
 from webargs.flaskparser import FlaskParser
 
 from service.errors import (
-    BadRequestError,
     UnsupportedMediaTypeError,
     envelope,
     message_for,
     oauth_code_for,
 )
 from service.web.http.bodies import FORM_TYPES, decode_body
+from service.web.http.json_fields import decode_fields
 from service.web.openapi.examples import find_example
 from service.web.schemas.oauth import OAuthErrorSchema
 
@@ -54,13 +53,10 @@ class BodyParser(FlaskParser):
     def load_batch(self, _request: Request, _schema: Any) -> Any:
         return {"records": decode_body()}
 
-    def load_json(self, request: Request, _schema: Any) -> Any:
+    def load_json(self, request: Request, schema: Any) -> Any:
         if request.mimetype != "application/json":
             raise UnsupportedMediaTypeError
-        try:
-            return msgspec.json.decode(request.get_data(cache=True))
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise BadRequestError("The body isn't valid JSON.") from error
+        return decode_fields(request.get_data(cache=True), schema)
 
     def load_json_or_form(self, request: Request, schema: Any) -> Any:
         if request.mimetype in FORM_TYPES:

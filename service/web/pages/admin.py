@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
 from flask import Request, Response, g, make_response, render_template, request
 from marshmallow import Schema
 
-from service.errors import InvalidRequestError
+from service.errors import BadRequestError, InvalidRequestError
 from service.models.operations.admin_actions import Via
 from service.operations.admin.actions import (
     export_early_access,
@@ -21,9 +20,10 @@ from service.operations.admin.actions import (
 from service.operations.admin.overview import load_overview, write_early_access
 from service.payments import ManualPayment
 from service.web.auth.admin_gate import require_admin
-from service.web.http.bodies import FORM_TYPES, read_body
+from service.web.http.bodies import FORM_TYPES, SMALL_BYTES, read_body
 from service.web.http.current import current_blobs, current_queues, get_session
 from service.web.http.error_responses import storage_needed, wants_page
+from service.web.http.json_fields import decode_fields
 from service.web.http.paths import (
     ACCOUNT_ID_DOCUMENT,
     AUDIT_ID_DOCUMENT,
@@ -41,7 +41,6 @@ from service.web.schemas.admin import (
 )
 from service.web.schemas.manual_payments import MarkPaidSchema
 
-_MAX_BODY_BYTES: Final = 64 * 1024
 _ERRORS: Final = {
     403: "In a browser: you haven't signed in with an administrator's passkey.",
     404: "Not found, or the admin token is missing.",
@@ -59,14 +58,17 @@ _FORM_ERRORS: Final = {
 class ActionParser(BodyParser):
     """Add the location `action`: a JSON object, or the form of the admin page."""
 
-    def load_action(self, request: Request, _schema: Any) -> Any:
+    def load_action(self, request: Request, schema: Any) -> Any:
         if request.mimetype in FORM_TYPES:  # already read to check its CSRF token
             return {name: value for name, value in request.form.items() if value}
         try:
-            return msgspec.json.decode(read_body(_MAX_BODY_BYTES), type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError) as error:
+            fields = decode_fields(read_body(SMALL_BYTES), schema)
+        except BadRequestError:
+            fields = None
+        if fields is None:
             names = ", ".join(MarkPaidSchema().fields)
-            raise InvalidRequestError(f"Send a JSON object with these fields: {names}.") from error
+            raise InvalidRequestError(f"Send a JSON object with these fields: {names}.")
+        return fields
 
     __location_map__ = {**BodyParser.__location_map__, "action": "load_action"}
 

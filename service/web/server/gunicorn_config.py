@@ -9,6 +9,7 @@ The application isn't preloaded, because libraries that start threads don't surv
 from typing import Any
 
 from service.config import Config
+from service.web.intake.turns import upload_turns
 
 wsgi_app = "service.app:create_app()"
 worker_class = "service.web.server.web_process.WebWorker"
@@ -25,8 +26,9 @@ control_socket_disable = True
 
 
 def on_starting(server: Any) -> None:
-    """Give requests in flight as much time to finish as running audits."""
+    """Give requests in flight as much time to finish as running audits, and share locks."""
     server.cfg.set("graceful_timeout", Config.load().stop_seconds)
+    upload_turns.share()
 
 
 on_reload = on_starting

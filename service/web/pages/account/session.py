@@ -23,7 +23,7 @@ from service.web.auth.callers import limit_by_caller
 from service.web.auth.security_events import record_event
 from service.web.auth.signing_in import record_refused_link, sign_in_with
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.bodies import bounded_body
+from service.web.http.bodies import small_body
 from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.error_responses import wants_page
 from service.web.http.headers import keep_private
@@ -67,7 +67,7 @@ blueprint = Blueprint("session", __name__, description="Signing in and out.")
 
 @blueprint.route("/auth/magic-link", methods=["POST"])
 @limiter.limit(per_minute("magic_link_limit_per_minute"), key_func=limit_by_caller)
-@bounded_body
+@small_body
 @blueprint.documented(
     operation="ask_for_sign_in_link",
     errors={**_POST_ERRORS, 422: "Invalid email address.", 429: "The rate limit is exceeded."},
@@ -150,7 +150,7 @@ def verify(query: dict[str, str]) -> Response:
 
 
 @blueprint.route("/auth/verify", methods=["POST"])
-@bounded_body
+@small_body
 @blueprint.documented(
     operation="confirm_sign_in",
     media_type=JSON_OR_PAGE,
@@ -170,7 +170,7 @@ def confirm(body: dict[str, str]) -> Response:
 
 
 @blueprint.route("/auth/logout", methods=["POST"])
-@bounded_body
+@small_body
 @blueprint.documented(operation="sign_out", errors=_LOGOUT_ERRORS, media_type=JSON_OR_PAGE)
 @blueprint.page_too()
 @blueprint.response(200, MessageSchema, description="Signed out, or already signed out.")

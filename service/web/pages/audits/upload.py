@@ -27,6 +27,7 @@ from service.web.intake.gates import (
     check_key,
     limit_uploads,
 )
+from service.web.intake.processor_time import limit_refused_files
 from service.web.intake.storing import stored_upload
 from service.web.pages.account.billing import granting_for
 
@@ -44,6 +45,7 @@ def form() -> str:
 
 @blueprint.post("/upload")
 @limit_uploads
+@limit_refused_files
 @require_visitor
 @bounded_upload
 @capped_upload

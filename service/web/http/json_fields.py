@@ -1,0 +1,43 @@
+"""Decode small JSON bodies of plain fields into the types that their schema names.
+
+Only the schema's own fields are built: whatever else a body contains costs no memory.
+"""
+
+import re
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+from marshmallow import Schema
+
+from service.errors import BadRequestError, InvalidRequestError
+
+_Plain = str | int | float | bool | None | msgspec.UnsetType
+_FIELD: Final = re.compile(r"at `\$\.(\w+)`$")
+
+
+def decode_fields(body: bytes, schema: Schema) -> dict[str, Any] | None:
+    """Return the schema's fields, or None if the body is not an object.
+
+    Raise `InvalidRequestError` for a field that is not a plain value, `BadRequestError` for a body
+    that is not JSON.
+    """
+    try:
+        fields = _decoder(type(schema)).decode(body)
+    except msgspec.ValidationError as error:
+        found = _FIELD.search(str(error))
+        if found is None:
+            return None
+        name = found[1]
+        words = schema.fields[name].error_messages.get("invalid", "must be a plain value")
+        raise InvalidRequestError(f"{name} {words}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequestError("The body isn't valid JSON.") from error
+    given = msgspec.structs.asdict(fields)
+    return {name: value for name, value in given.items() if value is not msgspec.UNSET}
+
+
+@cache
+def _decoder(schema: type[Schema]) -> msgspec.json.Decoder[msgspec.Struct]:
+    fields = [(name, _Plain, msgspec.UNSET) for name in schema().fields]
+    return msgspec.json.Decoder(msgspec.defstruct(schema.__name__, fields))

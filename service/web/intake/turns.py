@@ -1,0 +1,74 @@
+"""Let one file per account be checked at a time, on all processes of a web server.
+
+The lock is a byte of an unnamed file that the server's processes inherit: the kernel releases it
+however a process ends, and nothing is left behind. See docs/decisions/15-hostile-uploads.md.
+"""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from tempfile import TemporaryFile
+from threading import Lock
+from typing import IO, Final
+
+from service.errors import RateLimitedError
+
+WAIT_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.01
+_RETRY_SECONDS: Final = 5
+_BUSY: Final = (
+    "We're still checking another file of yours. Try again in a few seconds; no credit was used."
+)
+
+
+class UploadTurns:
+    """One turn per account at a time."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._guard = Lock()
+        # The kernel's lock is the process's, so its threads need one of their own.
+        self._here: set[int] = set()
+
+    def share(self) -> None:
+        """Open the file, before the processes that will share it are forked."""
+        self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as the process
+
+    @contextmanager
+    def turn(self, account_id: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+        """Wait for the account's turn; raise `RateLimitedError` if it does not come."""
+        byte = int.from_bytes(sha256(account_id.encode()).digest()[:6])
+        ends_at = time.monotonic() + wait_seconds
+        while not self._take(byte):
+            if time.monotonic() > ends_at:
+                raise RateLimitedError(_BUSY, _RETRY_SECONDS)
+            time.sleep(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            self._release(byte)
+
+    def _take(self, byte: int) -> bool:
+        with self._guard:
+            if byte in self._here:
+                return False
+            if self._file is None:
+                self.share()
+            assert self._file is not None  # noqa: S101 - just opened
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            except (BlockingIOError, PermissionError):  # POSIX allows both
+                return False
+            self._here.add(byte)
+            return True
+
+    def _release(self, byte: int) -> None:
+        with self._guard:
+            assert self._file is not None  # noqa: S101 - a turn was taken
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+            self._here.discard(byte)
+
+
+upload_turns: Final = UploadTurns()
