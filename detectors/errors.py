@@ -56,8 +56,8 @@ class ContractError(DetectorError):
     Attributes
     ----------
     offenders : tuple of str
-        Location and fields, such as ``line 3: unknown fields messages``; at most 10, never a
-        value.
+        Location and fields, such as ``line 3: unknown fields messages``; at most 10 locations,
+        never a value.
     """
 
     def __init__(self, message: str, offenders: tuple[str, ...] = ()) -> None:

@@ -42,7 +42,7 @@ def read_chunks(
     Raises
     ------
     ContractError
-        The log has fields outside the contract; raised after ten of them, or at the end.
+        The log has fields outside the contract; raised once the error is complete, or at the end.
     UnreadableLogError
         The file is in no known format, incomplete, or has no rows.
     LogTooLargeError

@@ -13,24 +13,31 @@ MAX_LINE_BYTES: Final = 8 << 20
 # Shorter, because the cells of a row take thirty times their bytes in memory.
 MAX_ROW_BYTES: Final = 1 << 20
 _WHITESPACE: Final = b" \t\r\n"
-# A string is one token; a single quote is the start of an incomplete string.
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
+_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-
-_ATOM: Final = rb'[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"'
 _DEPTH: Final = 6  # deeper than any allowed object
 
 
-def _balanced(depth: int) -> bytes:
-    """Return a pattern for the content of brackets; possessive, so it takes linear time."""
-    if not depth:
-        return _ATOM
-    inner = _balanced(depth - 1)
-    return rb"%s|\{(?:%s)*+\}|\[(?:%s)*+\]" % (_ATOM, inner, inner)
+def _brackets(depth: int) -> bytes:
+    """Return a pattern for complete brackets; possessive, so it takes linear time."""
+    inner = rb'[^"{}\[\]]++|%s' % _STRING
+    if depth > 1:
+        inner += rb"|%s" % _brackets(depth - 1)
+    return rb"\{(?:%s)*+\}|\[(?:%s)*+\]" % (inner, inner)
 
 
 # Matches a whole element if it is an ordinary object that is complete.
-_ELEMENT: Final = re.compile(rb"\s*+\{(?:%s)*+\}\s*+," % _balanced(_DEPTH - 1), re.DOTALL)
+_ELEMENT: Final = re.compile(rb"\s*+(?=\{)(?:%s)\s*+[,\]]" % _brackets(_DEPTH), re.DOTALL)
+# What cannot end an element, as one token; or else a single mark. A single quote is the start of an
+# incomplete string.
+_OUTSIDE: Final = re.compile(
+    rb'(?:[^"{\[\],]++|%s|%s)++|["{\[\],]' % (_STRING, _brackets(_DEPTH)), re.DOTALL
+)
+_INSIDE: Final = re.compile(
+    rb'(?:[^"{}\[\]]++|%s|%s)++|["{}\[\]]' % (_STRING, _brackets(_DEPTH)), re.DOTALL
+)
+_MAX_DEPTH: Final = 1_000
+_MARKS: Final = b'"{}[],'
 
 
 def split_lines(
@@ -131,16 +138,20 @@ class _ElementScanner:
             start = self._leave_string(text, start + self._is_escaped)
             if start < 0:
                 return -1
-        for match in _TOKEN.finditer(text, start):
-            token = match[0]
-            if token in b"{[":
+        while match := (_INSIDE if self._depth else _OUTSIDE).match(text, start):
+            mark, start = text[start : start + 1], match.end()
+            if start - match.start() > 1 or mark not in _MARKS:
+                continue
+            if mark in b"{[":
                 self._depth += 1
-            elif self._depth and token in b"}]":
-                self._depth -= 1
-            elif token == b'"':
-                self._leave_string(text, match.end())
+                if self._depth > _MAX_DEPTH:
+                    raise UnreadableLogError("An object of the JSON array is nested too deeply.")
+            elif mark == b'"':
+                self._leave_string(text, start)
                 return -1
-            elif not self._depth and token in b",]":
+            elif self._depth:
+                self._depth -= mark != b","
+            elif mark in b",]":
                 return match.start()
         return -1
 

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
+from detectors.errors import UnreadableLogError
 from detectors.formats.splitting import MAX_ROW_BYTES, too_long
 
 # Few enough that the rows are freed before Python's garbage collector runs, which would take longer
 # than everything else.
 _BATCH_ROWS: Final = 500
+_TOO_LONG: Final = "field larger"  # as the csv module says
+_NEVER_CLOSED: Final = "A quoted cell has no closing quote, or is far too long."
 
 
 class Batch(NamedTuple):
@@ -109,7 +112,10 @@ class CsvText:
         try:
             # Rows before an error stay in the list.
             rows.extend(islice(self._reader, count))
-        except csv.Error:
+        except csv.Error as error:
+            spanned = self._skipped + self._reader.line_num - (first + len(rows)) + 1
+            if spanned > 1 and _TOO_LONG in str(error):
+                raise UnreadableLogError(_NEVER_CLOSED) from None
             is_broken = True
             rows.append([])
         return self._number(rows, first, is_broken=is_broken)

@@ -159,11 +159,14 @@ def _decode_each(lines: list[Line], layout: Layout) -> tuple[Rows, list[Line]]:
 
 def _decode_apart(lines: list[Line], dialect: Dialect) -> _Decoded:
     """Decode the lines one by one, and examine those of neither layout."""
-    flat, lines = _decode_each(lines, dialect.flat)
-    wrapped, lines = _decode_each(lines, dialect.wrapped)
+    objects = [line for line in lines if line[1].lstrip().startswith(b"{")]
+    others = [line for line in lines if not line[1].lstrip().startswith(b"{")]
+    flat, objects = _decode_each(objects, dialect.flat)
+    wrapped, objects = _decode_each(objects, dialect.wrapped)
     examined = [Rows(layout, [], []) for layout in (dialect.flat, dialect.wrapped)]
     decoded = _Decoded([flat, wrapped, *examined])
-    for number, text in lines:
+    # In order, because the first fields outside the contract are named.
+    for number, text in sorted(objects + others):
         _examine(number, text, dialect, decoded)
     return decoded
 

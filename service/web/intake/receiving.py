@@ -33,7 +33,7 @@ _MAX_TOKEN_BYTES: Final = 1024
 MAX_OVERHEAD_BYTES: Final = 512 * 1024
 _MALFORMED: Final = "The body isn't valid multipart/form-data, or it is incomplete."
 _EXPECTED: Final = f'Send exactly one file in the part "{PART_NAME}", and no other parts.'
-_BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
+BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
 # The maximum in RFC 2046, section 5.1.1.
 _MAX_BOUNDARY_LENGTH: Final = 70
 
@@ -181,7 +181,7 @@ def _read_blocks(check_time: TimeCheck) -> Iterator[bytes]:
 
 def _read_block() -> bytes:
     try:
-        return request.stream.read(_BLOCK_BYTES)
+        return request.stream.read(BLOCK_BYTES)
     except HTTPException:
         raise
     except Exception as error:

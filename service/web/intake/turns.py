@@ -37,10 +37,10 @@ class UploadTurns:
         self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as the process
 
     @contextmanager
-    def turn(self, account_id: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    def turn(self, account_id: str, wait_seconds: float | None = None) -> Iterator[None]:
         """Wait for the account's turn; raise `RateLimitedError` if it does not come."""
         byte = int.from_bytes(sha256(account_id.encode()).digest()[:6])
-        ends_at = time.monotonic() + wait_seconds
+        ends_at = time.monotonic() + (WAIT_SECONDS if wait_seconds is None else wait_seconds)
         while not self._take(byte):
             if time.monotonic() > ends_at:
                 raise RateLimitedError(_BUSY, _RETRY_SECONDS)

@@ -1,0 +1,102 @@
+"""Promise 35: reading costs processor time in proportion to bytes, whatever a file contains."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BytesIO
+from typing import Final
+
+import pytest
+
+from detectors.errors import DetectorError
+from detectors.formats import decode_batch, read_chunks
+from service.errors import ServiceError
+from service.web.intake.receiving import BLOCK_BYTES, FileSink, copy_file
+from service.web.intake.storing import CHUNK_BYTES
+from tests.adversarial.bodies import BODIES, BOUNDARY, MULTIPARTS
+from tests.adversarial.files import FILES, Attack
+from tests.adversarial.growth import growth, is_linear
+from tests.worker.support.promises import Note
+
+SMALL: Final = 1 << 18
+FULL: Final = 2 << 20  # four times this is the longest line
+# The attacks that took more than linear time, and one of each other kind.
+CHOSEN: Final = {
+    "gzip members of one byte in an open array",
+    "gzip members of one byte before the first line ends",
+    "gzip members of a CSV, a byte each",
+    "gzip of an open string",
+    "ZIP of line breaks",
+    "a line of an open string of escaped quotes",
+    "a line of many keys",
+    "a line of empty arrays",
+    "an element of an open string of backslashes",
+    "an element of quotes",
+    "an element of open brackets",
+    "an element of empty objects",
+    "spaces after the bracket",
+    "CSV, an open quote over CRLF lines",
+    "CSV, columns with numbers",
+    "CSV, cells that span lines",
+    "arrays in a record",
+    "escaped quotes in a record",
+    "keys beside the records",
+    "a file of boundaries that are not",
+}
+
+
+def read_file(text: bytes) -> None:
+    with suppress(DetectorError):
+        for _ in read_chunks(BytesIO(text), chunk_bytes=CHUNK_BYTES, max_bytes=200 << 20):
+            pass
+
+
+def read_body(text: bytes) -> None:
+    with suppress(DetectorError):
+        decode_batch(text)
+
+
+def read_multipart(text: bytes) -> None:
+    with suppress(ServiceError):
+        copy_file(_blocks(text), BOUNDARY, FileSink(BytesIO(), 200 << 20))
+
+
+def _blocks(text: bytes) -> Iterator[bytes]:
+    return (text[start : start + BLOCK_BYTES] for start in range(0, len(text), BLOCK_BYTES))
+
+
+READERS: Final = {
+    **{name: (read_file, attack) for name, attack in FILES.items()},
+    **{name: (read_body, attack) for name, attack in BODIES.items()},
+    **{name: (read_multipart, attack) for name, attack in MULTIPARTS.items()},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *(pytest.param(name, SMALL, id=f"{name}, small") for name in sorted(CHOSEN)),
+        *(
+            pytest.param(name, FULL, id=f"{name}, in full", marks=pytest.mark.stress)
+            for name in READERS
+        ),
+    ],
+)
+def test_twice_the_bytes_take_at_most_twice_the_time(name: str, size: int, note: Note) -> None:
+    read, attack = READERS[name]
+    seconds = growth(read, attack, size)
+    assert is_linear(seconds), [round(each, 3) for each in seconds]
+    note(f"35 linear time: {name}", 3, 0)
+
+
+def test_eight_kilobytes_of_gzip_members_cost_less_than_a_tenth_of_a_second() -> None:
+    attack: Attack = FILES["gzip members of one byte in an open array"]
+    seconds = growth(read_file, attack, 1 << 13)
+    assert max(seconds) <= 0.1
+
+
+def test_the_attacks_are_at_least_a_hundred_and_have_the_size_that_was_asked_for() -> None:
+    assert len(READERS) >= 100
+    assert READERS.keys() >= CHOSEN
+    for name, (_, attack) in READERS.items():
+        if not name.startswith(("gzip of", "ZIP")):
+            assert 50_000 <= len(attack(80_000)) <= 90_000, name

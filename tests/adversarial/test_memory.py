@@ -1,0 +1,57 @@
+"""Promise 36: no file or body makes a process grow by more than 150 MB."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.adversarial.bodies import BODIES
+from tests.adversarial.files import FILES
+from tests.worker.support.promises import Note
+
+ROOT: Final = Path(__file__).parents[2]
+MOST_MEGABYTES: Final = 150
+FILE_BYTES: Final = 8_200_000  # the longest line
+BODY_BYTES: Final = 16_000_000
+CHOSEN: Final = (
+    "a line of empty arrays",
+    "a line of many keys",
+    "a line of iterations without a value",
+    "a line of quotes",
+    "a line of equal unknown keys",
+    "an element of empty objects",
+    "an array of numbers only",
+    "CSV, cells of two letters that span lines",
+    "CSV, columns of two letters",
+    "arrays in a record",
+    "keys in a record",
+    "keys beside the records",
+    "empty arrays",
+)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(CHOSEN, id="chosen"),
+        pytest.param((*FILES, *BODIES), id="in_full", marks=pytest.mark.stress),
+    ],
+)
+def test_an_attack_takes_little_memory(names: tuple[str, ...], note: Note) -> None:
+    """Each is read in a process of its own, which measures its own peak."""
+    largest = {name: _megabytes(name) for name in names}
+    too_large = {name: size for name, size in largest.items() if size > MOST_MEGABYTES}
+    assert too_large == {}
+    note("36 a hostile file or body takes at most 150 MB", len(names), len(too_large))
+
+
+def _megabytes(name: str) -> float:
+    size = FILE_BYTES if name in FILES else BODY_BYTES
+    command = [sys.executable, "-m", "tests.adversarial.measured", json.dumps([name, size])]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=True
+    )
+    return float(ended.stdout)
