@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.adversarial.bodies import BODIES
 from tests.adversarial.files import FILES
-from tests.adversarial.test_cost import READERS
+from tests.adversarial.reading import read_body, read_file
 
 _MOST_SECONDS = 60  # as a request; some attacks take longer only because they are so long
 
@@ -25,7 +25,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS + 5))
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     before = _status("VmRSS")
-    READERS[name][0](text)
+    (read_file if name in FILES else read_body)(text)
     sys.stdout.write(str((_status("VmHWM") - before) / 1000))
 
 

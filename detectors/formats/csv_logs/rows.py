@@ -113,8 +113,8 @@ class CsvText:
             # Rows before an error stay in the list.
             rows.extend(islice(self._reader, count))
         except csv.Error as error:
-            spanned = self._skipped + self._reader.line_num - (first + len(rows)) + 1
-            if spanned > 1 and _TOO_LONG in str(error):
+            begin = first + sum(map(_span, rows))
+            if self._skipped + self._reader.line_num > begin and _TOO_LONG in str(error):
                 raise UnreadableLogError(_NEVER_CLOSED) from None
             is_broken = True
             rows.append([])
@@ -124,13 +124,17 @@ class CsvText:
         lines: Sequence[int] = range(first, first + len(rows))
         if is_broken or self._skipped + self._reader.line_num != first + len(rows) - 1:
             # A quoted cell may span several lines.
-            spans = (1 + sum(cell.count("\n") for cell in row) for row in rows)
-            lines = list(accumulate(spans, initial=first))[: len(rows)]
+            lines = list(accumulate(map(_span, rows), initial=first))[: len(rows)]
         if [] not in rows:
             return Batch(lines, rows)
         last = len(rows) - 1
         kept = [index for index, row in enumerate(rows) if row or (is_broken and index == last)]
         return Batch([lines[index] for index in kept], [rows[index] for index in kept])
+
+
+def _span(row: list[str]) -> int:
+    """Return how many lines the row has."""
+    return 1 + sum(cell.count("\n") for cell in row)
 
 
 def _count_lines(piece: bytes) -> int:

@@ -108,6 +108,7 @@ def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
             encoded = encode_chunk(chunk)
             blob.write(encoded)
             audit.raw_bytes += len(encoded)
+            spent.check()  # blocks that were read to detect the format are checked later
             audit.records += chunk.rows - len(chunk.invalid)
     return audit
 

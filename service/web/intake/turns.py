@@ -5,13 +5,14 @@ however a process ends, and nothing is left behind. See docs/decisions/15-hostil
 """
 
 import fcntl
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import IO, Final
+from typing import Final
 
 from service.errors import RateLimitedError
 
@@ -27,14 +28,15 @@ class UploadTurns:
     """One turn per account at a time."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
+        self._descriptor = -1
         self._guard = Lock()
         # The kernel's lock is the process's, so its threads need one of their own.
         self._here: set[int] = set()
 
     def share(self) -> None:
         """Open the file, before the processes that will share it are forked."""
-        self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as the process
+        with TemporaryFile() as file:
+            self._descriptor = os.dup(file.fileno())  # open as long as the process
 
     @contextmanager
     def turn(self, account_id: str, wait_seconds: float | None = None) -> Iterator[None]:
@@ -54,11 +56,10 @@ class UploadTurns:
         with self._guard:
             if byte in self._here:
                 return False
-            if self._file is None:
+            if self._descriptor < 0:
                 self.share()
-            assert self._file is not None  # noqa: S101 - just opened
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
             except (BlockingIOError, PermissionError):  # POSIX allows both
                 return False
             self._here.add(byte)
@@ -66,8 +67,7 @@ class UploadTurns:
 
     def _release(self, byte: int) -> None:
         with self._guard:
-            assert self._file is not None  # noqa: S101 - a turn was taken
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, byte)
             self._here.discard(byte)
 
 

@@ -158,6 +158,44 @@ def test_at_most_ten_offenders_are_named() -> None:
     assert str(caught.value).endswith("; and 4 more.")
 
 
+def unknown(count: int) -> dict[str, int]:
+    return {f"k{number}": 1 for number in range(count)}
+
+
+@pytest.mark.parametrize("count", [1, 10, 11, 13, 99, 100])
+def test_all_unknown_fields_of_a_record_are_named(count: int) -> None:
+    message = refusal(body(GOOD, GOOD | unknown(count)))
+    assert f"({', '.join(unknown(count))}) in record 1: content" in message
+
+
+def test_of_more_than_a_hundred_unknown_fields_the_message_says_how_many_more() -> None:
+    message = refusal(body(GOOD | unknown(150), GOOD | unknown(7)))
+    assert f"({', '.join(unknown(100))}) in record 0 and 57 more: content" in message
+
+
+def test_a_body_of_many_unknown_keys_names_a_hundred() -> None:
+    message = refusal(body(GOOD, **unknown(20_000)))
+    assert "k99) in the body and 19,900 more: content" in message
+
+
+def test_a_record_of_very_many_values_is_not_decoded() -> None:
+    message = refusal(body(GOOD, GOOD | {"x": [[]] * 100_001}))
+    assert "(more than 100,000 values) in record 1: content" in message
+    message = refusal(body(GOOD, x=[[]] * 100_001, y=1))
+    assert "(more than 100,000 values) in the body: content" in message
+
+
+def test_a_very_long_text_is_no_reason_not_to_name_its_field() -> None:
+    message = refusal(body(GOOD | {"content": "a, [b], {c} " * 100_000}))
+    assert "(content) in record 0: content" in message
+
+
+def test_very_many_records_are_counted_up_to_a_hundred_thousand() -> None:
+    for count, shown in ((99_999, "99,999"), (1_000_000, "more than 100,000")):
+        with pytest.raises(TooManyRecordsError, match=f"^The batch has {shown} records"):
+            decode_batch(b'{"records":[1' + b",1" * (count - 1) + b"]}")
+
+
 @pytest.mark.parametrize("record", [None, 5, CANARY, [], [CANARY], True])
 def test_a_record_that_is_not_an_object_is_rejected(record: Any) -> None:
     assert refusal(body(GOOD, record)) == "Record 1: the record must be an object."

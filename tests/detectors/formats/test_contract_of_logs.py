@@ -156,6 +156,34 @@ def test_the_first_ten_fields_are_named_with_their_lines() -> None:
     assert len(error.offenders) == 9
 
 
+def unknown(count: int) -> dict[str, int]:
+    return {f"k{number}": 1 for number in range(count)}
+
+
+@pytest.mark.parametrize("count", [10, 11, 13, 100])
+def test_all_unknown_fields_of_a_line_are_named(count: int) -> None:
+    error = refusal(log_of(CHAT, CHAT | unknown(count)))
+    assert f"({', '.join(unknown(count))}) on line 2: content" in str(error)
+    header = ["ts", "provider", "model", "prompt_tokens", "completion_tokens", *unknown(count)]
+    error = refusal(",".join(header).encode())
+    assert f"({', '.join(unknown(count))}) in the header: content" in str(error)
+
+
+def test_of_more_than_a_hundred_fields_the_message_says_how_many_more_at_least() -> None:
+    for more in ([], [CHAT | {"content": CANARY}] * 500):
+        log = log_of(CHAT, CHAT | unknown(150), *more)
+        for chunk_bytes in (1, 100, 5_000, 1 << 20):
+            error = refusal(log, chunk_bytes=chunk_bytes)
+            assert f"({', '.join(unknown(100))}) on line 2 and at least 50 more" in str(error)
+
+
+def test_a_line_of_very_many_values_is_not_decoded() -> None:
+    for log in ([CHAT, CHAT | {"x": [{}] * 100_001}],):
+        assert "(more than 100,000 values) on line 2:" in str(refusal(log_of(*log)))
+        text = json.dumps(log).encode()
+        assert "(more than 100,000 values) in object 2:" in str(refusal(text))
+
+
 def test_lines_that_follow_one_another_are_shown_as_a_range() -> None:
     bad = CHAT | {"content": CANARY}
     error = refusal(log_of(CHAT, bad, CHAT, bad, bad, bad, CHAT, bad))

@@ -125,6 +125,19 @@ def test_a_cell_that_is_too_long_is_not_csv_and_reading_continues() -> None:
     assert invalid == [InvalidRow(2, "not CSV")]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_quote_that_never_closes_in_a_long_log_is_rejected(end: str) -> None:
+    text = end.join([HEADER, *[ROW] * 700, f'"{ROW}', *[ROW] * 200_000])
+    with pytest.raises(UnreadableLogError, match="no closing quote"):
+        read_csv(text)
+
+
+def test_a_row_that_is_longer_than_any_valid_row_is_rejected() -> None:
+    for row in ("ab," * 400_000, '"\n",' * 1_500_000):
+        with pytest.raises(UnreadableLogError, match="longer than 1,048,576 bytes"):
+            read_csv(f"{HEADER}\n{ROW}\n{row}\n{ROW}\n" + f"{ROW}\n" * 60_000)
+
+
 def test_rows_keep_their_line_numbers() -> None:
     times = ["2026-01-01T00:00:00Z", "2026-01-01 00:00", "CANARY"]
     rows = [f"{times[n % 3]},openai,m,{n},2" for n in range(12_000)]

@@ -1,8 +1,9 @@
 """Requests of a few plain fields are read up to 4 KB, into nothing but these fields."""
 
+import io
 import json
 import tracemalloc
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from flask import Flask
@@ -23,7 +24,7 @@ LARGER: Final = {
     "/upload",
 }
 SMALL: Final = ("/auth/magic-link", "/auth/logout", "/api/v1/early-access")
-BRACKETS: Final = b"[" + b"[]," * 5_000_000 + b"[]]"
+BRACKETS: Final = b"[" + b"[]," * 100_000 + b"[]]"
 BY: Final = {"REMOTE_ADDR": "fd00::5b"}
 
 
@@ -36,15 +37,32 @@ def test_a_small_body_of_one_byte_too_many_is_rejected(
     assert error_of(answer, 413, "payload_too_large") == "The body must be at most 4,096 bytes."
 
 
+class _Endless(io.RawIOBase):
+    """Sixteen megabytes of brackets, and how many bytes of them were read."""
+
+    taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        size = min(len(into), (16 << 20) - self.taken)
+        into[:size] = (b"[]," * (size // 3 + 1))[:size]
+        self.taken += size
+        return size
+
+
 @pytest.mark.parametrize("path", SMALL)
-def test_sixteen_megabytes_of_brackets_take_no_memory(client: FlaskClient, path: str) -> None:
-    client.post(path, json={}, environ_base=BY)
-    tracemalloc.start()
-    answer = client.post(path, data=BRACKETS, content_type="application/json", environ_base=BY)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+def test_sixteen_megabytes_of_brackets_are_not_read(client: FlaskClient, path: str) -> None:
+    body = _Endless()
+    answer = client.post(
+        path,
+        content_type="application/json",
+        environ_base=BY,
+        environ_overrides={"wsgi.input": body, "wsgi.input_terminated": True},
+    )
     assert answer.status_code == 413
-    assert peak < 1_000_000
+    assert body.taken <= MAX_FORM_BYTES
 
 
 def test_an_ordinary_sign_in_request_fits(client: FlaskClient) -> None:
@@ -79,7 +97,7 @@ def test_a_form_of_a_visitor_without_a_session_is_small(client: FlaskClient) -> 
 
 
 def test_only_the_fields_of_the_schema_are_built() -> None:
-    body = b'{"email":"a@example.org","next":null,"x":' + BRACKETS[:300_000] + b"[]]}"
+    body = b'{"email":"a@example.org","next":null,"x":%s}' % BRACKETS
     tracemalloc.start()
     fields = decode_fields(body, MagicLinkSchema())
     _, peak = tracemalloc.get_traced_memory()
