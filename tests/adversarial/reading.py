@@ -7,7 +7,7 @@ from typing import Final
 from detectors.errors import DetectorError
 from detectors.formats import decode_batch, encode_chunk, read_chunks
 
-READ_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 128 * 1024
 
 
 def read_file(text: bytes) -> None:

@@ -37,7 +37,7 @@ from service.web.intake.receiving import ReceivedFile, TokenCheck, received_file
 from service.web.intake.turns import upload_turns
 
 # As fast as larger chunks, and several uploads at once stay small.
-CHUNK_BYTES: Final = 256 * 1024
+CHUNK_BYTES: Final = 128 * 1024
 
 _log = get_logger(__name__)
 
