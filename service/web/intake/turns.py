@@ -1,7 +1,8 @@
 """Let one file per account be checked at a time, on all processes of a web server.
 
 The lock is a byte of an unnamed file that the server's processes inherit: the kernel releases it
-however a process ends, and nothing is left behind. See docs/decisions/15-hostile-uploads.md.
+however a process ends, and nothing is left behind. Why is in
+docs/decisions/security/20-hostile-uploads.md.
 """
 
 import fcntl
