@@ -54,6 +54,13 @@ def _members(start: bytes, text: bytes) -> Attack:
     return _after(member(start), member(text))
 
 
+def _after_long_element(size: int) -> bytes:
+    """Return members of one byte after 4 KB that unpack to an open element of 3 MB."""
+    return gzip.compress(b"[" + CALL + b',{"x":[[]' + b",[]" * 1_000_000) + repeated(
+        member(b","), size
+    )
+
+
 def _packed(attack: Attack) -> Attack:
     """Pack a text; its size is that of the text."""
     return lambda size: gzip.compress(attack(size), 1)
@@ -81,6 +88,7 @@ def _entries(size: int) -> bytes:
 
 ARCHIVES: Final[dict[str, Attack]] = {
     "gzip members of one byte in an open array": _members(b"[" + CALL + b',{"x":"', b"a"),
+    "gzip members of one byte after a long element": _after_long_element,
     "gzip members of one element": _members(b"[" + CALL, b","),
     "gzip members of one line break": _members(CALL, b"\n"),
     "gzip members of one letter in a line": _members(CALL + b"\n{", b"a"),

@@ -23,7 +23,8 @@ ROOT: Final = Path(__file__).parents[4]
 INTAKE: Final = "service/web/intake/"
 VIEWS: Final = {"batch": "service/web/api/ingest.py", "file": "service/web/api/uploads.py"}
 MAX_HOPS: Final = 8
-# Not steps: the caller, the settings, the session, a new ID, a blob's key, a failed disk as 503.
+# Not steps: the caller, the settings, the session, a new ID, a blob's key, a failed disk as 503,
+# and what bounds a file's cost: its processor time and its account's turn.
 ACCESSORS: Final = frozenset(
     f"service/{name}.py"
     for name in (
@@ -32,6 +33,8 @@ ACCESSORS: Final = frozenset(
         "web/auth/callers",
         "web/http/current",
         "web/http/error_responses",
+        "web/intake/processor_time",
+        "web/intake/turns",
     )
 )
 
