@@ -66,12 +66,18 @@ def test_gunicorn_with_preload_sends_from_every_worker(
     environment = plain_environment(SERVICE_DSN=collector.dsn, VENDORS=vendors.url)
     options = ("--preload", "--workers=2", f"--worker-class={worker}", "--no-control-socket")
     with _running(tmp_path, environment, "gunicorn", *options, f"--bind=unix:{address}", "served"):
-        wait_until(address.exists, PATIENCE_SECONDS)
+        wait_until(lambda: _is_open(address), PATIENCE_SECONDS)
         pids: list[str] = []
         while len(set(pids)) < 2:
             pids.append(_get(address))
     assert tags_of(collector) == Counter(f"pid {pid}" for pid in pids)
     assert "Traceback" not in (tmp_path / "said").read_text()
+
+
+def _is_open(address: Path) -> bool:
+    """Check for a server that listens, which follows the file of its socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(address)) == 0
 
 
 def _get(address: Path) -> str:

@@ -112,6 +112,7 @@ def _attempts(target: Target, method: str, path: str) -> Iterator[tuple[str, dic
     known = {
         "audit_id": target.known["path.audit_id"][0],
         "token": target.known["path.token"][0],
+        "account_id": "a" * 32,
     }
     address = target.url + path.format(**known)
     for query in QUERIES:
