@@ -9,7 +9,7 @@ import asyncio
 import functools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import anthropic
@@ -104,7 +104,11 @@ def queued() -> list[dict[str, Any]]:
     current = capture.active
     assert current is not None
     queue = current.delivery._queue
-    return [json.loads(str(write_record(queue.popleft()))) for _ in range(len(queue))]
+    records = []
+    with suppress(IndexError):  # the sending thread may take one in between
+        while True:
+            records.append(json.loads(str(write_record(queue.popleft()))))
+    return records
 
 
 def run(coroutine: Any) -> Any:
