@@ -16,7 +16,7 @@ from service.models.audits.leases import Claim
 from service.models.audits.turns import ClaimLimits, claim_next, find_source
 
 # Audits with so few records that most of their time would go into planning queries.
-_AUDITS_AT_ONCE: Final = 20
+_AUDITS_AT_ONCE: Final = 40
 _RECORDS_AT_ONCE: Final = 5_000
 
 
