@@ -1,14 +1,19 @@
 """Access the application's and request's objects: settings, storage, queues, session."""
 
-from typing import cast
+import time
+from collections.abc import Callable
+from typing import Final, cast
 
-from flask import Flask, current_app, g
+from flask import Flask, current_app, g, request
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
 from service.payments.webhooks import Provider, load_providers
+
+# The key in the WSGI environment of a function that sleeps without holding up other requests.
+SLEEP: Final = "service.sleep"
 
 
 def init_current(app: Flask, config: Config, session_factory: sessionmaker[Session]) -> None:
@@ -36,6 +41,11 @@ def find_payment_provider(name: str) -> Provider | None:
     """Return the payment provider if it is configured."""
     providers = cast("dict[str, Provider]", current_app.extensions["payment_providers"])
     return providers.get(name)
+
+
+def current_sleep() -> Callable[[float], None]:
+    """Return the server's function for waiting, or the ordinary one under another server."""
+    return cast(Callable[[float], None], request.environ.get(SLEEP, time.sleep))
 
 
 def current_session_factory() -> sessionmaker[Session]:

@@ -28,6 +28,7 @@ from service.web.http.current import (
     current_blobs,
     current_config,
     current_session_factory,
+    current_sleep,
     get_session,
 )
 from service.web.http.error_responses import storage_needed
@@ -76,7 +77,7 @@ def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
     with received_file(check_token, spent.check) as upload:
         if earlier is None:
             try:
-                with upload_turns.turn(current_caller().account_id):
+                with upload_turns.turn(current_caller().account_id, sleep=current_sleep()):
                     audit = _store_file(upload, spent)
                 return _add(audit, key, upload.sha256)
             except KeyTakenError as taken:  # by a request that ran at the same time

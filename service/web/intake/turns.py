@@ -8,7 +8,7 @@ docs/decisions/security/20-hostile-uploads.md.
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from tempfile import TemporaryFile
@@ -40,14 +40,19 @@ class UploadTurns:
             self._descriptor = os.dup(file.fileno())  # open as long as the process
 
     @contextmanager
-    def turn(self, account_id: str, wait_seconds: float | None = None) -> Iterator[None]:
+    def turn(
+        self,
+        account_id: str,
+        wait_seconds: float | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Iterator[None]:
         """Wait for the account's turn; raise `RateLimitedError` if it does not come."""
         byte = int.from_bytes(sha256(account_id.encode()).digest()[:6])
         ends_at = time.monotonic() + (WAIT_SECONDS if wait_seconds is None else wait_seconds)
         while not self._take(byte):
             if time.monotonic() > ends_at:
                 raise RateLimitedError(_BUSY, _RETRY_SECONDS)
-            time.sleep(_POLL_SECONDS)
+            sleep(_POLL_SECONDS)
         try:
             yield
         finally:

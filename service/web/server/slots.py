@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any, Final
 
+from service.web.http.current import SLEEP
+
 HEADER_SECONDS: Final = 15.0
 # What a body or a response may take: this long, and longer for each byte at the slowest rate.
 _TRANSFER_SECONDS: Final = 30.0
@@ -55,6 +57,7 @@ class SlottedApplication:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         client = _Client(environ["gunicorn.socket"], self._slots, self._deadlines)
         environ["wsgi.input"] = _Body(environ["wsgi.input"], client)
+        environ[SLEEP] = client.sleep
         with client.running():
             parts = self._application(environ, start_response)
         return _Parts(parts, client)
@@ -69,7 +72,8 @@ class _Client:
         self._connection = connection
         self._slots = slots
         self._deadlines = deadlines
-        self._patience = _TRANSFER_SECONDS
+        self._patience = _TRANSFER_SECONDS  # for the body, less what its parts took so far
+        self._read_by = 0.0  # when the response should be read, on the monotonic clock
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -89,16 +93,24 @@ class _Client:
             self._deadlines.clear(self._connection)
             self._slots.acquire()
 
+    def sleep(self, seconds: float) -> None:
+        """Sleep without a slot, for requests that wait for something else than the processor."""
+        self._slots.release()
+        try:
+            time.sleep(seconds)
+        finally:
+            self._slots.acquire()
+
     def count_received(self, size: int) -> None:
         self._patience += size / _SLOWEST_BYTES_PER_SECOND
 
     def start_reading(self) -> None:
-        self._patience = time.monotonic() + _TRANSFER_SECONDS
+        self._read_by = time.monotonic() + _TRANSFER_SECONDS
 
     def expect_read(self, size: int) -> None:
         """Set the deadline for the response so far, of which the next part has this size."""
-        self._patience += size / _SLOWEST_BYTES_PER_SECOND
-        self._deadlines.set(self._connection, self._patience - time.monotonic())
+        self._read_by += size / _SLOWEST_BYTES_PER_SECOND
+        self._deadlines.set(self._connection, self._read_by - time.monotonic())
 
     def finish(self) -> None:
         self._deadlines.clear(self._connection)

@@ -3,15 +3,19 @@
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import requests
 
-from service.web.server.slots import Deadlines
+from service.web.http.current import SLEEP
+from service.web.server.slots import Deadlines, SlottedApplication
 from tests.service.support.live import LiveService
 from tests.worker.support.promises import Note, at_both_scales, scaled
 
@@ -139,3 +143,32 @@ def time_until_end(live: LiveService, opening: bytes, drip: bytes) -> tuple[floa
             except OSError:
                 break
     return time.monotonic() - began_at, received
+
+
+def test_a_request_that_sleeps_lets_others_run() -> None:
+    """As an upload does that waits for its account's turn."""
+    client, server = socket.socketpair()
+    asleep, awake = Event(), Event()
+
+    def application(environ: dict[str, Any], start_response: object) -> list[bytes]:
+        if environ["PATH_INFO"] == "/waits":
+            asleep.set()
+            while not awake.is_set():
+                environ[SLEEP](0.01)
+        return [environ["PATH_INFO"].encode()]
+
+    slotted = SlottedApplication(application, 1, Deadlines())
+
+    def ask(path: str) -> list[bytes]:
+        body = SimpleNamespace(reader=None)
+        environ = {"PATH_INFO": path, "gunicorn.socket": server, "wsgi.input": body}
+        return list(slotted(environ, lambda *_: None))
+
+    with client, server, ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(ask, "/waits")
+        assert asleep.wait(5)
+        try:
+            assert pool.submit(ask, "/runs").result(5) == [b"/runs"]
+        finally:
+            awake.set()
+        assert waiting.result(5) == [b"/waits"]
