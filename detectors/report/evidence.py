@@ -87,6 +87,12 @@ def _summarize(found: Calls) -> Calls:
             nw.col("completion_tokens").median().alias("median_completion_tokens"),
             nw.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
             nw.col("completion_tokens").max().alias("largest_completion_tokens"),
+            nw.col("norm_tokens").median().alias("median_norm_tokens"),
+            nw.col("prefix_tokens").median().alias("median_prefix_tokens"),
+            nw.col("pause_seconds").median().alias("median_pause_seconds"),
+            nw.col("basis").min().alias("smallest_basis"),
+            nw.col("basis").max().alias("largest_basis"),
+            nw.col("basis").sum().alias("total_basis"),
             nw.col("cached_tokens", "cache_write_tokens").sum(),
             *sums("cost_usd"),
         )
@@ -94,6 +100,7 @@ def _summarize(found: Calls) -> Calls:
 
 
 def _summary(row: Row) -> Row:
-    medians = {name: float(value) for name, value in row.items() if name.startswith("median_")}
+    floats = (name for name in row if name.startswith("median_") or name.endswith("_basis"))
+    medians = {name: float(row[name]) for name in floats}
     counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
     return medians | {name: int(row[name]) for name in counts} | {"cost_usd": usd(row, "cost_usd")}

@@ -13,7 +13,11 @@ from detectors.wording.figures import counted, fine_usd, percent, rate
 
 VERIFIED: Final = "VERIFIED"
 ESTIMATED: Final = "ESTIMATED"
+CONDITIONAL: Final = "CONDITIONAL"
 INFORMATIONAL: Final = "INFORMATIONAL"
+
+# What `flag` adds to each call beside its savings; 0 where a detector has no use for it.
+BASIS: Final = ("norm_tokens", "prefix_tokens", "pause_seconds", "basis")
 
 # Engines differ in the last bit of a quantile and of a sum.
 QUANTILE_MARGIN: Final = 1e-6
@@ -22,10 +26,16 @@ MARGIN: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of finding; the name is empty if the detector has only one kind."""
+    """A kind of finding; the name is empty if the detector has only one kind.
+
+    Detectors may have kinds of equal name and different confidence. The calls of a kind that is not
+    reported are no finding: their `high_usd` belongs to the upper end of the finding of the same
+    name in their group, or to the sum of its confidence where there is none.
+    """
 
     name: str
     confidence: str
+    is_reported: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +61,12 @@ class FlaggedCalls:
     median_completion_tokens: float
     median_declared_max_tokens: float
     largest_completion_tokens: int
+    median_norm_tokens: float
+    median_prefix_tokens: float
+    median_pause_seconds: float
+    smallest_basis: float
+    largest_basis: float
+    total_basis: float
     cached_tokens: int
     cache_write_tokens: int
     cost_usd: Decimal
@@ -103,12 +119,22 @@ class Detector:
     suggests_cheaper_model: bool = False
 
 
-def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr) -> Calls:
-    """Return what every rule returns: each call with its group, kind and potential savings."""
+def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr, **others: nw.Expr) -> Calls:
+    """Return what every rule returns: each call with its group, kind and potential savings.
+
+    `others` are `low_usd` and `high_usd`, which are the savings themselves unless given, and the
+    columns of `BASIS`: the numbers beside counts and rates that the savings were calculated from.
+    """
+    defaults = dict.fromkeys(("low_usd", "high_usd"), saving_usd)
+    defaults |= dict.fromkeys(BASIS, nw.lit(0.0))
     return calls.select(
         "number",
         "group",
         (nw.lit(kind) if isinstance(kind, int) else kind).cast(nw.Int8).alias("kind"),
         "cost_usd",
         saving_usd.cast(nw.Float64).alias("saving_usd"),
+        *[
+            others.get(name, default).cast(nw.Float64).alias(name)
+            for name, default in defaults.items()
+        ],
     )
