@@ -21,6 +21,7 @@ from detectors.prices.agreements import read_discounts, read_overrides
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.private import private_model
 from detectors.prices.rates import Rates, find_rates
+from detectors.prices.targets import NO_TARGET, find_target, is_same_model, names_at_host
 from detectors.prices.terms import CACHE_RATES, Discount, Override, Terms
 
 
@@ -30,7 +31,8 @@ class Listing:
 
     `is_equivalent` means that the dollars are a list-price cost and not a bill: the provider is a
     flat-rate plan or not in the book. `is_own` means that the provider has its own entry and does
-    not resell a model from another provider's entry.
+    not resell a model from another provider's entry. `target` is the model that these calls could
+    try instead, and `target_kind` says why (module `targets`).
     """
 
     provider: str
@@ -39,6 +41,8 @@ class Listing:
     is_equivalent: bool
     is_own: bool = True
     cheaper: "Listing | None" = None
+    target_kind: int = NO_TARGET
+    target: "Listing | None" = None
     terms: Terms = Terms()
 
     def find_rates(self, at: datetime, prompt_tokens: int, tier: str = "") -> Rates | None:
@@ -69,7 +73,15 @@ class Listing:
         found = Boundaries.of(self.info) | self.terms.boundaries
         if tier:
             found |= Boundaries.of_variants(self.info)
-        return found if self.cheaper is None else found | self.cheaper.find_boundaries(tier)
+        for other in (self.cheaper, self.target):
+            found = found if other is None else found | other.find_boundaries(tier)
+        return found
+
+    @property
+    def target_window(self) -> int | None:
+        """Return the largest prompt and answer that the target takes; None if it is unknown."""
+        own = self.info.context_window
+        return own if self.target is None else self.target.info.context_window or own
 
 
 class PriceBook:
@@ -180,7 +192,8 @@ class PriceBook:
         if listing is None:
             return self._find_private(provider, model)
         cheaper = listing.cheaper and self._with_terms(listing.cheaper, provider)
-        return replace(self._with_terms(listing, provider), cheaper=cheaper)
+        target = listing.target and self._with_terms(listing.target, provider)
+        return replace(self._with_terms(listing, provider), cheaper=cheaper, target=target)
 
     def _find_private(self, provider: str, model: str) -> Listing | None:
         """Return the listing of a model that is in the overrides only."""
@@ -230,17 +243,38 @@ class PriceBook:
         return [None, provider] if model_data.is_flat_rate(provider) else [provider]
 
     def _look_up(self, provider: str | None, model: str, *, is_equivalent: bool) -> Listing | None:
+        listing = self._look_up_alone(provider, model, is_equivalent=is_equivalent)
+        if listing is None:
+            return None
+        cheaper = model_data.find_cheaper_model(listing.provider, model)
+        kind, name = find_target(listing.provider, model) or (NO_TARGET, "")
+        target = self._look_up_target(listing, name) if name else None
+        return replace(
+            listing,
+            cheaper=self._look_up_target(listing, cheaper) if cheaper else None,
+            target_kind=NO_TARGET if target is None else kind,
+            target=target,
+        )
+
+    def _look_up_target(self, listing: Listing, target: str) -> Listing | None:
+        host = find_provider_by_id(self._snapshot.providers, listing.provider)
+        for name in names_at_host(listing.model, target, host.models if host else ()):
+            found = self._look_up_alone(listing.provider, name, is_equivalent=listing.is_equivalent)
+            if found is not None and is_same_model(found.info, target):
+                return found
+        return None
+
+    def _look_up_alone(
+        self, provider: str | None, model: str, *, is_equivalent: bool
+    ) -> Listing | None:
         try:
             found, info = self._snapshot.find_provider_model(model, None, provider, None)
         except LookupError:
             return None
-        name = model_data.find_cheaper_model(found.id, model)
-        cheaper = name and self._look_up(found.id, name, is_equivalent=is_equivalent)
         return Listing(
             provider=found.id,
             model=model,
             info=info,
             is_equivalent=is_equivalent,
             is_own=any(info is own for own in found.models),
-            cheaper=cheaper or None,
         )

@@ -1,4 +1,4 @@
-"""Reads the data files on models: cheaper models, cache minimums, service tiers, flat-rate plans.
+"""Reads the data files on models: targets, cache minimums, service tiers, flat-rate plans.
 
 Each entry of the TOML files has its source. The files contain no rates.
 """
@@ -9,12 +9,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-# Suffixes of a snapshot: 2026-03-05, 20251001, @20251001, -001, -v1:0, -latest.
+# Suffixes of a snapshot: 2026-03-05, 20251001, @20251001, -001, -v1:0, -latest; of a variant at the
+# same rates: [1m], :beta.
 _SNAPSHOT = re.compile(
-    r"(?:-20\d\d-\d\d-\d\d|[-@]20\d{6}|(?<=-preview)-\d\d-\d{2,4}|-\d{3}|-latest|-v\d+(?::\d+)?)+\Z"
+    r"(?:-20\d\d-\d\d-\d\d|[-@]20\d{6}|(?<=-preview)-\d\d-\d{2,4}|-\d{3}|[-@]latest|@default"
+    r"|-v\d+(?::\d+)?|\[1m\]|:beta)+\Z"
 )
-# Resellers add a prefix: anthropic/…, us.anthropic.…, models/….
-_PREFIX = re.compile(r"\A(?:.*/|(?:[a-z-]+\.)?anthropic\.)")
+# Hosts add a prefix: anthropic/…, us.anthropic.…, openai.…, models/….
+_PREFIX = re.compile(r"\A(?:.*/)?(?:(?:[a-z-]+\.)?(?:anthropic|openai)\.)?")
 
 
 def base_name(model: str) -> str:
@@ -23,9 +25,20 @@ def base_name(model: str) -> str:
     return _SNAPSHOT.sub("", name).replace(".", "-")
 
 
+def prefix(model: str) -> str:
+    """Return the host's prefix of a model's name; empty for the model provider's own name."""
+    found = _PREFIX.match(model.lower())
+    return found[0] if found else ""
+
+
 def find_cheaper_model(provider: str, model: str) -> str | None:
     """Return the next cheaper model of the family at `provider`, an ID of the price book."""
     return _ladder().get((provider, base_name(model)))
+
+
+def find_successor(provider: str, model: str) -> str | None:
+    """Return the model that has replaced this one; `provider` is an ID of the price book."""
+    return _successors().get((provider, base_name(model)))
 
 
 def cache_minimum(model: str) -> int:
@@ -59,11 +72,20 @@ def tier_multiples(provider: str, tier: str) -> dict[str, float]:
 
 @cache
 def _ladder() -> dict[tuple[str, str], str]:
+    return _by_provider("ladder", "cheaper")
+
+
+@cache
+def _successors() -> dict[tuple[str, str], str]:
+    return _by_provider("successors", "successor")
+
+
+def _by_provider(name: str, table: str) -> dict[tuple[str, str], str]:
     return {
-        (provider, base_name(model)): cheaper
-        for family in _read("ladder")["family"]
+        (provider, base_name(model)): target
+        for family in _read(name)["family"]
         for provider in family["providers"]
-        for model, cheaper in family["cheaper"].items()
+        for model, target in family[table].items()
     }
 
 
@@ -78,4 +100,5 @@ def _cache_minimums() -> dict[str, int]:
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    file = files(__package__).joinpath("data", f"{name}.toml")
+    return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -14,20 +14,23 @@ TOKENS_PER_MTOK = 1_000_000
 REQUESTS_PER_KCOUNT = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """US dollars per token, and per request.
 
-    Without a cache rate, a cached token costs as much as any input token.
+    Without a cache rate, a cached token costs as much as any input token, and without a one-hour
+    rate, a token written for an hour as much as any written token.
     """
 
     input_usd: float
     cache_read_usd: float
     cache_write_usd: float
+    cache_write_1h_usd: float
     output_usd: float
     request_usd: float
     has_cache_read: bool
     has_cache_write: bool
+    has_cache_write_1h: bool
 
     def is_cheaper_than(self, other: "Rates") -> bool:
         """Check that both input and output are cheaper."""
@@ -40,24 +43,33 @@ class Rates:
             rates["cache_read"] = self.cache_read_usd
         if self.has_cache_write:
             rates["cache_write"] = self.cache_write_usd
+        if self.has_cache_write_1h:
+            rates["cache_write_1h"] = self.cache_write_1h_usd
         return rates
 
     @classmethod
     def of(cls, own: Mapping[str, float]) -> Self:
         """Build rates from the result of `own`."""
+        write_usd = own.get("cache_write", own["input"])
         return cls(
             input_usd=own["input"],
             cache_read_usd=own.get("cache_read", own["input"]),
-            cache_write_usd=own.get("cache_write", own["input"]),
+            cache_write_usd=write_usd,
+            cache_write_1h_usd=own.get("cache_write_1h", write_usd),
             output_usd=own.get("output", 0.0),
             request_usd=own.get("request", 0.0),
             has_cache_read="cache_read" in own,
             has_cache_write="cache_write" in own,
+            has_cache_write_1h="cache_write_1h" in own,
         )
 
     def times(self, multiples: Mapping[str, float]) -> "Rates":
         """Multiply rates; those without a multiple stay unchanged."""
         return Rates.of({name: rate * multiples.get(name, 1) for name, rate in self.own().items()})
+
+
+# For calls without known rates, where a frame needs numbers.
+NO_RATES = Rates.of({"input": 0.0})
 
 
 def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
@@ -71,6 +83,7 @@ def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
         "input": ("input_mtok", TOKENS_PER_MTOK),
         "cache_read": ("cache_read_mtok", TOKENS_PER_MTOK),
         "cache_write": ("cache_write_mtok", TOKENS_PER_MTOK),
+        "cache_write_1h": ("cache_write_1h_mtok", TOKENS_PER_MTOK),
         "output": ("output_mtok", TOKENS_PER_MTOK),
         "request": ("requests_kcount", REQUESTS_PER_KCOUNT),
     }

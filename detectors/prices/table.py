@@ -14,7 +14,8 @@ from detectors.engines import Calls, Engine, fetch, place_beside
 from detectors.prices.book import Listing, PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
 from detectors.prices.model_data import cache_minimum, needs_cache_opt_in
-from detectors.prices.rates import Rates
+from detectors.prices.rates import NO_RATES, Rates
+from detectors.prices.targets import NO_TARGET
 
 _TIER = "service_tier"
 _LABELS = ["provider", "model", _TIER]
@@ -23,12 +24,16 @@ _RATES = {
     "input": pl.Float64,
     "cache_read": pl.Float64,
     "cache_write": pl.Float64,
+    "cache_write_1h": pl.Float64,
     "output": pl.Float64,
     "request": pl.Float64,
     "has_cache_read": pl.Int64,
     "has_cache_write": pl.Int64,
+    "has_cache_write_1h": pl.Int64,
 }
+_SHOWN_RATES = ("input", "cache_read", "cache_write", "cache_write_1h", "output")
 _CHEAPER = "cheaper_"
+_TARGET = "target_"
 _CELL_SCHEMA = {
     "provider": pl.String,
     "model": pl.String,
@@ -39,10 +44,12 @@ _CELL_SCHEMA = {
     "cache_minimum": pl.Int64,
     "needs_cache_opt_in": pl.Int8,
     "has_cheaper": pl.Int8,
+    "target_kind": pl.Int8,
+    "target_window": pl.Int64,
     **_RATES,
     **{_CHEAPER + name: dtype for name, dtype in _RATES.items()},
+    **{_TARGET + name: dtype for name, dtype in _RATES.items()},
 }
-_NO_RATES = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write=False)
 
 
 def price_calls(
@@ -52,10 +59,14 @@ def price_calls(
 
     Calls with unknown rates are removed: an unknown rate is not zero. The new columns are
     `cost_usd`, `input_usd_per_token` (the input part of the cost over the prompt tokens, 0
-    without any), `read_discount_usd` and `write_premium_usd` (what a token read from the cache
-    saves, or written to it adds), `has_cache_read`, `cache_minimum`, `needs_cache_opt_in` and
-    `cheaper_saving_usd` (cost minus the cost at the rates of the cheaper model in the ladder, 0 if
-    there is none or it was not cheaper).
+    without any), the rates per token at the call's time, length and tier `input_usd`,
+    `cache_read_usd` and `cache_write_usd` (the input rate if the model has none),
+    `cache_write_1h_usd` (the rate of other cache writes if it has none) and `output_usd`,
+    `has_cache_read`, `has_cache_write_1h`, `cache_minimum`, `needs_cache_opt_in`, `target_kind`
+    (module `targets`) and `target_saving_usd`: cost minus the cost at the target's rates, 0 if
+    there is no target, it is not cheaper, or its context window is too small or unknown.
+
+    `read_discount_usd`, `write_premium_usd` and `cheaper_saving_usd` will go.
 
     `seen` is an earlier frame of the same calls, which is faster to group than a joined one.
     """
@@ -109,14 +120,18 @@ def _price_cell(
     if listing is None or rates is None:
         return None
     cheaper = _find_cheaper_rates(listing, at, tokens, tier)
+    target = listing.target and listing.target.find_rates(at, tokens, tier)
     return {
         **dict(zip(_LABELS, (provider, model, tier), strict=True)),
         **position,
         "cache_minimum": cache_minimum(model),
         "needs_cache_opt_in": int(needs_cache_opt_in(model)),
         "has_cheaper": int(cheaper is not None),
+        "target_kind": NO_TARGET if target is None else listing.target_kind,
+        "target_window": listing.target_window or -1,
         **_columns("", rates),
-        **_columns(_CHEAPER, cheaper or _NO_RATES),
+        **_columns(_CHEAPER, cheaper or NO_RATES),
+        **_columns(_TARGET, target or NO_RATES),
     }
 
 
@@ -135,10 +150,12 @@ def _columns(prefix: str, rates: Rates) -> dict[str, float | int]:
         rates.input_usd,
         rates.cache_read_usd,
         rates.cache_write_usd,
+        rates.cache_write_1h_usd,
         rates.output_usd,
         rates.request_usd,
         int(rates.has_cache_read),
         int(rates.has_cache_write),
+        int(rates.has_cache_write_1h),
     )
     return {prefix + name: value for name, value in zip(_RATES, values, strict=True)}
 
@@ -150,32 +167,43 @@ def _rate_columns(prefix: str, *kept: str) -> list[str]:
 def _spend(calls: Calls) -> Calls:
     """Turn rates into dollars."""
     prompt = nw.col("prompt_tokens")
-    return (
-        calls.with_columns(
-            _input_usd("").alias("own_input_usd"), _input_usd(_CHEAPER).alias("other_input_usd")
-        )
-        .with_columns(
-            (nw.col("own_input_usd") + _rest_usd("")).alias("cost_usd"),
-            (nw.col("other_input_usd") + _rest_usd(_CHEAPER)).alias("other_usd"),
-            nw.when(prompt > 0)
-            .then(nw.col("own_input_usd") / prompt.clip(lower_bound=1))
-            .otherwise(nw.lit(0.0))
-            .alias("input_usd_per_token"),
-            (nw.col("input") - nw.col("cache_read")).alias("read_discount_usd"),
-            (nw.col("cache_write") - nw.col("input")).alias("write_premium_usd"),
-        )
-        .with_columns(
-            nw.when(nw.col("has_cheaper") == 1)
-            .then(nw.col("cost_usd") - nw.col("other_usd"))
-            .otherwise(nw.lit(0.0))
-            .alias("cheaper_saving_usd")
-        )
-        .drop(
-            *("own_input_usd", "other_input_usd", "other_usd", "has_cheaper"),
-            *_rate_columns("", "has_cache_read"),
-            *_rate_columns(_CHEAPER),
-        )
+    costs = (_input_usd(prefix).alias(prefix + "part") for prefix in ("", _CHEAPER, _TARGET))
+    calls = calls.with_columns(*costs).with_columns(
+        (nw.col("part") + _rest_usd("")).alias("cost_usd"),
+        (nw.col(_CHEAPER + "part") + _rest_usd(_CHEAPER)).alias(_CHEAPER + "usd"),
+        (nw.col(_TARGET + "part") + _rest_usd(_TARGET)).alias(_TARGET + "usd"),
+        nw.when(prompt > 0)
+        .then(nw.col("part") / prompt.clip(lower_bound=1))
+        .otherwise(nw.lit(0.0))
+        .alias("input_usd_per_token"),
+        (nw.col("input") - nw.col("cache_read")).alias("read_discount_usd"),
+        (nw.col("cache_write") - nw.col("input")).alias("write_premium_usd"),
+        *(nw.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
     )
+    cheaper_saving = nw.col("cost_usd") - nw.col(_CHEAPER + "usd")
+    calls = calls.with_columns(
+        nw.when(nw.col("has_cheaper") == 1)
+        .then(cheaper_saving)
+        .otherwise(nw.lit(0.0))
+        .alias("cheaper_saving_usd"),
+        _target_saving().alias("target_saving_usd"),
+    )
+    costs_only = [prefix + name for prefix in ("", _CHEAPER, _TARGET) for name in ("part", "usd")]
+    return calls.drop(
+        *(name for name in costs_only if name != "usd"),
+        *("has_cheaper", "target_window"),
+        *_rate_columns("", "has_cache_read", "has_cache_write_1h"),
+        *_rate_columns(_CHEAPER),
+        *_rate_columns(_TARGET),
+    )
+
+
+def _target_saving() -> nw.Expr:
+    """Return what the call would save at the target's rates, 0 if it does not count."""
+    saving = nw.col("cost_usd") - nw.col(_TARGET + "usd")
+    fits = nw.col("prompt_tokens") + nw.col("completion_tokens") <= nw.col("target_window")
+    counts = (nw.col("target_kind") > NO_TARGET) & fits & (saving > 0)
+    return nw.when(counts).then(saving).otherwise(nw.lit(0.0))
 
 
 def _input_usd(prefix: str) -> nw.Expr:

@@ -19,10 +19,11 @@ RATES: Final = {
     "input_mtok": ("input", TOKENS_PER_MTOK),
     "cache_read_mtok": ("cache_read", TOKENS_PER_MTOK),
     "cache_write_mtok": ("cache_write", TOKENS_PER_MTOK),
+    "cache_write_1h_mtok": ("cache_write_1h", TOKENS_PER_MTOK),
     "output_mtok": ("output", TOKENS_PER_MTOK),
     "requests_kcount": ("request", REQUESTS_PER_KCOUNT),
 }
-CACHE_RATES: Final = frozenset({"cache_read", "cache_write"})
+CACHE_RATES: Final = frozenset({"cache_read", "cache_write", "cache_write_1h"})
 
 
 @dataclass(frozen=True, slots=True)

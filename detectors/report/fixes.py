@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from detectors.contract import Thresholds
 from detectors.prices.book import Listing, PriceBook
-from detectors.prices.rates import TOKENS_PER_MTOK, Rates
+from detectors.prices.rates import NO_RATES, TOKENS_PER_MTOK, Rates
 from detectors.report.evidence import EPOCH
 from detectors.report.impacts import Impact
 from detectors.rules.detector import INFORMATIONAL, FlaggedCalls
 from detectors.wording.figures import counted, fine_usd
-
-_UNKNOWN: Final = Rates(0.0, 0.0, 0.0, 0.0, 0.0, has_cache_read=False, has_cache_write=False)
 
 
 def describe(
@@ -48,8 +46,8 @@ def describe(
 def _rates(listing: Listing | None, at_us: int) -> Rates:
     """Return the rates for a short prompt at that time."""
     if listing is None:
-        return _UNKNOWN
-    return listing.find_rates(EPOCH + timedelta(microseconds=at_us), 0) or _UNKNOWN
+        return NO_RATES
+    return listing.find_rates(EPOCH + timedelta(microseconds=at_us), 0) or NO_RATES
 
 
 def write_formula(impact: Impact, flagged: FlaggedCalls, days: int) -> str:

@@ -12,7 +12,7 @@ from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider
 import detectors
 from detectors.prices.model_data import base_name
 
-FOLDER = Path(detectors.__file__).parent / "prices"
+FOLDER = Path(detectors.__file__).parent / "prices" / "data"
 VENDORS = ("openai", "anthropic", "google")
 
 
@@ -85,6 +85,7 @@ def test_every_rung_has_a_cache_minimum_or_is_known_to_be_unlisted(vendor: str) 
     ("name", "tables"),
     [
         ("ladder", ["family"]),
+        ("successors", ["family"]),
         ("cache_minimums", ["minimum", "unlisted"]),
         ("service_tiers", ["rule"]),
         ("flat_rate_labels", ["label"]),

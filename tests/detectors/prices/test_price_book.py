@@ -173,7 +173,7 @@ def test_only_a_dated_snapshot_counts_as_its_model(model: str, cheaper: str | No
         ("anthropic", "claude-opus-4.8", "claude-sonnet-5"),
         ("google", "claude-opus-4-5@20251101", "claude-sonnet-4-5"),
         ("google", "gemini-2.5-pro", "gemini-2.5-flash"),
-        ("openrouter", "anthropic/claude-opus-4.8", None),
+        ("openrouter", "anthropic/claude-opus-4.8", "claude-sonnet-5"),
     ],
 )
 def test_the_ladder_has_the_providers_spellings(

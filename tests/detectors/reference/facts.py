@@ -8,7 +8,7 @@ from typing import Any
 
 import detectors
 
-_FOLDER = Path(detectors.__file__).parent / "prices"
+_FOLDER = Path(detectors.__file__).parent / "prices" / "data"
 _DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
