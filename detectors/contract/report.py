@@ -114,10 +114,24 @@ class Others(Struct, frozen=True, kw_only=True):
     spend_usd: Decimal = Decimal(0)
 
 
+class KnownModel(Struct, frozen=True, kw_only=True):
+    """A model of the price book."""
+
+    provider: str
+    model: str
+
+
 class UnpricedModel(Struct, frozen=True, kw_only=True):
+    """A model without a known price; `tokens` are those of its prompts and answers.
+
+    `suggestions` are the models of the price book with the closest names.
+    """
+
     provider: str
     model: str
     calls: int
+    tokens: int = 0
+    suggestions: tuple[KnownModel, ...] = ()
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):
@@ -138,11 +152,17 @@ class InvalidRows(Struct, frozen=True, kw_only=True):
 
 
 class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The prices behind the dollars; `negotiated` lists the rates that replace list prices."""
+    """The prices behind the dollars; `negotiated` lists the rates that replace list prices.
+
+    `as_of` is the date of an update of the prices, which are otherwise those that `version` was
+    released with. `aliases` lists the names that are priced as another model.
+    """
 
     source: str
     version: str
     negotiated: tuple[str, ...] = ()
+    as_of: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 class EvidenceColumn(Struct, frozen=True, kw_only=True):
