@@ -1,0 +1,115 @@
+"""The whole audit, slowly: what is found, what it costs a month, and what is reported of it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from math import fsum
+from typing import TypeVar
+
+from detectors.contract import UsageRecord
+from tests.detectors.fourth.bloat import context_bloat
+from tests.detectors.fourth.cache_users import cache_users
+from tests.detectors.fourth.caching import uncached_prefixes, unhashed_prefixes
+from tests.detectors.fourth.calls import Call, priced, without_echoes
+from tests.detectors.fourth.composition import Sums, compose
+from tests.detectors.fourth.duplicates import duplicate_calls
+from tests.detectors.fourth.limits import Limits
+from tests.detectors.fourth.loops import chatty_loop
+from tests.detectors.fourth.overkill import model_overkill
+from tests.detectors.fourth.pricing import is_list_price
+from tests.detectors.fourth.projection import Projection, projection
+from tests.detectors.fourth.reporting import Found, Gone, Listed, listed, split
+from tests.detectors.fourth.token_limits import max_tokens_misfit
+from tests.detectors.fourth.wastes import Waste
+
+Key = TypeVar("Key")
+
+RULES = (
+    model_overkill,
+    uncached_prefixes,
+    unhashed_prefixes,
+    cache_users,
+    context_bloat,
+    duplicate_calls,
+    max_tokens_misfit,
+    chatty_loop,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the report must say; dollars are US dollars."""
+
+    records: int
+    echoes_dropped: int
+    overfull_records: int
+    projection: Projection
+    total_spend: float
+    projected_spend: float
+    sums: Sums
+    savings_pct: float
+    equiv_spend: bool
+    listed: Listed
+    no_longer: tuple[Gone, ...]
+    only_high: tuple[Waste, ...]
+    spend_by_model: dict[tuple[str, str], float]
+    spend_by_day: dict[str, float]
+    unpriced: dict[tuple[str, str], int]
+
+    @property
+    def findings(self) -> tuple[Found, ...]:
+        return self.listed.findings
+
+
+def audit(records: Iterable[UsageRecord], limits: Limits | None = None) -> Outcome:
+    limits = limits or Limits()
+    given = list(records)
+    kept = without_echoes(given)
+    calls = priced(kept)
+    period = projection(kept, limits)
+    wastes = [waste for rule in RULES for waste in rule(calls, limits)]
+    current, gone, only_high = split(wastes, period)
+    in_window = [call for call in calls if period.has(call.microseconds)]
+    sums = compose(in_window, [*current, *only_high], period.factor)
+    known = {id(call.record) for call in calls}
+    projected = fsum(call.cost for call in in_window) * period.factor
+    saved = sums.verified.stated + sums.estimated.stated
+    return Outcome(
+        records=len(kept),
+        echoes_dropped=len(given) - len(kept),
+        overfull_records=sum(_is_overfull(record) for record in kept),
+        projection=period,
+        total_spend=fsum(call.cost for call in calls),
+        projected_spend=projected,
+        sums=sums,
+        savings_pct=100 * saved / projected if projected else 0.0,
+        equiv_spend=any(is_list_price(call.record.provider) for call in calls),
+        listed=listed(current, period, limits),
+        no_longer=gone,
+        only_high=tuple(only_high),
+        spend_by_model=_spend(((c.record.provider, c.record.model), c.cost) for c in calls),
+        spend_by_day=_spend((_day(call), call.cost) for call in calls),
+        unpriced=dict(Counter((r.provider, r.model) for r in kept if id(r) not in known)),
+    )
+
+
+def _is_overfull(record: UsageRecord) -> bool:
+    cached = (record.cached_tokens or 0) + (record.cache_write_tokens or 0)
+    return cached > record.prompt_tokens
+
+
+def _day(call: Call) -> str:
+    return call.record.ts.astimezone(UTC).date().isoformat()
+
+
+def _spend(costs: Iterable[tuple[Key, float]]) -> dict[Key, float]:
+    spend: dict[Key, list[float]] = defaultdict(list)
+    for key, cost in costs:
+        spend[key].append(cost)
+    return {key: fsum(of_key) for key, of_key in spend.items()}
+
+
+def calls_of(records: Sequence[UsageRecord]) -> list[Call]:
+    """Return the priced calls of a log, as the rules see them."""
+    return priced(without_echoes(records))

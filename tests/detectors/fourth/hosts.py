@@ -1,0 +1,34 @@
+"""A model's name at the host that serves it: clouds and gateways spell names their own way."""
+
+from functools import cache
+
+from genai_prices.data_snapshot import get_snapshot
+
+from tests.detectors.fourth.calls import Call
+from tests.detectors.fourth.catalog import own_name
+from tests.detectors.fourth.pricing import Price, price
+
+_HOSTS = ("aws", "openrouter")
+
+
+def target_price(call: Call, target: str) -> Price | None:
+    """Return the call's price at another model of the same host."""
+    vendor = call.price.vendor
+    if vendor not in _HOSTS:
+        return price(call.record, target)
+    name = name_at_host(vendor, call.record.model, target)
+    return price(call.record, name) if name else None
+
+
+@cache
+def name_at_host(host: str, model: str, target: str) -> str | None:
+    """Return the host's name of the target, in the scope (region or variant) of the model."""
+    provider = next(each for each in get_snapshot().providers if each.id == host)
+    priced = provider.find_model(model)
+    same = [each.id for each in provider.models if own_name(each.id) == target]
+    same = [name for name in same if _scope(name) == _scope(priced.id if priced else model)]
+    return same[0] if same else None
+
+
+def _scope(name: str) -> str:
+    return name.partition("anthropic.")[0] if "anthropic." in name else name.rpartition(":")[2]

@@ -1,0 +1,72 @@
+"""d1: what calls would cost at the next cheaper model, or at their model's successor."""
+
+from collections.abc import Sequence
+from math import fsum
+
+from tests.detectors.fourth.calls import Call, Group, groups
+from tests.detectors.fourth.catalog import cheaper_model, successor
+from tests.detectors.fourth.hosts import target_price
+from tests.detectors.fourth.limits import Limits
+from tests.detectors.fourth.wastes import (
+    CONDITIONAL,
+    POSITIVE,
+    Waste,
+    at_most,
+    is_positive,
+    median,
+    quantile,
+)
+
+DETECTOR = "d1_model_overkill"
+
+
+def model_overkill(calls: Sequence[Call], limits: Limits) -> list[Waste]:
+    """Return the findings, and with empty savings the groups that only the high limits reach."""
+    found = [_of_group(group, members, limits) for group, members in groups(calls)]
+    return [waste for waste in found if waste is not None]
+
+
+def _of_group(group: Group, calls: list[Call], limits: Limits) -> Waste | None:
+    if len(calls) < limits.d1_calls:
+        return None
+    vendor, model = calls[0].price.vendor, calls[0].price.model
+    newer, cheaper = successor(vendor, model), cheaper_model(vendor, model)
+    if newer is not None:
+        savings = _savings(calls, newer)
+        return _waste("legacy_model", group, newer, savings, savings)
+    if cheaper is None:
+        return None
+    stated = _short(calls, cheaper, limits.d1_median, limits.d1_longest)
+    high = _short(calls, cheaper, limits.d1_high_median, limits.d1_high_longest)
+    return _waste("short_answers", group, cheaper, stated, high)
+
+
+def _waste(
+    kind: str, group: Group, target: str, savings: dict[Call, float], highs: dict[Call, float]
+) -> Waste | None:
+    if fsum(highs.values()) <= POSITIVE:
+        return None
+    savings = savings if is_positive(savings) else {}
+    lows = dict.fromkeys(savings, 0.0)
+    return Waste(DETECTOR, kind, group, CONDITIONAL, savings, lows, highs, target)
+
+
+def _short(calls: list[Call], target: str, middle: float, longest: float) -> dict[Call, float]:
+    answers = [call.visible for call in calls]
+    if not (at_most(median(answers), middle) and at_most(quantile(answers, 0.9), longest)):
+        return {}
+    return _savings([call for call in calls if call.visible <= longest], target)
+
+
+def _savings(calls: Sequence[Call], target: str) -> dict[Call, float]:
+    """Return what each call saves that fits the target's window and costs less there."""
+    savings = {}
+    for call in calls:
+        there = target_price(call, target)
+        if there is None:
+            continue
+        window = there.window or call.price.window
+        fits = window is not None and call.prompt + call.completion <= window
+        if fits and there.cost < call.cost:
+            savings[call] = call.cost - there.cost
+    return savings
