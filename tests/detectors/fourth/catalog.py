@@ -8,9 +8,9 @@ from typing import Any
 
 import detectors
 
-_FOLDER = Path(detectors.__file__).parent / "prices"
+_FOLDER = Path(detectors.__file__).parent / "prices" / "data"
 _DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
-_CLOUD_PREFIX = re.compile(r"^(?:[a-z-]+\.)?anthropic\.")
+_CLOUD_PREFIX = re.compile(r"^(?:[a-z0-9:-]+\.)?anthropic\.")
 _CLOUD_VERSION = re.compile(r"-v\d+(:\d+)?$")
 
 
@@ -25,12 +25,10 @@ def successor(vendor: str, model: str) -> str | None:
 
 
 def _entry(file: str, key: str, vendor: str, model: str) -> str | None:
-    if not (_FOLDER / file).exists():
-        return None
-    name = own_name(model)
     for family in load(file)["family"]:
-        if vendor in family["providers"] and name in family[key]:
-            return str(family[key][name])
+        for name in _names(model) if vendor in family["providers"] else ():
+            if name in family[key]:
+                return str(family[key][name])
     return None
 
 
@@ -38,7 +36,7 @@ def minimum_cacheable(model: str) -> int:
     """Return the shortest prompt prefix, in tokens, that the provider caches."""
     table = load("cache_minimums.toml")
     for entry in table["minimum"]:
-        if own_name(model) in entry["models"]:
+        if set(_names(model)) & set(entry["models"]):
             return int(entry["tokens"])
     return int(table["default"])
 
@@ -55,12 +53,18 @@ def flat_rate_labels() -> frozenset[str]:
 
 def own_name(model: str) -> str:
     """Return a model's name without its date and without what a gateway or cloud adds to it."""
-    name = model.lower().rpartition("/")[2]
-    if _CLOUD_PREFIX.match(name):
+    return _names(model)[-1]
+
+
+@cache
+def _names(model: str) -> tuple[str, ...]:
+    """Return the names to look a model up by: with its date, without, and spelled with dashes."""
+    name = model.lower().removesuffix("[1m]").rpartition("/")[2]
+    if _CLOUD_PREFIX.search(name):
         name = _CLOUD_VERSION.sub("", _CLOUD_PREFIX.sub("", name))
-    if name.startswith("claude-"):
-        name = name.replace(".", "-")
-    return _DATE.sub("", name)
+    undated = _DATE.sub("", name)
+    dashed = undated.replace(".", "-") if undated.startswith("claude-") else undated
+    return name, undated, dashed
 
 
 @cache

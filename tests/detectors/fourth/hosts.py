@@ -27,8 +27,13 @@ def name_at_host(host: str, model: str, target: str) -> str | None:
     priced = provider.find_model(model)
     same = [each.id for each in provider.models if own_name(each.id) == target]
     same = [name for name in same if _scope(name) == _scope(priced.id if priced else model)]
-    return same[0] if same else None
+    if not same:
+        return None
+    region = model.lower().rpartition("/")[2].partition("anthropic.")[0]
+    return same[0].replace("regional.", region)
 
 
 def _scope(name: str) -> str:
-    return name.partition("anthropic.")[0] if "anthropic." in name else name.rpartition(":")[2]
+    if "anthropic." in name:
+        return name.partition("anthropic.")[0]
+    return name[:1] * name.startswith("~") + name.partition(":")[2]
