@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from detectors.frames import UsageLog, read
     from detectors.prices.book import PriceBook
     from detectors.report import audit, audit_many
-    from detectors.report.document import Finding, Report
+    from detectors.report.result.document import Finding, Report
     from detectors.rules import Thresholds
 
 __all__ = [
@@ -45,10 +45,10 @@ __all__ = [
 _HOMES = {
     "ContractError": "errors",
     "DetectorError": "errors",
-    "Finding": "report.document",
+    "Finding": "report.result.document",
     "PriceBook": "prices.book",
     "PriceTermsError": "errors",
-    "Report": "report.document",
+    "Report": "report.result.document",
     "Thresholds": "rules",
     "TooFewValidRowsError": "errors",
     "UnreadableLogError": "errors",

@@ -25,6 +25,7 @@ from detectors.contract.record import (
 from detectors.contract.report import (
     LONGEST_LIST,
     AuditSummary,
+    DataQuality,
     Evidence,
     EvidenceColumn,
     Finding,
@@ -32,7 +33,9 @@ from detectors.contract.report import (
     KnownModel,
     Method,
     Others,
+    PastFinding,
     PriceSource,
+    Remainder,
     Report,
     SavingsByDetector,
     SpendByDay,
@@ -40,6 +43,7 @@ from detectors.contract.report import (
     SpendByModel,
     SpendByRoute,
     UnpricedModel,
+    WiderLimits,
 )
 from detectors.contract.thresholds import (
     Thresholds,
@@ -48,6 +52,7 @@ from detectors.contract.thresholds import (
 __all__ = [
     "AuditSummary",
     "Count",
+    "DataQuality",
     "Evidence",
     "EvidenceColumn",
     "FIELD_NAME",
@@ -67,11 +72,13 @@ __all__ = [
     "Method",
     "ModelName",
     "Others",
+    "PastFinding",
     "PREFIX_HASH_PATTERN",
     "PROVIDER_PATTERN",
     "PriceSource",
     "RECORD_FIELDS",
     "REQUIRED_FIELDS",
+    "Remainder",
     "Report",
     "SavingsByDetector",
     "SpendByDay",
@@ -81,4 +88,5 @@ __all__ = [
     "Thresholds",
     "UnpricedModel",
     "UsageRecord",
+    "WiderLimits",
 ]

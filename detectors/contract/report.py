@@ -13,7 +13,12 @@ LONGEST_LIST: Final = 1_000  # of a report document's models and routes
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """One flagged call, as counts. `cost_usd` and `saving_usd` are US dollars of this call."""
+    """One flagged call, as counts. `cost_usd` and `saving_usd` are US dollars of this call.
+
+    The last fields are what a detector's formula uses beside counts and rates, 0 where it has no
+    use for them: the median of comparable prompts, the tokens that a cache would hold, the time
+    since the call before, and a number of its own.
+    """
 
     ts: str
     model: str
@@ -24,13 +29,27 @@ class Evidence(Struct, frozen=True, kw_only=True):
     declared_max_tokens: int
     cost_usd: Decimal
     saving_usd: Decimal
+    request_id: str = ""
+    norm_tokens: float = 0.0
+    prefix_tokens: float = 0.0
+    pause_seconds: float = 0.0
+    basis: float = 0.0
+
+    @property
+    def excess_tokens(self) -> float:
+        """Return the prompt tokens above the norm."""
+        return max(0.0, self.prompt_tokens - self.norm_tokens) if self.norm_tokens else 0.0
 
 
 class Finding(Struct, frozen=True, kw_only=True):
     """What one detector found in one (route, provider, model).
 
-    `calls` counts the flagged calls. Dollar fields are US dollars rounded to 9 decimals. `formula`
-    shows how they were calculated; it is empty if no savings are claimed.
+    `calls` counts the flagged calls of the window, whose savings add up to
+    `observed_cost_impact_usd`; times the factor of the projection, that is the monthly impact.
+    Dollar fields are US dollars rounded to 9 decimals. `impact_low` and `impact_high` are the range
+    of the monthly impact, null in documents of earlier versions. `first_seen` and `last_seen` are
+    the times of the first and the last flagged call in the whole log. `formula` shows how the
+    dollars were calculated; it is empty if no savings are claimed.
     """
 
     id: str
@@ -48,10 +67,23 @@ class Finding(Struct, frozen=True, kw_only=True):
     suggested_model: str | None = None
     evidence: tuple[Evidence, ...] = ()
     formula: str = ""
+    impact_low: Decimal | None = None
+    impact_high: Decimal | None = None
+    first_seen: str | None = None
+    last_seen: str | None = None
 
 
 class AuditSummary(Struct, frozen=True, kw_only=True):
-    """The audit's totals. `first_call` and `last_call` are ISO 8601 in UTC, null without calls."""
+    """The audit's totals. `first_call` and `last_call` are ISO 8601 in UTC, null without calls.
+
+    Monthly dollars are those of the window, times `monthly_factor`. `window_start` is the beginning
+    of the window, `span_days` the time that all calls cover. `projection` is `good`, `rough`,
+    `very rough`, or `none`: then nothing is called monthly, and the factor is 1.
+    `projected_savings_usd` is the sum of verified and estimated savings; conditional savings, which
+    need the user's own evaluation of a cheaper model, are in no other figure. `stray_calls` are at
+    `stray_times`, far from all others: they count in `total_spend_usd` only. In documents of
+    earlier versions, `projection` is empty and the dollars by confidence are null.
+    """
 
     records: int
     valid_pct: float
@@ -66,6 +98,72 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     equiv_spend: bool
     below_floor: int
     overfull_records: int = 0
+    projection: str = ""
+    span_days: float = 0.0
+    window_start: str | None = None
+    monthly_factor: float = 0.0
+    window_spend_usd: Decimal = Decimal(0)
+    verified_savings_usd: Decimal | None = None
+    estimated_savings_usd: Decimal | None = None
+    estimated_savings_low_usd: Decimal | None = None
+    estimated_savings_high_usd: Decimal | None = None
+    conditional_savings_usd: Decimal | None = None
+    conditional_savings_low_usd: Decimal | None = None
+    conditional_savings_high_usd: Decimal | None = None
+    stray_calls: int = 0
+    stray_times: tuple[str, ...] = ()
+
+
+class DataQuality(Struct, frozen=True, kw_only=True):
+    """What limits how far the figures can be trusted; shares are percentages, 0 to 100.
+
+    `routes_used_once` counts the routes with a single call. Shares of spend are of priced calls.
+    """
+
+    priced_tokens_pct: float = 100.0
+    equiv_spend_pct: float = 0.0
+    untagged_spend_pct: float = 0.0
+    hashed_calls_pct: float = 0.0
+    routes_used_once: int = 0
+
+
+class Remainder(Struct, frozen=True, kw_only=True):
+    """The findings of one detector that are not listed: their number and monthly dollars.
+
+    `informational` counts those that claim no savings.
+    """
+
+    detector: str
+    findings: int
+    informational: int
+    monthly_cost_impact_usd: Decimal
+
+
+class PastFinding(Struct, frozen=True, kw_only=True):
+    """A finding whose calls all lie before the window; the dollars are of all of these calls."""
+
+    detector: str
+    kind: str
+    route: str
+    provider: str
+    model: str
+    calls: int
+    confidence: str
+    first_seen: str
+    last_seen: str
+    observed_cost_impact_usd: Decimal
+
+
+class WiderLimits(Struct, frozen=True, kw_only=True):
+    """Groups that a detector would find only with wider limits, and what that would save.
+
+    They count in the upper end of the range in the headline only.
+    """
+
+    detector: str
+    kind: str
+    groups: int
+    monthly_cost_impact_usd: Decimal
 
 
 class SpendByModel(Struct, frozen=True, kw_only=True):
@@ -212,6 +310,11 @@ class Report(Struct, frozen=True, kw_only=True):
     other_routes: Others = Others()
     other_unpriced: Others = Others()
     methods: tuple[Method, ...] = ()
+    remainders: tuple[Remainder, ...] = ()
+    no_longer_happening: tuple[PastFinding, ...] = ()
+    other_past_findings: int = 0
+    wider_limits: tuple[WiderLimits, ...] = ()
+    data_quality: DataQuality | None = None
 
     def to_json(self) -> bytes:
         """Encode as JSON, with dollars as numbers; the same report gives the same bytes."""

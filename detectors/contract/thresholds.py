@@ -12,12 +12,21 @@ _MAX_THRESHOLD: Final = 1e12
 class Thresholds(Struct, frozen=True, kw_only=True):
     """Every number in the detectors' definitions, with its default.
 
-    Units are in the names: `_tokens`, `_seconds`, `_usd` (US dollars per month), `_pct` (0 to 100),
-    `_share` and `_quantile` (0 to 1), `_multiple` (a factor), `_calls` (a count). The numbers of a
-    detector start with its short code; `detectors.rules` adds them.
+    Units are in the names: `_tokens`, `_seconds`, `_hours`, `_days`, `_usd` (US dollars per month),
+    `_pct` (0 to 100), `_share` and `_quantile` (0 to 1), `_multiple` (a factor), `_calls` and
+    `_findings` (counts). The numbers of a detector start with its short code; `detectors.rules`
+    adds them.
     """
 
     days_per_month: int = 30
+    good_span_days: float = 7.0
+    rough_span_days: float = 1.0
+    very_rough_span_hours: float = 1.0
+    projection_min_calls: int = 30
+    stray_gap_days: float = 30.0
+    stray_share: float = 0.01
+    max_findings: int = 400
+    max_informational_findings: int = 50
     high_severity_usd: float = 500.0
     medium_severity_usd: float = 50.0
     floor_usd: float = 0.01

@@ -7,6 +7,8 @@ Columns, none of them null. A rule may use these and no others:
 * `group`, `route`: numbers of the (route, provider, model) and of the route alone.
 * `has_route`, `prefix`: whether tag or endpoint is given; number of the prefix hash, 0 for none.
 * `at_us`: microseconds since 1970 in UTC.
+* `in_window`: whether the call is in the window that monthly dollars are projected from.
+* `request_id`: the caller's ID, for the evidence; empty if absent.
 * `prompt_tokens`, `completion_tokens`, `cached_tokens`, `cache_write_tokens`,
   `declared_max_tokens`: the counts of the record, 0 where absent.
 * the columns that `prices.table.price_calls` adds.
@@ -37,6 +39,8 @@ CALL_COLUMNS: Final = (
     "has_route",
     "prefix",
     "at_us",
+    "in_window",
+    "request_id",
     *COUNTS,
     "cost_usd",
     "input_usd_per_token",
@@ -67,7 +71,8 @@ def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
     return calls.select(
-        *keys, *LABELS, "service_tier", "at_us", "request_id", "prefix_hash", *COUNTS
+        *(*keys, *LABELS, "service_tier", "at_us", "in_window"),
+        *("request_id", "prefix_hash", *COUNTS),
     )
 
 

@@ -8,9 +8,9 @@ from detectors.frames import Source, UsageLog
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
-from detectors.report.document import Report
+from detectors.report.counting.records import CountedCalls
 from detectors.report.pipeline import Audits
-from detectors.report.records import CountedCalls
+from detectors.report.result.document import Report
 from detectors.rules import Thresholds
 
 
@@ -67,7 +67,7 @@ def audit(
     del source  # lets a log without other references be freed when its calls are priced
     try:
         _check_validity(log, thresholds)
-        counted = CountedCalls.of([log], log.calls, own)
+        counted = CountedCalls.of([log], log.calls, own, thresholds)
         del log
         (report,) = Audits.of(counted, prices or PriceBook(), thresholds, own).reports()
         return report
@@ -110,7 +110,7 @@ def audit_many(
     calls = place_together(logs)
     engine = engine_of(calls)
     try:
-        counted = CountedCalls.of(logs, calls, engine, keys=("log",))
+        counted = CountedCalls.of(logs, calls, engine, thresholds, keys=("log",))
         return list(Audits.of(counted, prices or PriceBook(), thresholds, engine).reports())
     finally:
         engine.close()

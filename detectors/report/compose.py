@@ -3,46 +3,156 @@
 Overlapping savings are composed, never added: a call that is no longer made cannot save more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
+from operator import add
+from typing import Final
 
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls
+from detectors.rules import DETECTORS
+from detectors.rules.detector import CONDITIONAL, ESTIMATED, VERIFIED, Detector
+
+# What each sum composes: of each confidence the savings as stated, or one end of their range.
+_STATED, _LOW, _HIGH = "saving_usd", "low_usd", "high_usd"
+SUMS: Final[Mapping[str, Mapping[str, str]]] = {
+    "verified": {VERIFIED: _STATED},
+    "claimed": {VERIFIED: _STATED, ESTIMATED: _STATED},
+    "claimed_low": {VERIFIED: _STATED, ESTIMATED: _LOW},
+    "claimed_high": {VERIFIED: _STATED, ESTIMATED: _HIGH},
+    "possible": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _STATED},
+    "possible_low": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _LOW},
+    "possible_high": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _HIGH},
+}
+_STEPS: Final = tuple(f"step_{index}" for index in range(len(DETECTORS)))
+COMBINED: Final = (*SUMS, *_STEPS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The savings of one confidence of one detector, as stated or at one end of their range."""
+
+    detector: int
+    confidence: str
+    amount: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.amount}_{self.confidence.lower()}_{self.detector}"
+
+    def of(self, index: int) -> nw.Expr:
+        """Return the part among the calls that the detector of this index flags."""
+        if index != self.detector:
+            return nw.lit(0.0)
+        kinds = [
+            number
+            for number, kind in enumerate(DETECTORS[index].kinds)
+            if kind.confidence == self.confidence
+        ]
+        amount = nw.when(nw.col("kind").is_in(kinds)).then(nw.col(self.amount))
+        return amount.otherwise(nw.lit(0.0))
+
+
+def _parts(index: int, detector: Detector) -> list[_Part]:
+    confidences = {kind.confidence for kind in detector.kinds}
+    used = {each for composed in SUMS.values() for each in composed.items()}
+    return [
+        _Part(index, confidence, amount)
+        for confidence, amount in sorted(used)
+        if confidence in confidences
+    ]
 
 
 def compose_savings(flagged: Sequence[Calls]) -> Calls:
-    """Return the `combined_usd` of each flagged call.
+    """Return what each flagged call of the window saves, as the columns of `COMBINED`.
 
-    With s a detector's saving on a call of cost c, this is c (1 - the product of all 1 - s/c). A
+    With s a detector's saving on a call of cost c, a sum is c (1 - the product of all 1 - s/c). A
     saving is at most the cost, and negative if a fix makes this call more expensive. `step_0` and
     so on are what each detector saves of the cost that the detectors before it leave; they add up
-    to the combined saving.
+    to `claimed`.
     """
-    names = [f"saving_{index}" for index in range(len(flagged))]
-    # One column per detector, so that the terms of a call are summed in a fixed order.
+    parts = [part for each in enumerate(DETECTORS) for part in _parts(*each)]
+    # One column per part, so that the terms of a call are summed in a fixed order.
     wide = [
-        calls.select(
-            "number",
-            "cost_usd",
-            *[(nw.col("saving_usd") if own == name else nw.lit(0.0)).alias(own) for own in names],
+        calls.filter(nw.col("in_window"), nw.col("cost_usd") > 0).select(
+            "number", "cost_usd", *[part.of(index).alias(part.name) for part in parts]
         )
-        for name, calls in zip(names, flagged, strict=True)
+        for index, calls in enumerate(flagged)
     ]
     savings = (
-        nw.concat([calls.filter(nw.col("cost_usd") > 0) for calls in wide], how="vertical")
+        nw.concat(wide, how="vertical")
         .group_by("number")
-        .agg(nw.col("cost_usd").max(), *[nw.col(name).sum() for name in names])
+        .agg(nw.col("cost_usd").max(), *[nw.col(part.name).sum() for part in parts])
     )
+    composed = [_compose(name, composed, parts) for name, composed in SUMS.items()]
+    return savings.select("number", *composed, *_steps(parts))
+
+
+def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> nw.Expr:
+    left = nw.lit(1.0)
+    for index in range(len(DETECTORS)):
+        saving = _saving(index, composed, parts)
+        if saving is not None:
+            left = left * (1.0 - saving / nw.col("cost_usd"))
+    return (nw.col("cost_usd") * (1.0 - left)).alias(name)
+
+
+def _steps(parts: Sequence[_Part]) -> list[nw.Expr]:
     left, steps = nw.lit(1.0), []
-    for index, name in enumerate(names):
-        saving = nw.min_horizontal(name, "cost_usd")
-        steps.append((left * saving).alias(f"step_{index}"))
+    for index, name in enumerate(_STEPS):
+        saving = _saving(index, SUMS["claimed"], parts)
+        if saving is None:
+            steps.append(nw.lit(0.0).alias(name))
+            continue
+        steps.append((left * saving).alias(name))
         left = left * (1.0 - saving / nw.col("cost_usd"))
-    combined = (nw.col("cost_usd") * (1.0 - left)).alias("combined_usd")
-    return savings.select("number", combined, *steps)
+    return steps
 
 
-def clip_savings(saved_usd: Decimal, spent_usd: Decimal) -> Decimal:
-    """Limit savings to between zero and the spend."""
-    return min(max(saved_usd, Decimal(0)), spent_usd)
+def _saving(index: int, composed: Mapping[str, str], parts: Sequence[_Part]) -> nw.Expr | None:
+    """Return what a detector saves on a call, at most its cost; None if it has no such kind."""
+    own = [
+        nw.col(part.name)
+        for part in parts
+        if part.detector == index and composed.get(part.confidence) == part.amount
+    ]
+    return nw.min_horizontal(reduce(add, own), "cost_usd") if own else None
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """The sums over the window's calls, in US dollars per month: how sure they are, with ranges.
+
+    Each is within the window's spend. `steps` are the detectors' steps, before this limit.
+    """
+
+    verified: Decimal
+    estimated: Decimal
+    estimated_low: Decimal
+    estimated_high: Decimal
+    conditional: Decimal
+    conditional_low: Decimal
+    conditional_high: Decimal
+    steps: tuple[Decimal, ...]
+
+
+def headline_savings(summed: Mapping[str, Decimal], spent_usd: Decimal, factor: Decimal) -> Savings:
+    """Turn the sums of `COMBINED` over a window into the sums of the headline."""
+
+    def beyond(name: str, base: str = "") -> Decimal:
+        saved = summed[name] - (summed[base] if base else Decimal(0))
+        return min(max(saved, Decimal(0)), spent_usd) * factor
+
+    return Savings(
+        verified=beyond("verified"),
+        estimated=beyond("claimed", "verified"),
+        estimated_low=beyond("claimed_low", "verified"),
+        estimated_high=beyond("claimed_high", "verified"),
+        conditional=beyond("possible", "claimed"),
+        conditional_low=beyond("possible_low", "claimed"),
+        conditional_high=beyond("possible_high", "claimed"),
+        steps=tuple(summed[name] * factor for name in _STEPS),
+    )

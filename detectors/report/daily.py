@@ -9,9 +9,8 @@ import polars as pl
 
 from detectors.contract import SpendByDay, SpendByDayAndModel, SpendByModel
 from detectors.engines import Calls, Engine
-from detectors.report.evidence import EPOCH
+from detectors.report.counting.times import DAY_US, EPOCH
 from detectors.report.money import rounded, split, sums, usd
-from detectors.report.spend import DAY_US
 
 _DAILY_MODELS: Final = 8
 _DAILY_DAYS: Final = 1_000

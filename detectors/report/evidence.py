@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
-import polars as pl
 
 from detectors.contract import Evidence
 from detectors.engines import Calls, Engine, Row
 from detectors.prices.calls import COUNTS
-from detectors.report.impacts import FINDING, Impact
+from detectors.report.counting.times import iso_time
+from detectors.report.impacts import FINDING, Impact, place_findings
 from detectors.report.money import rounded, split, sums, usd
+from detectors.rules.detector import BASIS
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DECIMALS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +37,20 @@ def collect_details(
 
 def _find_calls(impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine) -> Calls:
     """Return the flagged calls of these findings, with their counts and the finding's index."""
-    kinds = flagged.collect_schema()
-    rows = [
-        (impact.detector_index, impact.kind_index, impact.group_number, index)
-        for index, impact in enumerate(impacts)
-    ]
-    schema = dict.fromkeys([*FINDING, "finding"], pl.Int64)
-    listed = engine.place(pl.DataFrame(rows, schema, orient="row"), calls)
-    listed = listed.with_columns(*[nw.col(name).cast(kinds[name]) for name in FINDING])
-    found = flagged.join(listed, on=list(FINDING), how="inner").drop(*FINDING)
-    return engine.look_up(found, calls, ["at_us", *COUNTS])
+    rows = [(*impact.key, index) for index, impact in enumerate(impacts)]
+    listed = place_findings(rows, flagged, engine, "finding")
+    in_window = flagged.filter(nw.col("in_window"))
+    found = in_window.join(listed, on=list(FINDING), how="inner").drop(*FINDING, "in_window")
+    return engine.look_up(found, calls, ["request_id", *COUNTS])
 
 
 def _pick_evidence(
     found: Calls, impacts: Sequence[Impact], most: int, engine: Engine
 ) -> list[tuple[Evidence, ...]]:
-    """Return the most expensive calls of each finding; ties by time, then by counts."""
+    """Return the most expensive calls of each finding; ties by time, ID and counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
     if most > 0:
-        order = ["at_us", *COUNTS, "saving_usd"]
+        order = ["at_us", "request_id", *COUNTS, "saving_usd"]
         picked = engine.fetch(engine.pick_most_expensive(found, "finding", order, most))
         for row in sorted(picked, key=lambda row: (row["finding"], row["rank"])):
             evidence[row["finding"]].append(_call(row, impacts[row["finding"]].group.model))
@@ -69,13 +64,9 @@ def _call(row: Mapping[str, Any], model: str) -> Evidence:
         **{name: row[name] for name in COUNTS},
         cost_usd=rounded(row["cost_usd"]),
         saving_usd=rounded(row["saving_usd"]),
+        request_id=row["request_id"],
+        **{name: round(row[name], _DECIMALS) for name in BASIS},
     )
-
-
-def iso_time(microseconds: int) -> str:
-    """Format as ISO 8601 in UTC, with as many decimals of a second as needed."""
-    moment = EPOCH + timedelta(microseconds=microseconds)
-    return moment.isoformat().replace("+00:00", "Z")
 
 
 def _summarize(found: Calls) -> Calls:

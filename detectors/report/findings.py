@@ -5,10 +5,12 @@ from decimal import Decimal
 
 from detectors.contract import Thresholds
 from detectors.prices.book import PriceBook
-from detectors.report.document import Finding
+from detectors.report.counting.projection import Projection
+from detectors.report.counting.times import iso_time
 from detectors.report.evidence import Detail
 from detectors.report.fixes import describe, write_formula
 from detectors.report.impacts import Impact
+from detectors.report.result.document import Finding
 
 
 def write_findings(
@@ -16,7 +18,7 @@ def write_findings(
     details: Sequence[Detail],
     *,
     book: PriceBook,
-    days: int,
+    projection: Projection,
     thresholds: Thresholds,
 ) -> tuple[Finding, ...]:
     """Write one finding for each impact with its detail, by monthly dollars, ties by id."""
@@ -39,7 +41,11 @@ def write_findings(
             fix=impact.detector.advise(flagged),
             suggested_model=flagged.cheaper_model if suggests else None,
             evidence=detail.evidence,
-            formula=write_formula(impact, flagged, days),
+            formula=write_formula(impact, flagged, projection),
+            impact_low=impact.low_usd,
+            impact_high=impact.high_usd,
+            first_seen=iso_time(impact.first_us),
+            last_seen=iso_time(impact.last_us),
         )
         findings.append(finding)
     return tuple(sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id)))

@@ -7,10 +7,11 @@ from typing import Any
 from detectors.contract import Thresholds
 from detectors.prices.book import Listing, PriceBook
 from detectors.prices.rates import NO_RATES, TOKENS_PER_MTOK, Rates
-from detectors.report.evidence import EPOCH
+from detectors.report.counting.projection import Projection
+from detectors.report.counting.times import DAY_US, EPOCH
 from detectors.report.impacts import Impact
 from detectors.rules.detector import INFORMATIONAL, FlaggedCalls
-from detectors.wording.figures import counted, fine_usd
+from detectors.wording.figures import fine_usd, length
 
 
 def describe(
@@ -31,7 +32,7 @@ def describe(
         cheaper_model=cheaper.model if cheaper else None,
         thresholds=thresholds,
         calls=impact.calls,
-        group_calls=group.calls,
+        group_calls=group.window_calls,
         saving_usd=impact.observed_usd,
         input_usd_per_mtok=own.input_usd * TOKENS_PER_MTOK,
         output_usd_per_mtok=own.output_usd * TOKENS_PER_MTOK,
@@ -50,15 +51,20 @@ def _rates(listing: Listing | None, at_us: int) -> Rates:
     return listing.find_rates(EPOCH + timedelta(microseconds=at_us), 0) or NO_RATES
 
 
-def write_formula(impact: Impact, flagged: FlaggedCalls, days: int) -> str:
-    """Show how we calculated the monthly dollars; empty where no savings are claimed.
+def write_formula(impact: Impact, flagged: FlaggedCalls, projection: Projection) -> str:
+    """Show how we calculated the dollars of a finding; empty where no savings are claimed.
 
     The rates shown are those of the group's last call; sums always use each call's own rates.
     """
     if impact.kind.confidence == INFORMATIONAL:
         return ""
-    month = flagged.thresholds.days_per_month
+    formula = (
+        f"{impact.detector.formula(flagged)} in {length(float(projection.window_us / DAY_US))}"
+    )
+    if projection.kind == "none":
+        return f"{formula}."
+    month = f"{flagged.thresholds.days_per_month} days"
     return (
-        f"{impact.detector.formula(flagged)} in {counted(days, 'day')}; "
-        f"× {month} / {days:,} = {fine_usd(impact.monthly_usd)}/month."
+        f"{formula}; × {projection.factor:.4g} to project to {month} = "
+        f"{fine_usd(impact.monthly_usd)}/month."
     )

@@ -1,33 +1,37 @@
-"""Impacts: sums over flagged calls per detector, kind and group, and their rank."""
+"""Impacts: sums over flagged calls per detector, kind and group."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import Thresholds
-from detectors.engines import Calls, Row
+from detectors.engines import Calls, Engine, Row
 from detectors.report.money import rounded, split, sums, usd
 from detectors.rules import DETECTORS
-from detectors.rules.detector import INFORMATIONAL, MARGIN, Detector, Kind
+from detectors.rules.detector import INFORMATIONAL, Detector, Kind
 
 FINDING: Final = ("detector", "kind", "group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A (route, provider, model) with its priced calls; `last_us` is the time of its last call."""
+    """A (route, provider, model) with its priced calls, and those in the window.
+
+    `last_us` is the time of its last call in the window, or of its last call if there is none.
+    """
 
     log: int
     route: str
     provider: str
     model: str
     calls: int
-    last_us: int
     spend_usd: Decimal
+    window_calls: int
+    window_usd: Decimal
+    last_us: int
 
     @property
     def shown_route(self) -> str:
@@ -37,15 +41,26 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """The result of one kind of one detector in one group. Dollars are rounded to 9 decimals."""
+    """The result of one kind of one detector in one group. Dollars are rounded to 9 decimals.
+
+    `calls`, `spend_usd` (of these calls) and the dollars to save are the window's; `ever_usd`,
+    `first_us` and `last_us` are of all flagged calls, of which there are `ever_calls`.
+    """
 
     detector_index: int
     kind_index: int
     group_number: int
     group: Group
     calls: int
+    spend_usd: Decimal
     observed_usd: Decimal
     monthly_usd: Decimal
+    low_usd: Decimal
+    high_usd: Decimal
+    ever_calls: int
+    ever_usd: Decimal
+    first_us: int
+    last_us: int
 
     @property
     def detector(self) -> Detector:
@@ -56,63 +71,88 @@ class Impact:
         return self.detector.kinds[self.kind_index]
 
     @property
+    def key(self) -> tuple[int, int, int]:
+        return self.detector_index, self.kind_index, self.group_number
+
+    @property
     def is_priced(self) -> bool:
         return self.kind.confidence != INFORMATIONAL
 
     @property
-    def rank(self) -> tuple[int, Decimal, str, str, str, str]:
-        """Return the sort key within the detector: most expensive first, ties by label."""
-        labels = (self.group.route, self.group.provider, self.group.model)
-        return (self.detector_index, -self.monthly_usd, self.kind.name, *labels)
+    def finding(self) -> tuple[int, str, int]:
+        """Return what kinds of one name have in common in a group."""
+        return self.detector_index, self.kind.name, self.group_number
+
+    @property
+    def labels(self) -> tuple[str, str, str, str]:
+        """Return the sort key of impacts with equal dollars."""
+        return self.kind.name, self.group.route, self.group.provider, self.group.model
 
 
 def sum_flagged(flagged: Calls) -> Calls:
-    """Count the flagged calls and sum their savings by detector, kind and group."""
-    sums_of_kinds = split(flagged, "saving_usd").group_by(*FINDING)
-    return sums_of_kinds.agg(nw.len().alias("calls"), *sums("saving_usd"))
+    """Count the flagged calls and sum their dollars by detector, kind and group."""
+    is_in, names = nw.col("in_window"), ("cost_usd", "saving_usd", "low_usd", "high_usd")
+    in_window = [nw.when(is_in).then(nw.col(name)).otherwise(0.0).alias(name) for name in names]
+    dollars = flagged.with_columns(
+        nw.col("saving_usd").alias("ever_usd"), is_in.cast(nw.Int64).alias("calls"), *in_window
+    )
+    summed = split(dollars, *names, "ever_usd").group_by(*FINDING)
+    return summed.agg(
+        nw.len().alias("ever_calls"),
+        nw.col("calls").sum(),
+        nw.col("at_us").min().alias("first_us"),
+        nw.col("at_us").max().alias("last_us"),
+        *sums(*names, "ever_usd"),
+    )
 
 
 def measure(
-    found: Iterable[Row], groups: Mapping[int, Group], days: Sequence[int], thresholds: Thresholds
-) -> list[Impact]:
-    """Return the impacts, in no order, with the observed days of each log.
-
-    A priced kind that saves nothing is not a finding.
-    """
-    impacts = []
+    found: Iterable[Row], groups: Mapping[int, Group], factors: Sequence[Decimal]
+) -> list[list[Impact]]:
+    """Return the impacts of each log, in no order, with the factor of each log's projection."""
+    by_log: list[list[Impact]] = [[] for _ in factors]
     for row in found:
-        observed = usd(row, "saving_usd")
         group = groups[row["group"]]
-        impact = Impact(
-            detector_index=row["detector"],
-            kind_index=row["kind"],
-            group_number=row["group"],
-            group=group,
-            calls=row["calls"],
-            observed_usd=rounded(observed),
-            monthly_usd=rounded(observed * thresholds.days_per_month / days[group.log]),
-        )
-        if not impact.is_priced or observed > Decimal(MARGIN):
-            impacts.append(impact)
-    return impacts
+        by_log[group.log].append(_impact(row, group, factors[group.log]))
+    return by_log
 
 
-def is_below_floor(impact: Impact, thresholds: Thresholds) -> bool:
-    return impact.is_priced and float(impact.monthly_usd) < thresholds.floor_usd
+def _impact(row: Row, group: Group, factor: Decimal) -> Impact:
+    observed = usd(row, "saving_usd")
+    monthly, high = observed * factor, usd(row, "high_usd") * factor
+    return Impact(
+        detector_index=row["detector"],
+        kind_index=row["kind"],
+        group_number=row["group"],
+        group=group,
+        calls=row["calls"],
+        spend_usd=rounded(usd(row, "cost_usd")),
+        observed_usd=rounded(observed),
+        monthly_usd=rounded(monthly),
+        low_usd=rounded(min(max(usd(row, "low_usd") * factor, Decimal(0)), monthly)),
+        high_usd=rounded(max(high, monthly)),
+        ever_calls=row["ever_calls"],
+        ever_usd=rounded(usd(row, "ever_usd")),
+        first_us=row["first_us"],
+        last_us=row["last_us"],
+    )
 
 
-def number(impacts: Iterable[Impact]) -> dict[str, Impact]:
-    """Number the impacts by rank: d1-001, d1-002, …, d2-001.
+def drop_findings(flagged: Calls, keys: Sequence[tuple[int, int, int]], engine: Engine) -> Calls:
+    """Drop the flagged calls of the impacts with these keys."""
+    if not keys:
+        return flagged
+    return flagged.join(place_findings(keys, flagged, engine), on=list(FINDING), how="anti")
 
-    The IDs of a detector with a thousand findings have more digits, so that they sort by number.
+
+def place_findings(
+    keys: Iterable[tuple[int, ...]], flagged: Calls, engine: Engine, *more: str
+) -> Calls:
+    """Copy the keys of impacts to the engine of the flagged calls, in the types of their columns.
+
+    `more` names the columns after the key.
     """
-    ranked = sorted(impacts, key=lambda impact: impact.rank)
-    totals = Counter(impact.detector_index for impact in ranked)
-    counts: Counter[int] = Counter()
-    numbered = {}
-    for impact in ranked:
-        counts[impact.detector_index] += 1
-        width = max(3, len(str(totals[impact.detector_index])))
-        short = impact.detector.id.partition("_")[0]
-        numbered[f"{short}-{counts[impact.detector_index]:0{width}}"] = impact
-    return numbered
+    kinds = flagged.collect_schema()
+    schema = dict.fromkeys([*FINDING, *more], pl.Int64)
+    placed = engine.place(pl.DataFrame(list(keys), schema, orient="row"), flagged)
+    return placed.with_columns(*[nw.col(name).cast(kinds[name]) for name in FINDING])

@@ -1,6 +1,6 @@
 """The audit of some logs on one engine: priced calls, flagged calls, and a report of each log."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self
@@ -19,30 +19,24 @@ from detectors.engines import Calls, Engine, Row
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.report import spend
-from detectors.report.compose import clip_savings, compose_savings
+from detectors.report.compose import COMBINED, Savings, compose_savings, headline_savings
+from detectors.report.counting.records import CountedCalls, Records
+from detectors.report.counting.times import DAY_US, iso_time
 from detectors.report.daily import by_day, by_day_and_model
-from detectors.report.document import Finding, Report
-from detectors.report.evidence import Detail, collect_details, iso_time
+from detectors.report.evidence import Detail, collect_details
 from detectors.report.findings import write_findings
-from detectors.report.impacts import (
-    Group,
-    Impact,
-    is_below_floor,
-    measure,
-    number,
-    sum_flagged,
-)
+from detectors.report.impacts import Group, Impact, drop_findings, measure, sum_flagged
 from detectors.report.money import rounded, split, sums, usd
-from detectors.report.records import CountedCalls, Records
+from detectors.report.result.document import Finding, Report
+from detectors.report.selection import Selection
 from detectors.rules import DETECTORS, Thresholds
 from detectors.rules.methods import METHODS
 
 _PCT_DECIMALS = 9
+_DAYS_DECIMALS = 9
+_MOST_STRAY_TIMES = 10
 # Up to so many calls, planning the queries takes longer than computing them.
 _FEW_CALLS = 20_000
-
-# What all findings of a log save together, and the step of each detector.
-Savings = tuple[Decimal, list[Decimal]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,7 @@ class Audits:
     ) -> Self:
         keys = counted.keys
         engine.has_few_calls = sum(log.count for log in counted.logs) <= _FEW_CALLS
-        labelled = read_labels(counted.take_calls(), keys)
+        labelled = read_labels(counted.take_calls(engine), keys)
         labels = number_groups(labelled, engine, keys)
         priced = [price_labelled(labelled, labels, book, engine, keys)]
         # Frees the records, which are large: only the priced calls are needed from here on.
@@ -111,21 +105,17 @@ class Audits:
         """Yield the report of each log."""
         found = self._find()
         flagged = nw.concat(found, how="vertical")
-        impacts = self._measure(flagged)
-        shown = [
-            number(impact for impact in some if not is_below_floor(impact, self.thresholds))
-            for some in impacts
-        ]
-        details = iter(self._collect_details(shown, flagged))
-        saved = self._sum_savings(found)
+        selections = self._select(flagged)
+        details = iter(self._collect_details(selections, flagged))
+        sums = self._sum_savings(found, selections)
         spent = self._sum_spend()
-        for index, log in enumerate(self.logs):
-            own = [next(details) for _ in shown[index]]
-            below_floor = len(impacts[index]) - len(shown[index])
+        for index, (log, selection) in enumerate(zip(self.logs, selections, strict=True)):
+            own = [next(details) for _ in selection.listed]
+            saved = self._headline(log, spent[index].groups, sums[index])
             yield Report(
-                audit=self._summarize(log, spent[index].groups, saved[index][0], below_floor),
-                findings=self._write(log, shown[index], own),
-                savings_by_detector=self._savings_by_detector(log, impacts[index], saved[index]),
+                audit=self._summarize(log, spent[index].groups, saved, selection),
+                findings=self._write(log, selection.listed, own),
+                savings_by_detector=self._savings_by_detector(selection, saved),
                 invalid_rows=log.invalid,
                 prices=PriceSource(
                     source=self.book.source,
@@ -134,6 +124,7 @@ class Audits:
                 ),
                 thresholds=self.thresholds,
                 methods=METHODS,
+                **selection.sections(),
                 **spent[index].sections(log.models),
             )
 
@@ -150,39 +141,40 @@ class Audits:
 
         return self.engine.keep_all(self.engine.apply(("find", self.thresholds), plan, self.calls))
 
-    def _measure(self, flagged: Calls) -> list[list[Impact]]:
-        """Return the impacts of each log."""
+    def _select(self, flagged: Calls) -> list[Selection]:
+        """Measure the impacts of each log, and select its findings."""
         (summed,) = self.engine.apply("flagged", lambda few: [sum_flagged(few)], flagged)
-        days = [log.days for log in self.logs]
-        by_log: list[list[Impact]] = [[] for _ in self.logs]
-        for impact in measure(self.engine.fetch(summed), self.groups, days, self.thresholds):
-            by_log[impact.group.log].append(impact)
-        return by_log
+        factors = [log.projection.factor for log in self.logs]
+        measured = measure(self.engine.fetch(summed), self.groups, factors)
+        return [
+            Selection.of(impacts, log.projection, self.thresholds)
+            for log, impacts in zip(self.logs, measured, strict=True)
+        ]
 
-    def _collect_details(
-        self, shown: Sequence[dict[str, Impact]], flagged: Calls
-    ) -> Sequence[Detail]:
-        impacts = [impact for numbered in shown for impact in numbered.values()]
+    def _collect_details(self, selections: Sequence[Selection], flagged: Calls) -> Sequence[Detail]:
+        impacts = [impact for selection in selections for impact in selection.listed.values()]
         most = self.thresholds.evidence_calls
         return collect_details(impacts, flagged, self.calls, self.engine, most=most)
 
-    def _sum_savings(self, found: Sequence[Calls]) -> list[Savings]:
-        """Sum each log's combined savings, each dollar counted once, and each detector's step."""
-        names = ["combined_usd", *(f"step_{index}" for index in range(len(found)))]
+    def _sum_savings(
+        self, found: Sequence[Calls], selections: Sequence[Selection]
+    ) -> list[dict[str, Decimal]]:
+        """Sum the composed savings of each log's window."""
+        losing = [each.key for selection in selections for each in selection.losing]
+        counting = [drop_findings(calls, losing, self.engine) for calls in found]
 
         def plan(calls: Calls, *found: Calls) -> list[Calls]:
-            combined = split(compose_savings(found), *names)
+            combined = split(compose_savings(found), *COMBINED)
             if not self.keys:
-                return [combined.select(*sums(*names))]
+                return [combined.select(*sums(*COMBINED))]
             logs = calls.select("number", *self.keys)
             numbered = combined.join(logs, on="number", how="inner")
-            return [numbered.group_by(*self.keys).agg(*sums(*names))]
+            return [numbered.group_by(*self.keys).agg(*sums(*COMBINED))]
 
-        (summed,) = self.engine.apply(("savings", self.keys), plan, self.calls, *found)
-        saved: list[Savings] = [(Decimal(0), [Decimal(0)] * len(found)) for _ in self.logs]
+        (summed,) = self.engine.apply(("savings", self.keys), plan, self.calls, *counting)
+        saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in self.logs]
         for row in self.engine.fetch(summed):
-            combined, *steps = (usd(row, name) for name in names)
-            saved[row.get("log", 0)] = combined, steps
+            saved[row.get("log", 0)] = {name: usd(row, name) for name in COMBINED}
         return saved
 
     def _sum_spend(self) -> list[LogSpend]:
@@ -196,51 +188,80 @@ class Audits:
         return [LogSpend(*each) for each in zip(by_log, models, days, daily, strict=True)]
 
     def _write(
-        self, log: Records, numbered: dict[str, Impact], details: Sequence[Detail]
+        self, log: Records, numbered: Mapping[str, Impact], details: Sequence[Detail]
     ) -> tuple[Finding, ...]:
         return write_findings(
-            numbered, details, book=self.book, days=log.days, thresholds=self.thresholds
+            numbered,
+            details,
+            book=self.book,
+            projection=log.projection,
+            thresholds=self.thresholds,
         )
 
+    def _headline(
+        self, log: Records, groups: Sequence[Group], summed: Mapping[str, Decimal]
+    ) -> Savings:
+        spent = sum((group.window_usd for group in groups), Decimal(0))
+        return headline_savings(summed, spent, log.projection.factor)
+
     def _savings_by_detector(
-        self, log: Records, impacts: Sequence[Impact], saved: Savings
+        self, selection: Selection, saved: Savings
     ) -> tuple[SavingsByDetector, ...]:
-        months = Decimal(self.thresholds.days_per_month) / log.days
         alone = [Decimal(0) for _ in DETECTORS]
-        for impact in impacts:
+        for impact in selection.priced:
             alone[impact.detector_index] += impact.monthly_usd
         return tuple(
             SavingsByDetector(
                 detector=detector.id,
                 alone_usd=rounded(alone[index]),
-                composed_usd=rounded(saved[1][index] * months),
+                composed_usd=rounded(saved.steps[index]),
             )
             for index, detector in enumerate(DETECTORS)
         )
 
     def _summarize(
-        self, log: Records, groups: Sequence[Group], saved_usd: Decimal, below_floor: int
+        self, log: Records, groups: Sequence[Group], saved: Savings, selection: Selection
     ) -> AuditSummary:
+        period = log.projection
         total = sum((group.spend_usd for group in groups), Decimal(0))
-        saved = clip_savings(saved_usd, total)
-        months = Decimal(self.thresholds.days_per_month) / log.days
+        spent = sum((group.window_usd for group in groups), Decimal(0))
+        claimed = saved.verified + saved.estimated
+        monthly = spent * period.factor
         return AuditSummary(
             records=log.count,
             valid_pct=log.valid_pct,
             echoes_dropped=log.duplicate_rows,
-            observed_days=log.days,
-            first_call=None if log.first_us is None else iso_time(log.first_us),
-            last_call=None if log.last_us is None else iso_time(log.last_us),
+            observed_days=period.observed_days,
+            first_call=_iso(period.first_us),
+            last_call=_iso(period.last_us),
             total_spend_usd=rounded(total),
-            projected_spend_usd=rounded(total * months),
-            savings_pct=round(float(saved / total * 100), _PCT_DECIMALS) if total else 0.0,
-            projected_savings_usd=rounded(saved * months),
+            projected_spend_usd=rounded(monthly),
+            savings_pct=round(float(claimed / monthly * 100), _PCT_DECIMALS) if monthly else 0.0,
+            projected_savings_usd=rounded(claimed),
             equiv_spend=any(self._is_equivalent(group) for group in groups),
-            below_floor=below_floor,
+            below_floor=selection.below_floor,
             overfull_records=log.overfull,
+            projection=period.kind,
+            span_days=round(float(period.span_us / DAY_US), _DAYS_DECIMALS),
+            window_start=_iso(period.window_start_us),
+            monthly_factor=float(period.factor),
+            window_spend_usd=rounded(spent),
+            verified_savings_usd=rounded(saved.verified),
+            estimated_savings_usd=rounded(saved.estimated),
+            estimated_savings_low_usd=rounded(saved.estimated_low),
+            estimated_savings_high_usd=rounded(saved.estimated_high),
+            conditional_savings_usd=rounded(saved.conditional),
+            conditional_savings_low_usd=rounded(saved.conditional_low),
+            conditional_savings_high_usd=rounded(saved.conditional_high),
+            stray_calls=period.strays,
+            stray_times=tuple(map(iso_time, period.stray_us[:_MOST_STRAY_TIMES])),
         )
 
     def _is_equivalent(self, group: Group) -> bool:
         """Check whether the group's dollars are a list-price cost and not a bill."""
         listing = self.book.find_listing(group.provider, group.model)
         return listing is not None and listing.is_equivalent
+
+
+def _iso(microseconds: int | None) -> str | None:
+    return None if microseconds is None else iso_time(microseconds)

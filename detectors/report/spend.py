@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import narwhals.stable.v2 as nw
 
@@ -21,16 +21,31 @@ from detectors.report.money import rounded, split, sums, usd
 Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
 
-DAY_US: Final = 86_400_000_000
-
 
 def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
     """Return every (route, provider, model) of every log by its number."""
 
     def plan(calls: Calls, labels: Calls) -> list[Calls]:
-        spent = split(calls.select("group", "at_us", "cost_usd"), "cost_usd").group_by("group")
-        last = nw.col("at_us").max().alias("last_us")
-        summed = spent.agg(nw.len().alias("calls"), last, *sums("cost_usd"))
+        is_in = nw.col("in_window")
+        spent = calls.select(
+            "group",
+            "at_us",
+            "cost_usd",
+            nw.when(is_in).then(nw.col("cost_usd")).otherwise(nw.lit(0.0)).alias("window_usd"),
+            is_in.cast(nw.Int64).alias("window_calls"),
+            nw.when(is_in).then(nw.col("at_us")).otherwise(0).alias("last_us"),
+        )
+        summed = (
+            split(spent, "cost_usd", "window_usd")
+            .group_by("group")
+            .agg(
+                nw.len().alias("calls"),
+                nw.col("window_calls").sum(),
+                nw.col("last_us").max(),
+                nw.col("at_us").max().alias("last_ever_us"),
+                *sums("cost_usd", "window_usd"),
+            )
+        )
         return [summed.join(labels, on="group", how="inner")]
 
     (spent,) = engine.apply("groups", plan, calls, labels)
@@ -41,8 +56,10 @@ def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]
             provider=row["provider"],
             model=row["model"],
             calls=row["calls"],
-            last_us=row["last_us"],
             spend_usd=usd(row, "cost_usd"),
+            window_calls=row["window_calls"],
+            window_usd=usd(row, "window_usd"),
+            last_us=row["last_us"] or row["last_ever_us"],
         )
         for row in engine.fetch(spent)
     }

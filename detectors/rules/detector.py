@@ -43,9 +43,9 @@ class FlaggedCalls:
     """The numbers of one finding, for its advice and its formula.
 
     `route` is the quoted label, or a description if there is none. Medians are over the flagged
-    calls; `group_calls` counts all priced calls of the group. Rates are US dollars per million
-    tokens for a short prompt at the time of the group's last call. `saving_usd` is for the
-    observed days.
+    calls of the window, whose savings are `saving_usd`; `group_calls` counts all priced calls of
+    the group in the window. Rates are US dollars per million tokens for a short prompt at the time
+    of the group's last call. Norms and bases are those that the rule gave to `flag`.
     """
 
     kind: str
@@ -122,6 +122,7 @@ class Detector:
 def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr, **others: nw.Expr) -> Calls:
     """Return what every rule returns: each call with its group, kind and potential savings.
 
+    The calls must still have `at_us`, `in_window` and `cost_usd`.
     `others` are `low_usd` and `high_usd`, which are the savings themselves unless given, and the
     columns of `BASIS`: the numbers beside counts and rates that the savings were calculated from.
     """
@@ -130,6 +131,8 @@ def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr, **others: nw.Ex
     return calls.select(
         "number",
         "group",
+        "at_us",
+        "in_window",
         (nw.lit(kind) if isinstance(kind, int) else kind).cast(nw.Int8).alias("kind"),
         "cost_usd",
         saving_usd.cast(nw.Float64).alias("saving_usd"),

@@ -76,7 +76,7 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
     shape = nw.when(is_whole).then(-1).otherwise(nw.col("completion_tokens"))
     has_shape = nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens
     return (
-        calls.select(*_PROMPT, "completion_tokens", "number", "at_us", "cost_usd")
+        calls.select(*_PROMPT, "completion_tokens", "number", "at_us", "in_window", "cost_usd")
         .with_columns(
             nw.len().over(*_PROMPT).cast(nw.Int64).alias("alike"),
             nw.len().over(*_HASH).cast(nw.Int64).alias("hashed"),

@@ -82,6 +82,15 @@ def counted(value: int, noun: str, plural: str = "") -> str:
     return f"{value:,} {noun if value == 1 else plural or f'{noun}s'}"
 
 
+def length(days: float) -> str:
+    """Format a time span in its largest unit: 45 minutes, 2.5 hours, 12 days."""
+    for size, noun in ((1, "day"), (24, "hour"), (1440, "minute")):
+        if days * size >= 0.995:
+            text = f"{days * size:.1f}".removesuffix(".0")
+            return f"{text} {noun if text == '1' else f'{noun}s'}"
+    return "under a minute"
+
+
 def day(value: str | date) -> str:
     """Format a day or the day of a time: Nov 22, 2026."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MODULES = ("", ".report", ".prices.book", ".report.document", ".scrub")
+MODULES = ("", ".report", ".prices.book", ".report.result.document", ".scrub")
 
 
 @pytest.mark.parametrize("name", MODULES)

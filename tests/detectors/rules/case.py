@@ -31,6 +31,7 @@ _EMPTY = {
     "cached_tokens": 0,
     "cache_write_tokens": 0,
     "declared_max_tokens": 0,
+    "in_window": True,
 }
 
 Place = Callable[[pl.DataFrame], Any]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from detectors import contract
 from detectors.html import page
 from detectors.html.findings import show_finding, show_report
-from detectors.report import comparing, explaining, tables
+from detectors.report.result import comparing, explaining, tables
 from detectors.rules import Thresholds
 from detectors.rules.methods import METHODS
 from detectors.wording.figures import percent, usd

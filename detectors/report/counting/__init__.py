@@ -1,0 +1,1 @@
+"""What is counted before a rule runs: records, times, and the period behind monthly dollars."""

@@ -1,0 +1,139 @@
+"""The period that monthly dollars are projected from, without calls at stray times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final, Self
+
+from detectors.contract import Thresholds
+from detectors.report.counting.times import DAY_US
+
+_HOUR_US: Final = DAY_US // 24
+_AS_OBSERVED: Final = Decimal(1)
+_MARGIN: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayOfCalls:
+    """The calls of one day in UTC, priced or not; times are microseconds since 1970.
+
+    `seconds` counts the distinct whole seconds with a call.
+    """
+
+    calls: int
+    first_us: int
+    last_us: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """The window whose dollars, times `factor`, are a month's.
+
+    `days` leaves out the calls at stray times. The window includes both of its ends; without calls
+    it is empty. `kind` is `good`, `rough`, `very rough` or `none`.
+    """
+
+    days: tuple[DayOfCalls, ...]
+    strays: int
+    stray_us: tuple[int, ...]
+    span_us: Fraction
+    window_us: Fraction
+    from_us: int
+    to_us: int
+    window_start_us: int | None
+    factor: Decimal
+    kind: str
+
+    @classmethod
+    def of(cls, days: Sequence[DayOfCalls], thresholds: Thresholds) -> Self:
+        """Return the projection of a log with these days, in order."""
+        kept, strays = _drop_strays(days, thresholds)
+        month = thresholds.days_per_month * DAY_US
+        span, calls = _span(kept), sum(day.calls for day in kept)
+        kind = _kind(span, calls, thresholds)
+        first, last = (kept[0].first_us, kept[-1].last_us) if kept else (0, -1)
+        is_long = span > month
+        return cls(
+            days=kept,
+            strays=sum(day.calls for day in strays),
+            stray_us=tuple(moment for day in strays for moment in (day.first_us, day.last_us)),
+            span_us=span,
+            window_us=min(span, Fraction(month)),
+            from_us=last - month + 1 if is_long else first,
+            to_us=last,
+            window_start_us=(last - month if is_long else first) if kept else None,
+            factor=_AS_OBSERVED if kind == "none" else _divide(month, min(span, Fraction(month))),
+            kind=kind,
+        )
+
+    @property
+    def first_us(self) -> int | None:
+        return self.days[0].first_us if self.days else None
+
+    @property
+    def last_us(self) -> int | None:
+        return self.days[-1].last_us if self.days else None
+
+    @property
+    def observed_days(self) -> int:
+        """Return the calendar days in UTC from the first call to the last, both included."""
+        if not self.days:
+            return 1
+        return self.days[-1].last_us // DAY_US - self.days[0].first_us // DAY_US + 1
+
+
+def _drop_strays(
+    days: Sequence[DayOfCalls], thresholds: Thresholds
+) -> tuple[tuple[DayOfCalls, ...], tuple[DayOfCalls, ...]]:
+    """Return the days without the stray ones at both ends, and these.
+
+    A gap between two days is the only kind that can be longer than a day, so a stretch of stray
+    calls is made of whole days.
+    """
+    most = max(1.0, sum(day.calls for day in days) * thresholds.stray_share)
+    gap = thresholds.stray_gap_days * DAY_US
+    is_far = [after.first_us - before.last_us > gap for before, after in pairwise(days)]
+    front = _longest(days, is_far, most)
+    back = _longest(days[::-1], is_far[::-1], most)
+    strays = (*days[:front], *days[len(days) - back :])
+    if sum(day.calls for day in strays) > most + _MARGIN:
+        return tuple(days), ()
+    return tuple(days[front : len(days) - back]), strays
+
+
+def _longest(days: Sequence[DayOfCalls], is_far: Sequence[bool], most: float) -> int:
+    """Return how many days at the front are stray."""
+    calls, longest = 0, 0
+    for count, (day, ends) in enumerate(zip(days, is_far, strict=False), start=1):
+        calls += day.calls
+        if calls > most + _MARGIN:
+            break
+        longest = count if ends else longest
+    return longest
+
+
+def _span(days: Sequence[DayOfCalls]) -> Fraction:
+    """Return the time from the first call to the last and one mean gap, in microseconds."""
+    seconds = sum(day.seconds for day in days)
+    if seconds < 2:
+        return Fraction(0)
+    return Fraction((days[-1].last_us - days[0].first_us) * seconds, seconds - 1)
+
+
+def _kind(span: Fraction, calls: int, thresholds: Thresholds) -> str:
+    least = {
+        "good": Fraction(thresholds.good_span_days) * DAY_US,
+        "rough": Fraction(thresholds.rough_span_days) * DAY_US,
+        "very rough": Fraction(thresholds.very_rough_span_hours) * _HOUR_US,
+    }
+    if calls < thresholds.projection_min_calls:
+        return "none"
+    return next((kind for kind, shortest in least.items() if span >= shortest), "none")
+
+
+def _divide(part: int, whole: Fraction) -> Decimal:
+    ratio = part / whole
+    return Decimal(ratio.numerator) / Decimal(ratio.denominator)

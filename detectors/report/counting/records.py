@@ -1,0 +1,137 @@
+"""Counts and times of all records of some logs, priced or not, and their projections."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.contract import InvalidRows, Thresholds
+from detectors.engines import Calls, Engine, Row
+from detectors.frames import CHECKED
+from detectors.frames.usage_log import ReadRows
+from detectors.report import spend
+from detectors.report.counting.projection import DayOfCalls, Projection
+from detectors.report.counting.times import DAY_US
+
+_SECOND_US: Final = 1_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Records:
+    """Counts of the calls of one log without duplicate rows.
+
+    `models` counts the calls of each (provider, model).
+    """
+
+    count: int
+    duplicate_rows: int
+    valid_pct: float
+    invalid: InvalidRows
+    overfull: int
+    projection: Projection
+    models: list[Row]
+
+    @classmethod
+    def of(cls, log: ReadRows, days: list[Row], models: list[Row], thresholds: Thresholds) -> Self:
+        count = sum(row["calls"] for row in days)
+        return cls(
+            count=count,
+            duplicate_rows=log.rows - log.invalid.count - count,
+            valid_pct=log.valid_pct,
+            invalid=log.invalid,
+            overfull=sum(int(row["overfull"]) for row in days),
+            projection=Projection.of([_day(row) for row in days], thresholds),
+            models=models,
+        )
+
+
+def _day(row: Row) -> DayOfCalls:
+    return DayOfCalls(
+        calls=row["calls"],
+        first_us=row["first_us"],
+        last_us=row["last_us"],
+        seconds=row["seconds"],
+    )
+
+
+@dataclass(slots=True)
+class CountedCalls:
+    """The calls of some logs without duplicate rows, until they are taken, and the logs' counts.
+
+    The column in `keys` numbers the logs; there is none for a single log.
+    """
+
+    logs: list[Records]
+    keys: tuple[str, ...]
+    _calls: list[Calls] = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        logs: Sequence[ReadRows],
+        calls: Calls,
+        engine: Engine,
+        thresholds: Thresholds,
+        *,
+        keys: tuple[str, ...] = (),
+    ) -> Self:
+        calls = engine.keep(engine.drop_duplicate_rows(calls, [*keys, *CHECKED]))
+        days = _by_log(engine.fetch(_count_days(calls, keys)), len(logs))
+        models = _by_log(spend.count_models(calls, engine, keys), len(logs))
+        counted = [
+            Records.of(log, sorted(own, key=lambda row: row["day"]), counts, thresholds)
+            for log, own, counts in zip(logs, days, models, strict=True)
+        ]
+        return cls(counted, keys, [calls])
+
+    def take_calls(self, engine: Engine) -> Calls:
+        """Return the calls once, so that the caller can free them, and mark the window's."""
+        calls, at = self._calls.pop(), nw.col("at_us")
+        if not self.keys:
+            (log,) = self.logs
+            ends = log.projection.from_us, log.projection.to_us
+            return calls.with_columns(((at >= ends[0]) & (at <= ends[1])).alias("in_window"))
+        rows = [
+            (number, log.projection.from_us, log.projection.to_us)
+            for number, log in enumerate(self.logs)
+        ]
+        schema = {"log": pl.Int32, "from_us": pl.Int64, "to_us": pl.Int64}
+        windows = engine.place(pl.DataFrame(rows, schema, orient="row"), calls)
+        is_in = (at >= nw.col("from_us")) & (at <= nw.col("to_us"))
+        return (
+            calls.join(windows, on=list(self.keys), how="inner")
+            .with_columns(is_in.alias("in_window"))
+            .drop("from_us", "to_us")
+        )
+
+
+def _by_log(rows: Sequence[Row], logs: int) -> list[list[Row]]:
+    found: list[list[Row]] = [[] for _ in range(logs)]
+    for row in rows:
+        found[row.get("log", 0)].append(row)
+    return found
+
+
+def _count_days(calls: Calls, keys: Sequence[str]) -> Calls:
+    cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
+    is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
+    at = nw.col("at_us")
+    return (
+        calls.select(
+            *keys,
+            "at_us",
+            (at // DAY_US).alias("day"),
+            (at // _SECOND_US).alias("second"),
+            is_overfull.alias("overfull"),
+        )
+        .group_by(*keys, "day")
+        .agg(
+            nw.len().alias("calls"),
+            at.min().alias("first_us"),
+            at.max().alias("last_us"),
+            nw.col("second").n_unique().alias("seconds"),
+            nw.col("overfull").sum(),
+        )
+    )

@@ -1,0 +1,1 @@
+"""The report that the library returns, and what it can be turned into."""

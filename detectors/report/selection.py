@@ -1,0 +1,179 @@
+"""Selects what a report lists as findings, and what it only counts."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Final
+
+from detectors.contract import PastFinding, Remainder, Thresholds, WiderLimits
+from detectors.report.counting.projection import Projection
+from detectors.report.counting.times import iso_time
+from detectors.report.impacts import Impact
+from detectors.rules import DETECTORS
+from detectors.rules.detector import MARGIN
+
+_LEAST: Final = Decimal(str(MARGIN))
+_MOST_PAST: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The impacts of one log.
+
+    Attributes
+    ----------
+    listed : dict of str to Impact
+        The findings by ID, ranked within their detector.
+    priced, informational : tuple of Impact
+        Every finding, listed or not. Priced ones enter the headline.
+    losing : tuple of Impact
+        Priced ones that save nothing in the window: they are no findings and enter no sum.
+    wider : tuple of Impact
+        What enters only the upper end of the headline: kinds that are not reported.
+    past : tuple of Impact
+        Findings whose calls all lie before the window, most expensive first.
+    """
+
+    listed: Mapping[str, Impact]
+    priced: tuple[Impact, ...]
+    informational: tuple[Impact, ...]
+    losing: tuple[Impact, ...]
+    wider: tuple[Impact, ...]
+    past: tuple[Impact, ...]
+    below_floor: int
+
+    @classmethod
+    def of(
+        cls, impacts: Sequence[Impact], projection: Projection, thresholds: Thresholds
+    ) -> "Selection":
+        """Select among the impacts of a log with this projection."""
+        reported = [impact for impact in impacts if impact.kind.is_reported]
+        wider = [impact for impact in impacts if not impact.kind.is_reported and impact.calls]
+        live = [impact for impact in reported if impact.calls]
+        saving = [each for each in live if each.is_priced and each.observed_usd > _LEAST]
+        priced = _widen(saving, wider)
+        informational = [impact for impact in live if not impact.is_priced]
+        floor = [each for each in priced if float(each.monthly_usd) >= thresholds.floor_usd]
+        return cls(
+            listed=_list(floor, informational, thresholds),
+            priced=tuple(priced),
+            informational=tuple(informational),
+            losing=tuple(each for each in live if each.is_priced and each.observed_usd <= _LEAST),
+            wider=tuple(wider),
+            past=tuple(_find_past(reported, projection.from_us)),
+            below_floor=len(priced) - len(floor),
+        )
+
+    def sections(self) -> dict[str, Any]:
+        """Return the report's lists of what is not a finding of its own."""
+        return {
+            "remainders": tuple(self._remainders()),
+            "no_longer_happening": tuple(map(_past_finding, self.past[:_MOST_PAST])),
+            "other_past_findings": len(self.past[_MOST_PAST:]),
+            "wider_limits": tuple(self._wider_limits()),
+        }
+
+    def _remainders(self) -> Iterable[Remainder]:
+        listed = {impact.key for impact in self.listed.values()}
+        for index, detector in enumerate(DETECTORS):
+            priced, informational = (
+                [each for each in some if each.detector_index == index and each.key not in listed]
+                for some in (self.priced, self.informational)
+            )
+            if priced or informational:
+                yield Remainder(
+                    detector=detector.id,
+                    findings=len(priced),
+                    informational=len(informational),
+                    monthly_cost_impact_usd=sum((i.monthly_usd for i in priced), Decimal(0)),
+                )
+
+    def _wider_limits(self) -> Iterable[WiderLimits]:
+        found = {impact.finding for impact in self.priced}
+        only: dict[tuple[int, str], list[Impact]] = defaultdict(list)
+        for impact in self.wider:
+            if impact.finding not in found:
+                only[impact.detector_index, impact.kind.name].append(impact)
+        for (index, kind), impacts in sorted(only.items()):
+            yield WiderLimits(
+                detector=DETECTORS[index].id,
+                kind=kind,
+                groups=len(impacts),
+                monthly_cost_impact_usd=sum((i.high_usd for i in impacts), Decimal(0)),
+            )
+
+
+def _widen(priced: Iterable[Impact], wider: Iterable[Impact]) -> list[Impact]:
+    """Add the upper ends of kinds that are not reported to the findings that they belong to."""
+    more: dict[tuple[int, str, int], Decimal] = defaultdict(Decimal)
+    for impact in wider:
+        more[impact.finding] += impact.high_usd
+    return [
+        replace(impact, high_usd=impact.high_usd + more[impact.finding])
+        if impact.finding in more
+        else impact
+        for impact in priced
+    ]
+
+
+def _list(
+    priced: Sequence[Impact], informational: Sequence[Impact], thresholds: Thresholds
+) -> dict[str, Impact]:
+    """Return the most expensive findings by ID."""
+    numbered = _number([*priced, *informational])
+    by_impact = sorted(
+        (name for name, impact in numbered.items() if impact.is_priced),
+        key=lambda name: (-numbered[name].monthly_usd, name),
+    )
+    by_spend = sorted(
+        (name for name, impact in numbered.items() if not impact.is_priced),
+        key=lambda name: (-numbered[name].spend_usd, name),
+    )
+    names = {
+        *by_impact[: thresholds.max_findings],
+        *by_spend[: thresholds.max_informational_findings],
+    }
+    return {name: impact for name, impact in numbered.items() if name in names}
+
+
+def _number(impacts: Iterable[Impact]) -> dict[str, Impact]:
+    """Number the impacts of each detector, most expensive first: d1-001, d1-002, …, d2-001.
+
+    The IDs of a detector with a thousand findings have more digits, so that they sort by number.
+    """
+    ranked = sorted(impacts, key=lambda each: (each.detector_index, -each.monthly_usd, each.labels))
+    totals = Counter(impact.detector_index for impact in ranked)
+    counts: Counter[int] = Counter()
+    numbered = {}
+    for impact in ranked:
+        counts[impact.detector_index] += 1
+        width = max(3, len(str(totals[impact.detector_index])))
+        short = impact.detector.id.partition("_")[0]
+        numbered[f"{short}-{counts[impact.detector_index]:0{width}}"] = impact
+    return numbered
+
+
+def _find_past(impacts: Iterable[Impact], from_us: int) -> list[Impact]:
+    """Return the findings whose calls all lie before the window, most expensive first."""
+    past = [
+        impact
+        for impact in impacts
+        if impact.last_us < from_us and (impact.ever_usd > _LEAST or not impact.is_priced)
+    ]
+    return sorted(past, key=lambda each: (-each.ever_usd, each.detector_index, each.labels))
+
+
+def _past_finding(impact: Impact) -> PastFinding:
+    return PastFinding(
+        detector=impact.detector.id,
+        kind=impact.kind.name,
+        route=impact.group.shown_route,
+        provider=impact.group.provider,
+        model=impact.group.model,
+        calls=impact.ever_calls,
+        confidence=impact.kind.confidence,
+        first_seen=iso_time(impact.first_us),
+        last_seen=iso_time(impact.last_us),
+        observed_cost_impact_usd=impact.ever_usd,
+    )
