@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from detectors.contract import UsageRecord
+    from detectors.contract import UsageRecord, UsageRecordV2
     from detectors.errors import (
         ContractError,
         DetectorError,
@@ -37,6 +37,7 @@ __all__ = [
     "UnreadableLogError",
     "UsageLog",
     "UsageRecord",
+    "UsageRecordV2",
     "audit",
     "audit_many",
     "read",
@@ -54,6 +55,7 @@ _HOMES = {
     "UnreadableLogError": "errors",
     "UsageLog": "frames",
     "UsageRecord": "contract",
+    "UsageRecordV2": "contract",
     "audit": "report",
     "audit_many": "report",
     "read": "frames",

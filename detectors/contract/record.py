@@ -1,8 +1,8 @@
-"""The usage record, and the limits of its fields."""
+"""The usage record in both versions, and the limits of its fields."""
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,6 +24,7 @@ FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 Label = Annotated[str, Meta(max_length=MAX_LABEL_LENGTH)]
 ModelName = Annotated[str, Meta(min_length=1, max_length=MAX_LABEL_LENGTH)]
+PrefixHash = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
 class UsageRecord(
@@ -49,10 +50,60 @@ class UsageRecord(
     request_id: Label | None = None
     tag: Label | None = None
     declared_max_tokens: Count | None = None
-    prefix_hash: Annotated[str, Meta(min_length=64, max_length=64)] | None = None
+    prefix_hash: PrefixHash | None = None
+
+
+class UsageRecordV2(
+    UsageRecord, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False
+):
+    """A usage record with the optional fields of `POST /api/v2/ingest`.
+
+    A first version's record is a second version's record without them. `PARTS` are counts that a
+    total already includes.
+    """
+
+    service_tier: Literal["standard", "batch", "flex", "priority", "fast"] | None = None
+    cache_write_1h_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    audio_prompt_tokens: Count | None = None
+    audio_completion_tokens: Count | None = None
+    image_prompt_tokens: Count | None = None
+    image_completion_tokens: Count | None = None
+    web_searches: Count | None = None
+    prefix_hash_16k: PrefixHash | None = None
+    prefix_hash_64k: PrefixHash | None = None
+    environment: Label | None = None
+    session_id: Label | None = None
+    status: Literal["ok", "error", "cancelled"] | None = None
+    region: Label | None = None
 
 
 RECORD_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecord))
+RECORD_V2_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecordV2))
+STATUSES: Final = ("ok", "error", "cancelled")
+
+
+class Part(NamedTuple):
+    """A count that `total` includes, besides the count `beside`."""
+
+    name: str
+    total: str
+    beside: str = ""
+
+    @property
+    def expected(self) -> str:
+        """Return the description of a valid value."""
+        return f"at most {self.total}{f' less {self.beside}' if self.beside else ''}"
+
+
+PARTS: Final = (
+    Part("cache_write_1h_tokens", "cache_write_tokens"),
+    Part("reasoning_tokens", "completion_tokens"),
+    Part("audio_prompt_tokens", "prompt_tokens"),
+    Part("image_prompt_tokens", "prompt_tokens", "audio_prompt_tokens"),
+    Part("audio_completion_tokens", "completion_tokens"),
+    Part("image_completion_tokens", "completion_tokens", "audio_completion_tokens"),
+)
 REQUIRED_FIELDS: Final = tuple(
     field.name for field in msgspec.structs.fields(UsageRecord) if field.required
 )

@@ -3,7 +3,7 @@
 Nothing here imports a dataframe library, because the service validates with this package.
 """
 
-from detectors.formats.batches import decode_batch
+from detectors.formats.batches import V1, V2, Version, decode_batch
 from detectors.formats.canonical import (
     decode_records,
     encode_chunk,
@@ -19,7 +19,10 @@ __all__ = [
     "DIALECTS",
     "JSON_STYLES",
     "MAX_UPLOAD_BYTES",
+    "V1",
+    "V2",
     "Chunk",
+    "Version",
     "decode_batch",
     "decode_records",
     "encode_chunk",

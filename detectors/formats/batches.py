@@ -4,7 +4,9 @@ The typed decoder reads a good batch in a millisecond or two but stops at the fi
 that it rejects is read again without types, to accept unusual notations or to list every error.
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC
 from itertools import islice
 from typing import Final
@@ -15,16 +17,22 @@ from detectors.contract import (
     FIRST_INSTANT,
     LAST_INSTANT,
     MAX_BATCH_RECORDS,
-    RECORD_FIELDS,
     UsageRecord,
+    UsageRecordV2,
 )
 from detectors.errors import (
     ContractError,
     TooComplexError,
     TooManyRecordsError,
 )
-from detectors.formats.checks import are_prefix_hashes, has_control_characters, is_provider
-from detectors.formats.fields import read_record, to_utc
+from detectors.formats.checks import (
+    are_prefix_hashes,
+    has_control_characters,
+    has_excess,
+    is_provider,
+)
+from detectors.formats.columns import OPTIONAL_HASHES, OPTIONAL_LABELS
+from detectors.formats.fields import RECORD, RECORD_V2, Field, read_record, to_utc
 from detectors.formats.json_logs.documents import (
     MAX_VALUES,
     check_syntax,
@@ -40,6 +48,22 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     records: list[UsageRecord]
 
 
+class _BatchV2(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    records: list[UsageRecordV2]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of the record: the decoder of its batches, and its fields."""
+
+    decoder: msgspec.json.Decoder[_Batch] | msgspec.json.Decoder[_BatchV2]
+    fields: Mapping[str, Field]
+
+
+V1: Final = Version(msgspec.json.Decoder(_Batch), RECORD)
+V2: Final = Version(msgspec.json.Decoder(_BatchV2), RECORD_V2)
+
+
 class _Document(msgspec.Struct, gc=False):
     """A body of which only the text of the records is kept."""
 
@@ -50,7 +74,6 @@ class _StrictDocument(_Document, forbid_unknown_fields=True, gc=False):
     """A body without other keys."""
 
 
-_DECODER: Final = msgspec.json.Decoder(_Batch)
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _STRICT_DOCUMENT: Final = msgspec.json.Decoder(_StrictDocument)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -61,8 +84,8 @@ _SHAPE: Final = (
 )
 
 
-def decode_batch(body: bytes) -> list[UsageRecord]:
-    """Return the batch's records, with times in UTC.
+def decode_batch(body: bytes, version: Version = V1) -> Sequence[UsageRecord]:
+    """Return the batch's records of this version, with times in UTC.
 
     Raises
     ------
@@ -74,17 +97,17 @@ def decode_batch(body: bytes) -> list[UsageRecord]:
         JSON that breaks the contract; names the records and fields.
     """
     try:
-        records = _DECODER.decode(body).records
+        records: Sequence[UsageRecord] = version.decoder.decode(body).records
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _decode_untyped(body)
+        return _decode_untyped(body, version)
     if len(records) > MAX_BATCH_RECORDS:
         raise TooManyRecordsError(len(records), MAX_BATCH_RECORDS)
     if records and _are_clean(records, body):
         return records
-    return _decode_untyped(body)
+    return _decode_untyped(body, version)
 
 
-def _are_clean(records: list[UsageRecord], body: bytes) -> bool:
+def _are_clean(records: Sequence[UsageRecord], body: bytes) -> bool:
     """Convert times to UTC, and check the rules that types cannot express."""
     try:
         bring_to_utc(records)
@@ -95,10 +118,20 @@ def _are_clean(records: list[UsageRecord], body: bytes) -> bool:
     hashes = [record.prefix_hash for record in records if record.prefix_hash is not None]
     if not are_prefix_hashes(hashes):
         return False
-    return not (can_hold_control_characters(body) and _have_control_characters(records))
+    if can_hold_control_characters(body) and _have_control_characters(records):
+        return False
+    return _are_clean_v2([record for record in records if isinstance(record, UsageRecordV2)])
 
 
-def bring_to_utc(records: list[UsageRecord]) -> None:
+def _are_clean_v2(records: Sequence[UsageRecordV2]) -> bool:
+    for name in OPTIONAL_HASHES:
+        hashes = [getattr(record, name) for record in records]
+        if not are_prefix_hashes([text for text in hashes if text is not None]):
+            return False
+    return not any(map(has_excess, records))
+
+
+def bring_to_utc(records: Sequence[UsageRecord]) -> None:
     """Convert all times to UTC in place; nothing else refers to these records yet."""
     instants = [record.ts for record in records]
     if {instant.tzinfo for instant in instants} == {UTC}:
@@ -109,21 +142,24 @@ def bring_to_utc(records: list[UsageRecord]) -> None:
         msgspec.structs.force_setattr(record, "ts", to_utc(instant))
 
 
-def _have_control_characters(records: list[UsageRecord]) -> bool:
+def _have_control_characters(records: Sequence[UsageRecord]) -> bool:
     return has_control_characters(
         text
         for record in records
-        for text in (record.model, record.endpoint, record.request_id, record.tag)
+        for text in (
+            *(record.model, record.endpoint, record.request_id, record.tag),
+            *(getattr(record, name, None) for name in OPTIONAL_LABELS),
+        )
         if text is not None
     )
 
 
-def _decode_untyped(body: bytes) -> list[UsageRecord]:
+def _decode_untyped(body: bytes, version: Version) -> list[UsageRecord]:
     """Decode the records one by one, so that memory depends on the largest record only."""
     records: list[UsageRecord] = []
     offenders = Offenders()
     for index, text in enumerate(_split_records(body)):
-        record = _read_text(text)
+        record = _read_text(text, version.fields)
         if isinstance(record, UsageRecord):
             records.append(record)
             continue
@@ -176,21 +212,19 @@ def _check_keys(body: bytes, raw: bytes) -> None:
     raise ContractError(f"{error} {_SHAPE}", error.offenders)
 
 
-def _read_text(text: bytes) -> UsageRecord | list[Problem]:
+def _read_text(text: bytes, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:
     try:
-        return _read_batch_record(decode_document(text))
+        return _read_batch_record(decode_document(text), fields)
     except TooComplexError:
         return [_TOO_COMPLEX]
 
 
-def _read_batch_record(values: object) -> UsageRecord | list[Problem]:
+def _read_batch_record(values: object, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:
     if not isinstance(values, dict):
         return [Problem("bad", "the record", "an object")]
-    unknown_fields = [
-        Problem("unknown", shown_name(key)) for key in values if key not in RECORD_FIELDS
-    ]
+    unknown_fields = [Problem("unknown", shown_name(key)) for key in values if key not in fields]
     if not unknown_fields:
-        return read_record(values)
+        return read_record(values, fields)
     # List every error at once, unknown fields first.
-    record = read_record({key: values[key] for key in RECORD_FIELDS if key in values})
+    record = read_record({key: values[key] for key in fields if key in values}, fields)
     return unknown_fields + (record if isinstance(record, list) else [])

@@ -2,23 +2,23 @@
 
 Stored data is built from checked, typed values and never from the received bytes, so nothing
 outside the contract can survive in it. Invalid rows become lines such as
-`{"line":3,"reason":"missing field model"}`. A call that was not billed at the standard tier also
-has its service tier.
+`{"line":3,"reason":"missing field model"}`. The standard service tier is omitted, as it is the
+default.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import BinaryIO, Final, Literal
+from itertools import repeat
+from typing import BinaryIO, Final
 
 import msgspec
 
-from detectors.contract import InvalidRow, UsageRecord
+from detectors.contract import InvalidRow, UsageRecord, UsageRecordV2
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import SERVICE_TIERS, columns_of
-from detectors.formats.fields import to_utc
-from detectors.formats.json_logs.dialect import service_tiers
+from detectors.formats.columns import COLUMNS, columns_of, empty_value
+from detectors.formats.fields import STANDARD_TIER, to_utc
 from detectors.formats.splitting import split_lines
 
 STORED_CHUNK_BYTES: Final = 1 << 20
@@ -28,7 +28,7 @@ _INVALID_START: Final = b'{"line":'  # no record can contain this: its quotes wo
 class _Line(msgspec.Struct, omit_defaults=True, gc=False):
     """A record made from columns by position, which is several times faster.
 
-    The members are in the order of `UsageRecord`, so both encode to the same bytes.
+    The members are in the order of `UsageRecordV2`, so both encode to the same bytes.
     """
 
     ts: datetime
@@ -47,24 +47,33 @@ class _Line(msgspec.Struct, omit_defaults=True, gc=False):
     service_tier: str = ""
 
 
-class _StoredRecord(
-    UsageRecord, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False
-):
-    """A record as `_Line` encodes it."""
+class _LineV2(_Line, omit_defaults=True, gc=False):
+    """A record with further fields."""
 
-    service_tier: Literal[*SERVICE_TIERS] | None = None  # type: ignore[valid-type]
+    cache_write_1h_tokens: int = 0
+    reasoning_tokens: int = 0
+    audio_prompt_tokens: int = 0
+    audio_completion_tokens: int = 0
+    image_prompt_tokens: int = 0
+    image_completion_tokens: int = 0
+    web_searches: int = 0
+    prefix_hash_16k: str = ""
+    prefix_hash_64k: str = ""
+    environment: str = ""
+    session_id: str = ""
+    status: str = ""
+    region: str = ""
 
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(UsageRecord)
-_STORED_DECODER: Final = msgspec.json.Decoder(_StoredRecord)
+_V2_DECODER: Final = msgspec.json.Decoder(UsageRecordV2)
 _INVALID_DECODER: Final = msgspec.json.Decoder(InvalidRow)
-_FIELDS: Final = _Line.__struct_fields__[1:]
 
 
 def encode_records(records: Iterable[UsageRecord]) -> bytes:
     """Return the records as canonical JSON Lines: times in UTC, absent fields omitted."""
-    return _ENCODER.encode_lines([_in_utc(record) for record in records])
+    return _ENCODER.encode_lines([_normalize(record) for record in records])
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
@@ -73,15 +82,17 @@ def encode_chunk(chunk: Chunk) -> bytes:
     # Exact to the microsecond in every year that a record may have, and by far the fastest way.
     seconds = [instant / 1_000_000 for instant in columns["ts"]]
     instants = msgspec.convert(seconds, list[datetime], strict=False)
-    fields = (columns[name] for name in _FIELDS)
-    lines = list(map(_Line, instants, *fields))
+    line = _LineV2 if columns.keys() - set(COLUMNS) else _Line
+    names = line.__struct_fields__[1:]
+    fields = (columns[name] if name in columns else repeat(empty_value(name)) for name in names)
+    lines = list(map(line, instants, *fields))
     return _ENCODER.encode_lines([*lines, *chunk.invalid] if chunk.invalid else lines)
 
 
-def decode_records(blob: bytes) -> list[UsageRecord]:
+def decode_records(blob: bytes) -> Sequence[UsageRecord]:
     """Decode what `encode_records` wrote; anything else raises `UnreadableLogError`."""
     with _unreadable_on_error():
-        return _DECODER.decode_lines(blob)
+        return _decode_lines(blob)
 
 
 def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[Chunk]:
@@ -103,11 +114,16 @@ def _decode_chunk(text: bytes) -> Chunk:
         with _unreadable_on_error():
             invalid = _INVALID_DECODER.decode_lines(b"".join(invalid_lines))
     with _unreadable_on_error():
-        records = _STORED_DECODER.decode_lines(text)
-    columns = columns_of(records) | {
-        "service_tier": service_tiers([record.service_tier for record in records])
-    }
-    return Chunk(columns, invalid)
+        records = _decode_lines(text)
+    return Chunk(columns_of(records), invalid)
+
+
+def _decode_lines(text: bytes) -> Sequence[UsageRecord]:
+    try:
+        # Most records have no field of the second version, and the first decodes faster.
+        return _DECODER.decode_lines(text)
+    except msgspec.ValidationError:
+        return _V2_DECODER.decode_lines(text)
 
 
 @contextmanager
@@ -118,7 +134,9 @@ def _unreadable_on_error() -> Iterator[None]:
         raise UnreadableLogError("The blob is not a canonical re-encoding of records.") from None
 
 
-def _in_utc(record: UsageRecord) -> UsageRecord:
-    if record.ts.tzinfo is UTC:
-        return record
-    return msgspec.structs.replace(record, ts=to_utc(record.ts))
+def _normalize(record: UsageRecord) -> UsageRecord:
+    if record.ts.tzinfo is not UTC:
+        record = msgspec.structs.replace(record, ts=to_utc(record.ts))
+    if isinstance(record, UsageRecordV2) and record.service_tier == STANDARD_TIER:
+        record = msgspec.structs.replace(record, service_tier=None)
+    return record

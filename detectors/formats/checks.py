@@ -3,8 +3,17 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from detectors.contract import MAX_COUNT, UsageRecord
-from detectors.formats.columns import COLUMNS, COUNTS, LABELS, Columns
+from detectors.contract import MAX_COUNT, PARTS, Part, UsageRecord, UsageRecordV2
+from detectors.formats.columns import (
+    COLUMNS,
+    COUNTS,
+    LABELS,
+    OPTIONAL_COUNTS,
+    OPTIONAL_HASHES,
+    OPTIONAL_LABELS,
+    Columns,
+    present_columns,
+)
 from detectors.formats.fields import (
     FIRST_MICROSECOND,
     LABEL_TEXT,
@@ -30,7 +39,44 @@ def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) ->
     if may_hold_control_characters:
         for name in LABELS:
             rows |= _find_control_characters(columns[name])
+    if columns.keys() - set(COLUMNS):
+        rows |= _find_unclean_optional(columns, may_hold_control_characters)
     return rows
+
+
+def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) -> set[int]:
+    rows: set[int] = set()
+    for name in columns.keys() & set(OPTIONAL_COUNTS):
+        rows |= _find_bad_counts(columns[name])
+    for name in columns.keys() & set(OPTIONAL_HASHES):
+        rows |= _find_bad_hashes(columns[name])
+    if may_hold_control_characters:
+        for name in columns.keys() & set(OPTIONAL_LABELS):
+            rows |= _find_control_characters(columns[name])
+    for part in PARTS:
+        if part.name in columns:
+            rows |= _find_excess(columns, part)
+    return rows
+
+
+def _find_excess(columns: Columns, part: Part) -> set[int]:
+    """Return the rows whose part exceeds its total."""
+    beside = columns.get(part.beside) or [0] * len(columns[part.name])
+    rows = zip(columns[part.name], beside, columns[part.total], strict=True)
+    return {
+        row for row, (own, other, total) in enumerate(rows) if own and own + other > (total or 0)
+    }
+
+
+def has_excess(record: UsageRecordV2) -> bool:
+    """Check for a part that exceeds its total."""
+    for part in PARTS:
+        own = getattr(record, part.name)
+        if own:
+            beside = getattr(record, part.beside) if part.beside else None
+            if own + (beside or 0) > (getattr(record, part.total) or 0):
+                return True
+    return False
 
 
 def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
@@ -81,7 +127,10 @@ def _find_control_characters(texts: list[str]) -> set[int]:
 
 def find_problems(columns: Columns, row: int, names: Mapping[str, str]) -> list[Problem]:
     """Return the problems of an unclean row; `names` maps columns to their names in the log."""
-    values = {name: columns[name][row] for name in COLUMNS if columns[name][row] not in (None, "")}
+    names_of_row = present_columns(columns)
+    values = {
+        name: columns[name][row] for name in names_of_row if columns[name][row] not in (None, "")
+    }
     if "ts" in values:
         values["ts"] //= 1_000_000
     found = read_record(values, LOG_RECORD)

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from detectors.contract import InvalidRow
-from detectors.formats.columns import COLUMNS, Columns
+from detectors.formats.columns import COLUMNS, Columns, empty_value, present_columns
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,19 @@ class Chunk:
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     """Join consecutive chunks."""
+    names = present_columns(name for chunk in chunks for name in chunk.columns)
     columns = {
-        name: list(chain.from_iterable(chunk.columns[name] for chunk in chunks)) for name in COLUMNS
+        name: list(chain.from_iterable(_column(chunk.columns, name) for chunk in chunks))
+        for name in names
     }
     return Chunk(columns, [row for chunk in chunks for row in chunk.invalid])
+
+
+def _column(columns: Columns, name: str) -> list[Any]:
+    """Return a column, or the values of an optional column that is absent."""
+    if name in columns:
+        return columns[name]
+    return [empty_value(name)] * len(columns[COLUMNS[0]])
 
 
 @dataclass
@@ -44,9 +53,11 @@ class Parts:
             return
         if self._numbers and self._numbers[-1] > numbers[0]:
             self._is_ordered = False
+        for name in columns.keys() - self._columns.keys():
+            self._columns[name] = [empty_value(name)] * len(self._numbers)
         self._numbers += numbers
-        for name, column in columns.items():
-            self._columns[name] += column
+        for name, column in self._columns.items():
+            column += _column(columns, name)
 
     def reject(self, number: int, reason: str) -> None:
         self.invalid.append(InvalidRow(number, reason))

@@ -2,16 +2,23 @@
 
 A column is a plain list with one entry per call. Absent values are the empty string or 0, so
 absent, null, "" and 0 are equal from here on; only `latency_ms` keeps its nulls. `ts` is
-microseconds since 1970 in UTC. `service_tier` is not a field of a record: only the logs of model
-providers have it, and only tiers with prices of their own are kept.
+microseconds since 1970 in UTC. Of the service tiers only those with prices of their own are kept.
+
+`COLUMNS` always exist. A column of `OPTIONAL_COLUMNS`, the other fields of the second version of
+the record, exists only where some call has a value, so that ordinary logs cost nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from detectors.contract import UsageRecord
-from detectors.formats.fields import EPOCH, MICROSECOND
+from detectors.contract import (
+    RECORD_FIELDS,
+    RECORD_V2_FIELDS,
+    UsageRecord,
+    UsageRecordV2,
+)
+from detectors.formats.fields import EPOCH, MICROSECOND, SERVICE_TIERS
 
 Columns = dict[str, list[Any]]
 
@@ -24,12 +31,25 @@ COUNTS: Final = (
     "declared_max_tokens",
 )
 COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms", "service_tier")
-SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")
+OPTIONAL_COUNTS: Final = (
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+    "audio_prompt_tokens",
+    "audio_completion_tokens",
+    "image_prompt_tokens",
+    "image_completion_tokens",
+    "web_searches",
+)
+OPTIONAL_HASHES: Final = ("prefix_hash_16k", "prefix_hash_64k")
+OPTIONAL_LABELS: Final = ("environment", "session_id", "status", "region")
+OPTIONAL_COLUMNS: Final = (*OPTIONAL_COUNTS, *OPTIONAL_HASHES, *OPTIONAL_LABELS)
+_ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms")
+_PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
 def columns_of(records: Sequence[UsageRecord]) -> Columns:
-    """Return the columns of checked records with times in UTC; their tier is the standard tier."""
-    return {
+    """Return the columns of checked records with times in UTC."""
+    columns: Columns = {
         "ts": [(record.ts - EPOCH) // MICROSECOND for record in records],
         "provider": [record.provider for record in records],
         "model": [record.model for record in records],
@@ -43,34 +63,64 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
         "cache_write_tokens": [record.cache_write_tokens or 0 for record in records],
         "declared_max_tokens": [record.declared_max_tokens or 0 for record in records],
         "latency_ms": [record.latency_ms for record in records],
-        "service_tier": [""] * len(records),
+        "service_tier": service_tiers(
+            [getattr(record, "service_tier", None) for record in records]
+        ),
     }
+    return columns | _optional_columns(records)
+
+
+def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
+    if set(map(type, records)) <= {UsageRecord}:
+        return {}
+    columns: Columns = {}
+    for name in OPTIONAL_COLUMNS:
+        values = [getattr(record, name, None) for record in records]
+        if any(values):
+            empty = empty_value(name)
+            columns[name] = [value or empty for value in values]
+    return columns
+
+
+def empty_value(name: str) -> Any:
+    """Return the value of an optional column where a call has none."""
+    return 0 if name in OPTIONAL_COUNTS else ""
+
+
+def present_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of a log that has these among others, in their usual order."""
+    given = set(names)
+    return (*COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in given))
+
+
+def drop_empty(columns: Columns) -> Columns:
+    """Drop the optional columns without a value."""
+    return {
+        name: column
+        for name, column in columns.items()
+        if name not in OPTIONAL_COLUMNS or any(column)
+    }
+
+
+def service_tiers(named: Sequence[str | None]) -> list[str]:
+    """Return the service tiers with prices of their own; all others become empty."""
+    if _PRICED_APART.isdisjoint(named):
+        return [""] * len(named)
+    return [tier if tier in _PRICED_APART else "" for tier in named]
 
 
 def records_of(columns: Columns) -> list[UsageRecord]:
     """Return the records of the columns; optional values that are empty or 0 become absent.
 
-    The service tier is lost, because a record has no field for it.
+    They are of the first version unless a call has a field of the second.
     """
-    values = zip(*(columns[name] for name in COLUMNS), strict=True)
-    return [
-        UsageRecord(
-            ts=EPOCH + timedelta(microseconds=ts),
-            provider=provider,
-            model=model,
-            endpoint=endpoint or None,
-            request_id=request_id or None,
-            tag=tag or None,
-            prefix_hash=prefix_hash or None,
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cached_tokens=cached or None,
-            cache_write_tokens=cache_write or None,
-            declared_max_tokens=declared_max or None,
-            latency_ms=latency,
-        )
-        for (
-            ts, provider, model, endpoint, request_id, tag, prefix_hash,
-            prompt, completion, cached, cache_write, declared_max, latency, _,
-        ) in values
-    ]  # fmt: skip
+    names = [name for name in RECORD_V2_FIELDS if name in columns]
+    is_second = any(any(columns[name]) for name in names if name not in RECORD_FIELDS)
+    struct = UsageRecordV2 if is_second else UsageRecord
+    names = names if is_second else list(RECORD_FIELDS)
+    values = [
+        columns[name] if name in _ZERO_IS_A_VALUE else [value or None for value in columns[name]]
+        for name in names
+    ]
+    values[0] = [EPOCH + timedelta(microseconds=ts) for ts in columns["ts"]]
+    return [struct(**dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
 
-from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
+from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import MalformedJSONError, TooComplexError, UnreadableLogError
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect
@@ -24,7 +24,7 @@ EXPECTED: Final = (
 _UNREADABLE: Final = "We couldn't read this file."
 HEAD_BYTES: Final = 1 << 18
 _SAMPLE: Final = 50
-# A header of 13 names is far shorter, even if it also has a hundred unknown columns.
+# A header of 27 names is far shorter, even if it also has a hundred unknown columns.
 MAX_HEADER_BYTES: Final = 1 << 16
 _PROVIDER_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
 _OPENAI_USAGE: Final = frozenset(
@@ -175,4 +175,4 @@ def _parse_header(line: str) -> list[str]:
 
 def _is_header(cells: Sequence[str]) -> bool:
     """Check that at least two cells are field names, so that data or text is not a header."""
-    return len(set(cells) & set(RECORD_FIELDS)) >= 2
+    return len(set(cells) & set(RECORD_V2_FIELDS)) >= 2

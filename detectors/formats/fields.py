@@ -6,7 +6,7 @@ by type first and use this module only for values that the typed decoder rejects
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -19,11 +19,13 @@ from detectors.contract import (
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
+    PARTS,
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
-    RECORD_FIELDS,
     REQUIRED_FIELDS,
+    STATUSES,
     UsageRecord,
+    UsageRecordV2,
 )
 from detectors.formats.problems import Problem
 
@@ -31,6 +33,9 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 FIRST_MICROSECOND: Final = (FIRST_INSTANT - EPOCH) // MICROSECOND
 LAST_MICROSECOND: Final = (LAST_INSTANT - EPOCH) // MICROSECOND  # exclusive
+
+STANDARD_TIER: Final = "standard"
+SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")  # those with prices of their own
 
 LABEL_TEXT: Final = re.compile(LABEL_PATTERN)
 PROVIDER_TEXT: Final = re.compile(PROVIDER_PATTERN)
@@ -121,6 +126,18 @@ def read_prefix_hash(value: object) -> str:
     return value
 
 
+def read_status(value: object) -> str:
+    if value not in STATUSES:
+        raise ValueError
+    return str(value)
+
+
+def read_service_tier(value: object) -> str:
+    if value not in SERVICE_TIERS and value != STANDARD_TIER:
+        raise ValueError
+    return str(value)
+
+
 class Field(NamedTuple):
     """How to read a field's value, and the description of a valid value."""
 
@@ -140,6 +157,8 @@ MOMENT: Final = Field(
     read_moment, "an ISO 8601 time, or seconds since 1970 as a number, from 2000 to 2100"
 )
 ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
+
+PREFIX_HASH: Final = Field(read_prefix_hash, "64 hexadecimal digits", is_text=True)
 
 RECORD: Final[Mapping[str, Field]] = {
     "ts": INSTANT,
@@ -162,25 +181,62 @@ RECORD: Final[Mapping[str, Field]] = {
     "request_id": LABEL,
     "tag": LABEL,
     "declared_max_tokens": COUNT,
-    "prefix_hash": Field(read_prefix_hash, "64 hexadecimal digits", is_text=True),
+    "prefix_hash": PREFIX_HASH,
 }
-LOG_RECORD: Final[Mapping[str, Field]] = {**RECORD, "ts": MOMENT}
+RECORD_V2: Final[Mapping[str, Field]] = {
+    **RECORD,
+    "service_tier": Field(
+        read_service_tier,
+        f"one of {', '.join((STANDARD_TIER, *SERVICE_TIERS))}",
+        is_text=True,
+    ),
+    "cache_write_1h_tokens": COUNT,
+    "reasoning_tokens": COUNT,
+    "audio_prompt_tokens": COUNT,
+    "audio_completion_tokens": COUNT,
+    "image_prompt_tokens": COUNT,
+    "image_completion_tokens": COUNT,
+    "web_searches": COUNT,
+    "prefix_hash_16k": PREFIX_HASH,
+    "prefix_hash_64k": PREFIX_HASH,
+    "environment": LABEL,
+    "session_id": LABEL,
+    "status": Field(read_status, f"one of {', '.join(STATUSES)}", is_text=True),
+    "region": LABEL,
+}
+# Logs name service tiers that have no price of their own.
+LOG_RECORD: Final[Mapping[str, Field]] = {**RECORD_V2, "ts": MOMENT, "service_tier": LABEL}
 
 
 def read_record(
     values: Mapping[str, object], fields: Mapping[str, Field] = RECORD
 ) -> UsageRecord | list[Problem]:
-    """Build a record, or list every problem of the values.
+    """Build a record of the version that has these fields, or list every problem of the values.
 
     The caller has checked that all keys are fields. An optional null is absent.
     """
     problems = [Problem("missing", name) for name in REQUIRED_FIELDS if name not in values]
     read: dict[str, object] = {}
-    for name in RECORD_FIELDS:
+    for name in fields:
         if name not in values or (values[name] is None and name not in REQUIRED_FIELDS):
             continue
         try:
             read[name] = fields[name].read(values[name])
         except (ValueError, OverflowError):
             problems.append(Problem("bad", name, fields[name].expected))
-    return problems or UsageRecord(**read)  # type: ignore[arg-type]
+    problems += _find_excess(read, {problem.field for problem in problems})
+    if problems:
+        return problems
+    return (UsageRecord if fields is RECORD else UsageRecordV2)(**read)  # type: ignore[arg-type]
+
+
+def _find_excess(read: Mapping[str, object], bad: Collection[str]) -> list[Problem]:
+    """Return the problems of parts that exceed their total, if that is not bad."""
+    counts = {name: value for name, value in read.items() if type(value) is int}
+    return [
+        Problem("bad", part.name, part.expected)
+        for part in PARTS
+        if counts.get(part.name)
+        and part.total not in bad
+        and counts[part.name] + counts.get(part.beside, 0) > counts.get(part.total, 0)
+    ]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
-from detectors.contract import RECORD_FIELDS, InvalidRow, UsageRecord
+from detectors.contract import RECORD_V2_FIELDS, InvalidRow, UsageRecord, UsageRecordV2
 from detectors.errors import UnreadableLogError
 from detectors.formats.batches import bring_to_utc
 from detectors.formats.checks import find_unclean_rows
@@ -50,7 +50,7 @@ def _read_valid(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
     """Return the chunk of a batch without errors, or None."""
     try:
         values = [asdict(item) if isinstance(item, UsageRecord) else item for item in batch]
-        records = msgspec.convert(values, list[UsageRecord])
+        records = msgspec.convert(values, list[UsageRecordV2])
         bring_to_utc(records)
     except (msgspec.ValidationError, ValueError, OverflowError, UnicodeError):
         return None
@@ -67,7 +67,7 @@ def _read_each(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chun
     for row, item in enumerate(batch, first):
         values = _values_of(item)
         for key in values:
-            if key not in RECORD_FIELDS:
+            if key not in RECORD_V2_FIELDS:
                 offenders.add(f"row {row}", Problem("unknown", shown_name(key)))
         record = read_record(values, LOG_RECORD)
         if isinstance(record, UsageRecord):

@@ -1,9 +1,9 @@
 """Logs as frames of calls: read from any source, checked, stored as Parquet."""
 
 from detectors.frames.sources import Source, from_records, place, read
-from detectors.frames.table_columns import CHECKED
 from detectors.frames.usage_log import (
     CALLS,
+    OPTIONAL_CALLS,
     CheckedCalls,
     UsageLog,
     from_chunks,
@@ -14,7 +14,7 @@ from detectors.frames.usage_log import (
 
 __all__ = [
     "CALLS",
-    "CHECKED",
+    "OPTIONAL_CALLS",
     "CheckedCalls",
     "Source",
     "UsageLog",

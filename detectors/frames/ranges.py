@@ -18,7 +18,7 @@ from detectors.formats.json_logs.lines import parse_objects
 from detectors.formats.problems import MAX_OFFENDERS
 from detectors.formats.reader import CHUNK_BYTES
 from detectors.formats.splitting import find_line_start, lines_of, split_lines
-from detectors.frames.usage_log import CALLS, from_columns
+from detectors.frames.usage_log import concat, from_columns
 
 RANGE_BYTES: Final = 8 << 20
 MAX_RANGES: Final = 4_000  # a pipe holds the tickets of all of them
@@ -72,7 +72,7 @@ class Ranges:
         """Read the calls of the lines that start within the range."""
         first = max(self.start, self._line_start(index * self.width))
         end = self._line_start(min(self.size, (index + 1) * self.width))
-        notes, frames = RangeNotes(index), [CALLS.to_frame()]
+        notes, frames = RangeNotes(index), list[pl.DataFrame]()
         try:
             for text in split_lines(self._blocks(first, end), CHUNK_BYTES):
                 lines = lines_of(text)
@@ -83,7 +83,7 @@ class Ranges:
                 notes.lines += len(lines)
         except UnreadableLogError as error:
             notes.error = str(error)
-        return RangeResult(notes, pl.concat(frames))
+        return RangeResult(notes, concat(frames))
 
     def _line_start(self, position: int) -> int:
         """Return where the first line starts at this position or after it.

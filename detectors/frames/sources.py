@@ -21,9 +21,16 @@ from detectors.formats.problems import ContractCheck
 from detectors.formats.reader import read_chunks
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
-from detectors.frames.table_columns import CHECKED
 from detectors.frames.tables import check_table
-from detectors.frames.usage_log import CALLS, CheckedCalls, InvalidTally, UsageLog, from_chunks
+from detectors.frames.usage_log import (
+    CALLS,
+    OPTIONAL_CALLS,
+    CheckedCalls,
+    InvalidTally,
+    UsageLog,
+    concat,
+    from_chunks,
+)
 
 # Below this, starting another process takes longer than it saves.
 PARALLEL_BYTES: Final = 20 << 20
@@ -55,8 +62,8 @@ def read(
     Returns
     -------
     UsageLog
-        The valid calls as a Polars frame of shape (calls, 14), in the order of the source, and
-        the other rows by line and reason.
+        The valid calls as a Polars frame, in the order of the source, and the other rows by line
+        and reason. The frame has 14 columns, and one for each other field that some call has.
 
     Raises
     ------
@@ -80,7 +87,7 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
     else:
         log = _open(source, named)
     if isinstance(log, UsageLog):
-        calls: Calls = nw.from_native(log.frame.lazy().select(_AT_US, *CHECKED[1:]))
+        calls: Calls = nw.from_native(_checked(log.frame))
         return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
     engine = engine_of(log)
     return check_table(log, engine), engine
@@ -88,12 +95,25 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
 
 def place_together(logs: Sequence[UsageLog]) -> Calls:
     """Return the checked calls of several logs, with the number of the log as `log`."""
-    frames = [
-        log.frame.lazy().select(pl.lit(number, pl.Int32).alias("log"), _AT_US, *CHECKED[1:])
+    numbers = [
+        pl.repeat(number, log.frame.height, dtype=pl.Int32, eager=True)
         for number, log in enumerate(logs)
     ]
-    calls: Calls = nw.from_native(pl.concat(frames).collect().lazy())
+    numbered = _checked(concat([log.frame for log in logs])).with_columns(
+        pl.concat(numbers).alias("log")
+    )
+    calls: Calls = nw.from_native(numbered.collect().lazy())
     return calls
+
+
+def _checked(frame: pl.DataFrame) -> pl.LazyFrame:
+    """Return the columns of checked calls; tiers and latencies only if some call has one."""
+    unused = ["ts"]
+    if not (frame["service_tier"] != "").any():
+        unused.append("service_tier")
+    if frame["latency_ms"].null_count() == frame.height:
+        unused.append("latency_ms")
+    return frame.lazy().select(_AT_US, pl.exclude(unused))
 
 
 def _open(
@@ -148,8 +168,13 @@ def _collect(calls: Calls) -> UsageLog:
         frame: pl.DataFrame = checked.calls.collect("polars").to_native()
     finally:
         engine.close()
+    if "service_tier" not in frame.columns:
+        frame = frame.with_columns(pl.lit("").alias("service_tier"))
+    if "latency_ms" not in frame.columns:
+        frame = frame.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
     ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
-    return UsageLog(frame.select(ts, *CALLS.names()[1:]), checked.rows, checked.invalid)
+    names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in frame.columns)]
+    return UsageLog(frame.select(ts, *names), checked.rows, checked.invalid)
 
 
 def _default_processes() -> int:
@@ -191,7 +216,7 @@ def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
 
 def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
     """Join the ranges of a file; lines count from 1 in each of them."""
-    frames, tally, check, before = [CALLS.to_frame()], InvalidTally(), ContractCheck("line"), 0
+    frames, tally, check, before = list[pl.DataFrame](), InvalidTally(), ContractCheck("line"), 0
     for notes, frame in results:
         check.add(notes.unknown_fields, before)
         tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
@@ -201,5 +226,5 @@ def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
             check.close()
             raise UnreadableLogError(notes.error)
     check.close()
-    calls, invalid = pl.concat(frames), tally.summary()
+    calls, invalid = concat(frames), tally.summary()
     return UsageLog(calls, calls.height + invalid.count, invalid)

@@ -3,7 +3,7 @@
 The problems of a row are one number, with a digit for each column.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,12 +13,23 @@ from detectors.contract import (
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
+    PARTS,
     REQUIRED_FIELDS,
+    STATUSES,
     InvalidRow,
+    Part,
 )
 from detectors.engines import Calls, Engine
-from detectors.formats.columns import COLUMNS, COUNTS, SERVICE_TIERS
-from detectors.formats.fields import FIRST_MICROSECOND, LAST_MICROSECOND, LOG_RECORD
+from detectors.formats.columns import (
+    COLUMNS,
+    COUNTS,
+    OPTIONAL_COLUMNS,
+    OPTIONAL_COUNTS,
+    OPTIONAL_HASHES,
+    empty_value,
+    present_columns,
+)
+from detectors.formats.fields import FIRST_MICROSECOND, LAST_MICROSECOND, LOG_RECORD, SERVICE_TIERS
 from detectors.formats.problems import Problem, describe
 from detectors.frames.usage_log import FIRST_INVALID
 
@@ -29,24 +40,54 @@ _NO_HASH: Final = "[^0-9a-fA-F]"
 _PROVIDER_LENGTH: Final = 64
 _HASH_LENGTH: Final = 64
 _SECOND_US: Final = 1_000_000
-# Columns of checked calls: those of a frame of calls, with the time as a number.
-CHECKED: Final = ("at_us", *COLUMNS[1:])
+_COUNTS: Final = (*COUNTS, *OPTIONAL_COUNTS)
+_HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
+_PLACES: Final = {name: place for place, name in enumerate((*COLUMNS, *OPTIONAL_COLUMNS))}
+_PARTS: Final = {part.name: part for part in PARTS}
+# These exist in checked calls only if some call has a value.
+SPARSE: Final = ("latency_ms", "service_tier", *OPTIONAL_COLUMNS)
 
 
 def with_problems(table: Calls, engine: Engine) -> Calls:
-    """Return the columns of `CHECKED`, and `problems` with a digit in base 3 for each field.
+    """Return the columns of checked calls, and `problems` with a digit in base 3 for each field.
 
-    A digit is 0 for a valid value, 1 for a bad one and 2 for a missing one.
+    A digit is 0 for a valid value and 1 for a bad one; 2 for a missing one or, in an optional
+    column, for a part that exceeds its total. Columns of checked calls are those of a frame of
+    calls, with the time as the number `at_us`.
     """
     table = _with_times(table, engine)
     schema = table.collect_schema()
-    columns = [_read_column(name, schema.get(name)) for name in COLUMNS]
+    names = [name for name in present_columns(schema.names()) if name in schema or name in COLUMNS]
+    columns = {name: _read_column(name, schema.get(name)) for name in names}
     problems = nw.lit(0, nw.Int64)
-    for index, column in enumerate(columns):
-        problems = problems + _digit(column) * 3**index
+    for name, column in columns.items():
+        is_over = _is_over(_PARTS[name], columns) if name in _PARTS else None
+        problems = problems + _digit(column, is_over) * 3 ** _PLACES[name]
     row = [name for name in schema.names() if name == "row"]
-    values = (column.value.alias(name) for name, column in zip(CHECKED, columns, strict=True))
+    values = (
+        column.value.alias("at_us" if name == "ts" else name)
+        for name, column in columns.items()
+        if name in schema or name not in SPARSE
+    )
     return table.select(*row, *values, problems.alias("problems"))
+
+
+def _is_over(part: Part, columns: "Mapping[str, _CheckedColumn]") -> nw.Expr:
+    total, own = columns[part.total], columns[part.name].value
+    beside = columns[part.beside].value if part.beside in columns else nw.lit(0, nw.Int64)
+    return (own > 0) & (own + beside > total.value) & ~(total.is_bad | total.is_missing)
+
+
+def count_rows(checked: Calls) -> Calls:
+    """Count the rows of each combination of problems, and those with a value in sparse columns."""
+    names = [name for name in SPARSE if name in checked.collect_schema().names()]
+    has_value = [_has_value(name).cast(nw.Int64).alias(name) for name in names]
+    grouped = checked.select("problems", *has_value).group_by("problems")
+    return grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in names))
+
+
+def _has_value(name: str) -> nw.Expr:
+    return ~nw.col(name).is_null() if name == "latency_ms" else nw.col(name) != empty_value(name)
 
 
 def _with_times(table: Calls, engine: Engine) -> Calls:
@@ -100,7 +141,7 @@ def _read_column(name: str, kind: nw.dtypes.DType | None) -> _CheckedColumn:
         is_absent = is_absent | column.is_nan().fill_null(value=False)
     if name == "ts":
         value, is_fine = nw.col("at_us"), _is_within(nw.col("at_us"), 1)
-    elif name in COUNTS or name == "latency_ms":
+    elif name in _COUNTS or name == "latency_ms":
         value, is_fine = _number(name, kind)
     else:
         value, is_fine = _label(name, kind)
@@ -112,7 +153,7 @@ def _read_column(name: str, kind: nw.dtypes.DType | None) -> _CheckedColumn:
 def _absent(name: str) -> nw.Expr:
     if name == "latency_ms":
         return nw.lit(None, nw.Float64)
-    return nw.lit(0, nw.Int64) if name in COUNTS else nw.lit("")
+    return nw.lit(0, nw.Int64) if name in _COUNTS else nw.lit("")
 
 
 def _number(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
@@ -144,26 +185,29 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
     if name == "provider":
         is_fine = (length > 0) & (length <= _PROVIDER_LENGTH) & ~text.str.contains(_NO_PROVIDER)
         return text, is_fine
-    if name == "prefix_hash":
+    if name == "status":
+        return text, text.is_in(("", *STATUSES))
+    if name in _HASHES:
         is_fine = (length == _HASH_LENGTH) & ~text.str.contains(_NO_HASH) | (length == 0)
         return text.str.to_lowercase(), is_fine
     is_fine = (length <= MAX_LABEL_LENGTH) & ~text.str.contains(_CONTROL)
     return text, is_fine & (length > 0) if name == "model" else is_fine
 
 
-def _digit(column: _CheckedColumn) -> nw.Expr:
+def _digit(column: _CheckedColumn, is_over: nw.Expr | None = None) -> nw.Expr:
+    is_two = column.is_missing if is_over is None else is_over
     bad_or_fine = nw.when(column.is_bad).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
-    return nw.when(column.is_missing).then(nw.lit(2, nw.Int64)).otherwise(bad_or_fine)
+    return nw.when(is_two).then(nw.lit(2, nw.Int64)).otherwise(bad_or_fine)
 
 
 def describe_problems(problems: int) -> str:
     """Return the reason for the digits of `problems`."""
-    digits = [problems // 3**index % 3 for index in range(len(COLUMNS))]
-    states = dict(zip(COLUMNS, digits, strict=True))
+    states = {name: problems // 3**place % 3 for name, place in _PLACES.items()}
     found = [Problem("missing", name) for name in REQUIRED_FIELDS if states[name] == 2]
     found += [
         Problem("bad", name, LOG_RECORD[name].expected) for name in LOG_RECORD if states[name] == 1
     ]
+    found += [Problem("bad", name, _PARTS[name].expected) for name in _PARTS if states[name] == 2]
     return describe(found)
 
 

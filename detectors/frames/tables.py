@@ -8,12 +8,17 @@ from collections.abc import Sequence
 
 import narwhals.stable.v2 as nw
 
-from detectors.contract import REQUIRED_FIELDS, InvalidRows
+from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS, InvalidRows
 from detectors.engines import Calls, Engine
 from detectors.errors import UnreadableLogError
-from detectors.formats.columns import COLUMNS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
-from detectors.frames.table_columns import CHECKED, describe_problems, first_invalid, with_problems
+from detectors.frames.table_columns import (
+    SPARSE,
+    count_rows,
+    describe_problems,
+    first_invalid,
+    with_problems,
+)
 from detectors.frames.usage_log import CheckedCalls
 
 
@@ -23,7 +28,7 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     Raises
     ------
     ContractError
-        A column is outside the record schema; `service_tier` is allowed too.
+        A column is outside the record schema.
     UnreadableLogError
         A required column is missing.
     """
@@ -31,7 +36,7 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     _check_columns(names)
     table = frame.select(*[nw.col(name).alias(name.lower()) for name in names])
     checked = engine.keep(with_problems(engine.with_plain_types(table), engine))
-    counts = engine.fetch(checked.group_by("problems").agg(nw.len().alias("rows")))
+    counts = engine.fetch(count_rows(checked))
     reasons: dict[str, int] = {}
     for count in counts:
         if count["problems"]:
@@ -43,13 +48,16 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
         first=tuple(first_invalid(checked, engine)) if reasons and engine.has_order else (),
     )
     valid = checked.filter(nw.col("problems") == 0) if reasons else checked
-    return CheckedCalls(valid.select(*CHECKED), sum(count["rows"] for count in counts), invalid)
+    fine = next((count for count in counts if not count["problems"]), {})
+    unused = [name for name in SPARSE if name in counts[0] and not fine.get(name)] if counts else []
+    calls = valid.drop("problems", *unused, *(["row"] if engine.has_order else []))
+    return CheckedCalls(calls, sum(count["rows"] for count in counts), invalid)
 
 
 def _check_columns(names: Sequence[str]) -> None:
     offenders = Offenders()
     for number, name in enumerate(names, 1):
-        if name.lower() not in COLUMNS:
+        if name.lower() not in RECORD_V2_FIELDS:
             offenders.add("frame", Problem("unknown", shown_name(name, f"column {number}")))
     if offenders.named:
         raise contract_error(offenders)

@@ -1,7 +1,7 @@
 """A log in memory: its valid calls as a Polars frame, and its invalid rows by reason."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +14,21 @@ from detectors.contract import InvalidRow, InvalidRows
 from detectors.engines import Calls
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk
-from detectors.formats.columns import COLUMNS, COUNTS, Columns
+from detectors.formats.columns import (
+    COLUMNS,
+    COUNTS,
+    OPTIONAL_COLUMNS,
+    OPTIONAL_COUNTS,
+    OPTIONAL_HASHES,
+    Columns,
+    empty_value,
+    present_columns,
+)
 
 FIRST_INVALID: Final = 100
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
-# One row per call; nulls only in latency_ms. Absent labels are "" and absent counts 0.
+# One row per call; nulls only in latency_ms. Absent labels are "" and absent counts 0. A log has a
+# column of `OPTIONAL_CALLS` too, in this order, where some call has a value.
 CALLS: Final = pl.Schema(
     {
         "ts": pl.Datetime("us", "UTC"),
@@ -37,6 +47,10 @@ CALLS: Final = pl.Schema(
         "service_tier": pl.String(),  # "", or one of `SERVICE_TIERS`
     }
 )
+OPTIONAL_CALLS: Final = pl.Schema(
+    {name: pl.Int64() if name in OPTIONAL_COUNTS else pl.String() for name in OPTIONAL_COLUMNS}
+)
+_HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
 
 
 @dataclass
@@ -93,27 +107,46 @@ class CheckedCalls(ReadRows):
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
     """Build a log from a reader's chunks."""
-    frames, tally, rows = [CALLS.to_frame()], InvalidTally(), 0
+    frames, tally, rows = list[pl.DataFrame](), InvalidTally(), 0
     for chunk in chunks:
         frames.append(from_columns(chunk.columns))
         tally.add(chunk.invalid)
         rows += chunk.rows
+    return UsageLog(concat(frames), rows, tally.summary())
+
+
+def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Join frames of calls; optional columns need not be in all of them."""
+    names = present_columns(name for frame in frames for name in frame.columns)
+    optional = names[len(COLUMNS) :]
     # Not rechunked, because that would take twice the memory.
-    return UsageLog(pl.concat(frames), rows, tally.summary())
+    if not optional:
+        return pl.concat([CALLS.to_frame(), *frames])
+    absent = [
+        [pl.lit(empty_value(name), OPTIONAL_CALLS[name]).alias(name) for name in missing]
+        for missing in (set(optional) - set(frame.columns) for frame in frames)
+    ]
+    order = [*CALLS.names(), *optional]
+    return pl.concat(
+        frame.with_columns(columns).select(order)
+        for frame, columns in zip(frames, absent, strict=True)
+    )
 
 
 def from_columns(columns: Columns) -> pl.DataFrame:
     """Build a frame from checked columns."""
     series = [pl.Series("ts", columns["ts"], pl.Int64).cast(CALLS["ts"])]
-    series += [_series(name, columns[name]) for name in COLUMNS if name != "ts"]
+    names = present_columns(columns)
+    series += [_series(name, columns[name]) for name in names if name != "ts"]
     # Upper and lower case digits mean the same, but the rules compare hashes as text.
-    lowered = pl.col("prefix_hash").str.to_lowercase()
-    return pl.DataFrame(series).select(CALLS.names()).with_columns(lowered)
+    lowered = pl.col(name for name in _HASHES if name in columns).str.to_lowercase()
+    order = [*CALLS.names(), *names[len(COLUMNS) :]]
+    return pl.DataFrame(series).select(order).with_columns(lowered)
 
 
 def _series(name: str, values: list[Any]) -> pl.Series:
     if name == "latency_ms" or name in COUNTS or any(values):
-        return pl.Series(name, values, CALLS[name])
+        return pl.Series(name, values, CALLS.get(name) or OPTIONAL_CALLS[name])
     # No call has this label: a constant column is faster.
     return pl.repeat("", len(values), dtype=pl.String, eager=True).alias(name)
 
@@ -140,7 +173,8 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
         raise UnreadableLogError("The Parquet file has no summary of invalid rows.") from error
     if "service_tier" not in frame.columns:  # frames of the first versions
         frame = frame.with_columns(pl.lit("").alias("service_tier"))
-    if frame.schema != CALLS:
+    optional = [name for name in OPTIONAL_CALLS if name in frame.columns]
+    if frame.schema != CALLS | {name: OPTIONAL_CALLS[name] for name in optional}:
         raise UnreadableLogError("The Parquet file lacks columns of a frame of calls.")
     return UsageLog(frame, frame.height + invalid.count, invalid)
 

@@ -12,14 +12,30 @@ Columns, none of them null. A rule may use these and no others:
 * `prompt_tokens`, `completion_tokens`, `cached_tokens`, `cache_write_tokens`,
   `declared_max_tokens`: the counts of the record, 0 where absent.
 * the columns that `prices.table.price_calls` adds.
+
+These columns exist only where some call of the log (or of the logs that are audited together) has
+a value, so a rule asks for the schema first. None of them is null either:
+
+* `cache_write_1h_tokens`, `reasoning_tokens`, `audio_prompt_tokens`, `audio_completion_tokens`,
+  `image_prompt_tokens`, `image_completion_tokens`, `web_searches`: Int64, 0 where absent. All but
+  the last are at most the total that includes them.
+* `prefix_16k`, `prefix_64k`: as `prefix`, of `prefix_hash_16k` and `prefix_hash_64k`; 0 for none.
+* `session`: number of the `session_id`, 0 for none.
+* `environment`, `status` (`ok`, `error`, `cancelled`), `region`: texts, "" where absent.
+* `service_tier`: `batch`, `flex`, `priority`, `fast`; "" for the standard tier.
+* `latency_ms`: Float64, -1.0 where absent.
+
+Before pricing, the frame that `read_labels` returns has the same columns, with the labels
+`prefix_hash_16k`, `prefix_hash_64k` and `session_id` instead of their numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls, Engine
+from detectors.formats.columns import OPTIONAL_COUNTS
 from detectors.prices.book import PriceBook
 from detectors.prices.table import price_calls
 
@@ -51,6 +67,24 @@ CALL_COLUMNS: Final = (
     "needs_cache_opt_in",
     "cheaper_saving_usd",
 )
+# Labels that are replaced by numbers, and their columns; the first always exists.
+NUMBERED: Final = {
+    "prefix_hash": "prefix",
+    "prefix_hash_16k": "prefix_16k",
+    "prefix_hash_64k": "prefix_64k",
+    "session_id": "session",
+}
+# These exist only where some call has a value.
+OPTIONAL_CALL_COLUMNS: Final = (
+    *OPTIONAL_COUNTS,
+    *list(NUMBERED.values())[1:],
+    "environment",
+    "status",
+    "region",
+    "service_tier",
+    "latency_ms",
+)
+NO_LATENCY: Final = -1.0
 # The time order within a group; calls that are equal here are equal in every column of the rules.
 _TIME_ORDER: Final = (
     "group",
@@ -69,11 +103,16 @@ _TIME_ORDER: Final = (
 def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     """Add the tag or endpoint as `route_label`, and drop columns that no rule uses."""
     tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
+    optional = _present(calls, (*OPTIONAL_CALL_COLUMNS, *NUMBERED))
     calls = calls.with_columns(tagged.alias("route_label"))
-    return calls.select(
-        *(*keys, *LABELS, "service_tier", "at_us", "in_window"),
-        *("request_id", "prefix_hash", *COUNTS),
-    )
+    if "latency_ms" in optional:
+        calls = calls.with_columns(nw.col("latency_ms").fill_null(NO_LATENCY))
+    return calls.select(*(*keys, *LABELS, "at_us", "in_window", "request_id"), *COUNTS, *optional)
+
+
+def _present(calls: Calls, names: Iterable[str]) -> list[str]:
+    given = set(calls.collect_schema().names())
+    return [name for name in names if name in given]
 
 
 def number_groups(labelled: Calls, engine: Engine, keys: Sequence[str] = ()) -> Calls:
@@ -91,24 +130,29 @@ def price_labelled(
 
     The result is computed here, so that the records can be freed before the calls are sorted.
     """
-    prefixes = engine.number_labels(labelled, "rank", ["prefix_hash"])
-    # Hashes are numbered in sorted order, so that the number can replace the hash in time order.
-    prefix = nw.when(nw.col("prefix_hash") != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
-    numbered = (
-        labelled.join(groups, on=[*keys, *LABELS], how="inner")
-        .join(prefixes, on="prefix_hash", how="inner")
-        .with_columns(
-            prefix.cast(engine.label_type).alias("prefix"),
-            (nw.col("route_label") != "").cast(nw.Int8).alias("has_route"),
-        )
-        .drop("route_label", "prefix_hash", "rank")
-    )
+    numbered = labelled.join(groups, on=[*keys, *LABELS], how="inner")
+    for label in _present(labelled, NUMBERED):
+        numbered = _number(numbered, label, engine.number_labels(labelled, "rank", [label]), engine)
+    has_route = (nw.col("route_label") != "").cast(nw.Int8).alias("has_route")
+    numbered = numbered.with_columns(has_route).drop("route_label")
     # Priced last: there are many columns of rates, and texts beside them would double the memory.
     calls = price_calls(numbered, book, engine, seen=labelled)
     if not keys:
         calls = calls.with_columns(nw.lit(0, nw.Int32).alias("log"))
     calls = calls.with_columns(nw.col("has_cache_read").cast(nw.Int8))
-    return engine.keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:]])))
+    optional = _present(calls, OPTIONAL_CALL_COLUMNS)
+    return engine.keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:], *optional])))
+
+
+def _number(calls: Calls, label: str, ranks: Calls, engine: Engine) -> Calls:
+    """Replace a label by its number.
+
+    Labels are numbered in sorted order, so that the number can replace the label in time order.
+    """
+    number = nw.when(nw.col(label) != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
+    numbered = calls.join(ranks, on=label, how="inner")
+    number = number.cast(engine.label_type).alias(NUMBERED[label])
+    return numbered.with_columns(number).drop(label, "rank")
 
 
 def arrange(priced: Calls, engine: Engine) -> Calls:
@@ -116,8 +160,8 @@ def arrange(priced: Calls, engine: Engine) -> Calls:
 
     No other reference may remain, so that an engine that copies calls can free what it has copied.
     """
+    optional = _present(priced, OPTIONAL_CALL_COLUMNS)
     only_reference = [priced]
     del priced
-    return engine.keep(
-        engine.number_rows(only_reference.pop(), "number", _TIME_ORDER, CALL_COLUMNS[1:])
-    )
+    order, kept = [*_TIME_ORDER, *optional], [*CALL_COLUMNS[1:], *optional]
+    return engine.keep(engine.number_rows(only_reference.pop(), "number", order, kept))

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from detectors.contract import MAX_LATENCY_MS
-from detectors.formats.columns import SERVICE_TIERS
-from detectors.formats.fields import read_moment
+from detectors.formats.fields import SERVICE_TIERS, read_moment
 from detectors.scrub.labels import (
     find_hash,
     find_model,

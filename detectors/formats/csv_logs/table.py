@@ -14,14 +14,24 @@ from typing import Any, Final
 import msgspec
 
 from detectors.contract import (
-    RECORD_FIELDS,
+    RECORD_V2_FIELDS,
     REQUIRED_FIELDS,
+    Label,
     UsageRecord,
+    UsageRecordV2,
 )
 from detectors.errors import UnreadableLogError
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk, Parts, join_chunks, take_clean
-from detectors.formats.columns import COLUMNS, COUNTS, Columns, columns_of
+from detectors.formats.columns import (
+    COUNTS,
+    OPTIONAL_COUNTS,
+    Columns,
+    columns_of,
+    drop_empty,
+    present_columns,
+    service_tiers,
+)
 from detectors.formats.csv_logs.rows import Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import to_microseconds
@@ -30,10 +40,10 @@ from detectors.formats.problems import Offenders, Problem, contract_error, descr
 _CHUNK_BATCHES: Final = 10
 _LONGEST_CELL: Final = 1_000
 _TYPES: Final[dict[str, Any]] = {
-    field.name: field.type for field in msgspec.structs.fields(UsageRecord)
-}
+    field.name: field.type for field in msgspec.structs.fields(UsageRecordV2)
+} | {"service_tier": Label | None}  # any name: only some tiers have prices of their own
 # The value of an empty cell, where it is not the empty string.
-_EMPTY: Final = {"latency_ms": None, **dict.fromkeys(COUNTS, 0)}
+_EMPTY: Final = {"latency_ms": None, **dict.fromkeys((*COUNTS, *OPTIONAL_COUNTS), 0)}
 
 Row = tuple[int, list[str]]
 
@@ -42,7 +52,7 @@ def check_header(cells: Sequence[str]) -> None:
     """Raise an error for unknown, missing or repeated columns."""
     offenders = Offenders()
     for number, cell in enumerate(cells, 1):
-        if cell not in RECORD_FIELDS:
+        if cell not in RECORD_V2_FIELDS:
             offenders.add("header", Problem("unknown", shown_name(cell, f"column {number}")))
     if offenders.named:
         raise contract_error(offenders)
@@ -83,6 +93,7 @@ class _Table:
 
     def __init__(self, header: list[str]) -> None:
         self._header = header
+        self._names = present_columns(header)
         # `array_like`, so that a row of cells is converted by position.
         fields = [(name, _TYPES[name]) for name in header]
         self._struct = msgspec.defstruct("CsvRow", fields, array_like=True, gc=False)
@@ -109,10 +120,10 @@ class _Table:
         given = dict(zip(self._header, columns_of_cells, strict=True))
         rows = len(columns_of_cells[0])
         try:
-            columns = {name: self._read_column(name, given.get(name), rows) for name in COLUMNS}
+            columns = {name: self._read_column(name, given.get(name), rows) for name in self._names}
         except msgspec.ValidationError:
             return None
-        columns["ts"] = to_microseconds(columns["ts"])
+        columns = _finish(columns)
         if find_unclean_rows(columns, may_hold_control_characters=True):
             return None
         return Chunk(columns, [])
@@ -166,9 +177,7 @@ class _Table:
         return lines, rows, rejected
 
     def _columns_of(self, rows: list[Any]) -> Columns:
-        columns = {name: self._column(name, rows) for name in COLUMNS}
-        columns["ts"] = to_microseconds(columns["ts"])
-        return columns
+        return _finish({name: self._column(name, rows) for name in self._names})
 
     def _column(self, name: str, rows: list[Any]) -> list[Any]:
         empty = _EMPTY.get(name, "")
@@ -190,6 +199,12 @@ class _Table:
             else:
                 parts.reject(line, describe(record))
         parts.add(lines, columns_of(records))
+
+
+def _finish(columns: Columns) -> Columns:
+    columns["ts"] = to_microseconds(columns["ts"])
+    columns["service_tier"] = service_tiers(columns["service_tier"])
+    return drop_empty(columns)
 
 
 def _split(piece: bytes, width: int) -> list[list[str]] | None:
@@ -235,7 +250,7 @@ def _has_long_cells(cells: list[str]) -> bool:
 
 def _typed(name: str, cell: str) -> object:
     """Convert the cell to the field's type, or return it unchanged for the field to reject."""
-    if name in ("ts", "latency_ms", *COUNTS):
+    if name == "ts" or name in _EMPTY:
         with suppress(msgspec.ValidationError):
             return msgspec.convert(cell, _TYPES[name], strict=False)
     return cell

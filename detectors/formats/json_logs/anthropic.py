@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
-from detectors.formats.columns import Columns
+from detectors.formats.columns import Columns, service_tiers
 from detectors.formats.json_logs.dialect import (
     Dialect,
     Labels,
@@ -19,7 +19,6 @@ from detectors.formats.json_logs.dialect import (
     first_given,
     label_columns,
     layout,
-    service_tiers,
     to_microseconds,
 )
 

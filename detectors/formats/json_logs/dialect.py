@@ -6,19 +6,17 @@ A dialect defines the shapes of a model provider's objects and converts their ro
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, Count, Label
-from detectors.formats.columns import SERVICE_TIERS, Columns
+from detectors.formats.columns import Columns
 from detectors.formats.fields import EPOCH, MICROSECOND
 from detectors.formats.json_logs.shapes import Shape, shape_of
 
 Moment = datetime | int | float | None
-
-_PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
 class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -130,10 +128,3 @@ def _microseconds_of(moment: Moment) -> int | None:
         return (aware - EPOCH) // MICROSECOND
     # Clipped because a float may overflow; the result is still far outside the valid years.
     return round(max(-MAX_COUNT, min(moment, MAX_COUNT)) * 1_000_000)
-
-
-def service_tiers(named: Sequence[str | None]) -> list[str]:
-    """Return the service tiers with prices of their own; all others become empty."""
-    if _PRICED_APART.isdisjoint(named):
-        return [""] * len(named)
-    return [tier if tier in _PRICED_APART else "" for tier in named]

@@ -9,7 +9,6 @@ import polars as pl
 
 from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
-from detectors.frames import CHECKED
 from detectors.frames.usage_log import ReadRows
 from detectors.report import spend
 from detectors.report.counting.projection import DayOfCalls, Projection
@@ -77,7 +76,8 @@ class CountedCalls:
         *,
         keys: tuple[str, ...] = (),
     ) -> Self:
-        calls = engine.keep(engine.drop_duplicate_rows(calls, [*keys, *CHECKED]))
+        fields = calls.collect_schema().names()
+        calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
         days = _by_log(engine.fetch(_count_days(calls, keys)), len(logs))
         models = _by_log(spend.count_models(calls, engine, keys), len(logs))
         counted = [

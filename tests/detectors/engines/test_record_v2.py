@@ -1,0 +1,111 @@
+"""The further fields of a record's second version on every engine, up to the frame of the rules."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import detectors
+from detectors.engines import engine_of
+from detectors.formats.columns import OPTIONAL_COLUMNS
+from detectors.frames import CALLS, OPTIONAL_CALLS, place, read, read_log, write_log
+from detectors.frames.sources import place_together
+from detectors.prices.book import PriceBook
+from detectors.prices.calls import (
+    OPTIONAL_CALL_COLUMNS,
+    arrange,
+    number_groups,
+    price_labelled,
+    read_labels,
+)
+from detectors.report.counting.records import CountedCalls
+from tests.detectors.engines.frames import ENGINES, EVERY_ENGINE, LOCAL_ENGINES
+from tests.detectors.formats.test_record_v2 import FULL_V2, NEW, TOO_MUCH
+
+FIRST = datetime(2026, 11, 2, tzinfo=UTC)
+PLAIN: dict[str, Any] = {
+    "ts": FIRST,
+    "provider": "openai",
+    "model": "gpt-5.4",
+    "prompt_tokens": 10,
+    "completion_tokens": 2,
+}
+ROWS: list[dict[str, Any]] = [
+    PLAIN,
+    FULL_V2 | {"ts": FIRST + timedelta(seconds=1)},
+    PLAIN | {"session_id": "chat-2", "prefix_hash_16k": "C" * 64, "status": "ok"},
+]
+SCHEMA = dict(CALLS) | dict(OPTIONAL_CALLS)
+FRAME = pl.DataFrame(ROWS, {name: SCHEMA[name] for name in FULL_V2})
+
+
+def rule_calls(source: Any) -> pl.DataFrame:
+    """Return the frame that the rules read."""
+    log, engine = place(source)
+    counted = CountedCalls.of([log], log.calls, engine, detectors.Thresholds())
+    labelled = read_labels(counted.take_calls(engine))
+    groups = number_groups(labelled, engine)
+    calls = arrange(price_labelled(labelled, groups, PriceBook(), engine), engine)
+    frame: pl.DataFrame = calls.collect("polars").to_native()
+    engine.close()
+    return frame
+
+
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+def test_a_frame_with_the_new_columns_is_the_same_log(engine: str) -> None:
+    log = read(ENGINES[engine](FRAME))
+    key = ["ts", "completion_tokens", "session_id"]
+    assert log.frame.sort(key).equals(read(ROWS).frame.sort(key))
+    assert log.frame.schema == SCHEMA
+
+
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+def test_the_rules_see_the_new_columns_on_every_engine(engine: str) -> None:
+    names = [*OPTIONAL_CALL_COLUMNS, "prompt_tokens"]
+    calls = rule_calls(ENGINES[engine](FRAME)).sort("number").select(names)
+    values = {name: NEW[name] for name in names if name in NEW}
+    assert {name: calls[name][2] for name in values} == values
+    assert calls["session"].rank("dense").to_list() == [1, 3, 2]
+    assert calls["prefix_16k"].rank("dense").to_list() == [1, 3, 2]
+    assert calls["status"].to_list() == ["", "ok", "cancelled"]
+    assert calls["latency_ms"].to_list() == [-1.0, -1.0, 12.5]
+    assert calls["session"][0] == calls["prefix_64k"][0] == 0
+
+
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+def test_columns_without_a_value_cost_nothing(engine: str) -> None:
+    plain = FRAME.head(1)
+    assert set(rule_calls(ENGINES[engine](plain)).columns).isdisjoint(OPTIONAL_CALL_COLUMNS)
+    assert read(ENGINES[engine](plain)).frame.schema == CALLS
+
+
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+def test_a_part_over_its_total_is_an_invalid_row(engine: str) -> None:
+    for values, reason in TOO_MUCH:
+        row = FULL_V2 | values | {"ts": FIRST}
+        log = read(ENGINES[engine](pl.DataFrame([*ROWS, row], FRAME.schema)))
+        assert log.invalid.reasons == {reason: 1}
+
+
+def test_rows_that_differ_in_a_new_field_are_two_calls() -> None:
+    rows = [PLAIN | {"request_id": "r", "web_searches": count} for count in (1, 1, 2)]
+    report = detectors.audit(rows)
+    assert (report.audit.records, report.audit.echoes_dropped) == (2, 1)
+
+
+def test_the_parquet_frame_has_the_new_columns(tmp_path: Path) -> None:
+    for log in (read(ROWS), read(ROWS[:1])):
+        write_log(log, tmp_path / "frame.parquet")
+        assert read_log(tmp_path / "frame.parquet").frame.equals(log.frame)
+
+
+def test_chunks_and_logs_with_other_columns_are_joined() -> None:
+    logs = [read(ROWS[:1]), read(ROWS)]
+    calls = place_together(logs)
+    assert set(OPTIONAL_COLUMNS) <= set(calls.collect_schema().names())
+    engine = engine_of(calls)
+    assert [row["log"] for row in engine.fetch(calls)] == [0, 1, 1, 1]
+    alone = [detectors.audit(log).to_json() for log in logs]
+    assert [report.to_json() for report in detectors.audit_many(logs)] == alone
