@@ -1,7 +1,7 @@
 """Read a request's body within limits of size, type and encoding."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
@@ -71,7 +71,7 @@ def _read_body(announced: int | None) -> bytes:
     return body
 
 
-def decode_body() -> list[UsageRecord]:
+def decode_body() -> Sequence[UsageRecord]:
     """Return the validated records of an ingest body; raise an error that names the problem."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaTypeError
