@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from detectors.contract import UsageRecord, UsageRecordV2
     from detectors.errors import (
+        CallsUnavailableError,
         ContractError,
         DetectorError,
         PriceTermsError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from detectors.rules import Thresholds
 
 __all__ = [
+    "CallsUnavailableError",
     "ContractError",
     "DetectorError",
     "Finding",
@@ -44,6 +46,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CallsUnavailableError": "errors",
     "ContractError": "errors",
     "DetectorError": "errors",
     "Finding": "report.result.document",

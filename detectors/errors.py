@@ -81,3 +81,13 @@ class TooFewValidRowsError(DetectorError):
 
 class PriceTermsError(DetectorError, ValueError):
     """An invalid discount or override; the message names it and the reason."""
+
+
+class CallsUnavailableError(DetectorError):
+    """The calls behind a report's findings are no longer in memory."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This report has no calls: it was read from a document, or its audit kept none. Audit "
+            "the log again, and ask the report that `detectors.audit` returns."
+        )

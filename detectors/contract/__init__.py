@@ -3,6 +3,14 @@
 Nothing here imports a dataframe library, so that the service can validate and render without it.
 """
 
+from detectors.contract.findings import (
+    Evidence,
+    Finding,
+    PastFinding,
+    Remainder,
+    SavingsByDetector,
+    WiderLimits,
+)
 from detectors.contract.record import (
     FIELD_NAME,
     FIRST_INSTANT,
@@ -32,24 +40,20 @@ from detectors.contract.report import (
     LONGEST_LIST,
     AuditSummary,
     DataQuality,
-    Evidence,
     EvidenceColumn,
-    Finding,
     InvalidRows,
-    KnownModel,
     Method,
-    Others,
-    PastFinding,
     PriceSource,
-    Remainder,
     Report,
-    SavingsByDetector,
+)
+from detectors.contract.spend import (
+    KnownModel,
+    Others,
     SpendByDay,
     SpendByDayAndModel,
     SpendByModel,
     SpendByRoute,
     UnpricedModel,
-    WiderLimits,
 )
 from detectors.contract.thresholds import (
     Thresholds,

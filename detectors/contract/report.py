@@ -6,71 +6,25 @@ from typing import Final, Literal, Self
 import msgspec
 from msgspec import Struct
 
+from detectors.contract.findings import (
+    Finding,
+    PastFinding,
+    Remainder,
+    SavingsByDetector,
+    WiderLimits,
+)
 from detectors.contract.record import InvalidRow
+from detectors.contract.spend import (
+    Others,
+    SpendByDay,
+    SpendByDayAndModel,
+    SpendByModel,
+    SpendByRoute,
+    UnpricedModel,
+)
 from detectors.contract.thresholds import Thresholds
 
 LONGEST_LIST: Final = 1_000  # of a report document's models and routes
-
-
-class Evidence(Struct, frozen=True, kw_only=True):
-    """One flagged call, as counts. `cost_usd` and `saving_usd` are US dollars of this call.
-
-    The last fields are what a detector's formula uses beside counts and rates, 0 where it has no
-    use for them: the median of comparable prompts, the tokens that a cache would hold, the time
-    since the call before, and a number of its own.
-    """
-
-    ts: str
-    model: str
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int
-    cache_write_tokens: int
-    declared_max_tokens: int
-    cost_usd: Decimal
-    saving_usd: Decimal
-    request_id: str = ""
-    norm_tokens: float = 0.0
-    prefix_tokens: float = 0.0
-    pause_seconds: float = 0.0
-    basis: float = 0.0
-
-    @property
-    def excess_tokens(self) -> float:
-        """Return the prompt tokens above the norm."""
-        return max(0.0, self.prompt_tokens - self.norm_tokens) if self.norm_tokens else 0.0
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """What one detector found in one (route, provider, model).
-
-    `calls` counts the flagged calls of the window, whose savings add up to
-    `observed_cost_impact_usd`; times the factor of the projection, that is the monthly impact.
-    Dollar fields are US dollars rounded to 9 decimals. `impact_low` and `impact_high` are the range
-    of the monthly impact, null in documents of earlier versions. `first_seen` and `last_seen` are
-    the times of the first and the last flagged call in the whole log. `formula` shows how the
-    dollars were calculated; it is empty if no savings are claimed.
-    """
-
-    id: str
-    detector: str
-    kind: str
-    route: str
-    provider: str
-    model: str
-    calls: int
-    severity: str
-    confidence: str
-    monthly_cost_impact_usd: Decimal
-    observed_cost_impact_usd: Decimal
-    fix: str
-    suggested_model: str | None = None
-    evidence: tuple[Evidence, ...] = ()
-    formula: str = ""
-    impact_low: Decimal | None = None
-    impact_high: Decimal | None = None
-    first_seen: str | None = None
-    last_seen: str | None = None
 
 
 class AuditSummary(Struct, frozen=True, kw_only=True):
@@ -80,8 +34,8 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     of the window, `span_days` the time that all calls cover. `projection` is `good`, `rough`,
     `very rough`, or `none`: then nothing is called monthly, and the factor is 1.
     `projected_savings_usd` is the sum of verified and estimated savings; conditional savings, which
-    need the user's own evaluation of a cheaper model, are in no other figure. `stray_calls` are at
-    `stray_times`, far from all others: they count in `total_spend_usd` only. In documents of
+    need the user's own evaluation of a cheaper model, are in no other figure. `outlier_calls` are
+    far from all others, at `outlier_times`: they count in `total_spend_usd` only. In documents of
     earlier versions, `projection` is empty and the dollars by confidence are null.
     """
 
@@ -110,126 +64,22 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     conditional_savings_usd: Decimal | None = None
     conditional_savings_low_usd: Decimal | None = None
     conditional_savings_high_usd: Decimal | None = None
-    stray_calls: int = 0
-    stray_times: tuple[str, ...] = ()
+    outlier_calls: int = 0
+    outlier_times: tuple[str, ...] = ()
 
 
 class DataQuality(Struct, frozen=True, kw_only=True):
-    """What limits how far the figures can be trusted; shares are percentages, 0 to 100.
+    """How far the figures can be trusted; shares are percentages, 0 to 100.
 
-    `routes_used_once` counts the routes with a single call. Shares of spend are of priced calls.
+    Shares of spend and routes are those of priced calls. `routes_used_once` have a single call.
     """
 
-    priced_tokens_pct: float = 100.0
-    equiv_spend_pct: float = 0.0
-    untagged_spend_pct: float = 0.0
-    hashed_calls_pct: float = 0.0
-    routes_used_once: int = 0
-
-
-class Remainder(Struct, frozen=True, kw_only=True):
-    """The findings of one detector that are not listed: their number and monthly dollars.
-
-    `informational` counts those that claim no savings.
-    """
-
-    detector: str
-    findings: int
-    informational: int
-    monthly_cost_impact_usd: Decimal
-
-
-class PastFinding(Struct, frozen=True, kw_only=True):
-    """A finding whose calls all lie before the window; the dollars are of all of these calls."""
-
-    detector: str
-    kind: str
-    route: str
-    provider: str
-    model: str
-    calls: int
-    confidence: str
-    first_seen: str
-    last_seen: str
-    observed_cost_impact_usd: Decimal
-
-
-class WiderLimits(Struct, frozen=True, kw_only=True):
-    """Groups that a detector would find only with wider limits, and what that would save.
-
-    They count in the upper end of the range in the headline only.
-    """
-
-    detector: str
-    kind: str
-    groups: int
-    monthly_cost_impact_usd: Decimal
-
-
-class SpendByModel(Struct, frozen=True, kw_only=True):
-    provider: str
-    model: str
-    calls: int
-    spend_usd: Decimal
-
-
-class SpendByRoute(Struct, frozen=True, kw_only=True):
-    route: str
-    calls: int
-    spend_usd: Decimal
-
-
-class SpendByDay(Struct, frozen=True, kw_only=True):
-    day: str
-    calls: int
-    spend_usd: Decimal
-
-
-class SpendByDayAndModel(Struct, frozen=True, kw_only=True):
-    day: str
-    provider: str
-    model: str
-    spend_usd: Decimal
-
-
-class SavingsByDetector(Struct, frozen=True, kw_only=True):
-    """Monthly savings of all findings of one detector, including those under the floor.
-
-    `alone_usd` is what they would save if nothing else were fixed; `composed_usd` is what they save
-    of the cost that the detectors before this one leave, so these add up to the total.
-    """
-
-    detector: str
-    alone_usd: Decimal
-    composed_usd: Decimal
-
-
-class Others(Struct, frozen=True, kw_only=True):
-    """The entries that are missing from a shortened list: their number and their sums."""
-
-    count: int = 0
-    calls: int = 0
-    spend_usd: Decimal = Decimal(0)
-
-
-class KnownModel(Struct, frozen=True, kw_only=True):
-    """A model of the price book."""
-
-    provider: str
-    model: str
-
-
-class UnpricedModel(Struct, frozen=True, kw_only=True):
-    """A model without a known price; `tokens` are those of its prompts and answers.
-
-    `suggestions` are the models of the price book with the closest names.
-    """
-
-    provider: str
-    model: str
-    calls: int
-    tokens: int = 0
-    suggestions: tuple[KnownModel, ...] = ()
+    priced_tokens_pct: float
+    equiv_spend_pct: float
+    untagged_spend_pct: float
+    hashed_calls_pct: float
+    routes: int
+    routes_used_once: int
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

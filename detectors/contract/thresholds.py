@@ -23,8 +23,8 @@ class Thresholds(Struct, frozen=True, kw_only=True):
     rough_span_days: float = 1.0
     very_rough_span_hours: float = 1.0
     projection_min_calls: int = 30
-    stray_gap_days: float = 30.0
-    stray_share: float = 0.01
+    outlier_gap_days: float = 30.0
+    outlier_share: float = 0.01
     max_findings: int = 400
     max_informational_findings: int = 50
     high_severity_usd: float = 500.0

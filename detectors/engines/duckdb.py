@@ -33,6 +33,8 @@ class DuckdbEngine(Engine):
     Every change of the catalog makes relations bind again, which is slow for long relations.
     """
 
+    outlasts_close = False
+
     def __init__(self) -> None:
         self._anchor: duckdb.DuckDBPyRelation | None = None
         self._kept: list[str] = []

@@ -1,6 +1,9 @@
 """The audit, end to end: a log in, a report document out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from detectors.engines import engine_of
 from detectors.errors import TooFewValidRowsError
@@ -10,6 +13,7 @@ from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
 from detectors.report.counting.records import CountedCalls
 from detectors.report.pipeline import Audits
+from detectors.report.result.calls import FlaggedFrames
 from detectors.report.result.document import Report
 from detectors.rules import Thresholds
 
@@ -20,6 +24,7 @@ def audit(
     prices: PriceBook | None = None,
     thresholds: Thresholds | None = None,
     engine: str | None = None,
+    keep_calls: bool = True,
 ) -> Report:
     """Audit a usage log: its cost, its avoidable spend, and how to fix it.
 
@@ -35,6 +40,9 @@ def audit(
         The numbers in the detectors' definitions.
     engine : {"polars", "duckdb", "pyspark"}, optional
         The engine for Parquet files; Polars by default.
+    keep_calls : bool, default True
+        Keep the priced calls in memory with the report, for `Report.calls`. DuckDB computes them
+        again instead.
 
     Returns
     -------
@@ -63,16 +71,34 @@ def audit(
         thresholds = Thresholds()
     elif not isinstance(thresholds, Thresholds):
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
+    prices = prices or PriceBook()
     log, own = place(source, engine)
-    del source  # lets a log without other references be freed when its calls are priced
+    again = partial(_audit_again, source, engine, prices, thresholds)
+    reopen = None if own.outlasts_close else again
+    del source, again  # lets a log without other references be freed when its calls are priced
     try:
         _check_validity(log, thresholds)
         counted = CountedCalls.of([log], log.calls, own, thresholds)
         del log
-        (report,) = Audits.of(counted, prices or PriceBook(), thresholds, own).reports()
+        audits = Audits.of(counted, prices, thresholds, own)
+        del counted
+        (report,) = audits.reports(keep_calls=keep_calls, reopen=reopen)
         return report
     finally:
         own.close()
+
+
+@contextmanager
+def _audit_again(
+    source: Source | UsageLog, named: str | None, prices: PriceBook, thresholds: Thresholds
+) -> Iterator[FlaggedFrames]:
+    """Yield what the detectors flag in a log on an engine that has freed it."""
+    log, engine = place(source, named)
+    try:
+        counted = CountedCalls.of([log], log.calls, engine, thresholds)
+        yield Audits.of(counted, prices, thresholds, engine).find()
+    finally:
+        engine.close()
 
 
 def audit_many(
@@ -80,6 +106,7 @@ def audit_many(
     *,
     prices: PriceBook | None = None,
     thresholds: Thresholds | None = None,
+    keep_calls: bool = True,
 ) -> list[Report]:
     """Audit several small logs at once, each as if it were alone.
 
@@ -89,7 +116,7 @@ def audit_many(
     ----------
     logs : sequence of UsageLog
         Logs that `read` returned.
-    prices, thresholds : optional
+    prices, thresholds, keep_calls : optional
         As for `audit`.
 
     Returns
@@ -104,14 +131,16 @@ def audit_many(
     """
     thresholds = thresholds or Thresholds()
     if len(logs) < 2:
-        return [audit(log, prices=prices, thresholds=thresholds) for log in logs]
+        terms: dict[str, Any] = {"prices": prices, "thresholds": thresholds}
+        return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
     for log in logs:
         _check_validity(log, thresholds)
     calls = place_together(logs)
     engine = engine_of(calls)
     try:
         counted = CountedCalls.of(logs, calls, engine, thresholds, keys=("log",))
-        return list(Audits.of(counted, prices or PriceBook(), thresholds, engine).reports())
+        audits = Audits.of(counted, prices or PriceBook(), thresholds, engine)
+        return list(audits.reports(keep_calls=keep_calls))
     finally:
         engine.close()
 

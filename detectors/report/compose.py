@@ -16,16 +16,17 @@ from detectors.engines import Calls
 from detectors.rules import DETECTORS
 from detectors.rules.detector import CONDITIONAL, ESTIMATED, VERIFIED, Detector
 
-# What each sum composes: of each confidence the savings as stated, or one end of their range.
+# What each sum composes: of each confidence the savings as stated, or one end of their range. The
+# names must not end like those that `money.split` adds.
 _STATED, _LOW, _HIGH = "saving_usd", "low_usd", "high_usd"
 SUMS: Final[Mapping[str, Mapping[str, str]]] = {
     "verified": {VERIFIED: _STATED},
     "claimed": {VERIFIED: _STATED, ESTIMATED: _STATED},
-    "claimed_low": {VERIFIED: _STATED, ESTIMATED: _LOW},
-    "claimed_high": {VERIFIED: _STATED, ESTIMATED: _HIGH},
+    "least_claimed": {VERIFIED: _STATED, ESTIMATED: _LOW},
+    "most_claimed": {VERIFIED: _STATED, ESTIMATED: _HIGH},
     "possible": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _STATED},
-    "possible_low": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _LOW},
-    "possible_high": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _HIGH},
+    "least_possible": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _LOW},
+    "most_possible": {VERIFIED: _STATED, ESTIMATED: _STATED, CONDITIONAL: _HIGH},
 }
 _STEPS: Final = tuple(f"step_{index}" for index in range(len(DETECTORS)))
 COMBINED: Final = (*SUMS, *_STEPS)
@@ -149,10 +150,10 @@ def headline_savings(summed: Mapping[str, Decimal], spent_usd: Decimal, factor: 
     return Savings(
         verified=beyond("verified"),
         estimated=beyond("claimed", "verified"),
-        estimated_low=beyond("claimed_low", "verified"),
-        estimated_high=beyond("claimed_high", "verified"),
+        estimated_low=beyond("least_claimed", "verified"),
+        estimated_high=beyond("most_claimed", "verified"),
         conditional=beyond("possible", "claimed"),
-        conditional_low=beyond("possible_low", "claimed"),
-        conditional_high=beyond("possible_high", "claimed"),
+        conditional_low=beyond("least_possible", "claimed"),
+        conditional_high=beyond("most_possible", "claimed"),
         steps=tuple(summed[name] * factor for name in _STEPS),
     )

@@ -21,7 +21,7 @@ def describe(
     group = impact.group
     listing = book.find_listing(group.provider, group.model)
     own = _rates(listing, group.last_us)
-    cheaper = listing.cheaper if listing else None
+    cheaper = listing.target if listing else None
     other = _rates(cheaper, group.last_us)
     return FlaggedCalls(
         kind=impact.kind.name,

@@ -18,7 +18,7 @@ FINDING: Final = ("detector", "kind", "group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A (route, provider, model) with its priced calls, and those in the window.
+    """A (route, provider, model) with its priced calls and their tokens, and those in the window.
 
     `last_us` is the time of its last call in the window, or of its last call if there is none.
     """
@@ -28,6 +28,7 @@ class Group:
     provider: str
     model: str
     calls: int
+    tokens: int
     spend_usd: Decimal
     window_calls: int
     window_usd: Decimal

@@ -20,6 +20,7 @@ from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.report import spend
 from detectors.report.compose import COMBINED, Savings, compose_savings, headline_savings
+from detectors.report.counting.quality import measure_quality
 from detectors.report.counting.records import CountedCalls, Records
 from detectors.report.counting.times import DAY_US, iso_time
 from detectors.report.daily import by_day, by_day_and_model
@@ -27,14 +28,15 @@ from detectors.report.evidence import Detail, collect_details
 from detectors.report.findings import write_findings
 from detectors.report.impacts import Group, Impact, drop_findings, measure, sum_flagged
 from detectors.report.money import rounded, split, sums, usd
-from detectors.report.result.document import Finding, Report
+from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
+from detectors.report.result.document import Finding, Report, attach_calls
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS, Thresholds
 from detectors.rules.methods import METHODS
 
 _PCT_DECIMALS = 9
 _DAYS_DECIMALS = 9
-_MOST_STRAY_TIMES = 10
+_MOST_OUTLIER_TIMES = 10
 # Up to so many calls, planning the queries takes longer than computing them.
 _FEW_CALLS = 20_000
 
@@ -101,9 +103,13 @@ class Audits:
             engine=engine,
         )
 
-    def reports(self) -> Iterator[Report]:
-        """Yield the report of each log."""
-        found = self._find()
+    def reports(self, *, keep_calls: bool, reopen: Reopen | None = None) -> Iterator[Report]:
+        """Yield the report of each log.
+
+        Reports with `keep_calls` refer to the calls, or get them from `reopen` if it is given.
+        """
+        frames = self.find()
+        found, reopen = frames.found, reopen or frames.reopen
         flagged = nw.concat(found, how="vertical")
         selections = self._select(flagged)
         details = iter(self._collect_details(selections, flagged))
@@ -112,7 +118,7 @@ class Audits:
         for index, (log, selection) in enumerate(zip(self.logs, selections, strict=True)):
             own = [next(details) for _ in selection.listed]
             saved = self._headline(log, spent[index].groups, sums[index])
-            yield Report(
+            report = Report(
                 audit=self._summarize(log, spent[index].groups, saved, selection),
                 findings=self._write(log, selection.listed, own),
                 savings_by_detector=self._savings_by_detector(selection, saved),
@@ -124,12 +130,16 @@ class Audits:
                 ),
                 thresholds=self.thresholds,
                 methods=METHODS,
+                data_quality=measure_quality(log, spent[index].groups, self._is_equivalent),
                 **selection.sections(),
                 **spent[index].sections(log.models),
             )
+            if keep_calls:
+                attach_calls(report, CallSource(selection.listed, reopen))
+            yield report
 
-    def _find(self) -> list[Calls]:
-        """Return the calls that each detector flags."""
+    def find(self) -> FlaggedFrames:
+        """Return the calls, and those that each detector flags."""
 
         def plan(calls: Calls) -> list[Calls]:
             return [
@@ -139,7 +149,8 @@ class Audits:
                 for index, detector in enumerate(DETECTORS)
             ]
 
-        return self.engine.keep_all(self.engine.apply(("find", self.thresholds), plan, self.calls))
+        plans = self.engine.apply(("find", self.thresholds), plan, self.calls)
+        return FlaggedFrames(self.calls, self.engine.keep_all(plans), self.engine)
 
     def _select(self, flagged: Calls) -> list[Selection]:
         """Measure the impacts of each log, and select its findings."""
@@ -253,8 +264,8 @@ class Audits:
             conditional_savings_usd=rounded(saved.conditional),
             conditional_savings_low_usd=rounded(saved.conditional_low),
             conditional_savings_high_usd=rounded(saved.conditional_high),
-            stray_calls=period.strays,
-            stray_times=tuple(map(iso_time, period.stray_us[:_MOST_STRAY_TIMES])),
+            outlier_calls=period.outliers,
+            outlier_times=tuple(map(iso_time, period.outlier_us[:_MOST_OUTLIER_TIMES])),
         )
 
     def _is_equivalent(self, group: Group) -> bool:

@@ -31,6 +31,7 @@ def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]
             "group",
             "at_us",
             "cost_usd",
+            (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens"),
             nw.when(is_in).then(nw.col("cost_usd")).otherwise(nw.lit(0.0)).alias("window_usd"),
             is_in.cast(nw.Int64).alias("window_calls"),
             nw.when(is_in).then(nw.col("at_us")).otherwise(0).alias("last_us"),
@@ -40,7 +41,7 @@ def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]
             .group_by("group")
             .agg(
                 nw.len().alias("calls"),
-                nw.col("window_calls").sum(),
+                nw.col("window_calls", "tokens").sum(),
                 nw.col("last_us").max(),
                 nw.col("at_us").max().alias("last_ever_us"),
                 *sums("cost_usd", "window_usd"),
@@ -56,6 +57,7 @@ def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]
             provider=row["provider"],
             model=row["model"],
             calls=row["calls"],
+            tokens=int(row["tokens"]),
             spend_usd=usd(row, "cost_usd"),
             window_calls=row["window_calls"],
             window_usd=usd(row, "window_usd"),

@@ -1,4 +1,7 @@
-"""The period that monthly dollars are projected from, without calls at stray times."""
+"""The period that monthly dollars are projected from.
+
+Outliers are excluded: a few calls at times far from all others.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,18 +30,22 @@ class DayOfCalls:
     last_us: int
     seconds: int
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        return self.first_us, self.last_us
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """The window whose dollars, times `factor`, are a month's.
+    """The window whose dollars, times `factor`, are monthly dollars.
 
-    `days` leaves out the calls at stray times. The window includes both of its ends; without calls
-    it is empty. `kind` is `good`, `rough`, `very rough` or `none`.
+    `days` has no outliers. The window includes both of its ends; without calls it is empty. `kind`
+    is `good`, `rough`, `very rough` or `none`.
     """
 
     days: tuple[DayOfCalls, ...]
-    strays: int
-    stray_us: tuple[int, ...]
+    outliers: int
+    outlier_us: tuple[int, ...]
     span_us: Fraction
     window_us: Fraction
     from_us: int
@@ -50,7 +57,7 @@ class Projection:
     @classmethod
     def of(cls, days: Sequence[DayOfCalls], thresholds: Thresholds) -> Self:
         """Return the projection of a log with these days, in order."""
-        kept, strays = _drop_strays(days, thresholds)
+        kept, outliers = _drop_outliers(days, thresholds)
         month = thresholds.days_per_month * DAY_US
         span, calls = _span(kept), sum(day.calls for day in kept)
         kind = _kind(span, calls, thresholds)
@@ -58,8 +65,8 @@ class Projection:
         is_long = span > month
         return cls(
             days=kept,
-            strays=sum(day.calls for day in strays),
-            stray_us=tuple(moment for day in strays for moment in (day.first_us, day.last_us)),
+            outliers=sum(day.calls for day in outliers),
+            outlier_us=tuple(dict.fromkeys(at for day in outliers for at in day.ends)),
             span_us=span,
             window_us=min(span, Fraction(month)),
             from_us=last - month + 1 if is_long else first,
@@ -85,27 +92,27 @@ class Projection:
         return self.days[-1].last_us // DAY_US - self.days[0].first_us // DAY_US + 1
 
 
-def _drop_strays(
+def _drop_outliers(
     days: Sequence[DayOfCalls], thresholds: Thresholds
 ) -> tuple[tuple[DayOfCalls, ...], tuple[DayOfCalls, ...]]:
-    """Return the days without the stray ones at both ends, and these.
+    """Return the days without the outliers at both ends, and these.
 
-    A gap between two days is the only kind that can be longer than a day, so a stretch of stray
-    calls is made of whole days.
+    A gap between two days is the only kind that can be longer than a day, so outliers are
+    all calls of some days.
     """
-    most = max(1.0, sum(day.calls for day in days) * thresholds.stray_share)
-    gap = thresholds.stray_gap_days * DAY_US
+    most = max(1.0, sum(day.calls for day in days) * thresholds.outlier_share)
+    gap = thresholds.outlier_gap_days * DAY_US
     is_far = [after.first_us - before.last_us > gap for before, after in pairwise(days)]
     front = _longest(days, is_far, most)
     back = _longest(days[::-1], is_far[::-1], most)
-    strays = (*days[:front], *days[len(days) - back :])
-    if sum(day.calls for day in strays) > most + _MARGIN:
+    outliers = (*days[:front], *days[len(days) - back :])
+    if sum(day.calls for day in outliers) > most + _MARGIN:
         return tuple(days), ()
-    return tuple(days[front : len(days) - back]), strays
+    return tuple(days[front : len(days) - back]), outliers
 
 
 def _longest(days: Sequence[DayOfCalls], is_far: Sequence[bool], most: float) -> int:
-    """Return how many days at the front are stray."""
+    """Return how many days at the front are outliers."""
     calls, longest = 0, 0
     for count, (day, ends) in enumerate(zip(days, is_far, strict=False), start=1):
         calls += day.calls

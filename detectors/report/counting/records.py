@@ -21,7 +21,8 @@ _SECOND_US: Final = 1_000_000
 class Records:
     """Counts of the calls of one log without duplicate rows.
 
-    `models` counts the calls of each (provider, model).
+    `hashed` calls have a prefix hash; `tokens` are those of prompts and answers. `models` counts
+    the calls of each (provider, model).
     """
 
     count: int
@@ -29,6 +30,8 @@ class Records:
     valid_pct: float
     invalid: InvalidRows
     overfull: int
+    hashed: int
+    tokens: int
     projection: Projection
     models: list[Row]
 
@@ -41,6 +44,8 @@ class Records:
             valid_pct=log.valid_pct,
             invalid=log.invalid,
             overfull=sum(int(row["overfull"]) for row in days),
+            hashed=sum(int(row["hashed"]) for row in days),
+            tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of([_day(row) for row in days], thresholds),
             models=models,
         )
@@ -125,6 +130,8 @@ def _count_days(calls: Calls, keys: Sequence[str]) -> Calls:
             (at // DAY_US).alias("day"),
             (at // _SECOND_US).alias("second"),
             is_overfull.alias("overfull"),
+            (nw.col("prefix_hash") != "").cast(nw.Int64).alias("hashed"),
+            (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens"),
         )
         .group_by(*keys, "day")
         .agg(
@@ -132,6 +139,6 @@ def _count_days(calls: Calls, keys: Sequence[str]) -> Calls:
             at.min().alias("first_us"),
             at.max().alias("last_us"),
             nw.col("second").n_unique().alias("seconds"),
-            nw.col("overfull").sum(),
+            nw.col("overfull", "hashed", "tokens").sum(),
         )
     )

@@ -4,12 +4,15 @@ The service renders the documents of `detectors.contract` and does not need thes
 """
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from detectors import contract
+from detectors.errors import CallsUnavailableError
 from detectors.html import page
 from detectors.html.findings import show_finding, show_report
 from detectors.report.result import comparing, explaining, tables
+from detectors.report.result.calls import CallSource
 from detectors.rules import Thresholds
 from detectors.rules.methods import METHODS
 from detectors.wording.figures import percent, usd
@@ -34,7 +37,10 @@ class Finding(contract.Finding, frozen=True, kw_only=True):
         return show_finding(self, METHODS)
 
 
-class Report(contract.Report, frozen=True, kw_only=True):
+_CALLS = "calls_of_findings"  # not a field of the document
+
+
+class Report(contract.Report, frozen=True, kw_only=True, dict=True):
     """A report that renders in a notebook, and can be saved, explained, compared and converted."""
 
     findings: tuple[Finding, ...]
@@ -101,6 +107,39 @@ class Report(contract.Report, frozen=True, kw_only=True):
         """
         page.save(self, file)
 
+    def calls(self, finding: Finding | str) -> "pl.DataFrame":
+        """Return every call behind a finding, with the numbers that its saving came from.
+
+        Parameters
+        ----------
+        finding : Finding or str
+            A finding of this report, or its ID, such as ``"d2-001"``.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row per call in time order: request ID, time, counts, rates, what the formula
+            compares the call with, cost and saving. The savings add up to
+            `finding.observed_cost_impact_usd`.
+
+        Raises
+        ------
+        KeyError
+            The report has no such finding.
+        CallsUnavailableError
+            The report was read from a document, or its audit kept no calls.
+        """
+        return self.collect_calls([finding if isinstance(finding, str) else finding.id])[0]
+
+    def collect_calls(self, finding_ids: Sequence[str]) -> "list[pl.DataFrame]":
+        """Return the calls of several findings, as `calls` does for one."""
+        for finding_id in finding_ids:
+            explaining.find(self, finding_id)
+        source: CallSource | None = self.__dict__.get(_CALLS)
+        if source is None:
+            raise CallsUnavailableError
+        return source.collect(finding_ids)
+
     def explain(self, finding_id: str) -> explaining.Explanation:
         """Explain how we calculated the dollars of one finding, with its own numbers.
 
@@ -139,3 +178,8 @@ class Report(contract.Report, frozen=True, kw_only=True):
             traffic; prints as text, and renders in a notebook.
         """
         return comparing.compare(self, earlier)
+
+
+def attach_calls(report: Report, source: CallSource) -> None:
+    """Let the report return the calls behind its findings."""
+    report.__dict__[_CALLS] = source

@@ -78,7 +78,7 @@ class Explanation:
 
 
 def explain(report: Report, finding_id: str) -> Explanation:
-    finding = _find(report, finding_id)
+    finding = find(report, finding_id)
     rules = {method.detector: method.fires_on for method in report.methods}
     return Explanation(
         finding=finding,
@@ -90,7 +90,8 @@ def explain(report: Report, finding_id: str) -> Explanation:
     )
 
 
-def _find(report: Report, finding_id: str) -> Finding:
+def find(report: Report, finding_id: str) -> Finding:
+    """Return the finding with this ID; the message of its `KeyError` lists similar IDs."""
     findings = {finding.id: finding for finding in report.findings}
     if finding_id in findings:
         return findings[finding_id]

@@ -1,0 +1,59 @@
+"""Spend by model, route and day, and calls without a price."""
+
+from decimal import Decimal
+
+from msgspec import Struct
+
+
+class SpendByModel(Struct, frozen=True, kw_only=True):
+    provider: str
+    model: str
+    calls: int
+    spend_usd: Decimal
+
+
+class SpendByRoute(Struct, frozen=True, kw_only=True):
+    route: str
+    calls: int
+    spend_usd: Decimal
+
+
+class SpendByDay(Struct, frozen=True, kw_only=True):
+    day: str
+    calls: int
+    spend_usd: Decimal
+
+
+class SpendByDayAndModel(Struct, frozen=True, kw_only=True):
+    day: str
+    provider: str
+    model: str
+    spend_usd: Decimal
+
+
+class Others(Struct, frozen=True, kw_only=True):
+    """The entries that are missing from a shortened list: their number and their sums."""
+
+    count: int = 0
+    calls: int = 0
+    spend_usd: Decimal = Decimal(0)
+
+
+class KnownModel(Struct, frozen=True, kw_only=True):
+    """A model of the price book."""
+
+    provider: str
+    model: str
+
+
+class UnpricedModel(Struct, frozen=True, kw_only=True):
+    """A model without a known price; `tokens` are those of its prompts and answers.
+
+    `suggestions` are the models of the price book with the closest names.
+    """
+
+    provider: str
+    model: str
+    calls: int
+    tokens: int = 0
+    suggestions: tuple[KnownModel, ...] = ()

@@ -1,0 +1,78 @@
+"""The calls behind a finding: every one of them, with the numbers that its saving came from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.engines import Calls, Engine
+from detectors.prices.calls import COUNTS
+from detectors.report.impacts import Impact
+from detectors.rules.detector import BASIS
+
+_RATES: Final = (
+    "input_usd",
+    "cache_read_usd",
+    "cache_write_usd",
+    "cache_write_1h_usd",
+    "output_usd",
+)
+_DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedFrames:
+    """The priced calls of an audit, and what each detector flagged among them."""
+
+    calls: Calls
+    found: Sequence[Calls]
+    engine: Engine
+
+    def reopen(self) -> AbstractContextManager["FlaggedFrames"]:
+        """Return the frames themselves: they are still in memory."""
+        return nullcontext(self)
+
+    def collect(self, impact: Impact) -> pl.DataFrame:
+        """Return the calls of the impact in time order."""
+        flagged = self.found[impact.detector_index].filter(
+            nw.col("kind") == impact.kind_index,
+            nw.col("group") == impact.group_number,
+            nw.col("in_window"),
+        )
+        known = self.calls.collect_schema().names()
+        counts = [name for name in known if name in COUNTS]
+        rates = [name for name in known if name in _RATES]
+        looked_up = self.engine.look_up(flagged, self.calls, ["request_id", *counts, *rates])
+        frame: pl.DataFrame = looked_up.collect("polars").to_native()
+        ts = pl.col("at_us").cast(pl.Datetime("us", "UTC")).alias("ts")
+        per_mtok = [
+            (pl.col(name) * 1e6).round(9).alias(name.replace("_usd", "_usd_per_mtok"))
+            for name in rates
+        ]
+        group = impact.group
+        labels = [
+            pl.lit(value, pl.String).alias(name)
+            for name, value in (("provider", group.provider), ("model", group.model))
+        ]
+        return frame.sort("number").select(
+            "request_id", ts, *labels, *counts, *per_mtok, *BASIS, *_DOLLARS
+        )
+
+
+Reopen = Callable[[], AbstractContextManager[FlaggedFrames]]
+
+
+@dataclass(frozen=True, slots=True)
+class CallSource:
+    """Where the calls behind the findings of a report can be read, as long as it is in memory."""
+
+    impacts: Mapping[str, Impact]
+    reopen: Reopen
+
+    def collect(self, finding_ids: Sequence[str]) -> list[pl.DataFrame]:
+        """Return the calls behind these findings."""
+        with self.reopen() as frames:
+            return [frames.collect(self.impacts[name]) for name in finding_ids]
