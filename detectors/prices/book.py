@@ -5,83 +5,22 @@ Uses genai-prices' own data and matching, so that costs agree with `genai_prices
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
 import genai_prices
 from genai_prices.data_snapshot import DataSnapshot, find_provider_by_id, get_snapshot
-from genai_prices.types import ModelInfo
 
 from detectors.contract import LAST_INSTANT
 from detectors.errors import PriceTermsError
-from detectors.prices import model_data
-from detectors.prices.agreements import read_discounts, read_overrides
-from detectors.prices.boundaries import Boundaries
-from detectors.prices.private import private_model
-from detectors.prices.rates import Rates, find_rates
-from detectors.prices.targets import NO_TARGET, find_target, is_same_model, names_at_host
-from detectors.prices.terms import CACHE_RATES, Discount, Override, Terms
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Listing:
-    """The price book's entry for a provider and a model.
-
-    `is_equivalent` means that the dollars are a list-price cost and not a bill: the provider is a
-    flat-rate plan or not in the book. `is_own` means that the provider has its own entry and does
-    not resell a model from another provider's entry. `target` is the model that these calls could
-    try instead, and `target_kind` says why (module `targets`).
-    """
-
-    provider: str
-    model: str
-    info: ModelInfo
-    is_equivalent: bool
-    is_own: bool = True
-    cheaper: "Listing | None" = None
-    target_kind: int = NO_TARGET
-    target: "Listing | None" = None
-    terms: Terms = Terms()
-
-    def find_rates(self, at: datetime, prompt_tokens: int, tier: str = "") -> Rates | None:
-        """Return the rates at a given time, for a prompt length and a service tier."""
-        listed = self._list(at, prompt_tokens, tier)
-        base = self._list(at, 0, "")
-        if listed is None or base is None:
-            return listed
-        return self.terms.negotiate(listed, base, at)
-
-    def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
-        context = model_data.tier_context(tier)
-        if context and self.is_own and self._has_variant(context, at):
-            return find_rates(self.info.get_prices(at, context), prompt_tokens)
-        standard = find_rates(self.info.get_prices(at), prompt_tokens)
-        return standard and standard.times(model_data.tier_multiples(self.provider, tier))
-
-    def _has_variant(self, context: Mapping[str, str], at: datetime) -> bool:
-        """Check whether the book has rates for calls of this kind at that time."""
-        return any(
-            variant.when.items() <= context.items()
-            and (variant.constraint is None or variant.constraint.active(at))
-            for variant in self.info.price_variants or ()
-        )
-
-    def find_boundaries(self, tier: str = "") -> Boundaries:
-        """Return where the rates of this listing or its cheaper model may change."""
-        found = Boundaries.of(self.info) | self.terms.boundaries
-        if tier:
-            found |= Boundaries.of_variants(self.info)
-        for other in (self.cheaper, self.target):
-            found = found if other is None else found | other.find_boundaries(tier)
-        return found
-
-    @property
-    def target_window(self) -> int | None:
-        """Return the largest prompt and answer that the target takes; None if it is unknown."""
-        own = self.info.context_window
-        return own if self.target is None else self.target.info.context_window or own
+from detectors.prices import model_data, units
+from detectors.prices.agreed.agreements import read_discounts, read_overrides
+from detectors.prices.agreed.private import private_model
+from detectors.prices.agreed.terms import Discount, Override, Terms, cache_rates
+from detectors.prices.listing import Listing
+from detectors.prices.lookup.targets import NO_TARGET, find_target, is_same_model, names_at_host
 
 
 class PriceBook:
@@ -158,9 +97,9 @@ class PriceBook:
         listing = self._find_listed(override.provider, override.model)
         latest = LAST_INSTANT - timedelta(days=1)
         listed = None if listing is None else listing.find_rates(latest, 0)
-        if listed is None or "input" not in override.usd:
+        if listed is None or units.INPUT not in override.usd:
             return ""
-        implied = CACHE_RATES & listed.own().keys() - override.usd.keys()
+        implied = cache_rates(listed.own) - override.usd.keys()
         return "; cache rates scaled in proportion to input" if implied else ""
 
     def _check_terms(self) -> None:

@@ -10,6 +10,7 @@ import narwhals.stable.v2 as nw
 from detectors.engines import Calls
 from detectors.prices.book import PriceBook
 from detectors.prices.boundaries import Boundaries
+from detectors.prices.spending import is_long
 
 CELL_POSITION: Final = ("period", "daytime", "length")
 
@@ -35,7 +36,8 @@ class Grid:
             if listing is not None:
                 first, last = to_moment(pair["first"]), to_moment(pair["last"])
                 found = listing.find_boundaries(pair.get("service_tier", ""))
-                changes |= found.within(first, last, pair["longest"])
+                longest = max(pair["longest"], pair["most_cached"])
+                changes |= found.within(first, last, longest)
         return cls(
             sorted(changes.moments),
             sorted(changes.day_seconds),
@@ -59,7 +61,7 @@ class Grid:
         positions = {
             "period": _count(moments),
             "daytime": _count(second >= start for start in self.day_seconds),
-            "length": _count(nw.col("prompt_tokens") > start for start in self.prompt_tokens),
+            "length": _count(is_long(start) for start in self.prompt_tokens),
         }
         expressions = [positions[name].alias(name) for name in self.changing]
         return calls.with_columns(*expressions) if expressions else calls

@@ -71,6 +71,25 @@ def tier_multiples(provider: str, tier: str) -> dict[str, float]:
 
 
 @cache
+def priced_regions() -> list[str]:
+    """Return the regions in which some calls cost more."""
+    return sorted({name for rule in _read("service_tiers")["region"] for name in rule["regions"]})
+
+
+def region_multiples(provider: str, model: str, region: str) -> dict[str, float]:
+    """Return the multiples of rates for calls kept in a region; empty without a surcharge."""
+    for rule in _read("service_tiers")["region"]:
+        if provider in rule["providers"] and region in rule["regions"] and _pays(model, rule):
+            return dict(rule["times"])
+    return {}
+
+
+def _pays(model: str, rule: dict[str, Any]) -> bool:
+    is_named = base_name(model) in map(base_name, rule.get("models") or rule["not_models"])
+    return is_named is ("models" in rule)
+
+
+@cache
 def _ladder() -> dict[tuple[str, str], str]:
     return _by_provider("ladder", "cheaper")
 

@@ -6,70 +6,82 @@ Lookup by name is in `book`, pricing of frames in `table`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Self
+from typing import Final
 
 from genai_prices.types import ModelPrice, TieredPrices
 
+from detectors.prices import units
+
 TOKENS_PER_MTOK = 1_000_000
-REQUESTS_PER_KCOUNT = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rates:
-    """US dollars per token, and per request.
+    """US dollars per unit: `own` are the rates that the model has, by usage of the price book.
 
     Without a cache rate, a cached token costs as much as any input token, and without a one-hour
     rate, a token written for an hour as much as any written token.
     """
 
-    input_usd: float
-    cache_read_usd: float
-    cache_write_usd: float
-    cache_write_1h_usd: float
-    output_usd: float
-    request_usd: float
-    has_cache_read: bool
-    has_cache_write: bool
-    has_cache_write_1h: bool
+    own: Mapping[str, float]
+
+    @property
+    def input_usd(self) -> float:
+        return self.own[units.INPUT]
+
+    @property
+    def cache_read_usd(self) -> float:
+        return self.own.get(units.CACHE_READ, self.input_usd)
+
+    @property
+    def cache_write_usd(self) -> float:
+        return self.own.get(units.CACHE_WRITE_5M, self._any_write_usd)
+
+    @property
+    def cache_write_1h_usd(self) -> float:
+        return self.own.get(units.CACHE_WRITE_1H, self._any_write_usd)
+
+    @property
+    def _any_write_usd(self) -> float:
+        return self.own.get(units.CACHE_WRITE, self.input_usd)
+
+    @property
+    def output_usd(self) -> float:
+        return self.own.get(units.OUTPUT, 0.0)
+
+    @property
+    def request_usd(self) -> float:
+        return self.own.get(units.REQUESTS, 0.0)
+
+    def has(self, key: str) -> bool:
+        """Check whether the model has a rate of its own for this usage."""
+        return key in self.own
+
+    def surcharge(self, key: str) -> float:
+        """Return what a unit of an optional count costs beyond the rates of the usual counts."""
+        if key == units.CACHE_WRITE_1H:
+            return self.cache_write_1h_usd - self.cache_write_usd
+        return units.surcharge(self.own, key)
 
     def is_cheaper_than(self, other: "Rates") -> bool:
         """Check that both input and output are cheaper."""
         return self.input_usd < other.input_usd and self.output_usd < other.output_usd
 
-    def own(self) -> dict[str, float]:
-        """Return the rates that the model has, by purpose."""
-        rates = {"input": self.input_usd, "output": self.output_usd, "request": self.request_usd}
-        if self.has_cache_read:
-            rates["cache_read"] = self.cache_read_usd
-        if self.has_cache_write:
-            rates["cache_write"] = self.cache_write_usd
-        if self.has_cache_write_1h:
-            rates["cache_write_1h"] = self.cache_write_1h_usd
-        return rates
-
-    @classmethod
-    def of(cls, own: Mapping[str, float]) -> Self:
-        """Build rates from the result of `own`."""
-        write_usd = own.get("cache_write", own["input"])
-        return cls(
-            input_usd=own["input"],
-            cache_read_usd=own.get("cache_read", own["input"]),
-            cache_write_usd=write_usd,
-            cache_write_1h_usd=own.get("cache_write_1h", write_usd),
-            output_usd=own.get("output", 0.0),
-            request_usd=own.get("request", 0.0),
-            has_cache_read="cache_read" in own,
-            has_cache_write="cache_write" in own,
-            has_cache_write_1h="cache_write_1h" in own,
-        )
-
     def times(self, multiples: Mapping[str, float]) -> "Rates":
-        """Multiply rates; those without a multiple stay unchanged."""
-        return Rates.of({name: rate * multiples.get(name, 1) for name, rate in self.own().items()})
+        """Multiply the rates of these purposes; all others stay unchanged."""
+        if not multiples:
+            return self
+        own = {key: rate * multiples.get(units.purpose(key), 1) for key, rate in self.own.items()}
+        return Rates(own)
+
+    def with_fees_of(self, other: "Rates") -> "Rates":
+        """Add the other model's fees for tools that this one has no fee for."""
+        fees = {key: rate for key, rate in other.own.items() if units.is_fee(key)}
+        return Rates({**fees, **self.own})
 
 
 # For calls without known rates, where a frame needs numbers.
-NO_RATES = Rates.of({"input": 0.0})
+NO_RATES: Final = Rates({units.INPUT: 0.0})
 
 
 def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
@@ -79,21 +91,12 @@ def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
     token: its cost is unknown, not zero. A model with only an input rate (embeddings) bills no
     output, as in the price book's own calculation.
     """
-    keys = {
-        "input": ("input_mtok", TOKENS_PER_MTOK),
-        "cache_read": ("cache_read_mtok", TOKENS_PER_MTOK),
-        "cache_write": ("cache_write_mtok", TOKENS_PER_MTOK),
-        "cache_write_1h": ("cache_write_1h_mtok", TOKENS_PER_MTOK),
-        "output": ("output_mtok", TOKENS_PER_MTOK),
-        "request": ("requests_kcount", REQUESTS_PER_KCOUNT),
-    }
-    listed = {name: (getattr(price, key), units) for name, (key, units) in keys.items()}
-    own = {
-        name: float(_tier(rate, prompt_tokens) / units)
-        for name, (rate, units) in listed.items()
-        if rate is not None
-    }
-    return Rates.of(own) if "input" in own else None
+    own: dict[str, float] = {}
+    for price_key, rate in vars(price).items():
+        unit = None if rate is None else units.find_unit(price_key)
+        if unit is not None:
+            own[unit.usage_key] = float(_tier(rate, prompt_tokens) / unit.per)
+    return Rates(own) if units.INPUT in own else None
 
 
 def tier_starts(price: ModelPrice) -> set[int]:

@@ -1,9 +1,10 @@
 """Prices whole frames: rates are looked up once per price cell and joined to the calls.
 
-A cell is a (provider, model, service tier) between two changes of any price that affects the log: a
-start date, a time of day, a prompt length. A log of a million calls has dozens of cells.
+A cell is a (provider, model, service tier, region) between two changes of any price that affects
+the log: a start date, a time of day, a prompt length. A log of a million calls has dozens of cells.
 """
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,44 +12,30 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines import Calls, Engine, fetch, place_beside
-from detectors.prices.book import Listing, PriceBook
+from detectors.prices import model_data, units
+from detectors.prices.book import PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
-from detectors.prices.model_data import cache_minimum, needs_cache_opt_in
+from detectors.prices.listing import Listing
+from detectors.prices.lookup.targets import NO_TARGET
 from detectors.prices.rates import NO_RATES, Rates
-from detectors.prices.targets import NO_TARGET
+from detectors.prices.spending import Optional, input_usd, rest_usd, surcharge_column
 
-_TIER = "service_tier"
-_LABELS = ["provider", "model", _TIER]
-_CELL = [*_LABELS, *CELL_POSITION]
-_RATES = {
-    "input": pl.Float64,
-    "cache_read": pl.Float64,
-    "cache_write": pl.Float64,
-    "cache_write_1h": pl.Float64,
-    "output": pl.Float64,
-    "request": pl.Float64,
-    "has_cache_read": pl.Int64,
-    "has_cache_write": pl.Int64,
-    "has_cache_write_1h": pl.Int64,
-}
-_SHOWN_RATES = ("input", "cache_read", "cache_write", "cache_write_1h", "output")
-_CHEAPER = "cheaper_"
+# The region is in a column of its own, empty if it has no prices of its own.
+_PRICED_REGION = "priced_region"
+_LABELS = ("provider", "model", "service_tier", _PRICED_REGION)
+_RATES = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "request")
+_HAS = ("has_cache_read", "has_cache_write", "has_cache_write_1h")
+_SHOWN_RATES = _RATES[:-1]
 _TARGET = "target_"
+_CHEAPER = "cheaper_"
 _CELL_SCHEMA = {
-    "provider": pl.String,
-    "model": pl.String,
-    _TIER: pl.String,
-    "period": pl.Int32,
-    "daytime": pl.Int32,
-    "length": pl.Int32,
+    **dict.fromkeys(_LABELS, pl.String),
+    **dict.fromkeys(CELL_POSITION, pl.Int32),
     "cache_minimum": pl.Int64,
     "needs_cache_opt_in": pl.Int8,
     "has_cheaper": pl.Int8,
     "target_kind": pl.Int8,
     "target_window": pl.Int64,
-    **_RATES,
-    **{_CHEAPER + name: dtype for name, dtype in _RATES.items()},
-    **{_TARGET + name: dtype for name, dtype in _RATES.items()},
 }
 
 
@@ -63,75 +50,90 @@ def price_calls(
     `cache_read_usd` and `cache_write_usd` (the input rate if the model has none),
     `cache_write_1h_usd` (the rate of other cache writes if it has none) and `output_usd`,
     `has_cache_read`, `has_cache_write_1h`, `cache_minimum`, `needs_cache_opt_in`, `target_kind`
-    (module `targets`) and `target_saving_usd`: cost minus the cost at the target's rates, 0 if
-    there is no target, it is not cheaper, or its context window is too small or unknown.
+    (module `lookup.targets`) and `target_saving_usd`: cost minus the cost at the target's rates, 0
+    if there is no target, it is not cheaper, or its context window is too small or unknown.
 
     `read_discount_usd`, `write_premium_usd` and `cheaper_saving_usd` will go.
 
-    `seen` is an earlier frame of the same calls, which is faster to group than a joined one.
+    `seen` is an earlier frame of the same calls, which is faster to group than a joined one. It has
+    the optional columns of the calls.
     """
-    seen = calls if seen is None else seen
-    pairs = _find_pairs(seen)
+    calls, seen = _with_regions(calls), _with_regions(calls if seen is None else seen)
+    columns = calls.collect_schema().names()
+    optional = units.optional_counts(columns)
+    pairs = _find_pairs(seen, [name for name in _LABELS if name in columns])
     grid = Grid.over(book, pairs)
-    # Most logs have the standard tier only, which needs no join.
-    is_tiered = any(pair.get(_TIER) for pair in pairs)
-    keys = [*(_LABELS if is_tiered else _LABELS[:2]), *grid.changing]
+    # Most logs have the standard tier and no region, which needs no join.
+    used = [name for name in _LABELS if name in _LABELS[:2] or any(p.get(name) for p in pairs)]
+    keys = [*used, *grid.changing]
     cells = fetch(grid.number(seen).select(*keys).unique()) if grid.changing else pairs
     firsts = {_labels(pair): to_moment(pair["first"]) for pair in pairs}
-    priced = [_price_cell(cell, book, grid, firsts[_labels(cell)]) for cell in cells]
-    known = [cell for cell in priced if cell is not None]
-    unused = [name for name in _CELL if name not in keys]
-    table = place_beside(calls, pl.DataFrame(known, schema=_CELL_SCHEMA).drop(unused))
-    rated = grid.number(calls).join(table, on=keys, how="inner")
-    rated = rated.drop(*grid.changing) if grid.changing else rated
-    (spent,) = (engine or Engine()).apply("spend", lambda calls: [_spend(calls)], rated)
+    priced = (_price_cell(cell, book, grid, firsts[_labels(cell)], optional) for cell in cells)
+    table = _table([cell for cell in priced if cell is not None], keys, optional)
+    rated = grid.number(calls).join(place_beside(calls, table), on=keys, how="inner")
+    unused = [*grid.changing, *(name for name in columns if name == _PRICED_REGION)]
+    rated = rated.drop(*unused) if unused else rated
+    name = ("spend", *optional)
+    (spent,) = (engine or Engine()).apply(name, lambda each: [_spend(each, optional)], rated)
     return spent
 
 
-def _find_pairs(calls: Calls) -> list[dict[str, Any]]:
-    """Fetch every (provider, model, tier) with its times and its longest prompt."""
-    has_tiers = _TIER in calls.collect_schema().names()
+def _with_regions(calls: Calls) -> Calls:
+    """Add the regions with prices of their own; of others, a log may have any number."""
+    if "region" not in calls.collect_schema().names():
+        return calls
+    is_priced = nw.col("region").is_in(model_data.priced_regions())
+    region = nw.when(is_priced).then(nw.col("region")).otherwise(nw.lit(""))
+    return calls.with_columns(region.alias(_PRICED_REGION))
+
+
+def _find_pairs(calls: Calls, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Fetch every combination of labels with its times and its longest prompt."""
+    cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
     return fetch(
-        calls.group_by(*(_LABELS if has_tiers else _LABELS[:2])).agg(
+        calls.with_columns(cached.alias("cached"))
+        .group_by(*labels)
+        .agg(
             nw.col("at_us").min().alias("first"),
             nw.col("at_us").max().alias("last"),
             nw.col("prompt_tokens").max().alias("longest"),
+            nw.col("cached").max().alias("most_cached"),
         )
     )
 
 
-def _labels(row: dict[str, Any]) -> tuple[str, str, str]:
-    return row["provider"], row["model"], row.get(_TIER, "")
+def _labels(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(row.get(name) or "" for name in _LABELS)
 
 
 def _price_cell(
-    cell: dict[str, Any], book: PriceBook, grid: Grid, first: datetime
+    cell: dict[str, Any], book: PriceBook, grid: Grid, first: datetime, optional: Optional
 ) -> dict[str, Any] | None:
     """Return the cell's row of the join table; None if its rates are unknown.
 
     `first` is the time of the first call with these labels.
     """
-    provider, model, tier = _labels(cell)
+    provider, model, tier, region = _labels(cell)
     position = {name: cell.get(name, 0) for name in CELL_POSITION}
     at = grid.moment(position["period"], position["daytime"], first)
     tokens = grid.tokens(position["length"])
     listing = book.find_listing(provider, model)
-    rates = None if listing is None else listing.find_rates(at, tokens, tier)
+    rates = None if listing is None else listing.find_rates(at, tokens, tier, region)
     if listing is None or rates is None:
         return None
+    target = listing.target and listing.target.find_rates(at, tokens, tier, region)
     cheaper = _find_cheaper_rates(listing, at, tokens, tier)
-    target = listing.target and listing.target.find_rates(at, tokens, tier)
     return {
-        **dict(zip(_LABELS, (provider, model, tier), strict=True)),
+        **dict(zip(_LABELS, (provider, model, tier, region), strict=True)),
         **position,
-        "cache_minimum": cache_minimum(model),
-        "needs_cache_opt_in": int(needs_cache_opt_in(model)),
+        "cache_minimum": model_data.cache_minimum(model),
+        "needs_cache_opt_in": int(model_data.needs_cache_opt_in(model)),
         "has_cheaper": int(cheaper is not None),
         "target_kind": NO_TARGET if target is None else listing.target_kind,
-        "target_window": listing.target_window or -1,
-        **_columns("", rates),
-        **_columns(_CHEAPER, cheaper or NO_RATES),
-        **_columns(_TARGET, target or NO_RATES),
+        "target_window": _window(listing),
+        **_rate_columns("", rates, optional),
+        **_rate_columns(_CHEAPER, cheaper or NO_RATES, optional),
+        **_rate_columns(_TARGET, target.with_fees_of(rates) if target else NO_RATES, optional),
     }
 
 
@@ -145,85 +147,72 @@ def _find_cheaper_rates(listing: Listing, at: datetime, tokens: int, tier: str) 
     return listing.cheaper.find_rates(at, tokens, tier)
 
 
-def _columns(prefix: str, rates: Rates) -> dict[str, float | int]:
-    values = (
-        rates.input_usd,
-        rates.cache_read_usd,
-        rates.cache_write_usd,
-        rates.cache_write_1h_usd,
-        rates.output_usd,
-        rates.request_usd,
-        int(rates.has_cache_read),
-        int(rates.has_cache_write),
-        int(rates.has_cache_write_1h),
-    )
-    return {prefix + name: value for name, value in zip(_RATES, values, strict=True)}
+def _window(listing: Listing) -> int:
+    """Return the target's context window; -1, which no call fits, if it is unknown."""
+    return listing.target_window or -1
 
 
-def _rate_columns(prefix: str, *kept: str) -> list[str]:
-    return [prefix + name for name in _RATES if name not in kept]
+def _rate_columns(prefix: str, rates: Rates, optional: Optional) -> dict[str, float | int]:
+    columns: dict[str, float | int] = {
+        prefix + name: getattr(rates, f"{name}_usd") for name in _RATES
+    }
+    columns |= {prefix + name: int(rates.has(f"{name[4:]}_tokens")) for name in _HAS}
+    for name, unit in optional.items():
+        columns[surcharge_column(prefix, name)] = rates.surcharge(unit.usage_key)
+    return columns
 
 
-def _spend(calls: Calls) -> Calls:
+def _rate_names(
+    optional: Optional, prefixes: Iterable[str] = ("", _CHEAPER, _TARGET)
+) -> dict[str, Any]:
+    """Return the names of the columns of rates with their types."""
+    return {
+        **{prefix + name: pl.Float64 for prefix in prefixes for name in _RATES},
+        **{prefix + name: pl.Int64 for prefix in prefixes for name in _HAS},
+        **{surcharge_column(p, name): pl.Float64 for p in prefixes for name in optional},
+    }
+
+
+def _table(cells: list[dict[str, Any]], keys: Sequence[str], optional: Optional) -> pl.DataFrame:
+    schema = _CELL_SCHEMA | _rate_names(optional)
+    unused = [name for name in (*_LABELS, *CELL_POSITION) if name not in keys]
+    return pl.DataFrame(cells, schema=schema).drop(unused)
+
+
+def _spend(calls: Calls, optional: Optional) -> Calls:
     """Turn rates into dollars."""
     prompt = nw.col("prompt_tokens")
-    costs = (_input_usd(prefix).alias(prefix + "part") for prefix in ("", _CHEAPER, _TARGET))
-    calls = calls.with_columns(*costs).with_columns(
-        (nw.col("part") + _rest_usd("")).alias("cost_usd"),
-        (nw.col(_CHEAPER + "part") + _rest_usd(_CHEAPER)).alias(_CHEAPER + "usd"),
-        (nw.col(_TARGET + "part") + _rest_usd(_TARGET)).alias(_TARGET + "usd"),
+    calls = calls.with_columns(
+        input_usd("", optional).alias("prompt_usd"),
+        (input_usd(_TARGET, optional) + rest_usd(_TARGET, optional)).alias("target_usd"),
+        (input_usd(_CHEAPER, optional) + rest_usd(_CHEAPER, optional)).alias("cheaper_usd"),
+    ).with_columns(
+        (nw.col("prompt_usd") + rest_usd("", optional)).alias("cost_usd"),
         nw.when(prompt > 0)
-        .then(nw.col("part") / prompt.clip(lower_bound=1))
+        .then(nw.col("prompt_usd") / prompt.clip(lower_bound=1))
         .otherwise(nw.lit(0.0))
         .alias("input_usd_per_token"),
         (nw.col("input") - nw.col("cache_read")).alias("read_discount_usd"),
         (nw.col("cache_write") - nw.col("input")).alias("write_premium_usd"),
         *(nw.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
     )
-    cheaper_saving = nw.col("cost_usd") - nw.col(_CHEAPER + "usd")
     calls = calls.with_columns(
         nw.when(nw.col("has_cheaper") == 1)
-        .then(cheaper_saving)
+        .then(nw.col("cost_usd") - nw.col("cheaper_usd"))
         .otherwise(nw.lit(0.0))
-        .alias("cheaper_saving_usd"),
-        _target_saving().alias("target_saving_usd"),
+        .alias("cheaper_saving_usd")
     )
-    costs_only = [prefix + name for prefix in ("", _CHEAPER, _TARGET) for name in ("part", "usd")]
+    calls = calls.with_columns(_target_saving().alias("target_saving_usd"))
+    shown = ("has_cache_read", "has_cache_write_1h")
+    rates = [name for name in _rate_names(optional) if name not in shown]
     return calls.drop(
-        *(name for name in costs_only if name != "usd"),
-        *("has_cheaper", "target_window"),
-        *_rate_columns("", "has_cache_read", "has_cache_write_1h"),
-        *_rate_columns(_CHEAPER),
-        *_rate_columns(_TARGET),
+        "prompt_usd", "target_usd", "target_window", "has_cheaper", "cheaper_usd", *rates
     )
 
 
 def _target_saving() -> nw.Expr:
     """Return what the call would save at the target's rates, 0 if it does not count."""
-    saving = nw.col("cost_usd") - nw.col(_TARGET + "usd")
+    saving = nw.col("cost_usd") - nw.col("target_usd")
     fits = nw.col("prompt_tokens") + nw.col("completion_tokens") <= nw.col("target_window")
     counts = (nw.col("target_kind") > NO_TARGET) & fits & (saving > 0)
     return nw.when(counts).then(saving).otherwise(nw.lit(0.0))
-
-
-def _input_usd(prefix: str) -> nw.Expr:
-    """Return the cost of the prompt.
-
-    As in the book's own calculation, tokens read from or written to the cache are subtracted from
-    the prompt only if they have a rate. If they exceed the prompt, that calculation fails: then no
-    token is billed at the input rate, and every cached token at its cache rate.
-    """
-    read, written = nw.col("cached_tokens"), nw.col("cache_write_tokens")
-    own_read = read * nw.col(prefix + "has_cache_read")
-    own_written = written * nw.col(prefix + "has_cache_write")
-    uncached = nw.col("prompt_tokens") - own_read - own_written
-    fits = uncached >= 0
-    return (
-        nw.when(fits).then(uncached).otherwise(0) * nw.col(prefix + "input")
-        + nw.when(fits).then(own_read).otherwise(read) * nw.col(prefix + "cache_read")
-        + nw.when(fits).then(own_written).otherwise(written) * nw.col(prefix + "cache_write")
-    )
-
-
-def _rest_usd(prefix: str) -> nw.Expr:
-    return nw.col("completion_tokens") * nw.col(prefix + "output") + nw.col(prefix + "request")

@@ -5,7 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from detectors.contract import Thresholds
-from detectors.prices.book import Listing, PriceBook
+from detectors.prices.book import PriceBook
+from detectors.prices.listing import Listing
 from detectors.prices.rates import NO_RATES, TOKENS_PER_MTOK, Rates
 from detectors.report.counting.projection import Projection
 from detectors.report.counting.times import DAY_US, EPOCH

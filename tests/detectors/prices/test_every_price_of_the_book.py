@@ -10,11 +10,8 @@ import polars as pl
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import (
-    ClauseAnd,
-    ClauseOr,
     ModelInfo,
     ModelPrice,
-    Provider,
     StartDateConstraint,
     TieredPrices,
 )
@@ -22,6 +19,7 @@ from genai_prices.types import (
 from detectors.prices.book import PriceBook
 from detectors.prices.model_data import tier_context, tier_multiples
 from detectors.prices.table import price_calls
+from tests.detectors.prices.labels import labelled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -64,26 +62,6 @@ def _counts(info: ModelInfo) -> Iterator[tuple[int, int, int, int]]:
                     yield from ((tier.start + more, 10, 20, 30) for more in (-1, 0, 1))
 
 
-def _names(clause: Any) -> Iterator[str]:
-    """Names that a model's rule for matching speaks of."""
-    if isinstance(clause, ClauseOr | ClauseAnd):
-        for part in clause.or_ if isinstance(clause, ClauseOr) else clause.and_:
-            yield from _names(part)
-    else:
-        for name in vars(clause).values():
-            yield from (name, f"{name}08-06")  # what begins with a date's first half, too
-
-
-def _labelled() -> Iterator[tuple[Provider, ModelInfo, str]]:
-    """Every model of the book by a name that the book knows it by."""
-    for provider in get_snapshot().providers:
-        for info in provider.models:
-            names = (info.id, *_names(info.match))
-            label = next((name for name in names if provider.find_model(name) is info), None)
-            if label is not None:
-                yield provider, info, label
-
-
 def _calls(tiers: Iterable[str] = ("",)) -> list[dict[str, Any]]:
     return [
         {
@@ -96,7 +74,7 @@ def _calls(tiers: Iterable[str] = ("",)) -> list[dict[str, Any]]:
             "cache_write_tokens": counts[2],
             "completion_tokens": counts[3],
         }
-        for provider, info, label in _labelled()
+        for provider, info, label in labelled()
         if provider.id not in _PLANS
         for tier in tiers
         for at in dict.fromkeys(_moments(info))
@@ -162,7 +140,7 @@ def _compare(calls: list[dict[str, Any]]) -> tuple[int, int]:
 
 def test_no_model_of_the_book_is_missing() -> None:
     models = sum(len(provider.models) for provider in get_snapshot().providers)
-    assert len(list(_labelled())) == models > 2_000
+    assert len(list(labelled())) == models > 2_000
 
 
 def test_it_agrees_with_the_book_wherever_the_book_answers(priced: list[dict[str, Any]]) -> None:

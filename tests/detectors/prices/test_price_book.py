@@ -12,7 +12,8 @@ from genai_prices.data_snapshot import DataSnapshot
 from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider, Tier, TieredPrices
 
 from detectors.prices import model_data
-from detectors.prices.book import Listing, PriceBook
+from detectors.prices.book import PriceBook
+from detectors.prices.listing import Listing
 from detectors.prices.table import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

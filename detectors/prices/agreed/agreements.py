@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from detectors.contract import FIRST_INSTANT, LAST_INSTANT
 from detectors.errors import PriceTermsError
-from detectors.prices.terms import RATES, Discount, Override, Period
+from detectors.prices.agreed.terms import RATES, Discount, Override, Period
 
 Term = TypeVar("Term", Discount, Override)
 

@@ -3,27 +3,20 @@
 Module `agreements` reads them from a caller's arguments.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final
 
+from detectors.prices import units
 from detectors.prices.boundaries import Boundaries
-from detectors.prices.rates import REQUESTS_PER_KCOUNT, TOKENS_PER_MTOK, Rates
+from detectors.prices.rates import Rates
 from detectors.wording import figures
 from detectors.wording.labels import inert
 
-# Names of the price book: US dollars per million tokens, or per thousand requests.
-RATES: Final = {
-    "input_mtok": ("input", TOKENS_PER_MTOK),
-    "cache_read_mtok": ("cache_read", TOKENS_PER_MTOK),
-    "cache_write_mtok": ("cache_write", TOKENS_PER_MTOK),
-    "cache_write_1h_mtok": ("cache_write_1h", TOKENS_PER_MTOK),
-    "output_mtok": ("output", TOKENS_PER_MTOK),
-    "requests_kcount": ("request", REQUESTS_PER_KCOUNT),
-}
-CACHE_RATES: Final = frozenset({"cache_read", "cache_write", "cache_write_1h"})
+# Names of the price book, in US dollars per million tokens or per thousand requests or searches.
+RATES: Final = units.priced_units()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +84,10 @@ class Override:
 
     @property
     def usd(self) -> dict[str, float]:
-        """Return the rates per token and per request."""
-        return {RATES[key][0]: float(rate / RATES[key][1]) for key, rate in self.rates.items()}
+        """Return the rates per unit, by usage of the price book."""
+        return {
+            RATES[key].usage_key: float(rate / RATES[key].per) for key, rate in self.rates.items()
+        }
 
     def __str__(self) -> str:
         rates = ", ".join(f"{key} {figures.rate(amount)}" for key, amount in self.rates.items())
@@ -123,13 +118,18 @@ class Terms:
         override = next(overrides, {})
         shares = (float(term.share) for term in self.discounts if term.period.holds(at))
         share = next(shares, 0.0)
-        own, short = listed.own(), base.own()
-        agreed = {name: rate * (1 - share) for name, rate in own.items()}
-        for name, rate in override.items():
-            agreed[name] = rate * own[name] / short[name] if short.get(name) else rate
-        if "input" in override and own["input"]:
+        own, short = listed.own, base.own
+        agreed = {key: rate * (1 - share) for key, rate in own.items()}
+        for key, rate in override.items():
+            is_listed = key in own and short.get(key)
+            agreed[key] = rate * own[key] / short[key] if is_listed else rate
+        if units.INPUT in override and own[units.INPUT]:
             # A contract that lowers the input rate lowers its cache rates too.
-            moved = agreed["input"] / own["input"]
-            implied = CACHE_RATES & own.keys() - override.keys()
-            agreed |= {name: own[name] * moved for name in implied}
-        return Rates.of(agreed)
+            moved = agreed[units.INPUT] / own[units.INPUT]
+            agreed |= {key: own[key] * moved for key in cache_rates(own) - override.keys()}
+        return Rates(agreed)
+
+
+def cache_rates(own: Iterable[str]) -> set[str]:
+    """Return the usages whose rates move with the input rate."""
+    return {key for key in own if units.purpose(key) in ("cache_read", "cache_write")}

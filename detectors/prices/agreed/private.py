@@ -11,7 +11,7 @@ from genai_prices.types import (
     StartDateConstraint,
 )
 
-from detectors.prices.terms import Override
+from detectors.prices.agreed.terms import Override
 
 
 def private_model(model: str, overrides: Sequence[Override]) -> ModelInfo:

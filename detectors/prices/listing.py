@@ -1,0 +1,76 @@
+"""One entry of the price book, and its rates at a given time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from genai_prices.types import ModelInfo
+
+from detectors.prices import model_data
+from detectors.prices.agreed.terms import Terms
+from detectors.prices.boundaries import Boundaries
+from detectors.prices.lookup.targets import NO_TARGET
+from detectors.prices.rates import Rates, find_rates
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Listing:
+    """The price book's entry for a provider and a model.
+
+    `is_equivalent` means that the dollars are a list-price cost and not a bill: the provider is a
+    flat-rate plan or not in the book. `is_own` means that the provider has its own entry and does
+    not resell a model from another provider's entry. `target` is the model that these calls could
+    try instead, and `target_kind` says why (module `targets`).
+    """
+
+    provider: str
+    model: str
+    info: ModelInfo
+    is_equivalent: bool
+    is_own: bool = True
+    cheaper: "Listing | None" = None
+    target_kind: int = NO_TARGET
+    target: "Listing | None" = None
+    terms: Terms = Terms()
+
+    def find_rates(
+        self, at: datetime, prompt_tokens: int, tier: str = "", region: str = ""
+    ) -> Rates | None:
+        """Return the rates at a given time, for a prompt length, a service tier and a region."""
+        listed = self._list(at, prompt_tokens, tier)
+        if listed is not None and region:
+            listed = listed.times(model_data.region_multiples(self.provider, self.model, region))
+        base = self._list(at, 0, "")
+        if listed is None or base is None:
+            return listed
+        return self.terms.negotiate(listed, base, at)
+
+    def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
+        context = model_data.tier_context(tier)
+        if context and self.is_own and self._has_variant(context, at):
+            return find_rates(self.info.get_prices(at, context), prompt_tokens)
+        standard = find_rates(self.info.get_prices(at), prompt_tokens)
+        return standard and standard.times(model_data.tier_multiples(self.provider, tier))
+
+    def _has_variant(self, context: Mapping[str, str], at: datetime) -> bool:
+        """Check whether the book has rates for calls of this kind at that time."""
+        return any(
+            variant.when.items() <= context.items()
+            and (variant.constraint is None or variant.constraint.active(at))
+            for variant in self.info.price_variants or ()
+        )
+
+    def find_boundaries(self, tier: str = "") -> Boundaries:
+        """Return where the rates of this listing or its cheaper model may change."""
+        found = Boundaries.of(self.info) | self.terms.boundaries
+        if tier:
+            found |= Boundaries.of_variants(self.info)
+        for other in (self.cheaper, self.target):
+            found = found if other is None else found | other.find_boundaries(tier)
+        return found
+
+    @property
+    def target_window(self) -> int | None:
+        """Return the largest prompt and answer that the target takes; None if it is unknown."""
+        own = self.info.context_window
+        return own if self.target is None else self.target.info.context_window or own

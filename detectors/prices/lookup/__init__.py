@@ -1,0 +1,1 @@
+"""Finds the price book's entry for a call's labels."""

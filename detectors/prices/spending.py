@@ -1,0 +1,94 @@
+"""Expressions that turn the rates of a call into dollars.
+
+Rates are columns of the frame with a prefix, so that the same expressions give the cost of a call
+at its own model and at its target. Counts beside the usual four are in some frames only: `optional`
+are their columns with the units of the price book. Each costs a surcharge beyond the rates that its
+tokens are billed at as part of the prompt or the answer.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import narwhals.stable.v2 as nw
+from genai_prices.units import UnitDef
+
+from detectors.prices import units
+
+Optional = Mapping[str, UnitDef]
+
+
+def input_usd(prefix: str, optional: Optional) -> nw.Expr:
+    """Return the cost of the prompt.
+
+    As in the book's own calculation, tokens read from or written to the cache are subtracted from
+    the prompt only if they have a rate. If they exceed the prompt, that calculation fails: then no
+    token is billed at the input rate, and every cached token at its cache rate.
+    """
+    read, written = nw.col("cached_tokens"), nw.col("cache_write_tokens")
+    own_read = read * nw.col(prefix + "has_cache_read")
+    own_written = written * nw.col(prefix + "has_cache_write")
+    uncached = nw.col("prompt_tokens") - own_read - own_written
+    fits = uncached >= 0
+    total = (
+        nw.when(fits).then(uncached).otherwise(0) * nw.col(prefix + "input")
+        + nw.when(fits).then(own_read).otherwise(read) * nw.col(prefix + "cache_read")
+        + nw.when(fits).then(own_written).otherwise(written) * nw.col(prefix + "cache_write")
+    )
+    for cost in _surcharges(prefix, optional, "input", uncached.clip(lower_bound=0)):
+        total = total + cost
+    for name, unit in optional.items():
+        if (
+            units.purpose(unit.usage_key) in ("cache_read", "cache_write")
+            and unit.usage_key != units.CACHE_WRITE_1H
+        ):
+            total = total + nw.col(name) * nw.col(surcharge_column(prefix, name))
+    if units.CACHE_WRITE_1H in optional:
+        for_an_hour = nw.min_horizontal(nw.col(units.CACHE_WRITE_1H), written)
+        total = total + for_an_hour * nw.col(surcharge_column(prefix, units.CACHE_WRITE_1H))
+    return total
+
+
+def rest_usd(prefix: str, optional: Optional) -> nw.Expr:
+    """Return the cost of the answer, of tools and of the request."""
+    total = nw.col("completion_tokens") * nw.col(prefix + "output") + nw.col(prefix + "request")
+    for cost in _surcharges(prefix, optional, "output", nw.col("completion_tokens")):
+        total = total + cost
+    for name, unit in optional.items():
+        if unit.dimensions["family"] != "tokens":
+            total = total + nw.col(name) * nw.col(surcharge_column(prefix, name))
+    return total
+
+
+def surcharge_column(prefix: str, name: str) -> str:
+    return f"{prefix}{name}_surcharge"
+
+
+def _surcharges(
+    prefix: str, optional: Optional, purpose: str, available: nw.Expr
+) -> Iterator[nw.Expr]:
+    """Yield the surcharge of each part, of at most as many tokens as are left of the whole.
+
+    Counts do not say which cached tokens are sounds or images: as few as possible are, unless a
+    frame counts them, which only a caller's own does.
+    """
+    overlap = any(units.overlaps(unit.usage_key) for unit in optional.values())
+    for name, unit in optional.items():
+        if units.purpose(unit.usage_key) != purpose:
+            continue
+        rate = nw.col(surcharge_column(prefix, name))
+        if overlap:
+            yield nw.col(name) * rate
+            continue
+        # A part without a rate of its own leaves all tokens to the others.
+        part = nw.min_horizontal(nw.col(name) * (rate != 0).cast(nw.Int64), available)
+        available = available - part
+        yield part * rate
+
+
+def is_long(start: int) -> nw.Expr:
+    """Check whether a prompt is longer than the start of a tier.
+
+    Providers count all tokens of the prompt, cached or not. More cached tokens than prompt tokens
+    are a prompt of their own length.
+    """
+    cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
+    return (nw.col("prompt_tokens") > start) | (cached > start)

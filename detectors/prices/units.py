@@ -1,0 +1,99 @@
+"""The units that the price book has rates for, from its own registry, and the counts of a call.
+
+A price key that the book gains is priced as soon as a frame has a column with the name of its
+usage. `data/uncounted_units.toml` lists the units that no count of a record can price.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from genai_prices.data_units import unit_data
+from genai_prices.units import UnitDef, UnitRegistry
+
+_REGISTRY: Final = UnitRegistry(unit_data)
+_BY_PRICE_KEY: Final = {unit.price_key: unit for unit in _REGISTRY.units.values()}
+
+INPUT: Final = "input_tokens"
+OUTPUT: Final = "output_tokens"
+CACHE_READ: Final = "cache_read_tokens"
+CACHE_WRITE: Final = "cache_write_tokens"
+CACHE_WRITE_5M: Final = "cache_write_5m_tokens"
+CACHE_WRITE_1H: Final = "cache_write_1h_tokens"
+REQUESTS: Final = "requests"
+
+# The usage of the book by the counts that every call has, and by those that only some logs have.
+COUNTED: Final = {
+    "prompt_tokens": INPUT,
+    "completion_tokens": OUTPUT,
+    "cached_tokens": CACHE_READ,
+    "cache_write_tokens": CACHE_WRITE,
+}
+_RENAMED: Final = {
+    "reasoning_tokens": "output_reasoning_tokens",
+    "audio_prompt_tokens": "input_audio_tokens",
+    "audio_completion_tokens": "output_audio_tokens",
+    "image_prompt_tokens": "input_image_tokens",
+    "image_completion_tokens": "output_image_tokens",
+}
+_ALWAYS: Final = frozenset({*COUNTED.values(), CACHE_WRITE_5M, REQUESTS})
+
+
+def optional_counts(columns: Iterable[str]) -> dict[str, UnitDef]:
+    """Return the unit of each column that counts something beside the usual four counts."""
+    keys = {name: _RENAMED.get(name, name) for name in columns if name not in COUNTED}
+    return {
+        name: _REGISTRY.units[key]
+        for name, key in keys.items()
+        if key in _REGISTRY.units and key not in _ALWAYS
+    }
+
+
+def priced_units() -> dict[str, UnitDef]:
+    """Return the units that a record's counts can price, by price key."""
+    counted = {*_ALWAYS, CACHE_WRITE_1H, *_RENAMED.values(), "web_searches"}
+    return {unit.price_key: unit for key, unit in _REGISTRY.units.items() if key in counted}
+
+
+def find_unit(price_key: str) -> UnitDef | None:
+    """Return the unit of a price key; None if the registry does not have it."""
+    return _BY_PRICE_KEY.get(price_key)
+
+
+def is_fee(key: str) -> bool:
+    """Check whether a usage is a tool's fee and not a part of prompt or answer."""
+    return _REGISTRY.units[key].dimensions["family"] == "tool_calls"
+
+
+def overlaps(key: str) -> bool:
+    """Check whether a usage is part of two others, such as the cached tokens of sounds."""
+    kinds = _REGISTRY.units[key].dimensions.keys() & {"modality", "token_type"}
+    return len(kinds) > 1
+
+
+def purpose(key: str) -> str:
+    """Return the kind of rate: input, cache_read, cache_write, output; else the usage itself."""
+    dimensions = _REGISTRY.units[key].dimensions
+    if dimensions["family"] != "tokens":
+        return key
+    token_type = dimensions.get("token_type", "")
+    return token_type if token_type.startswith("cache_") else dimensions["direction"]
+
+
+def surcharge(rates: Mapping[str, float], key: str) -> float:
+    """Return what a unit costs beyond the rates that it is billed at as part of other units.
+
+    As in the book's own calculation, a unit with a rate is subtracted from the units that it is
+    part of; without a rate of its own it is billed as these.
+    """
+    if key not in rates:
+        return 0.0
+    lineage = {key, *(_REGISTRY.ancestor_usage_keys(key) & rates.keys())}
+    shares: dict[str, int] = {}
+    for part in sorted(lineage, key=lambda each: -len(_REGISTRY.units[each].dimensions)):
+        inner = (shares[other] for other in shares if _is_part(other, part))
+        shares[part] = int(part == key) - sum(inner)
+    return sum(rates[part] * share for part, share in shares.items())
+
+
+def _is_part(inner: str, outer: str) -> bool:
+    return outer in _REGISTRY.ancestor_usage_keys(inner)
