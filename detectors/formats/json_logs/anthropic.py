@@ -17,10 +17,14 @@ from detectors.formats.json_logs.dialect import (
     Request,
     declared_of,
     first_given,
+    join_columns,
     label_columns,
     layout,
     to_microseconds,
 )
+from detectors.formats.json_logs.parts import column, cut_parts, given
+
+_ANYWHERE: Final = frozenset({"", "global", "not_available"})
 
 
 class _CacheCreation(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -94,8 +98,9 @@ class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 def _flat_columns(rows: Sequence[_Flat]) -> Columns:
     return {
-        **label_columns(rows, "anthropic"),
-        **_usage_columns([row.usage for row in rows]),
+        **join_columns(
+            _usage_columns([row.usage for row in rows]), label_columns(rows, "anthropic")
+        ),
         "ts": _instants(rows),
         "model": [row.model for row in rows],
         "request_id": [row.request_id or row.id or "" for row in rows],
@@ -104,8 +109,9 @@ def _flat_columns(rows: Sequence[_Flat]) -> Columns:
 
 def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
     return {
-        **label_columns(rows, "anthropic"),
-        **_usage_columns([row.response.usage for row in rows]),
+        **join_columns(
+            _usage_columns([row.response.usage for row in rows]), label_columns(rows, "anthropic")
+        ),
         "ts": _instants(rows),
         "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
         "request_id": [row.request_id or row.response.id or "" for row in rows],
@@ -120,7 +126,7 @@ def _instants(rows: Sequence[Labels]) -> list[int | None]:
 def _usage_columns(usages: Sequence[_Usage]) -> Columns:
     written = [_cache_writes(usage) for usage in usages]
     read = [usage.cache_read_input_tokens or 0 for usage in usages]
-    return {
+    columns: Columns = {
         "prompt_tokens": [
             usage.input_tokens + cache_write + cache_read
             for usage, cache_write, cache_read in zip(usages, written, read, strict=True)
@@ -129,7 +135,26 @@ def _usage_columns(usages: Sequence[_Usage]) -> Columns:
         "cached_tokens": read,
         "cache_write_tokens": written,
         "service_tier": service_tiers([_tier(usage) for usage in usages]),
+        **given(
+            cache_write_1h_tokens=column(
+                [usage.cache_creation for usage in usages], "ephemeral_1h_input_tokens"
+            ),
+            reasoning_tokens=column(
+                [usage.output_tokens_details for usage in usages], "thinking_tokens"
+            ),
+            web_searches=column([usage.server_tool_use for usage in usages], "web_search_requests"),
+            region=_regions(usages),
+        ),
     }
+    return cut_parts(columns)
+
+
+def _regions(usages: Sequence[_Usage]) -> list[str] | None:
+    """Return where calls were processed, if that was restricted to a region."""
+    named = [usage.inference_geo or "" for usage in usages]
+    if _ANYWHERE.issuperset(named):
+        return None
+    return ["" if name in _ANYWHERE else name for name in named]
 
 
 def _tier(usage: _Usage) -> str | None:

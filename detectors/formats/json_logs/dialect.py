@@ -6,17 +6,31 @@ A dialect defines the shapes of a model provider's objects and converts their ro
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, Count, Label
-from detectors.formats.columns import Columns
+from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, Count, Label, PrefixHash
+from detectors.formats.columns import Columns, empty_value
 from detectors.formats.fields import EPOCH, MICROSECOND
 from detectors.formats.json_logs.shapes import Shape, shape_of
 
 Moment = datetime | int | float | None
+
+_OPTIONAL: Final = {
+    name: attrgetter(name)
+    for name in (
+        "web_searches",
+        "prefix_hash_16k",
+        "prefix_hash_64k",
+        "environment",
+        "session_id",
+        "status",
+        "region",
+    )
+}
 
 
 class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -28,9 +42,16 @@ class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     endpoint: Label | None = None
     request_id: Label | None = None
     tag: Label | None = None
-    prefix_hash: Annotated[str, Meta(min_length=64, max_length=64)] | None = None
+    prefix_hash: PrefixHash | None = None
     declared_max_tokens: Count | None = None
     latency_ms: Annotated[float, Meta(ge=0, le=MAX_LATENCY_MS)] | None = None
+    web_searches: Count | None = None
+    prefix_hash_16k: PrefixHash | None = None
+    prefix_hash_64k: PrefixHash | None = None
+    environment: Label | None = None
+    session_id: Label | None = None
+    status: Literal["ok", "error", "cancelled"] | None = None
+    region: Label | None = None
 
 
 class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -88,7 +109,26 @@ def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
         "prefix_hash": [row.prefix_hash or "" for row in rows],
         "latency_ms": [row.latency_ms for row in rows],
         "declared_max_tokens": [row.declared_max_tokens or 0 for row in rows],
+        **_optional_labels(rows),
     }
+
+
+def _optional_labels(rows: Sequence[Labels]) -> Columns:
+    columns: Columns = {}
+    for name, get in _OPTIONAL.items():
+        if any(map(get, rows)):
+            empty = empty_value(name)
+            columns[name] = [get(row) or empty for row in rows]
+    return columns
+
+
+def join_columns(usage: Columns, labels: Columns) -> Columns:
+    """Join a provider's columns and those of our labels, which come first where both exist."""
+    both = {
+        name: [ours or theirs for ours, theirs in zip(labels[name], usage[name], strict=True)]
+        for name in usage.keys() & labels.keys()
+    }
+    return {**usage, **labels, **both}
 
 
 def declared_of(labels: Labels, request: Request | None) -> int:

@@ -18,10 +18,12 @@ from detectors.formats.json_logs.dialect import (
     Request,
     declared_of,
     first_given,
+    join_columns,
     label_columns,
     layout,
     to_microseconds,
 )
+from detectors.formats.json_logs.parts import add_reasoning, column, cut_parts, given
 
 
 class _CacheWriteDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -57,6 +59,9 @@ class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     total_tokens: Count | None = None
+    prompt_cache_hit_tokens: Count | None = None  # DeepSeek's name of cached tokens
+    prompt_cache_miss_tokens: Count | None = None
+    num_sources_used: Count | None = None  # xAI's searches
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
     input_tokens: Count | None = None
@@ -94,8 +99,7 @@ class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
 def _flat_columns(rows: Sequence[_Flat]) -> Columns:
     moments = _moments(rows, rows)
     return {
-        **_usage_columns(rows),
-        **label_columns(rows, "openai"),
+        **join_columns(_usage_columns(rows), label_columns(rows, "openai")),
         "ts": to_microseconds(moments),
         "model": [row.model for row in rows],
         "request_id": [row.request_id or row.id or "" for row in rows],
@@ -106,8 +110,7 @@ def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
     bodies = [row.response for row in rows]
     moments = _moments(rows, bodies)
     return {
-        **_usage_columns(bodies),
-        **label_columns(rows, "openai"),
+        **join_columns(_usage_columns(bodies), label_columns(rows, "openai")),
         "ts": to_microseconds(moments),
         "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
         "request_id": [row.request_id or row.response.id or "" for row in rows],
@@ -133,17 +136,43 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
         [usage.prompt_tokens_details for usage in usages],
         [usage.input_tokens_details for usage in usages],
     )
-    return {
+    columns: Columns = {
         "prompt_tokens": first_given(
             [usage.prompt_tokens for usage in usages], [usage.input_tokens for usage in usages]
         ),
         "completion_tokens": completions,
-        "cached_tokens": [detail.cached_tokens or 0 if detail else 0 for detail in details],
+        "cached_tokens": _cached_tokens(details, usages),
         "cache_write_tokens": [
             detail.cache_write_tokens or 0 if detail else 0 for detail in details
         ],
         "service_tier": service_tiers([body.service_tier for body in bodies]),
+        **_part_columns(details, usages),
     }
+    add_reasoning(columns, [usage.total_tokens for usage in usages])
+    return cut_parts(columns)
+
+
+def _cached_tokens(details: Sequence[_InputDetails | None], usages: Sequence[_Usage]) -> list[int]:
+    cached = [detail.cached_tokens or 0 if detail else 0 for detail in details]
+    hits = [usage.prompt_cache_hit_tokens for usage in usages]
+    if not any(hits):
+        return cached
+    return [count or hit or 0 for count, hit in zip(cached, hits, strict=True)]
+
+
+def _part_columns(details: Sequence[_InputDetails | None], usages: Sequence[_Usage]) -> Columns:
+    answers = first_given(
+        [usage.completion_tokens_details for usage in usages],
+        [usage.output_tokens_details for usage in usages],
+    )
+    has_answers = any(answer is not None for answer in answers)
+    return given(
+        audio_prompt_tokens=column(details, "audio_tokens"),
+        image_prompt_tokens=column(details, "image_tokens"),
+        reasoning_tokens=column(answers, "reasoning_tokens") if has_answers else None,
+        audio_completion_tokens=column(answers, "audio_tokens") if has_answers else None,
+        image_completion_tokens=column(answers, "image_tokens") if has_answers else None,
+    )
 
 
 def _completion_tokens(

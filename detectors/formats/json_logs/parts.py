@@ -1,0 +1,59 @@
+"""Parts of the counts in a model provider's usage, as columns.
+
+Providers count by rules of their own, so a part is cut to its total instead of making a row
+invalid. A column exists only if some call has the part.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from detectors.contract import PARTS
+from detectors.formats.columns import Columns
+
+
+def column(details: Sequence[Any], name: str) -> list[int] | None:
+    """Return a count of details that may be absent; None if all are absent or zero."""
+    counts = [getattr(detail, name) or 0 if detail else 0 for detail in details]
+    return counts if any(counts) else None
+
+
+def given(**columns: list[Any] | None) -> Columns:
+    """Return the columns that exist."""
+    return {name: values for name, values in columns.items() if values is not None}
+
+
+def add_reasoning(columns: Columns, totals: Sequence[int | None]) -> None:
+    """Add reasoning tokens to the answers of providers that count them apart, such as xAI.
+
+    They are apart where the provider's total says so or, without a total, where they exceed the
+    answer.
+    """
+    reasoning = columns.get("reasoning_tokens")
+    if reasoning is None:
+        return
+    rows = zip(
+        columns["prompt_tokens"], columns["completion_tokens"], reasoning, totals, strict=True
+    )
+    columns["completion_tokens"] = [
+        answer + apart if _is_apart(prompt, answer, apart, total) else answer
+        for prompt, answer, apart, total in rows
+    ]
+
+
+def _is_apart(prompt: int | None, answer: int | None, reasoning: int, total: int | None) -> bool:
+    if not reasoning or prompt is None or answer is None:
+        return False
+    return reasoning > answer if total is None else total == prompt + answer + reasoning
+
+
+def cut_parts(columns: Columns) -> Columns:
+    """Cut each part to what its total leaves for it."""
+    for part in PARTS:
+        if part.name in columns:
+            own, totals = columns[part.name], columns[part.total]
+            beside = columns.get(part.beside) or [0] * len(own)
+            columns[part.name] = [
+                min(count, (total or 0) - other)
+                for count, total, other in zip(own, totals, beside, strict=True)
+            ]
+    return columns
