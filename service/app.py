@@ -28,7 +28,7 @@ from service.web.http.current import init_current
 from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
 from service.web.http.limits import init_limits
-from service.web.http.paths import API_PREFIX
+from service.web.http.paths import API_PREFIX, INGEST_PREFIX
 from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests
 from service.web.oauth import init_oauth
@@ -54,7 +54,7 @@ from service.web.pages.developer import secrets as developer
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
 
-_API: Final = (ingest, uploads, audits, webhooks, early_access)
+_API: Final = (uploads, audits, webhooks, early_access)
 _DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent)
 _PAGES: Final = (
     public,
@@ -137,6 +137,7 @@ def _flask_settings(config: Config) -> dict[str, object]:
 def _register_routes(app: Flask, base_url: str) -> None:
     api.init_app(app)
     api.describe_later(partial(_describe_components, base_url))
+    api.register_blueprint(ingest.blueprint, url_prefix=INGEST_PREFIX)
     for resource in _API:
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in _DOCUMENTED_PAGES:

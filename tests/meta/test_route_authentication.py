@@ -17,6 +17,7 @@ PROVIDER = "signed by a provider"  # 404 where that one is not configured, as he
 
 DECISIONS = {
     ("POST", "/api/v1/ingest"): KEY,
+    ("POST", "/api/v2/ingest"): KEY,
     ("GET", "/api/v1/audits"): TOKEN,
     ("GET", "/api/v1/audits/<audit_id>"): TOKEN,
     ("GET", "/api/v1/audits/<audit_id>/findings"): TOKEN,

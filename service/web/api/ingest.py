@@ -1,6 +1,7 @@
-"""POST /api/v1/ingest: queue an audit of a batch of usage records."""
+"""POST /api/v1/ingest and /api/v2/ingest: queue an audit of a batch of usage records."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from service.web.auth.callers import credential_id, require_key, require_subscription
 from service.web.auth.caps import capped
@@ -10,7 +11,7 @@ from service.web.http.limits import client_address, limiter, per_minute
 from service.web.intake.gates import HEADER_DOCUMENT, idempotency_key, replayable
 from service.web.intake.storing import stored_batch
 from service.web.openapi.blueprint import Blueprint
-from service.web.schemas.ingest import AcceptedSchema, BatchSchema, ReplayedSchema
+from service.web.schemas.ingest import AcceptedSchema, BatchSchema, BatchV2Schema, ReplayedSchema
 
 _ERRORS: Final = {
     400: "The body isn't valid JSON, or a header is malformed.",
@@ -48,25 +49,80 @@ _EXAMPLE: Final = {
     ]
 }
 
+_EXAMPLE_V2: Final = {
+    "records": [
+        {
+            "ts": "2026-03-02T09:15:00Z",
+            "provider": "anthropic",
+            "model": "claude-sonnet-4-5",
+            "prompt_tokens": 24000,
+            "completion_tokens": 900,
+            "cache_write_tokens": 20000,
+            "cache_write_1h_tokens": 20000,
+            "reasoning_tokens": 600,
+            "web_searches": 2,
+            "environment": "production",
+            "session_id": "chat-5f2c",
+            "tag": "research",
+        }
+    ]
+}
+
 blueprint = Blueprint("ingest", __name__, description="Send usage records.")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-@blueprint.route("/ingest", methods=["POST"])
-@require_key
-@limiter.limit(per_minute("ingest_key_limit_per_minute"), key_func=credential_id)
-@limiter.limit(per_minute("ingest_ip_limit_per_minute"), key_func=client_address)
-@require_subscription
-@bounded_body
-@replayable
-@capped
-@blueprint.documented(
-    operation="ingest_batch", security="ingest_key", parameters=_HEADER_DOCUMENTS, errors=_ERRORS
-)
-@blueprint.arguments(BatchSchema, location="batch", example=_EXAMPLE)
-@blueprint.alt_response(200, schema=ReplayedSchema, description="Already processed.", success=True)
-@blueprint.response(201, AcceptedSchema, description="Accepted. The audit is running.")
+def _ingest_route(rule: str, operation: str, **arguments: Any) -> Callable[[F], F]:
+    """Return the decorators of a version's route, which differ in the record's schema only."""
+    decorators = (
+        blueprint.route(rule, methods=["POST"]),
+        require_key,
+        limiter.shared_limit(
+            per_minute("ingest_key_limit_per_minute"), "ingest key", key_func=credential_id
+        ),
+        limiter.shared_limit(
+            per_minute("ingest_ip_limit_per_minute"), "ingest address", key_func=client_address
+        ),
+        require_subscription,
+        bounded_body,
+        replayable,
+        capped,
+        blueprint.documented(
+            operation=operation,
+            security="ingest_key",
+            parameters=_HEADER_DOCUMENTS,
+            errors=_ERRORS,
+        ),
+        blueprint.arguments(**arguments),
+        blueprint.alt_response(
+            200, schema=ReplayedSchema, description="Already processed.", success=True
+        ),
+        blueprint.response(201, AcceptedSchema, description="Accepted. The audit is running."),
+    )
+
+    def decorate(view: F) -> F:
+        for decorator in reversed(decorators):
+            view = decorator(view)
+        return view
+
+    return decorate
+
+
+@_ingest_route("/v1/ingest", "ingest_batch", schema=BatchSchema, location="batch", example=_EXAMPLE)
 def ingest(batch: dict[str, Any]) -> Any:
     """Audit a batch of usage records."""
+    return _ingest(batch)
+
+
+@_ingest_route(
+    "/v2/ingest", "ingest_batch_v2", schema=BatchV2Schema, location="batch_v2", example=_EXAMPLE_V2
+)
+def ingest_v2(batch: dict[str, Any]) -> Any:
+    """Audit a batch of usage records with more fields."""
+    return _ingest(batch)
+
+
+def _ingest(batch: dict[str, Any]) -> Any:
     with stored_batch(batch["records"], idempotency_key()) as audit:
         get_session().commit()
     current_queues().enqueue_audit(audit.id, audit.source)

@@ -9,7 +9,7 @@ from flask import request
 from werkzeug.exceptions import HTTPException
 
 from detectors.contract import UsageRecord
-from detectors.formats import decode_batch
+from detectors.formats import Version, decode_batch
 from service.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
 from service.web.http.current import current_config
 
@@ -71,11 +71,11 @@ def _read_body(announced: int | None) -> bytes:
     return body
 
 
-def decode_body() -> Sequence[UsageRecord]:
+def decode_body(version: Version) -> Sequence[UsageRecord]:
     """Return the validated records of an ingest body; raise an error that names the problem."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaTypeError
-    return decode_batch(_plain_body())
+    return decode_batch(_plain_body(), version)
 
 
 def _plain_body() -> bytes:

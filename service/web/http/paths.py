@@ -6,6 +6,9 @@ from typing import Final
 from service.errors import InvalidRequestError
 
 API_PREFIX: Final = "/api/v1"
+# Of ingest only, whose record has a second version.
+INGEST_PREFIX: Final = "/api"
+_API_VERSIONS: Final = (API_PREFIX, "/api/v2")
 AUTH_PREFIX: Final = "/auth/"
 OAUTH_CALLS: Final = frozenset({"/oauth/token", "/oauth/revoke"})
 AUDIT_ID_DOCUMENT: Final = {
@@ -24,7 +27,7 @@ _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 
 
 def is_api_path(path: str) -> bool:
-    return path == API_PREFIX or path.startswith(f"{API_PREFIX}/")
+    return any(path == version or path.startswith(f"{version}/") for version in _API_VERSIONS)
 
 
 def check_audit_id(audit_id: str) -> str:

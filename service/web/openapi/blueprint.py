@@ -7,6 +7,7 @@ from flask import Request
 from flask_smorest import Blueprint as SmorestBlueprint
 from webargs.flaskparser import FlaskParser
 
+from detectors.formats import V1, V2
 from service.errors import (
     UnsupportedMediaTypeError,
     envelope,
@@ -48,10 +49,13 @@ _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {429: RETRY_AFTER, 503:
 
 
 class BodyParser(FlaskParser):
-    """Parse JSON strictly, and add the location `batch`, parsed by the bulk decoder."""
+    """Parse JSON strictly, and add the locations of batches, parsed by the bulk decoder."""
 
     def load_batch(self, _request: Request, _schema: Any) -> Any:
-        return {"records": decode_body()}
+        return {"records": decode_body(V1)}
+
+    def load_batch_v2(self, _request: Request, _schema: Any) -> Any:
+        return {"records": decode_body(V2)}
 
     def load_json(self, request: Request, schema: Any) -> Any:
         if request.mimetype != "application/json":
@@ -63,7 +67,11 @@ class BodyParser(FlaskParser):
             return self.load_form(request, schema)
         return self.load_json(request, schema)
 
-    __location_map__ = {**FlaskParser.__location_map__, "batch": "load_batch"}
+    __location_map__ = {
+        **FlaskParser.__location_map__,
+        "batch": "load_batch",
+        "batch_v2": "load_batch_v2",
+    }
 
 
 class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
@@ -73,6 +81,7 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
     DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
         **SmorestBlueprint.DEFAULT_LOCATION_CONTENT_TYPE_MAPPING,
         "batch": "application/json",
+        "batch_v2": "application/json",
         "json_or_form": "application/json",
     }
 

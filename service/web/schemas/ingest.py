@@ -1,6 +1,6 @@
 """Schemas for sending data, errors and health. `/openapi.json` is generated from them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marshmallow import RAISE, Schema, fields
@@ -14,7 +14,9 @@ from detectors.contract import (
     MAX_LATENCY_MS,
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
+    STATUSES,
 )
+from detectors.formats.fields import SERVICE_TIERS, STANDARD_TIER
 
 
 class PaymentLinkSchema(Schema):
@@ -104,6 +106,42 @@ class UsageRecordSchema(Schema):
     )
 
 
+def _hash(characters: int) -> fields.String:
+    return fields.String(
+        allow_none=True,
+        validate=Regexp(_published(PREFIX_HASH_PATTERN)),
+        metadata=described(f"SHA-256 hex digest of the prompt's first {characters:,} characters."),
+    )
+
+
+def _choice(text: str, choices: Sequence[str]) -> fields.String:
+    return fields.String(
+        allow_none=True, validate=OneOf((*choices, None)), metadata=described(text)
+    )
+
+
+class UsageRecordV2Schema(UsageRecordSchema):
+    """A usage record with what the first version can't carry. No other fields are accepted.
+
+    A part of a count must not exceed the count.
+    """
+
+    service_tier = _choice("The tier the call was billed at.", (STANDARD_TIER, *SERVICE_TIERS))
+    cache_write_1h_tokens = _count("The part of `cache_write_tokens` kept for one hour.")
+    reasoning_tokens = _count("The part of `completion_tokens` spent on reasoning.")
+    audio_prompt_tokens = _count("The part of `prompt_tokens` that is audio.")
+    audio_completion_tokens = _count("The part of `completion_tokens` that is audio.")
+    image_prompt_tokens = _count("The part of `prompt_tokens` that is images.")
+    image_completion_tokens = _count("The part of `completion_tokens` that is images.")
+    web_searches = _count("Web searches that were billed with the call.")
+    prefix_hash_16k = _hash(16_384)
+    prefix_hash_64k = _hash(65_536)
+    environment = _label("Your label for the environment, for example `production`.")
+    session_id = _label("Your ID for the session or conversation.")
+    status = _choice("How the call ended; counts of a canceled stream are lower bounds.", STATUSES)
+    region = _label("The region that processed the call, if its price depends on that.")
+
+
 class Records(fields.List[Any]):
     """Records that the bulk decoder has already validated.
 
@@ -121,6 +159,18 @@ class BatchSchema(Schema):
 
     records = Records(
         fields.Nested(UsageRecordSchema),
+        required=True,
+        validate=Length(min=1, max=MAX_BATCH_RECORDS),
+        metadata=described("The calls, in any order."),
+    )
+
+
+class BatchV2Schema(Schema):
+    class Meta:
+        unknown = RAISE
+
+    records = Records(
+        fields.Nested(UsageRecordV2Schema),
         required=True,
         validate=Length(min=1, max=MAX_BATCH_RECORDS),
         metadata=described("The calls, in any order."),

@@ -47,7 +47,9 @@ def wrapped(line: dict[str, Any]) -> dict[str, Any]:
 
 def optional(line: dict[str, Any]) -> dict[str, Any]:
     for columns in (columns_of(line), columns_of(wrapped(line))):
-        found = {name: columns[name][0] for name in OPTIONAL_COLUMNS if name in columns}
+        found: dict[str, Any] = {
+            name: columns[name][0] for name in OPTIONAL_COLUMNS if name in columns
+        }
     return found
 
 

@@ -22,6 +22,7 @@ from service.web.auth.scopes import SCOPES
 from service.web.auth.web_sessions import SECRET_FIELD
 
 INGEST = "/api/v1/ingest"
+INGEST_V2 = "/api/v2/ingest"
 AUDITS = "/api/v1/audits"
 ADMIN_TOKEN = "an-administrators-token-of-44-characters-yes"
 SECRET_KEY = "a secret key for tests, 32 or longer"  # of every application in tests/service

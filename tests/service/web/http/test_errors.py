@@ -52,7 +52,7 @@ def test_no_path_redirects_to_a_forged_host(client: FlaskClient) -> None:
         assert "evil" not in response.get_data(as_text=True)
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/api", "/api/v2/ingest", "/api/v1x", "/r", "/r/"])
+@pytest.mark.parametrize("path", ["/nothing", "/api", "/api/v3/ingest", "/api/v1x", "/r", "/r/"])
 def test_an_unknown_route_elsewhere_has_a_page(client: FlaskClient, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 404

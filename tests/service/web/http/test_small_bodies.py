@@ -18,6 +18,7 @@ from tests.service.support.scenes import error_of
 # What reads more, each with a credential, a signature or a size of its own.
 LARGER: Final = {
     "/api/v1/ingest",
+    "/api/v2/ingest",
     "/api/v1/audits",
     "/api/v1/webhooks/stripe",
     "/api/v1/webhooks/paddle",

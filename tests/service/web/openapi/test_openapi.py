@@ -228,6 +228,7 @@ OAUTH = f"200 400 401 413 {LIMITED}"
 # Every operation, and every status that it has; no more and no less is described.
 OPERATIONS = {
     "post /api/v1/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+    "post /api/v2/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "post /api/v1/audits": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "get /api/v1/audits": READ,
     "get /api/v1/audits/{audit_id}": READ_ONE,

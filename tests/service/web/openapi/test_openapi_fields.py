@@ -14,7 +14,13 @@ FIELDS: Final = {
     "Error": "error",
     "UsageRecord": "ts provider model prompt_tokens completion_tokens cached_tokens?"
     " cache_write_tokens? latency_ms? endpoint? request_id? tag? declared_max_tokens? prefix_hash?",
+    "UsageRecordV2": "ts provider model prompt_tokens completion_tokens cached_tokens?"
+    " cache_write_tokens? latency_ms? endpoint? request_id? tag? declared_max_tokens? prefix_hash?"
+    " service_tier? cache_write_1h_tokens? reasoning_tokens? audio_prompt_tokens?"
+    " audio_completion_tokens? image_prompt_tokens? image_completion_tokens? web_searches?"
+    " prefix_hash_16k? prefix_hash_64k? environment? session_id? status? region?",
     "Batch": "records",
+    "BatchV2": "records",
     "Accepted": "audit_id records replayed",
     "Replayed": "audit_id replayed",
     "Uploaded": "audit_id replayed status_url",
@@ -56,6 +62,7 @@ FIELDS: Final = {
 # What generated code calls each operation: a name that stays.
 NAMES: Final = {
     "post /api/v1/ingest": "ingest_batch",
+    "post /api/v2/ingest": "ingest_batch_v2",
     "post /api/v1/audits": "upload_log",
     "get /api/v1/audits": "list_audits",
     "get /api/v1/audits/{audit_id}": "get_audit",
@@ -94,6 +101,7 @@ ASKED: Final = (
 )
 PARAMETERS: Final = {
     "post /api/v1/ingest": "Idempotency-Key? Content-Encoding?",
+    "post /api/v2/ingest": "Idempotency-Key? Content-Encoding?",
     "post /api/v1/audits": "Idempotency-Key? x-user-email?",
     "get /api/v1/audits": "limit? status? since? cursor? If-None-Match?",
     "get /api/v1/audits/{audit_id}": READ_ONE,
@@ -121,6 +129,7 @@ CREDENTIALS: Final = "client_id? client_secret?"
 # By operation and media type: a component's name, or the fields of a form.
 BODIES: Final = {
     "post /api/v1/ingest": {JSON: "Batch"},
+    "post /api/v2/ingest": {JSON: "BatchV2"},
     "post /api/v1/audits": {"multipart/form-data": "file"},
     "post /api/v1/early-access": {JSON: "EarlyAccess"},
     "post /auth/magic-link": {JSON: "MagicLink", FORM: "MagicLink"},
