@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from detectors.contract import UsageRecord
-from tests.detectors.fourth.records import Record
+from detectors.contract import UsageRecord, UsageRecordV2
 
 START = datetime(2026, 10, 6, 9, 0, tzinfo=UTC)
 APART = 2_000.0  # seconds: further than any session, burst or short cache reaches
@@ -15,7 +14,7 @@ CLAUDE = {"provider": "anthropic", "model": "claude-sonnet-4-5"}  # $3, $0.30, $
 
 def call(ts: datetime, prompt: int, completion: int, **fields: object) -> UsageRecord:
     known: dict[str, object] = {"provider": "openai", "model": "gpt-4.1", "tag": "route"}
-    return Record(
+    return UsageRecordV2(
         ts=ts,
         prompt_tokens=prompt,
         completion_tokens=completion,
@@ -42,8 +41,16 @@ def answers(completions: Sequence[int], gap: float = APART, **fields: object) ->
     ]
 
 
-def hashed(count: int, gap: float) -> list[UsageRecord]:
-    return series([gap] * (count - 1), prompt=2_000, completion=900, prefix_hash=HASH)
+def hashed(count: int, gap: float, prompt: int = 2_000) -> list[UsageRecord]:
+    return series([gap] * (count - 1), prompt=prompt, completion=900, prefix_hash=HASH)
+
+
+def rewritten(gap: float, more: int = 0, **fields: object) -> list[UsageRecord]:
+    """Return two calls that write their cache, the second so many tokens more."""
+    return [
+        at(gap * number, 15_000, 900, cache_write_tokens=10_000 + more * number, **fields, **CLAUDE)
+        for number in range(2)
+    ]
 
 
 def unhashed(prompts: Sequence[int]) -> list[UsageRecord]:
@@ -101,12 +108,12 @@ def capped(cap: int, completions: Sequence[int]) -> list[UsageRecord]:
     return answers(completions, declared_max_tokens=cap)
 
 
-def asked_again(cut: int, repeats: int, others: int = 0, pause: float = 60.0) -> list[UsageRecord]:
-    """Return answers cut at 200 tokens, so many asked for again with the same prompt."""
+def asked_again(cut: int, repeats: int, pause: float = 60.0, more: int = 0) -> list[UsageRecord]:
+    """Return answers cut at 200 tokens; so many are asked for again, with so many tokens more."""
     limit = {"declared_max_tokens": 200}
     records = [at(APART * number, 1_000, 200, **limit) for number in range(cut)]
-    records += [at(APART * number + pause, 1_000, 600) for number in range(repeats)]
-    return records + [at(APART * (cut + number), 1_000, 50, **limit) for number in range(others)]
+    again = [at(APART * number + pause, 1_000 + more, 600) for number in range(repeats)]
+    return records + again
 
 
 def loop(
@@ -115,18 +122,20 @@ def loop(
     *,
     hashed_calls: int | None = None,
     latency_ms: float | None = None,
+    timed_calls: int | None = None,
 ) -> list[UsageRecord]:
     """Return one session; every call carries the same hash, or only so many do."""
     offsets = list(accumulate(gaps, initial=0.0))
     lengths = completions or [10] * len(offsets)
     proven = len(offsets) if hashed_calls is None else hashed_calls
+    timed = len(offsets) if timed_calls is None else timed_calls
     return [
         at(
             offset,
             1_500 + number,
             completion,
             prefix_hash=HASH if number < proven else None,
-            latency_ms=latency_ms,
+            latency_ms=latency_ms if number < timed else None,
         )
         for number, (offset, completion) in enumerate(zip(offsets, lengths, strict=True))
     ]

@@ -13,11 +13,15 @@ _HOSTS = ("aws", "openrouter")
 
 def target_price(call: Call, target: str) -> Price | None:
     """Return the call's price at another model of the same host."""
-    vendor = call.price.vendor
-    if vendor not in _HOSTS:
-        return price(call.record, target)
-    name = name_at_host(vendor, call.record.model, target)
+    name = target_name(call, target)
     return price(call.record, name) if name else None
+
+
+def target_name(call: Call, target: str) -> str | None:
+    """Return the host's name of another model."""
+    if call.price.vendor not in _HOSTS:
+        return target
+    return name_at_host(call.price.vendor, call.record.model, target)
 
 
 @cache

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from math import fsum
 
-from tests.detectors.fourth.calls import Call, Group, groups
+from tests.detectors.fourth.calls import Call, groups
 from tests.detectors.fourth.catalog import cheaper_model, successor
-from tests.detectors.fourth.hosts import target_price
+from tests.detectors.fourth.hosts import target_name, target_price
 from tests.detectors.fourth.limits import Limits
 from tests.detectors.fourth.wastes import (
     CONDITIONAL,
@@ -22,33 +22,34 @@ DETECTOR = "d1_model_overkill"
 
 def model_overkill(calls: Sequence[Call], limits: Limits) -> list[Waste]:
     """Return the findings, and with empty savings the groups that only the high limits reach."""
-    found = [_of_group(group, members, limits) for group, members in groups(calls)]
+    found = [_of_group(members, limits) for _, members in groups(calls)]
     return [waste for waste in found if waste is not None]
 
 
-def _of_group(group: Group, calls: list[Call], limits: Limits) -> Waste | None:
+def _of_group(calls: list[Call], limits: Limits) -> Waste | None:
     if len(calls) < limits.d1_calls:
         return None
     vendor, model = calls[0].price.vendor, calls[0].price.model
     newer, cheaper = successor(vendor, model), cheaper_model(vendor, model)
     if newer is not None:
         savings = _savings(calls, newer)
-        return _waste("legacy_model", group, newer, savings, savings)
+        return _waste("legacy_model", calls, newer, savings, savings)
     if cheaper is None:
         return None
     stated = _short(calls, cheaper, limits.d1_median, limits.d1_longest)
     high = _short(calls, cheaper, limits.d1_high_median, limits.d1_high_longest)
-    return _waste("short_answers", group, cheaper, stated, high)
+    return _waste("short_answers", calls, cheaper, stated, high)
 
 
 def _waste(
-    kind: str, group: Group, target: str, savings: dict[Call, float], highs: dict[Call, float]
+    kind: str, calls: list[Call], target: str, savings: dict[Call, float], highs: dict[Call, float]
 ) -> Waste | None:
     if fsum(highs.values()) <= POSITIVE:
         return None
     savings = savings if is_positive(savings) else {}
     lows = dict.fromkeys(savings, 0.0)
-    return Waste(DETECTOR, kind, group, CONDITIONAL, savings, lows, highs, target)
+    name = target_name(calls[0], target) or target
+    return Waste(DETECTOR, kind, calls[0].group, CONDITIONAL, savings, lows, highs, name)
 
 
 def _short(calls: list[Call], target: str, middle: float, longest: float) -> dict[Call, float]:

@@ -55,9 +55,12 @@ def price(record: UsageRecord, model: str | None = None) -> Price | None:
     if found is None:
         return None
     answer, book = found
-    counts = usage(record)
-    length = int(counts.input_tokens)
-    sums = book.calc_price(counts)
+    length = record.prompt_tokens
+    try:
+        sums = book.calc_price(usage(record, length))
+    except ValueError:  # more cached tokens than the prompt has leave no uncached part
+        length = (record.cached_tokens or 0) + (record.cache_write_tokens or 0)
+        sums = book.calc_price(usage(record, length))
     plain = rate(book.input_mtok, length, 0.0)
     written = rate(book.cache_write_mtok, length, plain)
     return Price(
@@ -90,12 +93,12 @@ def _book(
     return answer, _ruled(answer, tier, ts)
 
 
-def usage(record: UsageRecord) -> Usage:
-    """Return a call's counts; more cached tokens than the prompt has leave no uncached part."""
+def usage(record: UsageRecord, length: int) -> Usage:
+    """Return a call's counts, with this length of the prompt."""
     cached, written = record.cached_tokens or 0, record.cache_write_tokens or 0
     hour = min(getattr(record, "cache_write_1h_tokens", None) or 0, written)
     counts: dict[str, Any] = {
-        "input_tokens": max(record.prompt_tokens, cached + written),
+        "input_tokens": length,
         "cache_read_tokens": cached,
         "cache_write_tokens": written,
         "cache_write_1h_tokens": hour,

@@ -13,7 +13,7 @@ from tests.detectors.fourth.wastes import INFORMATIONAL, POSITIVE, Waste
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One finding of the report; `savings` has every flagged call."""
+    """One finding of the report: calls and dollars of the window, seen in the whole log."""
 
     id: str
     detector: str
@@ -42,6 +42,8 @@ class Gone:
     kind: str
     group: tuple[str, str, str]
     calls: int
+    confidence: str
+    first_seen: int
     last_seen: int
     observed: float
 
@@ -76,6 +78,8 @@ def _gone(waste: Waste) -> Gone:
         waste.kind,
         waste.group,
         len(waste.savings),
+        waste.confidence,
+        min(call.microseconds for call in waste.savings),
         max(call.microseconds for call in waste.savings),
         fsum(waste.savings.values()),
     )
@@ -117,13 +121,13 @@ def _found(id_: str, waste: Waste, period: Projection, limits: Limits) -> Found:
         route=route or model,
         provider=provider,
         model=model,
-        calls=len(waste.savings),
+        calls=sum(period.has(instant) for instant in times),
         confidence=waste.confidence,
         severity=_severity(dollars, limits),
         monthly=dollars,
         low=min(max(_month(waste.lows, period), 0.0), dollars),
         high=max(_month(waste.highs, period), dollars),
-        observed=fsum(waste.savings.values()),
+        observed=_in_window(waste.savings, period),
         first_seen=min(times),
         last_seen=max(times),
         suggested_model=waste.suggested_model,

@@ -1,0 +1,138 @@
+"""Traffic around the limits of d2: chats, shared prompts and caches that are used."""
+
+from datetime import datetime
+from random import Random
+
+from detectors.contract import UsageRecord
+from tests.detectors.fourth.sources import (
+    CHANGING_PRICES,
+    CLAUDES,
+    FLAGSHIPS,
+    HOSTED,
+    clock,
+    draw_hash,
+    draw_source,
+)
+
+
+def hashed_prefix(rng: Random, start: datetime) -> list[UsageRecord]:
+    source = draw_source(rng, start, (*FLAGSHIPS, *CLAUDES, *CHANGING_PRICES))
+    pace = rng.choice([0.4, 20, 240, 301, 900])
+    times = clock(source, lambda: rng.choice([0.0, pace, pace * rng.uniform(0.5, 1.5)]))
+    hashes = [draw_hash(rng) for _ in range(rng.choice([1, 1, 2, 4]))]
+    shortest = rng.choice([900, 1_023, 1_024, 2_100, 4_096])
+    return [
+        source.call(
+            next(times),
+            shortest + rng.randint(0, 3_000),
+            rng.randint(300, 2_500),
+            prefix_hash=rng.choice(hashes),
+            cached_tokens=rng.choice([None, 0, 0, 0, 512]),
+        )
+        for _ in range(rng.choice([2, 3, 4, 8, 25]))
+    ]
+
+
+def unhashed_prefix(rng: Random, start: datetime) -> list[UsageRecord]:
+    source = draw_source(rng, start, CLAUDES, routed=rng.random() < 0.9)
+    pace = rng.choice([2, 30, 200, 500])
+    times = clock(source, lambda: pace * rng.uniform(0.2, 1.6))
+    typical = rng.choice([1_900, 2_048, 2_300, 6_000, 9_000, 20_000])
+    common_hash = rng.choice([None, None, None, draw_hash(rng)])
+    records = [
+        source.call(
+            next(times),
+            int(typical * rng.uniform(1.0, 1.4)),
+            rng.randint(400, 3_000),
+            prefix_hash=common_hash,
+        )
+        for _ in range(rng.choice([18, 20, 21, 40]))
+    ]
+    if rng.random() < 0.5:
+        records.append(source.call(next(times), rng.randint(0, 1_100), 900))
+    return records
+
+
+def chat(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return conversations that grow from turn to turn, some of them forked or shortened."""
+    source = draw_source(rng, start, (*FLAGSHIPS, *CLAUDES, *CHANGING_PRICES))
+    pace = rng.choice([0.5, 20, 120, 290, 320])
+    times = clock(source, lambda: pace * rng.uniform(0.3, 1.4))
+    shortest = rng.choice([800, 1_024, 3_500, 4_096, 15_000])
+    growth = rng.choice([0, 1, 50, 900])
+    chats = [[shortest + rng.randint(0, 500), 0] for _ in range(rng.choice([1, 2, 3, 6]))]
+    opening, names = draw_hash(rng), [draw_hash(rng) for _ in chats]
+    is_system_prompt_shared = rng.random() < 0.6
+    detail = rng.choice([1, 2, 3, 3])
+    records = []
+    for _ in range(rng.choice([3, 8, 20, 40])):
+        number = rng.randrange(len(chats))
+        before, answer = chats[number]
+        grown = before + answer + rng.randint(0, growth)
+        prompt = rng.choice([grown, grown, grown, grown, before, max(shortest, before // 2)])
+        completion = rng.choice([0, 30, 300, 900])
+        own = names[number]
+        first = opening if is_system_prompt_shared else own
+        records.append(
+            source.call(next(times), prompt, completion, **_hashes(prompt, first, own, detail))
+        )
+        chats[number] = [prompt, completion]
+    return records
+
+
+def _hashes(prompt: int, first: str, own: str, detail: int) -> dict[str, object]:
+    """Return the hashes that a prompt is long enough for; the first 1,024 tokens may be shared."""
+    return {
+        "prefix_hash": first,
+        "prefix_hash_16k": own if detail > 1 and prompt >= 4_096 else None,
+        "prefix_hash_64k": own if detail > 2 and prompt >= 16_384 else None,
+    }
+
+
+def unread_writes(rng: Random, start: datetime) -> list[UsageRecord]:
+    models = (*CLAUDES, *HOSTED, ("openai", "gpt-5.6-sol"))
+    source = draw_source(rng, start, models)
+    times = clock(source, lambda: rng.choice([60, 299, 300, 301, 2_000, 3_600, 3_601, 9_000]))
+    read_share = rng.choice([0.0, 0.0, 0.1, 0.22, 0.5])
+    choices: list[list[str | None]] = [[None], [None, draw_hash(rng)], [draw_hash(rng)]]
+    hashes = rng.choice(choices)
+    records = []
+    for _ in range(rng.choice([1, 5, 15, 40])):
+        prompt = rng.randint(1_500, 9_000)
+        part = rng.randint(1_024, prompt)
+        counts = {"cached_tokens": part} if rng.random() < read_share else _writes(rng, part)
+        known = rng.choice(hashes)
+        records.append(
+            source.call(next(times), prompt, rng.randint(300, 900), prefix_hash=known, **counts)
+        )
+    return records
+
+
+def _writes(rng: Random, tokens: int) -> dict[str, object]:
+    hour = rng.choice([None, None, 0, tokens // 2, tokens])
+    return {"cache_write_tokens": tokens, "cache_write_1h_tokens": hour}
+
+
+def expiring_cache(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return a job whose cached prompt grows a little and often expires before the next call."""
+    source = draw_source(rng, start, (*CLAUDES, *CLAUDES, *HOSTED, *FLAGSHIPS))
+    gaps = rng.choice([[420.0], [300.0, 300.001], [200.0, 420.0, 3_000.0], [420.0, 3_600.5]])
+    times = clock(source, lambda: rng.choice(gaps))
+    known = rng.choice([None, draw_hash(rng)])
+    written = rng.choice([2_000, 10_000, 60_000])
+    slack = rng.choice([0, 500, 2_048, 2_049, 6_000])
+    completion = rng.choice([0, 50, 700])
+    shrinks = rng.random() < 0.2
+    records = []
+    for number in range(rng.choice([2, 3, 9, 25])):
+        is_read = rng.random() < 0.2
+        counts: dict[str, object] = (
+            {"cached_tokens": written} if is_read else {"cache_write_tokens": written}
+        )
+        if rng.random() < 0.1:
+            counts = _writes(rng, written)
+        prompt = written + rng.choice([0, 200])
+        records.append(source.call(next(times), prompt, completion, prefix_hash=known, **counts))
+        written += 0 if number == 0 else rng.choice([0, completion + slack])
+        written = max(1_000, written - 10 * shrinks)
+    return records
