@@ -107,6 +107,7 @@ _GROUPS: Final = {
         "tests/service/web/pages/test_examples.py",
         "tests/service/operations/test_admin.py",
     ),
+        "tests/service/operations/test_ending_access.py",
     "up": (
         "tests/meta/test_readme.py",
         "tests/meta/test_api_guides.py",
