@@ -69,7 +69,7 @@ _SLOW_PATHS: Final = (
     "tests/service/reports/test_page.py",
     "tests/service/reports/test_pdf.py",
     "tests/service/reports/test_seventh_detector.py",
-    "tests/service/test_config.py",
+    "tests/service/config/test_settings.py",
     "tests/service/web/auth/test_access_matrix.py",
     "tests/service/web/auth/test_csrf.py",
     "tests/service/web/http/test_early_answers.py",

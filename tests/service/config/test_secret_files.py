@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from service.config import SECRETS, Config
+from service.config.secret_files import overlay
 from service.errors import ConfigError
-from service.secret_files import overlay
 
 KEY = "a secret key for tests, 32 or longer"
 REQUIRED = {
