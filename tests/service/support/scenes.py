@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 from flask import Flask
-from flask.sessions import SecureCookieSessionInterface
 from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
@@ -19,7 +18,7 @@ from service.models.identity.accounts import find_account
 from service.models.identity.sign_in import add_magic_link
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.scopes import SCOPES
-from service.web.auth.web_sessions import SECRET_FIELD
+from service.web.auth.web_sessions import SECRET_FIELD, SessionCookies
 
 INGEST = "/api/v1/ingest"
 AUDITS = "/api/v1/audits"
@@ -100,7 +99,7 @@ def signed_cookie(content: dict[str, object], secret_key: str = SECRET_KEY) -> s
     """The value of a session cookie as the service itself would sign it."""
     signing = Flask("signing")
     signing.secret_key = secret_key
-    serializer = SecureCookieSessionInterface().get_signing_serializer(signing)
+    serializer = SessionCookies().get_signing_serializer(signing)
     assert serializer is not None
     return str(serializer.dumps({"_permanent": True, **content}))
 
