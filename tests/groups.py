@@ -103,11 +103,12 @@ _GROUPS: Final = {
         "tests/service/web/auth/test_admin_gate.py",
         "tests/service/web/http/test_sockets.py",
         "tests/service/web/intake/test_ingest_live.py",
+        "tests/service/web/intake/test_hostile_uploads_at_once.py",
         "tests/service/web/intake/test_uploads_at_once.py",
         "tests/service/web/pages/test_examples.py",
         "tests/service/operations/test_admin.py",
-    ),
         "tests/service/operations/test_ending_access.py",
+    ),
     "up": (
         "tests/meta/test_readme.py",
         "tests/meta/test_api_guides.py",
