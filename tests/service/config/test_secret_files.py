@@ -28,7 +28,7 @@ VALUES = {
     "STRIPE_WEBHOOK_SECRET": "whsec_x",
     "PADDLE_WEBHOOK_SECRET": "pdl_x",
 }
-DOC = Path(__file__).parents[2] / "docs" / "operations.md"
+DOC = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 def test_every_secret_setting_is_tried_here() -> None:

@@ -83,8 +83,9 @@ def add_browser(sessions: "sessionmaker[Session]", account_id: str) -> Caller:
         session.commit()
     raw = hashlib.sha1(secret.encode(), usedforsecurity=False).hexdigest()
     cookie = signed_cookie({SECRET_FIELD: secret, "csrf_token": raw})
-    token = URLSafeTimedSerializer(SECRET_KEY, salt="wtf-csrf-token").dumps(raw)
-    return Caller({"Cookie": f"{SESSION_COOKIE}={cookie}"}, str(token))
+    with_sha256 = {"digest_method": hashlib.sha256}
+    forms = URLSafeTimedSerializer(SECRET_KEY, salt="wtf-csrf-token", signer_kwargs=with_sha256)
+    return Caller({"Cookie": f"{SESSION_COOKIE}={cookie}"}, str(forms.dumps(raw)))
 
 
 def add_link(sessions: "sessionmaker[Session]", email: str) -> str:

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -24,6 +25,11 @@ from tests.service.web.pages.scenes import add_run
 
 LINKS = "/api/v1/report-links"
 Sessions = sessionmaker[Session]
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client(use_cookies=False)
 
 
 def _add_link(sessions: Sessions, account_id: str, days_ago: float = 0, **fields: Any) -> str:
