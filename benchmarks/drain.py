@@ -11,45 +11,29 @@ a mail per report, because sending mail is other work.
 """
 
 import argparse
-import shutil
 import statistics
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.table import Table
 from sqlalchemy import Engine, create_engine, text
-from sqlalchemy.orm import Session
 
 from benchmarks.ingest import (
     CLIENTS,
     SETTINGS,
     Client,
-    Measured,
     make_batch,
+    new_key,
     stop_workers,
     wait_for_report,
 )
-from service.cli.account import create_account, mint_ingest_key
+from benchmarks.service import Measured, print_table, running_service
 from service.operations.local.stack import Stack
 
 RECORDS: Final = 50
 DRAIN_SECONDS: Final = 1_800.0
 PAUSE_SECONDS: Final = 0.3
 RATE_BAR, LATENCY_BAR = 60.0, 150.0
-
-
-def new_key(engine: Engine, email: str) -> str:
-    with Session(engine) as session:
-        account = create_account(session, email, "team")
-        account.report_mails = "none"
-        session.flush()
-        key = mint_ingest_key(session, account)
-        session.commit()
-    return key
 
 
 def queue(port: int, key: str, batches: int) -> None:
@@ -132,7 +116,8 @@ def measure_other(stack: Stack, engine: Engine, keys: tuple[str, str], batches: 
 
 def measure(stack: Stack, arguments: argparse.Namespace) -> list[Measured]:
     engine = create_engine(stack.config.database_url)
-    keys = (new_key(engine, "busy@example.com"), new_key(engine, "other@example.com"))
+    emails = ("busy@example.com", "other@example.com")
+    keys = (new_key(engine, emails[0], "none"), new_key(engine, emails[1], "none"))
     milliseconds = measure_single(stack.port, keys[0], engine, arguments.singles)
     rate = measure_drain(stack, engine, keys[0], arguments.batches)
     other = measure_other(stack, engine, keys, min(arguments.batches, 400))
@@ -162,27 +147,13 @@ def measure(stack: Stack, arguments: argparse.Namespace) -> list[Measured]:
     ]
 
 
-def print_table(results: list[Measured]) -> None:
-    table = Table(title="Draining the queue")
-    for heading in ("what", "beside it", "measured", "bar", "met"):
-        table.add_column(heading)
-    for one in results:
-        table.add_row(one.what, one.beside, one.value, one.bar, "yes" if one.is_met else "no")
-    Console(width=120).print(table)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--batches", type=int, default=1_000, help="batches to queue")
     parser.add_argument("--singles", type=int, default=20, help="single batches to wait for")
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="tallystick-drain-"))
-    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
-    try:
-        with Stack(folder / "var", None, SETTINGS) as stack:
-            print_table(measure(stack, arguments))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_service("drain", SETTINGS) as stack:
+        print_table("Draining the queue", measure(stack, arguments))
 
 
 if __name__ == "__main__":

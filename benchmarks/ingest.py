@@ -12,31 +12,23 @@ batches, and with the workers stopped.
 import argparse
 import http.client
 import json
-import os
 import random
-import shutil
 import statistics
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.table import Table
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session
 
+from benchmarks.service import Measured, print_table, running_service
 from service.cli.account import create_account, mint_ingest_key
 from service.operations.local.stack import Stack
 
 SETTINGS: Final = {
-    "PATH": os.environ["PATH"],
     "INGEST_KEY_LIMIT_PER_MINUTE": "1000000",
     "INGEST_IP_LIMIT_PER_MINUTE": "1000000",
-    "LOG_LEVEL": "WARNING",
 }
 BIG_BATCH, SMALL_BATCH = 5_000, 500
 CLIENTS: Final = 6
@@ -44,15 +36,6 @@ WARM_UP: Final = 10
 AUDIT_SECONDS: Final = 60.0
 MODELS: Final = ("gpt-5.4", "gpt-5-mini", "gpt-4o", "gpt-4.1-mini")
 START: Final = datetime(2026, 10, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Measured:
-    what: str
-    beside: str
-    value: str
-    bar: str
-    is_met: bool
 
 
 class Client:
@@ -182,22 +165,14 @@ def stop_workers(stack: Stack) -> None:
         stack.supervisor.stop(f"worker-{number}")
 
 
-def new_key(engine: Engine) -> str:
+def new_key(engine: Engine, email: str = "benchmark@example.com", mails: str = "each") -> str:
     with Session(engine) as session:
-        account = create_account(session, "benchmark@example.com", "team")
+        account = create_account(session, email, "team")
+        account.report_mails = mails
         session.flush()
         key = mint_ingest_key(session, account)
         session.commit()
     return key
-
-
-def print_table(results: list[Measured]) -> None:
-    table = Table(title="Ingest, durable before the 201")
-    for heading in ("what", "beside it", "measured", "bar", "met"):
-        table.add_column(heading)
-    for one in results:
-        table.add_row(one.what, one.beside, one.value, one.bar, "yes" if one.is_met else "no")
-    Console(width=120).print(table)
 
 
 def main() -> None:
@@ -206,13 +181,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=200, help="small batches to send")
     parser.add_argument("--audits", type=int, default=15, help="audits to wait for")
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="tallystick-ingest-"))
-    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
-    try:
-        with Stack(folder / "var", None, SETTINGS) as stack:
-            print_table(measure(stack, arguments))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_service("ingest", SETTINGS) as stack:
+        print_table("Ingest, durable before the 201", measure(stack, arguments))
 
 
 if __name__ == "__main__":

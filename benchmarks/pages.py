@@ -11,14 +11,10 @@ The report has 400 findings. All audits are within the days of the dashboard's c
 
 import argparse
 import http.client
-import os
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +25,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
+from benchmarks.service import running_service
 from detectors.contract import Report
 from service.app import create_app
 from service.cli.account import create_account
@@ -42,10 +39,8 @@ from service.web.auth.web_sessions import SECRET_FIELD
 
 ADMIN_TOKEN: Final = "a token of the benchmark, which nobody else reaches".replace(" ", "-")
 SETTINGS: Final = {
-    "PATH": os.environ["PATH"],
     "ADMIN_TOKEN": ADMIN_TOKEN,
     "READ_LIMIT_PER_MINUTE": "1000000",
-    "LOG_LEVEL": "WARNING",
 }
 FINDINGS: Final = 400
 WARM_UP: Final = 5
@@ -195,13 +190,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=40, help="requests of each page")
     parser.add_argument("--audits", type=int, default=10_000, help="audits in the account")
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="tallystick-pages-"))
-    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
-    try:
-        with Stack(folder / "var", None, SETTINGS) as stack:
-            print_table(measure_all(stack, arguments.requests, arguments.audits))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_service("pages", SETTINGS) as stack:
+        print_table(measure_all(stack, arguments.requests, arguments.audits))
 
 
 if __name__ == "__main__":

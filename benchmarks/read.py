@@ -11,13 +11,9 @@ token and with an access token, and also a 304 response.
 import argparse
 import http.client
 import json
-import os
-import shutil
 import statistics
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -25,6 +21,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
+from benchmarks.service import running_service
 from service.cli.account import create_account, mint_read_token
 from service.core import tokens
 from service.models import OAuthApplication, OAuthCode, OAuthToken, ReportRow
@@ -34,9 +31,7 @@ from service.reports.sample import get_sample_report
 from service.web.auth.scopes import SCOPES
 
 SETTINGS: Final = {
-    "PATH": os.environ["PATH"],
     "READ_LIMIT_PER_MINUTE": "1000000",
-    "LOG_LEVEL": "WARNING",
 }
 FINDINGS: Final = 400
 LIMIT: Final = 200
@@ -192,13 +187,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=200, help="requests of each kind")
     parser.add_argument("--audits", type=int, default=100_000, help="audits in the account")
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="tallystick-read-"))
-    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
-    try:
-        with Stack(folder / "var", None, SETTINGS) as stack:
-            print_table(measure_all(stack, arguments.requests, arguments.audits))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_service("read", SETTINGS) as stack:
+        print_table(measure_all(stack, arguments.requests, arguments.audits))
 
 
 if __name__ == "__main__":

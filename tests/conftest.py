@@ -20,7 +20,7 @@ from service.operations.local.embedded import EmbeddedServers
 from tests.databases import count_rows, migrate_as_owner
 from tests.groups import arrange, scheduler
 from tests.running import ONE_OF_EACH, Up, make_clone
-from tests.worker.support.promises import Note
+from tests.worker.support.promises import STRESS_SECONDS, Note
 
 _promises: list[tuple[str, int, int]] = []
 # Almost nothing that collection makes is garbage; looking for it took a fifth of the time.
@@ -28,6 +28,9 @@ gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("stress") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(STRESS_SECONDS))
     arrange(items)
 
 

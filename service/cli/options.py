@@ -10,11 +10,11 @@ import click
 from sqlalchemy.exc import OperationalError
 
 from service.config import Config, read_secrets
+from service.config.secret_files import overlay
 from service.errors import ConfigError, ServiceError
 from service.operations.local.embedded import ServersError
 from service.operations.local.processes import SupervisorError
 from service.operations.local.run_state import find_state
-from service.secret_files import overlay
 
 USUAL_DATA_DIR = Path("var")
 

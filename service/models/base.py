@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from sqlalchemy import DateTime, MetaData
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy import DateTime, ForeignKey, MetaData
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 # Predictable names, so that migrations can refer to constraints.
 _NAMES = {
@@ -28,3 +28,12 @@ def new_id() -> str:
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+class Owned:
+    """The columns of a row that belongs to an account and is deleted with it."""
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )

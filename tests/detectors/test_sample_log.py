@@ -8,7 +8,7 @@ import pytest
 import detectors
 from detectors import Report
 from detectors.contract import MAX_BATCH_RECORDS
-from examples.generate_sample_log import SAMPLE, lines, main
+from examples.sample_log.write import SAMPLE, lines, main
 
 DETECTORS = {
     "d1_model_overkill",

@@ -33,6 +33,6 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
         for path in (ROOT / "service").rglob("*.py")
         if re.search(r"os\.environ\b(?!\s*\})|getenv", path.read_text())
     }
-    assert "service/config.py" in readers
+    assert "service/config/settings.py" in readers
     web = {one for one in readers if re.match(r"service/(api|pages|reports|models)/", one)}
     assert web == set()

@@ -18,6 +18,7 @@ from service.core.db import make_engine, make_session_factory
 from tests.databases import make_database
 from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.applications import make_application, share_application
+from tests.service.support.browser import Browser
 from tests.service.support.described import merge
 from tests.service.support.fuzzed import Target, fill
 from tests.service.support.live import LiveService, start_live_service, stop_live_service
@@ -135,6 +136,18 @@ def app(share_app: Callable[..., Flask]) -> Flask:
 @pytest.fixture
 def client(app: Flask) -> FlaskClient:
     return app.test_client()
+
+
+@pytest.fixture
+def ada(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
+    """Somebody who is signed in."""
+    return Browser(app, sessions, "ada@example.org")
+
+
+@pytest.fixture
+def eve(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
+    """Somebody else who is signed in."""
+    return Browser(app, sessions, "eve@example.org")
 
 
 @pytest.fixture

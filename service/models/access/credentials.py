@@ -4,28 +4,24 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from sqlalchemy import ColumnElement, ForeignKey, delete, func, or_, select
+from sqlalchemy import ColumnElement, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import BigInteger, LargeBinary, Text
 
 from service.core import tokens
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, Owned, utc_now
 from service.models.identity.accounts import KEY_LIMITS, Account, has_active_subscription
 
 TOKEN_DAYS: Final = 90  # until a read token expires, unless its owner chooses otherwise
 MAX_READ_TOKENS: Final = 50  # per account: more than it needs, too few to fill our tables
 
 
-class IngestKey(Base):
+class IngestKey(Owned, Base):
     """A write-only key. Revoking deletes the row."""
 
     __tablename__ = "ingest_keys"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     prefix: Mapped[str]  # the first characters, to distinguish keys
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     label: Mapped[str] = mapped_column(default="")
@@ -45,15 +41,11 @@ class IngestKey(Base):
         return row, secret
 
 
-class ReadToken(Base):
+class ReadToken(Owned, Base):
     """A read-only token with the scope `read:audits`, `read:findings` or both."""
 
     __tablename__ = "read_tokens"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     prefix: Mapped[str]
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))

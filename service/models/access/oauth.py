@@ -16,7 +16,7 @@ from sqlalchemy.types import BigInteger, LargeBinary, Text
 
 from service.core import tokens
 from service.models.access.credentials import Credential
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, Owned, utc_now
 from service.models.identity.accounts import Account
 
 MAX_APPLICATIONS: Final = 20  # per account
@@ -24,15 +24,11 @@ CODE_SECONDS: Final = 300
 TOKEN_SECONDS: Final = 2_592_000
 
 
-class OAuthApplication(Base):
+class OAuthApplication(Owned, Base):
     """An application. Revoking deletes the row with all its codes and tokens."""
 
     __tablename__ = "oauth_applications"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     client_id: Mapped[str] = mapped_column(unique=True)  # public
     prefix: Mapped[str]  # the first characters of the secret
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
@@ -62,17 +58,13 @@ class OAuthApplication(Base):
         return secret
 
 
-class OAuthCode(Base):
+class OAuthCode(Owned, Base):
     """An authorization code: single use, valid for minutes."""
 
     __tablename__ = "oauth_codes"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     application_id: Mapped[str] = mapped_column(
         ForeignKey("oauth_applications.id", ondelete="CASCADE"), index=True
-    )
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
     )
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
@@ -85,17 +77,13 @@ class OAuthCode(Base):
     used_at: Mapped[datetime | None]
 
 
-class OAuthToken(Base):
+class OAuthToken(Owned, Base):
     """A read-only access token with the scopes that its account granted."""
 
     __tablename__ = "oauth_tokens"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     application_id: Mapped[str] = mapped_column(
         ForeignKey("oauth_applications.id", ondelete="CASCADE"), index=True
-    )
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
     )
     code_id: Mapped[str] = mapped_column(
         ForeignKey("oauth_codes.id", ondelete="CASCADE"), index=True

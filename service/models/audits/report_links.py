@@ -8,14 +8,25 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, ForeignKey, Index, Select, func, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    ForeignKey,
+    Index,
+    Select,
+    func,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.audits.audits import Audit
+from service.models.audits.audits import Audit, Cursor
 from service.models.base import Base, utc_now
 
 SHOWN_LINKS: Final = 200
+ACTIVE, EXPIRED, REVOKED = STATES = ("active", "expired", "revoked")
 
 
 class ReportLink(Base):
@@ -31,6 +42,12 @@ class ReportLink(Base):
     revoked_at: Mapped[datetime | None]
     opens: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     last_opened_at: Mapped[datetime | None]
+
+    def state(self, lasting_after: datetime) -> str:
+        """Return whether the link works; links issued at or before this moment have expired."""
+        if self.revoked_at is not None:
+            return REVOKED
+        return ACTIVE if self.issued_at > lasting_after else EXPIRED
 
 
 class IssuedLink(NamedTuple):
@@ -104,15 +121,23 @@ class ListedLink(NamedTuple):
     source: str
 
 
-def list_links(session: Session, account_id: str) -> Sequence[ListedLink]:
-    """Return the account's links, the latest issued first."""
+def list_links(
+    session: Session, account_id: str, after: Cursor | None = None, limit: int = SHOWN_LINKS
+) -> Sequence[ListedLink]:
+    """Return the account's links, the latest issued first; ties are sorted by ID, descending."""
     query = (
         select(ReportLink, Audit.created_at, Audit.source)
         .join(Audit, Audit.id == ReportLink.audit_id)
         .where(ReportLink.account_id == account_id)
-        .order_by(ReportLink.issued_at.desc(), ReportLink.audit_id)
+        .order_by(ReportLink.issued_at.desc(), ReportLink.audit_id.desc())
     )
-    return [ListedLink(*row) for row in session.execute(query.limit(SHOWN_LINKS))]
+    if after is not None:
+        query = query.where(tuple_(ReportLink.issued_at, ReportLink.audit_id) < after)
+    return [ListedLink(*row) for row in session.execute(query.limit(limit))]
+
+
+def get_link(session: Session, audit_id: str) -> ReportLink:
+    return session.scalars(select(ReportLink).where(ReportLink.audit_id == audit_id)).one()
 
 
 def revoke_link(session: Session, account_id: str, audit_id: str) -> bool:

@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger
 
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, Owned, new_id, utc_now
 
 STRIPE, PADDLE = PROVIDERS = ("stripe", "paddle")  # the payment providers that send events
 CREDIT, SUBSCRIPTION = PAYMENT_KINDS = ("credit", "subscription")
@@ -104,7 +104,7 @@ class PaymentEvent(Base):
     payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
-class Credit(Base):
+class Credit(Owned, Base):
     """The right to one audit. It is free while it has no audit and isn't revoked."""
 
     __tablename__ = "credits"
@@ -118,10 +118,6 @@ class Credit(Base):
         ),
     )
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     payment_id: Mapped[str | None] = mapped_column(ForeignKey("payments.id", ondelete="SET NULL"))
     # Its number among the credits of its payment.
     position: Mapped[int] = mapped_column(default=1, server_default="1")

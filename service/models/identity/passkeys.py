@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import BigInteger, ForeignKey, delete, exists, func, select
+from sqlalchemy import BigInteger, delete, exists, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import LargeBinary
 
 from service.core import tokens
 from service.core.recovery_codes import mint_code
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, Owned, utc_now
 from service.models.identity.accounts import Account
 
 MAX_PASSKEYS: Final = 20  # per account
@@ -23,15 +23,11 @@ PENDING_MINUTES: Final = 10
 MAX_WRONG_ANSWERS: Final = 5
 
 
-class Passkey(Base):
+class Passkey(Owned, Base):
     """A passkey or security key. Removing it deletes the row."""
 
     __tablename__ = "passkeys"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     credential_id: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     public_key: Mapped[bytes] = mapped_column(LargeBinary)
     sign_count: Mapped[int] = mapped_column(BigInteger)  # 0 if the authenticator doesn't count
@@ -40,28 +36,20 @@ class Passkey(Base):
     last_used_at: Mapped[datetime | None]
 
 
-class RecoveryCode(Base):
+class RecoveryCode(Owned, Base):
     """A code that replaces a passkey once. Using it deletes the row."""
 
     __tablename__ = "recovery_codes"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     code_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
-class PendingSignIn(Base):
+class PendingSignIn(Owned, Base):
     """A used sign-in link whose account asks for a passkey as well. Its end deletes the row."""
 
     __tablename__ = "pending_sign_ins"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)  # of the cookie's secret
     challenge: Mapped[bytes] = mapped_column(LargeBinary)
     next_path: Mapped[str]

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
-from sqlalchemy import ForeignKey, Index, delete, false, func, select, update
+from sqlalchemy import Index, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
 
 from service.core import tokens
 from service.core.sealing import SealedText
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, Owned, new_id, utc_now
 from service.models.identity.accounts import Account, has_active_subscription
 
 
@@ -35,15 +35,11 @@ class MagicLink(Base):
         return self.ended_at is None and self.expires_at > utc_now()
 
 
-class WebSession(Base):
+class WebSession(Owned, Base):
     """A signed-in browser. Signing out deletes the row."""
 
     __tablename__ = "sessions"
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     # To distinguish browsers in the list; it says something about a person, and is never searched.
     user_agent: Mapped[str] = mapped_column(SealedText("sessions.user_agent"), default="")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from service.config.secret_files import SUFFIX
 from service.errors import ConfigError
 from service.operations.local.run_state import FALLBACKS_SUFFIX, new_key
-from service.secret_files import SUFFIX
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ A request that changes state is rejected if the browser's headers name another s
 carry a token as well.
 """
 
+import hashlib
 from typing import Final
 from urllib.parse import urlsplit
 
 from flask import Flask, request
 from flask_wtf.csrf import CSRFProtect, validate_csrf
+from itsdangerous import Signer
 from wtforms import ValidationError
 
 from service.config import Config
@@ -32,6 +34,8 @@ _csrf: Final = CSRFProtect()
 
 def init_csrf(app: Flask, config: Config) -> None:
     """Check every request that changes state before its view runs."""
+    # Flask-WTF signs tokens with the default of itsdangerous, which is SHA-1.
+    Signer.default_digest_method = staticmethod(hashlib.sha256)
     app.config.update(
         WTF_CSRF_CHECK_DEFAULT=False,  # `_check` decides which requests need a token
         WTF_CSRF_FIELD_NAME=TOKEN_FIELD,

@@ -30,6 +30,14 @@ _FINDING: Final = {
     "monthly_cost_impact_usd": 751.796142857,
     "fix": "Test the cheaper model on this route against your own quality evaluation.",
 }
+_REPORT_LINK: Final = {
+    "audit_id": _AUDIT_ID,
+    "state": "active",
+    "issued_at": "2026-03-02T09:15:09.027000Z",
+    "expires_at": "2026-04-01T09:15:09.027000Z",
+    "opens": 3,
+    "last_opened_at": "2026-03-04T16:40:21.550000Z",
+}
 _ISSUER: Final = "https://tallystick.example"
 _METADATA: Final = {
     "issuer": _ISSUER,
@@ -70,6 +78,12 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "AuditList": {"audits": [_SUMMARY], "next_cursor": "MTc3MjQ0MjkwMzQxMjAwMC42ZjFk"},
     "AuditSummary": _SUMMARY,
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
+    "ReportLinkList": {"report_links": [_REPORT_LINK]},
+    "ReportLink": {
+        **_REPORT_LINK,
+        "state": "revoked",
+        "revoked_at": "2026-03-05T08:00:00.113000Z",
+    },
     "Health": {"status": "ok", "components": {"database": "ok", "redis": "ok", "storage": "ok"}},
     "Message": {"message": "A human-readable sentence."},
     "Token": _TOKEN,

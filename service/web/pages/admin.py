@@ -1,6 +1,6 @@
 """/admin: queues, audits, payments and admin actions. Hidden without the admin token."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from flask import Request, Response, g, make_response, render_template, request
@@ -84,6 +84,16 @@ class AdminBlueprint(Blueprint):
 blueprint = AdminBlueprint("admin", __name__, url_prefix="/admin", description="Admin.")
 
 
+def _admin_endpoint(
+    operation: str, errors: Mapping[int, str] = _ERRORS
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Require the admin token, and document the route."""
+    documented = blueprint.documented(
+        operation=operation, security="admin_token", errors=errors, media_type=JSON_OR_PAGE
+    )
+    return lambda view: require_admin(documented(view))
+
+
 @blueprint.after_request  # type: ignore[untyped-decorator]
 def _keep_private(response: Response) -> Response:
     response.headers["X-Robots-Tag"] = "noindex, nofollow"
@@ -91,10 +101,7 @@ def _keep_private(response: Response) -> Response:
 
 
 @blueprint.route("", methods=["GET"])
-@require_admin
-@blueprint.documented(
-    operation="show_overview", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
-)
+@_admin_endpoint("show_overview")
 @blueprint.arguments(PagesSchema, location="query")
 @blueprint.page_too()
 @blueprint.response(200, OverviewSchema, description="A page, or JSON if requested.")
@@ -107,13 +114,7 @@ def home(pages: dict[str, int]) -> Any:
 
 
 @blueprint.route("/audits/<audit_id>/purge", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
-@require_admin
-@blueprint.documented(
-    operation="purge_raw_upload",
-    security="admin_token",
-    errors=_FORM_ERRORS,
-    media_type=JSON_OR_PAGE,
-)
+@_admin_endpoint("purge_raw_upload", _FORM_ERRORS)
 @blueprint.page_too()
 @blueprint.response(200, PurgedSchema, description="The raw upload was deleted.")
 def purge(audit_id: str) -> Any:
@@ -127,10 +128,7 @@ def purge(audit_id: str) -> Any:
 
 
 @blueprint.route("/audits/<audit_id>/rerun", methods=["POST"], parameters=[AUDIT_ID_DOCUMENT])
-@require_admin
-@blueprint.documented(
-    operation="rerun_audit", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
-)
+@_admin_endpoint("rerun_audit", _FORM_ERRORS)
 @blueprint.page_too()
 @blueprint.response(200, RerunSchema, description="The audit was queued again.")
 def rerun(audit_id: str) -> Any:
@@ -145,10 +143,7 @@ def rerun(audit_id: str) -> Any:
 
 
 @blueprint.route("/audits/<audit_id>/report", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
-@require_admin
-@blueprint.documented(
-    operation="get_any_report", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
-)
+@_admin_endpoint("get_any_report")
 @blueprint.response(
     200,
     {"type": "string", "format": "binary"},
@@ -167,10 +162,7 @@ def report(audit_id: str) -> Response:
 @blueprint.route(
     "/accounts/<account_id>/sign-out", methods=["POST"], parameters=[ACCOUNT_ID_DOCUMENT]
 )
-@require_admin
-@blueprint.documented(
-    operation="end_sessions", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
-)
+@_admin_endpoint("end_sessions", _FORM_ERRORS)
 @blueprint.page_too()
 @blueprint.response(200, SignedOutSchema, description="All sessions of the account ended.")
 def end_sessions(account_id: str) -> Any:
@@ -184,10 +176,7 @@ def end_sessions(account_id: str) -> Any:
 
 
 @blueprint.route("/payments/mark-paid", methods=["POST"])
-@require_admin
-@blueprint.documented(
-    operation="mark_paid", security="admin_token", errors=_FORM_ERRORS, media_type=JSON_OR_PAGE
-)
+@_admin_endpoint("mark_paid", _FORM_ERRORS)
 @blueprint.arguments(MarkPaidSchema, location="action")
 @blueprint.page_too()
 @blueprint.response(
@@ -207,10 +196,7 @@ def mark_paid(manual: ManualPayment) -> Any:
 
 
 @blueprint.route("/early-access.csv", methods=["GET"])
-@require_admin
-@blueprint.documented(
-    operation="list_early_access", security="admin_token", errors=_ERRORS, media_type=JSON_OR_PAGE
-)
+@_admin_endpoint("list_early_access")
 @blueprint.response(
     200, {"type": "string"}, content_type="text/csv", description="The early access signups."
 )

@@ -84,13 +84,17 @@ class Cursor(fields.String):
         return position
 
 
-class AuditListQuerySchema(Schema):
-    limit = PlainInteger(
+def limit_field(text: str) -> PlainInteger:
+    return PlainInteger(
         load_default=DEFAULT_LIMIT,
         validate=Range(min=1, max=MAX_LIMIT, error=_LIMIT_EXPECTED),
         error_messages={"invalid": _LIMIT_EXPECTED},
-        metadata=described("Maximum number of audits to return."),
+        metadata=described(text),
     )
+
+
+class AuditListQuerySchema(Schema):
+    limit = limit_field("Maximum number of audits to return.")
     status = fields.String(
         validate=OneOf(STATUSES, error=f"must be one of {', '.join(STATUSES)}"),
         metadata=described("Only audits with this status."),

@@ -59,16 +59,6 @@ _OWNED = (
 
 
 @pytest.fixture
-def ada(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
-    return Browser(app, sessions, "ada@example.org")
-
-
-@pytest.fixture
-def eve(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
-    return Browser(app, sessions, "eve@example.org")
-
-
-@pytest.fixture
 def furnish(app: Flask, sessions: "sessionmaker[Session]") -> Callable[..., str]:
     """Give an account one of everything; returns its ingest key."""
 

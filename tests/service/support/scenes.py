@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 from flask import Flask
-from flask.sessions import SecureCookieSessionInterface
 from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
@@ -19,7 +18,7 @@ from service.models.identity.accounts import find_account
 from service.models.identity.sign_in import add_magic_link
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.scopes import SCOPES
-from service.web.auth.web_sessions import SECRET_FIELD
+from service.web.auth.web_sessions import SECRET_FIELD, SessionCookies
 
 INGEST = "/api/v1/ingest"
 INGEST_V2 = "/api/v2/ingest"
@@ -85,8 +84,9 @@ def add_browser(sessions: "sessionmaker[Session]", account_id: str) -> Caller:
         session.commit()
     raw = hashlib.sha1(secret.encode(), usedforsecurity=False).hexdigest()
     cookie = signed_cookie({SECRET_FIELD: secret, "csrf_token": raw})
-    token = URLSafeTimedSerializer(SECRET_KEY, salt="wtf-csrf-token").dumps(raw)
-    return Caller({"Cookie": f"{SESSION_COOKIE}={cookie}"}, str(token))
+    with_sha256 = {"digest_method": hashlib.sha256}
+    forms = URLSafeTimedSerializer(SECRET_KEY, salt="wtf-csrf-token", signer_kwargs=with_sha256)
+    return Caller({"Cookie": f"{SESSION_COOKIE}={cookie}"}, str(forms.dumps(raw)))
 
 
 def add_link(sessions: "sessionmaker[Session]", email: str) -> str:
@@ -101,7 +101,7 @@ def signed_cookie(content: dict[str, object], secret_key: str = SECRET_KEY) -> s
     """The value of a session cookie as the service itself would sign it."""
     signing = Flask("signing")
     signing.secret_key = secret_key
-    serializer = SecureCookieSessionInterface().get_signing_serializer(signing)
+    serializer = SessionCookies().get_signing_serializer(signing)
     assert serializer is not None
     return str(serializer.dumps({"_permanent": True, **content}))
 

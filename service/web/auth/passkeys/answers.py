@@ -1,43 +1,29 @@
 """WebAuthn: what a browser is asked for a passkey, and whether its answer is right.
 
-The relying party is the host of BASE_URL. Nothing here writes to the database.
+The relying party is the host of BASE_URL. Nothing here writes to the database. The library is
+imported where it is called: with its dependencies it takes 16 MB, which most web processes never
+need.
 """
 
 import ipaddress
 import json
-from typing import Final
+import secrets
+from base64 import urlsafe_b64decode
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.helpers import base64url_to_bytes
-from webauthn.helpers.exceptions import WebAuthnException
-from webauthn.helpers.structs import (
-    AuthenticatorSelectionCriteria,
-    PublicKeyCredentialDescriptor,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
-from webauthn.registration.verify_registration_response import VerifiedRegistration
 
 from service.models.identity.accounts import Account
 from service.models.identity.passkeys import Passkey
 from service.web.http.current import current_config
 
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+    from webauthn.registration.verify_registration_response import VerifiedRegistration
+
 ANSWER_FIELD: Final = "credential"
 _MAX_ANSWER_LENGTH: Final = 16 * 1024
 _MAX_CREDENTIAL_ID_BYTES: Final = 1023  # as WebAuthn allows
-_SELECTION: Final = AuthenticatorSelectionCriteria(
-    resident_key=ResidentKeyRequirement.PREFERRED,
-    user_verification=UserVerificationRequirement.PREFERRED,
-)
-# The library raises the others for answers that no browser makes.
-_WRONG: Final = (WebAuthnException, ValueError, TypeError, LookupError, AttributeError)
+_CHALLENGE_BYTES: Final = 64
 
 
 class PasskeyError(Exception):
@@ -53,29 +39,41 @@ def has_passkeys() -> bool:
     return False
 
 
+def generate_challenge() -> bytes:
+    return secrets.token_bytes(_CHALLENGE_BYTES)
+
+
 def registration_options(account: Account, known: list[Passkey], challenge: bytes) -> str:
     """Return the JSON with which a browser creates a passkey that the account doesn't have yet."""
-    options = generate_registration_options(
+    import webauthn
+    from webauthn.helpers import structs
+
+    options = webauthn.generate_registration_options(
         rp_id=_host(),
         rp_name="Tallystick",
         user_id=account.id.encode(),
         user_name=account.email,
         challenge=challenge,
-        authenticator_selection=_SELECTION,
+        authenticator_selection=structs.AuthenticatorSelectionCriteria(
+            resident_key=structs.ResidentKeyRequirement.PREFERRED,
+            user_verification=structs.UserVerificationRequirement.PREFERRED,
+        ),
         exclude_credentials=_describe(known),
     )
-    return options_to_json(options)
+    return webauthn.options_to_json(options)
 
 
-def verify_registration(answer: str, challenge: bytes) -> VerifiedRegistration:
+def verify_registration(answer: str, challenge: bytes) -> "VerifiedRegistration":
+    import webauthn
+
     try:
-        verified = verify_registration_response(
+        verified = webauthn.verify_registration_response(
             credential=_bounded(answer),
             expected_challenge=challenge,
             expected_rp_id=_host(),
             expected_origin=_origin(),
         )
-    except _WRONG as error:
+    except _wrong_answers() as error:
         raise PasskeyError from error
     if len(verified.credential_id) > _MAX_CREDENTIAL_ID_BYTES:
         raise PasskeyError
@@ -84,24 +82,29 @@ def verify_registration(answer: str, challenge: bytes) -> VerifiedRegistration:
 
 def authentication_options(known: list[Passkey], challenge: bytes) -> str:
     """Return the JSON with which a browser proves that it has one of these passkeys."""
-    options = generate_authentication_options(
+    import webauthn
+
+    options = webauthn.generate_authentication_options(
         rp_id=_host(), challenge=challenge, allow_credentials=_describe(known)
     )
-    return options_to_json(options)
+    return webauthn.options_to_json(options)
 
 
 def credential_id_of(answer: str) -> bytes:
     """Return the ID of the passkey that an answer claims to be of."""
     try:
-        return base64url_to_bytes(json.loads(_bounded(answer))["rawId"])
-    except (*_WRONG, RecursionError) as error:
+        encoded = json.loads(_bounded(answer))["rawId"]
+        return urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise PasskeyError from error
 
 
 def verify_authentication(answer: str, passkey: Passkey, challenge: bytes) -> int:
     """Return the passkey's new counter; a counter that doesn't grow may be that of a copy."""
+    import webauthn
+
     try:
-        verified = verify_authentication_response(
+        verified = webauthn.verify_authentication_response(
             credential=_bounded(answer),
             expected_challenge=challenge,
             expected_rp_id=_host(),
@@ -109,9 +112,16 @@ def verify_authentication(answer: str, passkey: Passkey, challenge: bytes) -> in
             credential_public_key=passkey.public_key,
             credential_current_sign_count=passkey.sign_count,
         )
-    except _WRONG as error:
+    except _wrong_answers() as error:
         raise PasskeyError from error
     return verified.new_sign_count
+
+
+def _wrong_answers() -> tuple[type[Exception], ...]:
+    """Return what the library raises; the last four for answers that no browser makes."""
+    from webauthn.helpers.exceptions import WebAuthnException
+
+    return WebAuthnException, ValueError, TypeError, LookupError, AttributeError
 
 
 def _bounded(answer: str) -> str:
@@ -120,7 +130,9 @@ def _bounded(answer: str) -> str:
     return answer
 
 
-def _describe(known: list[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+def _describe(known: list[Passkey]) -> "list[PublicKeyCredentialDescriptor]":
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+
     return [PublicKeyCredentialDescriptor(id=passkey.credential_id) for passkey in known]
 
 

@@ -3,7 +3,6 @@
 from typing import Final
 
 from flask import session as cookie
-from webauthn.helpers import generate_challenge
 
 from service.core import tokens
 from service.core.recovery_codes import find_code_hash
@@ -16,7 +15,12 @@ from service.models.identity.passkeys import (
     find_pending_sign_in,
     use_recovery_code,
 )
-from service.web.auth.passkeys.answers import PasskeyError, credential_id_of, verify_authentication
+from service.web.auth.passkeys.answers import (
+    PasskeyError,
+    credential_id_of,
+    generate_challenge,
+    verify_authentication,
+)
 from service.web.http.current import get_session
 
 _FIELD: Final = "pending"

@@ -1,12 +1,10 @@
 """/settings/passkeys: the passkeys and security keys of an account, and its recovery codes."""
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from flask import session as cookie
-from webauthn.helpers import base64url_to_bytes, bytes_to_base64url, generate_challenge
-from webauthn.registration.verify_registration_response import VerifiedRegistration
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
@@ -27,6 +25,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.passkeys.answers import (
     ANSWER_FIELD,
     PasskeyError,
+    generate_challenge,
     has_passkeys,
     registration_options,
     verify_registration,
@@ -37,6 +36,9 @@ from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
 from service.web.http.headers import keep_private
 from service.web.schemas.labels import read_label
+
+if TYPE_CHECKING:
+    from webauthn.registration.verify_registration_response import VerifiedRegistration
 
 _CHALLENGE: Final = "passkey_challenge"  # in the cookie, with the time when it ends
 _CHALLENGE_SECONDS: Final = 600
@@ -115,14 +117,14 @@ def renew_codes() -> str:
     return _show_codes(codes)
 
 
-def _find_registration() -> VerifiedRegistration | None:
+def _find_registration() -> "VerifiedRegistration | None":
     """Return the new passkey of the form, if it answers this browser's last question."""
     challenge, ends_at = cookie.pop(_CHALLENGE, ("", 0))
     if time.time() > ends_at:
         return None
     try:
         answer = request.form.get(ANSWER_FIELD, "")
-        return verify_registration(answer, base64url_to_bytes(challenge))
+        return verify_registration(answer, bytes.fromhex(challenge))
     except PasskeyError:
         return None
 
@@ -130,7 +132,7 @@ def _find_registration() -> VerifiedRegistration | None:
 def _show_form(problem: str = "") -> str:
     session, account_id = get_session(), current_caller().account_id
     challenge, known = generate_challenge(), list(list_passkeys(session, account_id))
-    cookie[_CHALLENGE] = (bytes_to_base64url(challenge), int(time.time()) + _CHALLENGE_SECONDS)
+    cookie[_CHALLENGE] = (challenge.hex(), int(time.time()) + _CHALLENGE_SECONDS)
     account = get_account(session, account_id)
     return render_template(
         "pages/passkeys/add.html",

@@ -91,9 +91,8 @@ def share(audit: Audit) -> SharedLink:
 
 
 def _describe(link: ReportLink, created_at: datetime, source: str) -> Row:
-    expires_at = link.issued_at + timedelta(days=current_config().report_link_days)
-    state = "revoked" if link.revoked_at else "expired" if expires_at <= utc_now() else "active"
-    return Row(link, created_at, source, expires_at, state)
+    days = timedelta(days=current_config().report_link_days)
+    return Row(link, created_at, source, link.issued_at + days, link.state(utc_now() - days))
 
 
 def _change(change: Any, audit_id: str, kind: EventKind) -> Response:

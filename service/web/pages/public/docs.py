@@ -15,7 +15,7 @@ from service.web.openapi.api import api
 from service.web.openapi.reference import Chapter, Reference
 
 # Chapters for programs come first, those for browsers and the operator after them.
-_FIRST: Final = ("ingest", "uploads", "audits")
+_FIRST: Final = ("ingest", "uploads", "audits", "report_links")
 _EXTENSION: Final = "api_reference"
 
 _CODE: Final = re.compile(r"`([^`]+)`")

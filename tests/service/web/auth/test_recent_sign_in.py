@@ -102,7 +102,7 @@ def test_a_stolen_session_makes_nothing_that_outlasts_it(
     for answer in (deleted, asked, ada.client.get("/settings/delete")):
         lost += not answer.headers.get("Location", "").startswith("/sign-in/confirm?next=")
     lost += _count(db_session) != before
-    note("10 an old session mints, grants and deletes nothing", len(forms) + 3, lost)
+    note("an old session mints, grants and deletes nothing", len(forms) + 3, lost)
 
 
 @pytest.mark.parametrize(("page", "action", "fields", "kept"), FORMS)

@@ -3,7 +3,6 @@
 import io
 import json
 
-import pytest
 from flask import Flask
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -12,11 +11,6 @@ from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import AUDITS, add_link, bearer
 
 ACTIVITY = "/settings/activity"
-
-
-@pytest.fixture
-def ada(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
-    return Browser(app, sessions, "ada@example.org")
 
 
 def _counted(kind: str) -> float:

@@ -23,16 +23,6 @@ FORMS = ("", "/pdf", "/json", "/findings.csv")
 
 
 @pytest.fixture
-def ada(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
-    return Browser(app, sessions, "ada@example.org")
-
-
-@pytest.fixture
-def eve(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
-    return Browser(app, sessions, "eve@example.org")
-
-
-@pytest.fixture
 def audit_id(ada: Browser, sessions: "sessionmaker[Session]") -> str:
     return _add(ada, sessions)
 

@@ -86,7 +86,7 @@ def test_a_production_start_without_a_secret_fails_with_a_clear_message() -> Non
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     finished = subprocess.run(
         [sys.executable, "-c", "from service.app import create_app; create_app()"],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env=environment,
         capture_output=True,
         text=True,

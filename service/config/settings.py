@@ -5,38 +5,17 @@ leaves out are secrets, which may also come from a file: the variable's name wit
 """
 
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from email.utils import parseaddr
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from service.config.checks import find_problems, split_addresses
+from service.config.secret_files import read_secret_files
 from service.errors import ConfigError
-from service.secret_files import read_secret_files
-
-_MIN_SECRET_LENGTH: Final = 32
-# Characters that a header carries unchanged.
-# The price of one audit in one currency, as `49.00 USD`; never zero.
-CREDIT_AMOUNT: Final = re.compile(
-    r"(?P<amount>(?=[\d.]*[1-9])\d{1,9}(?:\.\d{1,3})?) (?P<currency>[A-Z]{3})"
-)
-_ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
-_CONTACT: Final = re.compile(r"(mailto:[^@]+@.|tel:\+?[0-9]|https://.)[!-~]*")
-_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-_POSTGRES: Final = ("postgres", "postgresql", "postgresql+psycopg2")
-_SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "database_url": _POSTGRES,
-    "migration_database_url": _POSTGRES,
-    "redis_url": ("redis", "rediss", "unix"),
-    "storage_url": ("file", "s3"),
-    "base_url": ("http", "https"),
-    "smtp_url": ("smtp", "smtps", "smtp+starttls"),
-}
 
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
-_OPTIONAL: Final = {"smtp_url", "migration_database_url"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +145,7 @@ class Config:
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
         object.__setattr__(self, "owner_email", self.owner_email.lower())
-        problems = [
-            *self._url_problems(),
-            *self._number_problems(),
-            *self._payment_problems("stripe"),
-            *self._payment_problems("paddle"),
-            *self._key_problems(),
-            *self._text_problems(),
-        ]
+        problems = find_problems(vars(self))
         if problems:
             raise ConfigError("; ".join(problems))
 
@@ -218,83 +190,11 @@ class Config:
     @property
     def admin_emails(self) -> frozenset[str]:
         """Return the addresses of accounts whose passkeys open /admin in a browser."""
-        return frozenset(self.admin_accounts.lower().replace(",", " ").split())
+        return split_addresses(self.admin_accounts)
 
     def is_owner(self, email: str) -> bool:
         """Check whether this is the address of a self-hosted installation's owner."""
         return bool(self.owner_email) and email == self.owner_email
-
-    def _url_problems(self) -> list[str]:
-        # The message names only the setting, because these URLs contain passwords.
-        return [
-            f"{name.upper()} must start with {' or '.join(f'{scheme}://' for scheme in schemes)}"
-            for name, schemes in _SCHEMES.items()
-            if (address := getattr(self, name)) or name not in _OPTIONAL
-            if urlsplit(address).scheme not in schemes
-        ]
-
-    def _key_problems(self) -> Iterator[str]:
-        for name in ("secret_key", "encryption_key"):
-            key = getattr(self, name)
-            if (key or name == "secret_key") and len(key) < _MIN_SECRET_LENGTH:
-                yield f"{name.upper()} must have at least {_MIN_SECRET_LENGTH} characters"
-        for name in ("secret_key_fallbacks", "encryption_key_fallbacks"):
-            if any(len(key) < _MIN_SECRET_LENGTH for key in getattr(self, name).split()):
-                yield (
-                    f"every key in {name.upper()} must have at least {_MIN_SECRET_LENGTH}"
-                    " characters"
-                )
-        if not all(map(_ADMIN_TOKEN.fullmatch, self.admin_tokens)):
-            yield f"ADMIN_TOKEN must be at least {_MIN_SECRET_LENGTH} printable ASCII characters"
-
-    def _text_problems(self) -> Iterator[str]:
-        if "@" not in parseaddr(self.mail_from)[1]:
-            yield "MAIL_FROM must be an email address"
-        if self.owner_email and "@" not in self.owner_email:
-            yield "OWNER_EMAIL must be an email address"
-        if any("@" not in address for address in self.admin_emails):
-            yield "ADMIN_ACCOUNTS must be email addresses, separated by commas"
-        if self.log_level not in _LOG_LEVELS:
-            yield f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}"
-        if not all(map(_CONTACT.fullmatch, self.security_contact.split())):
-            yield "SECURITY_CONTACT must be mailto:, tel: or https:// URIs"
-
-    def _number_problems(self) -> list[str]:
-        numbers = [setting.name for setting in fields(self) if setting.type in (int, float)]
-        at_least_zero = {"trusted_proxies"}
-        return [
-            f"{name.upper()} must be greater than 0"
-            for name in numbers
-            if not getattr(self, name) > 0 and name not in at_least_zero
-        ] + [
-            f"{name.upper()} must not be negative"
-            for name in sorted(at_least_zero)
-            if getattr(self, name) < 0
-        ]
-
-    def _payment_problems(self, provider: str) -> list[str]:
-        """Check a payment provider's settings; without a secret, anyone could forge its events."""
-        names = [
-            setting.name for setting in fields(self) if setting.name.startswith(f"{provider}_")
-        ]
-        secret = f"{provider}_webhook_secret"
-        problems = [
-            f"{name.upper()} must be an https:// URL"
-            for name in names
-            if name.endswith("_link")
-            and getattr(self, name)
-            and urlsplit(getattr(self, name)).scheme != "https"
-        ]
-        amounts = getattr(self, f"{provider}_credit_amount")
-        if amounts and not all(map(CREDIT_AMOUNT.fullmatch, map(str.strip, amounts.split(",")))):
-            problems.append(
-                f"{provider.upper()}_CREDIT_AMOUNT must list amounts like 49.00 USD, 45 EUR"
-            )
-        if any(getattr(self, name) for name in names) and not getattr(self, secret).strip():
-            problems.append(
-                f"{secret.upper()} is required if other {provider.upper()}_ settings are set"
-            )
-        return problems
 
 
 SECRETS: Final = tuple(setting.name.upper() for setting in fields(Config) if not setting.repr)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from service.config import SECRETS, Config
+from service.config.secret_files import overlay
 from service.errors import ConfigError
-from service.secret_files import overlay
 
 KEY = "a secret key for tests, 32 or longer"
 REQUIRED = {
@@ -28,7 +28,7 @@ VALUES = {
     "STRIPE_WEBHOOK_SECRET": "whsec_x",
     "PADDLE_WEBHOOK_SECRET": "pdl_x",
 }
-DOC = Path(__file__).parents[2] / "docs" / "operations.md"
+DOC = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 def test_every_secret_setting_is_tried_here() -> None:

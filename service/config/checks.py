@@ -1,0 +1,106 @@
+"""What is wrong with the values of settings, in words that name the setting and not its value."""
+
+import re
+from collections.abc import Iterator, Mapping
+from email.utils import parseaddr
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+# The price of one audit in one currency, as `49.00 USD`; never zero.
+CREDIT_AMOUNT: Final = re.compile(
+    r"(?P<amount>(?=[\d.]*[1-9])\d{1,9}(?:\.\d{1,3})?) (?P<currency>[A-Z]{3})"
+)
+_MIN_SECRET_LENGTH: Final = 32
+# Characters that a header carries unchanged.
+_ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
+_CONTACT: Final = re.compile(r"(mailto:[^@]+@.|tel:\+?[0-9]|https://.)[!-~]*")
+_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_POSTGRES: Final = ("postgres", "postgresql", "postgresql+psycopg2")
+_SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "database_url": _POSTGRES,
+    "migration_database_url": _POSTGRES,
+    "redis_url": ("redis", "rediss", "unix"),
+    "storage_url": ("file", "s3"),
+    "base_url": ("http", "https"),
+    "smtp_url": ("smtp", "smtps", "smtp+starttls"),
+}
+_OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url"}
+_AT_LEAST_ZERO: Final = {"trusted_proxies"}
+_PAYMENT_PROVIDERS: Final = ("stripe", "paddle")
+
+Values = Mapping[str, Any]
+
+
+def find_problems(values: Values) -> list[str]:
+    """Return what is wrong with the values of all settings, by their names."""
+    return [
+        *_url_problems(values),
+        *_number_problems(values),
+        *(problem for name in _PAYMENT_PROVIDERS for problem in _payment_problems(values, name)),
+        *_key_problems(values),
+        *_text_problems(values),
+    ]
+
+
+def split_addresses(text: str) -> frozenset[str]:
+    """Return the email addresses in a list separated by commas or spaces, in lower case."""
+    return frozenset(text.lower().replace(",", " ").split())
+
+
+def _url_problems(values: Values) -> Iterator[str]:
+    # The message names only the setting, because these URLs contain passwords.
+    for name, schemes in _SCHEMES.items():
+        is_needed = values[name] or name not in _OPTIONAL_URLS
+        if is_needed and urlsplit(values[name]).scheme not in schemes:
+            accepted = " or ".join(f"{scheme}://" for scheme in schemes)
+            yield f"{name.upper()} must start with {accepted}"
+
+
+def _number_problems(values: Values) -> Iterator[str]:
+    for name, value in values.items():
+        if not isinstance(value, int | float):
+            continue
+        if name in _AT_LEAST_ZERO:
+            if value < 0:
+                yield f"{name.upper()} must not be negative"
+        elif not value > 0:  # which NaN isn't either
+            yield f"{name.upper()} must be greater than 0"
+
+
+def _payment_problems(values: Values, provider: str) -> Iterator[str]:
+    """Check a payment provider's settings; without a secret, anyone could forge its events."""
+    own = {name: value for name, value in values.items() if name.startswith(f"{provider}_")}
+    for name, value in own.items():
+        if name.endswith("_link") and value and urlsplit(value).scheme != "https":
+            yield f"{name.upper()} must be an https:// URL"
+    amounts = own[f"{provider}_credit_amount"]
+    if amounts and not all(map(CREDIT_AMOUNT.fullmatch, map(str.strip, amounts.split(",")))):
+        yield f"{provider.upper()}_CREDIT_AMOUNT must list amounts like 49.00 USD, 45 EUR"
+    secret = f"{provider}_webhook_secret"
+    if any(own.values()) and not own[secret].strip():
+        yield f"{secret.upper()} is required if other {provider.upper()}_ settings are set"
+
+
+def _key_problems(values: Values) -> Iterator[str]:
+    for name in ("secret_key", "encryption_key"):
+        key = values[name]
+        if (key or name == "secret_key") and len(key) < _MIN_SECRET_LENGTH:
+            yield f"{name.upper()} must have at least {_MIN_SECRET_LENGTH} characters"
+    for name in ("secret_key_fallbacks", "encryption_key_fallbacks"):
+        if any(len(key) < _MIN_SECRET_LENGTH for key in values[name].split()):
+            yield f"every key in {name.upper()} must have at least {_MIN_SECRET_LENGTH} characters"
+    if not all(map(_ADMIN_TOKEN.fullmatch, values["admin_token"].split())):
+        yield f"ADMIN_TOKEN must be at least {_MIN_SECRET_LENGTH} printable ASCII characters"
+
+
+def _text_problems(values: Values) -> Iterator[str]:
+    if "@" not in parseaddr(values["mail_from"])[1]:
+        yield "MAIL_FROM must be an email address"
+    if values["owner_email"] and "@" not in values["owner_email"]:
+        yield "OWNER_EMAIL must be an email address"
+    if any("@" not in address for address in split_addresses(values["admin_accounts"])):
+        yield "ADMIN_ACCOUNTS must be email addresses, separated by commas"
+    if values["log_level"] not in _LOG_LEVELS:
+        yield f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}"
+    if not all(map(_CONTACT.fullmatch, values["security_contact"].split())):
+        yield "SECURITY_CONTACT must be mailto:, tel: or https:// URIs"
