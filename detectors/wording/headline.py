@@ -1,23 +1,67 @@
 """The headline of a report and the line below it, the same on every surface."""
 
-from detectors.contract import Report
+from collections.abc import Iterator
+from decimal import Decimal
+
+from detectors.contract import AuditSummary, Report
 from detectors.wording.figures import counted, percent, period, usd, whole_usd
+from detectors.wording.projection import is_monthly, per_month
 
 
 def sentence(report: Report) -> str:
-    """Return monthly spend and avoidable spend as one line."""
+    """Return monthly spend and, by how sure they are, the three sums of avoidable spend."""
     audit = report.audit
     if not audit.records:
         return "There were no calls to audit."
     if not audit.total_spend_usd and report.unpriced:
         return "None of these calls has a known price."
-    spend = f"You spend about {whole_usd(audit.projected_spend_usd)}/month"
+    spend = whole_usd(audit.projected_spend_usd)
+    spending = f"about {spend}/month" if is_monthly(audit) else f"{spend} in this period"
+    spending = f"You {'spend' if is_monthly(audit) else 'spent'} {spending}"
+    if audit.verified_savings_usd is None:
+        return _one_sum(audit, spending)
+    savings = avoidable(audit)
+    return f"{spending}. {f'Avoidable: {savings}.' if savings else 'We found no avoidable spend.'}"
+
+
+def _one_sum(audit: AuditSummary, spending: str) -> str:
+    """Return the headline of a document of an earlier version, which has a single sum."""
     if not audit.projected_savings_usd:
-        return f"{spend}. We found no avoidable spend."
-    return (
-        f"{spend}. About {whole_usd(audit.projected_savings_usd)} of it "
-        f"({percent(audit.savings_pct)}) is avoidable."
-    )
+        return f"{spending}. We found no avoidable spend."
+    savings = whole_usd(audit.projected_savings_usd)
+    return f"{spending}. About {savings} of it ({percent(audit.savings_pct)}) is avoidable."
+
+
+def avoidable(audit: AuditSummary) -> str:
+    """Return the sums of avoidable spend as one phrase: verified, estimated, conditional."""
+    parts = list(_parts(audit))
+    if len(parts) < 3:
+        return " and ".join(parts)
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+
+
+def _parts(audit: AuditSummary) -> Iterator[str]:
+    unit = "/month" if is_monthly(audit) else ""  # the spend before it names the period
+    beyond = ""
+    if audit.verified_savings_usd:
+        yield f"{whole_usd(audit.verified_savings_usd)}{unit} verified"
+        unit, beyond = "", " more"
+    if audit.estimated_savings_usd:
+        span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
+        more = f"about {whole_usd(audit.estimated_savings_usd)}{unit}{beyond} estimated"
+        yield f"{more} ({span})" if span else more
+        unit, beyond = "", " more"
+    if audit.conditional_savings_usd:
+        most = whole_usd(audit.conditional_savings_usd)
+        yield f"up to {most}{unit}{beyond} if cheaper models pass your evaluation"
+
+
+def savings_range(low: Decimal | None, high: Decimal | None) -> str:
+    """Return the range of savings: $700 to $1,500; "" where it is unknown or a single amount."""
+    if low is None or high is None:
+        return ""
+    ends = whole_usd(low), whole_usd(high)
+    return "" if ends[0] == ends[1] else " to ".join(ends)
 
 
 def basis(report: Report) -> str:
@@ -31,3 +75,9 @@ def basis(report: Report) -> str:
         f"{counted(audit.records, 'call')} · prices from {report.prices.source} "
         f"{report.prices.version}{negotiated}"
     )
+
+
+def title(audit: AuditSummary) -> str:
+    """Return verified and estimated savings of the spend, for a title without room for more."""
+    savings = usd(audit.projected_savings_usd)
+    return f"{savings} of {usd(audit.projected_spend_usd)}{per_month(audit)} is avoidable"

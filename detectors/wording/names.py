@@ -12,7 +12,14 @@ SEVERITY_WORDS: Final[Mapping[str, str]] = {"high": "High", "medium": "Medium", 
 CONFIDENCE_WORDS: Final[Mapping[str, str]] = {
     "VERIFIED": "calculated from billed token counts",
     "ESTIMATED": "based on the assumption stated in the fix",
+    "CONDITIONAL": "if the cheaper model passes your own evaluation",
     "INFORMATIONAL": "no savings claimed",
+}
+CONFIDENCE_NAMES: Final[Mapping[str, str]] = {
+    "VERIFIED": "Verified",
+    "ESTIMATED": "Estimated",
+    "CONDITIONAL": "Conditional",
+    "INFORMATIONAL": "Informational",
 }
 _RULES: Final = Path(__file__).parents[1] / "rules"
 

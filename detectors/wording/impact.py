@@ -1,0 +1,45 @@
+"""What a finding is worth, how sure that is, and when its calls were seen."""
+
+from detectors.contract import AuditSummary, Finding, PastFinding
+from detectors.wording.figures import day, usd
+from detectors.wording.projection import per_month
+
+CONDITIONAL = "CONDITIONAL"
+INFORMATIONAL = "INFORMATIONAL"
+
+
+def is_priced(finding: Finding) -> bool:
+    """Check whether the finding claims savings."""
+    return finding.confidence != INFORMATIONAL
+
+
+def amount(finding: Finding) -> str:
+    """Return the potential savings without their unit; a dash if none are claimed."""
+    if not is_priced(finding):
+        return "–"
+    dollars = usd(finding.monthly_cost_impact_usd)
+    return f"up to {dollars}" if finding.confidence == CONDITIONAL else dollars
+
+
+def impact(finding: Finding, audit: AuditSummary) -> str:
+    """Return the potential savings with their unit: $751.80/month."""
+    if not is_priced(finding):
+        return "no savings claimed"
+    return f"{amount(finding)}{per_month(audit)}"
+
+
+def impact_range(finding: Finding) -> str:
+    """Return the range of the potential savings; "" where it is unknown or a single amount."""
+    low, high = finding.impact_low, finding.impact_high
+    if low is None or high is None or not is_priced(finding):
+        return ""
+    ends = usd(low), usd(high)
+    return "" if ends[0] == ends[1] else " to ".join(ends)
+
+
+def seen(finding: Finding | PastFinding) -> str:
+    """Return the days of the first and the last call: seen Mar 1, 2026 to Mar 14, 2026."""
+    if finding.first_seen is None or finding.last_seen is None:
+        return ""
+    first, last = day(finding.first_seen), day(finding.last_seen)
+    return f"seen on {first}" if first == last else f"first seen {first}, last seen {last}"

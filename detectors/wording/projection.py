@@ -1,0 +1,60 @@
+"""How sure monthly figures are: their unit, their range, and what they are projected from."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from detectors.contract import AuditSummary, Report
+from detectors.wording.figures import counted, length, period, usd
+
+NOT_PROJECTED: Final = "none"
+# The 10th to 90th percentile of predicted/true, measured on the real rates of 287 clients.
+_MEASURED: Final[Mapping[str, str]] = {"rough": "0.6 to 1.5", "very rough": "0.5 to 1.6"}
+
+
+def is_monthly(audit: AuditSummary) -> bool:
+    """Check whether dollars are projected, and not those of the period alone."""
+    return audit.projection != NOT_PROJECTED
+
+
+def per_month(audit: AuditSummary) -> str:
+    """Return what follows a projected amount: "/month", or " in this period"."""
+    return "/month" if is_monthly(audit) else " in this period"
+
+
+def caution(audit: AuditSummary) -> str:
+    """Say how far the projection can be off, with the measured range; "" where it is good."""
+    if not audit.records:
+        return ""
+    if not is_monthly(audit):
+        return (
+            "This log is too short to project monthly figures: that takes at least 30 calls over "
+            "an hour. All figures are for the period that it covers."
+        )
+    if audit.projection not in _MEASURED:
+        return ""
+    words = (
+        f"Monthly figures are {audit.projection}: they are projected from "
+        f"{length(audit.span_days)}. In our tests on real traffic, 8 in 10 such projections were "
+        f"{_MEASURED[audit.projection]} times the actual month."
+    )
+    return f"{words} Single routes can be off by far more." if "very" in audit.projection else words
+
+
+def observed(report: Report) -> str:
+    """Return the calls and the time that the figures come from, and how they are projected."""
+    audit = report.audit
+    if not audit.first_call:
+        return ""
+    last = audit.last_call or audit.first_call
+    calls = f"Based on {counted(audit.records, 'call')} ({period(audit.first_call, last)})"
+    spent = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
+    return f"{calls}: {spent}{_projected(report)}."
+
+
+def _projected(report: Report) -> str:
+    audit, month = report.audit, report.thresholds.days_per_month
+    if not is_monthly(audit):
+        return ", not projected"
+    if audit.span_days > month:
+        return f". Monthly figures are those of the last {month} days"
+    return f", projected to {month} days"

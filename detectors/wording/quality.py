@@ -1,0 +1,98 @@
+"""What limits how far a report's figures can be trusted, as warnings that say what to do."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from detectors.contract import AuditSummary, DataQuality, Report
+from detectors.wording.figures import counted, day, number, percent
+from detectors.wording.projection import caution
+
+_UNTAGGED_PCT: Final = 5.0
+_HASHED_PCT: Final = 5.0
+_USED_ONCE: Final = 20
+
+
+def warnings(report: Report) -> list[str]:
+    """Return the warnings of a report, the most important first."""
+    audit = report.audit
+    found = [*_rows(report), caution(audit), *_prices(report)]
+    if audit.outlier_calls:
+        found.append(_outliers(audit))
+    if audit.overfull_records:
+        has = "has" if audit.overfull_records == 1 else "have"
+        found.append(
+            f"{counted(audit.overfull_records, 'call')} {has} more cached tokens than prompt "
+            "tokens. Count cached tokens in prompt_tokens too."
+        )
+    if report.data_quality is not None and audit.records:
+        found.extend(_labels(report.data_quality))
+    return [each for each in found if each]
+
+
+def _outliers(audit: AuditSummary) -> str:
+    times = ", ".join(dict.fromkeys(day(each) for each in sorted(audit.outlier_times)))
+    is_ = "is" if audit.outlier_calls == 1 else "are"
+    return (
+        f"{counted(audit.outlier_calls, 'call')} {is_} more than 30 days away from all others "
+        f"({times}), counted in total spend only. Check the timestamps."
+    )
+
+
+def _rows(report: Report) -> Iterator[str]:
+    audit = report.audit
+    if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
+        yield (
+            f"Only {percent(audit.valid_pct)} of the rows could be read. The figures exclude the "
+            f"others. Most common reason: {report.invalid_rows.main_reason}."
+        )
+
+
+def _prices(report: Report) -> Iterator[str]:
+    if report.audit.equiv_spend:
+        yield equivalent_spend(report)
+    if report.unpriced:
+        yield unpriced(report)
+
+
+def equivalent_spend(report: Report) -> str:
+    """Say which part of the dollars is not a bill."""
+    quality = report.data_quality
+    share = percent(quality.equiv_spend_pct) if quality and quality.equiv_spend_pct else "Some"
+    return (
+        f"{share} of the spend is of calls on a flat-rate plan or through an unknown provider. "
+        "These dollars are the list-price cost, not a bill."
+    )
+
+
+def unpriced(report: Report) -> str:
+    """Say how much has no known price."""
+    calls = sum(model.calls for model in report.unpriced) + report.other_unpriced.calls
+    models = len(report.unpriced) + report.other_unpriced.count
+    has, is_ = ("has", "is") if calls == 1 else ("have", "are")
+    quality = report.data_quality
+    known = (
+        "" if quality is None else f" {percent(quality.priced_tokens_pct)} of tokens are priced."
+    )
+    return (
+        f"{counted(calls, 'call')} to {counted(models, 'model')} {has} no known price and {is_} "
+        f"excluded from dollar figures.{known}"
+    )
+
+
+def _labels(quality: DataQuality) -> Iterator[str]:
+    if quality.untagged_spend_pct >= _UNTAGGED_PCT:
+        yield (
+            f"{percent(quality.untagged_spend_pct)} of your spend has no tag or endpoint, so its "
+            "findings can't be separated. Send a tag with each call."
+        )
+    if quality.routes_used_once >= _USED_ONCE:
+        yield (
+            f"{number(quality.routes_used_once)} tags were used only once. Put request IDs in "
+            "request_id, and name the feature or team in the tag."
+        )
+    if quality.hashed_calls_pct < _HASHED_PCT:
+        none = "No calls have" if not quality.hashed_calls_pct else "Few calls have"
+        yield (
+            f"{none} a prefix hash, so we can't tell which prompts repeat. Send prefix_hash to "
+            "find out what caching would save."
+        )

@@ -1,0 +1,127 @@
+"""The headline in three sums, and what is said about a projection."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from detectors import Report
+from detectors.contract import UnpricedModel
+from detectors.wording.headline import sentence, title
+from detectors.wording.projection import caution, observed
+from tests.detectors.reports import make_report
+
+SUMS = {
+    "verified": {"verified_savings_usd": Decimal("61.8")},
+    "estimated": {
+        "estimated_savings_usd": Decimal("1200.2"),
+        "estimated_savings_low_usd": Decimal(700),
+        "estimated_savings_high_usd": Decimal(1500),
+    },
+    "conditional": {
+        "conditional_savings_usd": Decimal(770),
+        "conditional_savings_low_usd": Decimal(0),
+        "conditional_savings_high_usd": Decimal(900),
+    },
+}
+NOTHING = {
+    f"{sure}_savings{end}_usd": Decimal(0)
+    for sure in ("estimated", "conditional")
+    for end in ("", "_low", "_high")
+}
+
+
+def report_of(*sums: str, **changes: Any) -> Report:
+    report = make_report()
+    chosen = {name: amount for each in sums for name, amount in SUMS[each].items()}
+    audit = {"projection": "good", "span_days": 14.0, "verified_savings_usd": Decimal(0)}
+    return replace(report, audit=replace(report.audit, **(audit | NOTHING | chosen | changes)))
+
+
+@pytest.mark.parametrize(
+    ("sums", "expected"),
+    [
+        (
+            ("verified", "estimated", "conditional"),
+            "Avoidable: $62/month verified, about $1,200 more estimated ($700 to $1,500), and up "
+            "to $770 more if cheaper models pass your evaluation.",
+        ),
+        (
+            ("verified", "estimated"),
+            "Avoidable: $62/month verified and about $1,200 more estimated ($700 to $1,500).",
+        ),
+        (
+            ("estimated", "conditional"),
+            "Avoidable: about $1,200/month estimated ($700 to $1,500) and up to $770 more if "
+            "cheaper models pass your evaluation.",
+        ),
+        (("verified",), "Avoidable: $62/month verified."),
+        (
+            ("conditional",),
+            "Avoidable: up to $770/month if cheaper models pass your evaluation.",
+        ),
+        ((), "We found no avoidable spend."),
+    ],
+)
+def test_the_headline_states_each_sum_by_how_sure_it_is(
+    sums: tuple[str, ...], expected: str
+) -> None:
+    assert sentence(report_of(*sums)) == f"You spend about $10,000/month. {expected}"
+
+
+def test_a_range_with_equal_ends_is_left_out() -> None:
+    same = {f"estimated_savings{end}_usd": Decimal(7) for end in ("", "_low", "_high")}
+    assert sentence(report_of(**same)).endswith("Avoidable: about $7.00/month estimated.")
+
+
+def test_nothing_is_called_monthly_without_a_projection() -> None:
+    report = report_of("verified", "estimated", "conditional", projection="none")
+    words = f"{sentence(report)} {caution(report.audit)} {observed(report)} {title(report.audit)}"
+    assert sentence(report).startswith("You spent $10,000 in this period. Avoidable: $62 verified,")
+    assert "/month" not in words
+    assert "too short to project monthly figures" in words
+
+
+def test_a_document_of_an_earlier_version_keeps_its_single_sum() -> None:
+    report = make_report()
+    assert report.audit.verified_savings_usd is None
+    assert sentence(report) == (
+        "You spend about $10,000/month. About $3,140 of it (31.4%) is avoidable."
+    )
+    assert caution(report.audit) == ""
+
+
+def test_a_log_without_calls_or_prices_says_so() -> None:
+    empty = report_of(records=0)
+    assert sentence(empty) == "There were no calls to audit."
+    unpriced = replace(
+        report_of(total_spend_usd=Decimal(0)),
+        unpriced=(UnpricedModel(provider="acme", model="m", calls=1),),
+    )
+    assert sentence(unpriced) == "None of these calls has a known price."
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("good", ""),
+        ("rough", "0.6 to 1.5 times the actual month."),
+        ("very rough", "Single routes can be off by far more."),
+    ],
+)
+def test_a_rough_projection_states_its_measured_range(kind: str, expected: str) -> None:
+    words = caution(report_of(projection=kind, span_days=2.5).audit)
+    assert words.endswith(expected)
+    assert ("projected from 2.5 days" in words) == bool(expected)
+
+
+def test_the_basis_says_what_was_projected() -> None:
+    assert observed(report_of()) == (
+        "Based on 4,210 calls (Oct 1, 2026 to Oct 14, 2026): $4,666.67 in 14 days, projected to "
+        "30 days."
+    )
+    assert observed(report_of(span_days=90.0)).endswith(
+        "Monthly figures are those of the last 30 days."
+    )
+    assert observed(report_of(first_call=None)) == ""

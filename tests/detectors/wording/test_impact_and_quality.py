@@ -1,0 +1,106 @@
+"""What a finding is worth in words, and the warnings about data quality."""
+
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+
+from detectors.contract import DataQuality, InvalidRows, UnpricedModel
+from detectors.wording.impact import amount, impact, impact_range, seen
+from detectors.wording.quality import warnings
+from tests.detectors.reports import make_finding, make_report
+
+FINE = DataQuality(
+    priced_tokens_pct=100.0,
+    equiv_spend_pct=0.0,
+    untagged_spend_pct=0.0,
+    hashed_calls_pct=100.0,
+    routes=12_000,
+    routes_used_once=0,
+)
+RANGED = {"impact_low": Decimal(375), "impact_high": Decimal("1503.6")}
+
+
+@pytest.mark.parametrize(
+    ("confidence", "shown", "in_words"),
+    [
+        ("VERIFIED", "$1,234.50", "$1,234.50/month"),
+        ("ESTIMATED", "$1,234.50", "$1,234.50/month"),
+        ("CONDITIONAL", "up to $1,234.50", "up to $1,234.50/month"),
+        ("INFORMATIONAL", "–", "no savings claimed"),
+    ],
+)
+def test_an_amount_says_how_sure_it_is(confidence: str, shown: str, in_words: str) -> None:
+    finding = make_finding(1, confidence=confidence)
+    assert (amount(finding), impact(finding, make_report().audit)) == (shown, in_words)
+
+
+def test_an_amount_of_a_short_log_is_of_its_period() -> None:
+    audit = replace(make_report().audit, projection="none")
+    assert impact(make_finding(1), audit) == "$1,234.50 in this period"
+
+
+def test_a_range_is_shown_where_it_is_known_and_wide() -> None:
+    assert impact_range(make_finding(1, **RANGED)) == "$375.00 to $1,503.60"
+    assert impact_range(make_finding(1)) == ""
+    assert impact_range(make_finding(1, impact_low=Decimal(1), impact_high=Decimal(1))) == ""
+    assert impact_range(make_finding(1, confidence="INFORMATIONAL", **RANGED)) == ""
+
+
+def test_a_finding_says_when_its_calls_were_seen() -> None:
+    first, last = "2026-10-01T00:00:00Z", "2026-10-14T23:00:00Z"
+    assert seen(make_finding(1)) == ""
+    assert seen(make_finding(1, first_seen=first, last_seen=first)) == "seen on Oct 1, 2026"
+    assert seen(make_finding(1, first_seen=first, last_seen=last)) == (
+        "first seen Oct 1, 2026, last seen Oct 14, 2026"
+    )
+
+
+def test_a_report_of_an_earlier_version_without_problems_has_no_warnings() -> None:
+    assert warnings(make_report()) == []
+
+
+def test_warnings_say_what_limits_the_figures_and_what_to_do() -> None:
+    report = make_report()
+    report = replace(
+        report,
+        audit=replace(
+            report.audit,
+            valid_pct=61.0,
+            equiv_spend=True,
+            overfull_records=1,
+            projection="rough",
+            outlier_calls=2,
+            outlier_times=("2001-01-01T00:00:00Z", "2001-01-01T09:00:00Z"),
+        ),
+        invalid_rows=InvalidRows(count=9, reasons={"ts is missing": 9}, first=()),
+        unpriced=(UnpricedModel(provider="acme", model="m", calls=1),),
+        data_quality=replace(
+            FINE,
+            priced_tokens_pct=98.0,
+            equiv_spend_pct=12.5,
+            untagged_spend_pct=54.0,
+            hashed_calls_pct=0.0,
+            routes_used_once=9_812,
+        ),
+    )
+    words = warnings(report)
+    expected = (
+        "Only 61% of the rows could be read.",
+        "Monthly figures are rough",
+        "12.5% of the spend is of calls on a flat-rate plan",
+        "1 call to 1 model has no known price",
+        "2 calls are more than 30 days away from all others (Jan 1, 2001), counted in total",
+        "1 call has more cached tokens than prompt tokens.",
+        "54% of your spend has no tag or endpoint",
+        "9,812 tags were used only once.",
+        "No calls have a prefix hash",
+    )
+    assert len(words) == len(expected)
+    for sentence, start in zip(words, expected, strict=True):
+        assert sentence.startswith(start)
+
+
+def test_a_few_hashes_are_not_called_none() -> None:
+    report = replace(make_report(), data_quality=replace(FINE, hashed_calls_pct=2.0))
+    assert warnings(report)[0].startswith("Few calls have a prefix hash")
