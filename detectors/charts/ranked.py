@@ -10,6 +10,7 @@ from detectors.contract import Finding, Report
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
+from detectors.wording.projection import per_month
 
 _SHOWN: Final = 10
 
@@ -23,24 +24,24 @@ def findings_ranked(report: Report) -> Chart:
         for finding in shown
     }
     title = "Potential savings by finding"
-    summary = _summarize(priced)
+    summary = _summarize(priced, per_month(report.audit))
     return Chart(
         name="findings",
         title=title,
         summary=summary,
         svg=_draw(names, shown).svg("findings", title, summary),
-        columns=("Finding", "Potential savings/month"),
+        columns=("Finding", f"Potential savings{per_month(report.audit)}"),
         rows=tuple(
             (inert(names[finding.id]), usd(finding.monthly_cost_impact_usd)) for finding in shown
         ),
     )
 
 
-def _summarize(priced: list[Finding]) -> str:
+def _summarize(priced: list[Finding], unit: str) -> str:
     if not priced:
         return "No finding claims savings."
     largest = usd(priced[0].monthly_cost_impact_usd)
-    return f"{counted(len(priced), 'finding')}; the largest could save {largest}/month."
+    return f"{counted(len(priced), 'finding')}; the largest could save {largest}{unit}."
 
 
 def _draw(names: Mapping[str, str], findings: list[Finding]) -> Drawing:

@@ -20,6 +20,7 @@ from detectors.charts.chart import (
 from detectors.contract import Report
 from detectors.wording.figures import percent, usd
 from detectors.wording.names import detector_name
+from detectors.wording.projection import is_monthly, per_month
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ def savings_waterfall(report: Report) -> Chart:
     """Chart the savings of each detector, of the spend that the steps before it leave."""
     steps = list(_steps(report))
     audit = report.audit
-    title = "Monthly spend after fixing each finding"
+    title = f"{'Monthly spend' if is_monthly(audit) else 'Spend'} after fixing each finding"
     summary = (
-        f"{usd(audit.projected_spend_usd)}/month now; avoidable spend: "
+        f"{usd(audit.projected_spend_usd)}{per_month(audit)} now; avoidable spend: "
         f"{usd(audit.projected_savings_usd)}; remaining spend: {usd(steps[-1].amount)}."
     )
     return Chart(
@@ -55,7 +56,7 @@ def _steps(report: Report) -> Iterator[_Step]:
     left = audit.projected_spend_usd
     yield _Step("Current spend", None, Decimal(0), left, left)
     for savings in report.savings_by_detector:
-        if savings.alone_usd or savings.composed_usd:
+        if savings.composed_usd:  # conditional savings are not part of the total
             after = max(left - savings.composed_usd, Decimal(0))
             label = detector_name(savings.detector, report.methods)
             low, high = sorted((left, after))

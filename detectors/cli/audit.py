@@ -31,6 +31,12 @@ _path = click.Path(path_type=Path)
 @click.option("--html", metavar="OUT", type=_path, help="Write the report as one HTML page.")
 @click.option("--csv", metavar="OUT", type=_path, help="Write the findings as CSV.")
 @click.option(
+    "--calls",
+    metavar="DIR",
+    type=_path,
+    help="Write every call behind each finding as CSV, a file per finding.",
+)
+@click.option(
     "--prices",
     metavar="RATES",
     type=_path,
@@ -65,6 +71,8 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
         _write(outputs["html"], print_page(report).encode())
     if outputs["csv"]:
         _write(outputs["csv"], print_findings(report).encode())
+    if outputs["calls"]:
+        _write_calls(report, outputs["calls"])
     with standard_output():
         if outputs["json"] == "-":
             click.echo(report.to_json())
@@ -87,6 +95,19 @@ def _audit(file: Path, prices: Path | None) -> "Report":
         raise BadInputError(str(error)) from error
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+
+
+def _write_calls(report: "Report", folder: Path) -> None:
+    """Write `<finding>.csv` for each finding; the savings of a file add up to its finding's."""
+    from detectors.report.result.calls import write_calls  # the dataframe library loads slowly
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"cannot create {shown(folder)}: {error.strerror}") from error
+    ids = [finding.id for finding in report.findings]
+    for finding_id, calls in zip(ids, report.collect_calls(ids), strict=True):
+        _write(folder / f"{finding_id}.csv", write_calls(calls).encode())
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -41,8 +41,9 @@ class Finding(Struct, frozen=True, kw_only=True):
     `observed_cost_impact_usd`; times the factor of the projection, that is the monthly impact.
     Dollar fields are US dollars rounded to 9 decimals. `impact_low` and `impact_high` are the range
     of the monthly impact, null in documents of earlier versions. `first_seen` and `last_seen` are
-    the times of the first and the last flagged call in the whole log. `formula` shows how the
-    dollars were calculated; it is empty if no savings are claimed.
+    the times of the first and the last flagged call in the whole log. A finding whose log is too
+    short for monthly dollars is not `is_monthly`. `formula` shows how the dollars were calculated;
+    it is empty if no savings are claimed.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     impact_high: Decimal | None = None
     first_seen: str | None = None
     last_seen: str | None = None
+    is_monthly: bool = True
 
 
 class PastFinding(Struct, frozen=True, kw_only=True):

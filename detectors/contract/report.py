@@ -74,12 +74,12 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     Shares of spend and routes are those of priced calls. `routes_used_once` have a single call.
     """
 
-    priced_tokens_pct: float
-    equiv_spend_pct: float
-    untagged_spend_pct: float
-    hashed_calls_pct: float
-    routes: int
-    routes_used_once: int
+    priced_tokens_pct: float = 100.0
+    equiv_spend_pct: float = 0.0
+    untagged_spend_pct: float = 0.0
+    hashed_calls_pct: float = 0.0
+    routes: int = 0
+    routes_used_once: int = 0
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class EvidenceColumn(Struct, frozen=True, kw_only=True):
 
     field: str
     label: str
-    format: Literal["time", "count", "limit", "usd"]
+    format: Literal["time", "text", "count", "limit", "seconds", "usd"]
 
 
 class Method(Struct, frozen=True, kw_only=True):

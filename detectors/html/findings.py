@@ -11,46 +11,77 @@ from detectors.html.markup import (
     marks,
     paragraph,
     route_of,
+    show_tiles,
     table,
     text,
-    worth,
 )
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.figures import counted
-from detectors.wording.headline import basis, sentence
+from detectors.wording.headline import basis, first_actions, sentence, tiles
+from detectors.wording.impact import amount, impact_alone
 from detectors.wording.names import SEVERITY_WORDS, detector_name
+from detectors.wording.projection import per_month
+from detectors.wording.quality import warnings
 
 _SHOWN: Final = 20
 
 
 def show_report(report: Report) -> str:
-    """Render the headline, a chart and a table of the largest findings."""
-    body = f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report), 'quiet')}"
+    """Render the first screen, a chart, a table of the largest findings, and the data quality."""
+    body = first_screen(report)
     if report.findings:
         shown = report.findings[:_SHOWN]
-        body += figure(findings_ranked(report)) + list_findings(shown, report.methods)
+        body += figure(findings_ranked(report))
+        body += list_findings(shown, report.methods, per_month(report.audit))
         more = len(report.findings) - len(shown)
         if more:
             body += paragraph(
                 f"And {counted(more, 'smaller finding')}: see report.findings", "quiet"
             )
-    return cell(body)
+    return cell(body + show_quality(report))
 
 
-def list_findings(findings: Iterable[Finding], methods: Sequence[Method]) -> str:
+def first_screen(report: Report) -> str:
+    """Render the headline, its figures, and what to fix first."""
+    body = f"<h1>{text(sentence(report))}</h1>"
+    if report.audit.records:
+        body += show_tiles(tiles(report))
+    actions = first_actions(report)
+    if actions:
+        items = "".join(f"<li>{_action(finding, report.methods)}</li>" for finding in actions)
+        body += f"<h2>Fix these first</h2><ol>{items}</ol>"
+    return body + paragraph(basis(report), "quiet")
+
+
+def _action(finding: Finding, methods: Sequence[Method]) -> str:
+    name = detector_name(finding.detector, methods)
+    return (
+        f"<b>{text(impact_alone(finding))}</b> ({text(finding.confidence.lower())}): {text(name)} "
+        f"on {route_of(finding)}"
+    )
+
+
+def show_quality(report: Report) -> str:
+    """Render what limits how far the figures can be trusted; "" if nothing does."""
+    lines = "".join(f"<li>{text(line)}</li>" for line in warnings(report))
+    return f"<h2>Data quality</h2><ul>{lines}</ul>" if lines else ""
+
+
+def list_findings(findings: Iterable[Finding], methods: Sequence[Method], unit: str) -> str:
     return table(
-        ("Finding", "Detector", "Route", "Severity", "Potential savings/month"),
+        ("Finding", "Detector", "Route", "Severity", "Confidence", f"Potential savings{unit}"),
         (
             (
                 text(finding.id),
                 text(detector_name(finding.detector, methods)),
                 route_of(finding),
                 text(SEVERITY_WORDS.get(finding.severity, finding.severity)),
-                worth(finding),
+                text(finding.confidence.lower()),
+                amount(finding),
             )
             for finding in findings
         ),
-        numbers=[4],
+        numbers=[5],
     )
 
 
@@ -60,10 +91,8 @@ def show_finding(finding: Finding, methods: Sequence[Method]) -> str:
 
 def finding_body(finding: Finding, methods: Sequence[Method]) -> str:
     """Render a finding in full, with its evidence collapsed."""
-    dollars = worth(finding)
-    impact = "no savings claimed" if dollars == "–" else f"{dollars}/month"
     name = detector_name(finding.detector, methods)
-    body = f"<h3>{text(name)}: {impact}</h3><p>{route_of(finding)}</p>"
+    body = f"<h3>{text(name)}: {text(impact_alone(finding))}</h3><p>{route_of(finding)}</p>"
     body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
     if finding.formula:
         body += paragraph(f"How we calculated this: {finding.formula}", "quiet")
@@ -88,5 +117,7 @@ def list_calls(finding: Finding, methods: Iterable[Method]) -> str:
     return table(
         [column.label for column in columns],
         [[text(evidence_cell(call, column)) for column in columns] for call in finding.evidence],
-        numbers=[index for index, column in enumerate(columns) if column.format != "time"],
+        numbers=[
+            index for index, column in enumerate(columns) if column.format not in ("time", "text")
+        ],
     )

@@ -7,7 +7,9 @@ from typing import Final
 from detectors.charts import Chart
 from detectors.charts.chart import FAINT, INK, PAPER, RULE
 from detectors.contract import Finding
-from detectors.wording.figures import counted, usd
+from detectors.wording.figures import counted
+from detectors.wording.headline import Tile
+from detectors.wording.impact import impact_range, seen
 from detectors.wording.labels import inert
 from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS
 
@@ -19,6 +21,8 @@ STYLE: Final = (
     ".tallystick h3{font-size:1em;margin:1.2em 0 .2em}"
     f".tallystick .quiet{{color:{FAINT}}}.tallystick figure{{margin:1em 0}}"
     ".tallystick figcaption{font-weight:bold;margin-bottom:.4em}"
+    ".tallystick .tiles{display:flex;flex-wrap:wrap;gap:.5em 2.5em;margin:.8em 0}"
+    ".tallystick .tiles p{margin:0}.tallystick .figure{font-size:1.5em;font-weight:bold}"
     ".tallystick svg{max-width:100%;height:auto}"
     ".tallystick table{border-collapse:collapse;font-size:.93em;margin:.6em 0}"
     f".tallystick th,.tallystick td{{text-align:left;padding:.25em .8em .25em 0;"
@@ -35,6 +39,16 @@ def cell(body: str) -> str:
 def text(words: str) -> str:
     """Escape words that may contain a label, so that they cannot affect the page."""
     return f"<bdi>{escape(inert(words))}</bdi>"
+
+
+def show_tiles(tiles: Iterable[Tile]) -> str:
+    """Render the figures of the first screen in a row."""
+    cells = "".join(
+        f'<div><p class="quiet">{escape(tile.label)}</p><p class="figure">{escape(tile.value)}</p>'
+        f'<p class="quiet">{escape(tile.aside)}</p></div>'
+        for tile in tiles
+    )
+    return f'<div class="tiles">{cells}</div>'
 
 
 def paragraph(words: str, name: str = "") -> str:
@@ -77,16 +91,14 @@ def route_of(finding: Finding) -> str:
     return " · ".join(map(text, labels))
 
 
-def worth(finding: Finding) -> str:
-    """Return the monthly potential savings, or a dash if none are claimed."""
-    is_priced = finding.confidence != "INFORMATIONAL"
-    return usd(finding.monthly_cost_impact_usd) if is_priced else "–"
-
-
 def marks(finding: Finding) -> str:
-    """Return the line below a finding's name: ID, severity, confidence, calls."""
+    """Return the line below a finding's name: ID, severity, confidence, range, calls."""
     severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
     meaning = CONFIDENCE_WORDS.get(finding.confidence, "")
     words = f"{finding.id} · {finding.detector} · {severity} · {finding.confidence.lower()}"
     words += f" ({meaning})" if meaning else ""
-    return escape(f"{words} · {counted(finding.calls, 'call')} · {finding.provider}")
+    between = impact_range(finding)
+    words += f" · {between}" if between else ""
+    words += f" · {counted(finding.calls, 'call')} · {finding.provider}"
+    when = seen(finding)
+    return escape(f"{words} · {when}" if when else words)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from detectors import charts
 from detectors.contract import Method, Report
-from detectors.html.findings import finding_body, list_findings
+from detectors.html.findings import finding_body, first_screen, list_findings, show_quality
 from detectors.html.markup import STYLE, figure, paragraph, table, text
-from detectors.wording.figures import counted, percent, usd
-from detectors.wording.headline import basis, sentence
+from detectors.wording.headline import sentence
 from detectors.wording.names import detector_name
+from detectors.wording.projection import per_month
+from detectors.wording.tail import footnotes, past_findings
 
 _FULL = 100  # findings in full; the others are in a table
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -38,17 +39,19 @@ def print_page(report: Report) -> str:
 
 
 def _parts(report: Report) -> Iterator[str]:
-    yield f"<h1>{text(sentence(report))}</h1>{paragraph(basis(report))}"
-    yield from (paragraph(caution, "quiet") for caution in _cautions(report))
+    yield first_screen(report)
     yield "<h2>Where the money goes</h2>"
     for draw in (charts.savings_waterfall, *charts.REPORT_CHARTS):
         yield figure(draw(report))
     yield "<h2>Findings</h2>"
     yield from (finding_body(finding, report.methods) for finding in report.findings[:_FULL])
     if report.findings[_FULL:]:
-        yield list_findings(report.findings[_FULL:], report.methods)
+        yield list_findings(report.findings[_FULL:], report.methods, per_month(report.audit))
     if not report.findings:
         yield paragraph("We found nothing to fix in these calls.")
+    yield from (paragraph(line, "quiet") for line in footnotes(report))
+    yield from _past(report)
+    yield show_quality(report)
     yield from _left_out(report)
     yield f"<h2>Prices</h2>{paragraph(prices(report))}"
     yield "".join(map(paragraph, report.prices.negotiated))
@@ -56,29 +59,11 @@ def _parts(report: Report) -> Iterator[str]:
         yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
 
 
-def _cautions(report: Report) -> Iterator[str]:
-    audit = report.audit
-    if len(report.findings) > 1 or audit.below_floor:
-        yield (
-            "A call can trigger several findings; totals count each dollar once: "
-            f"{usd(audit.projected_savings_usd)}/month of avoidable spend."
-        )
-    if audit.below_floor:
-        yield (
-            f"{counted(audit.below_floor, 'smaller finding')} under "
-            f"{usd(report.thresholds.floor_usd)}/month not listed."
-        )
-    if audit.equiv_spend:
-        yield (
-            "Some of these calls were made on a flat-rate plan or through an unknown provider: "
-            "their dollars are the list-price cost, not a bill."
-        )
-    if report.invalid_rows.count:
-        yield (
-            f"{counted(report.invalid_rows.count, 'row')} could not be read "
-            f"({percent(audit.valid_pct)} of rows are valid). "
-            f"Most common reason: {report.invalid_rows.main_reason}."
-        )
+def _past(report: Report) -> Iterator[str]:
+    if report.no_longer_happening:
+        yield "<h2>No longer happening</h2>"
+        yield paragraph("All calls of these findings are older than the projected period.")
+        yield "".join(map(paragraph, past_findings(report)))
 
 
 def _left_out(report: Report) -> Iterator[str]:

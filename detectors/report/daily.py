@@ -9,7 +9,7 @@ import polars as pl
 
 from detectors.contract import SpendByDay, SpendByDayAndModel, SpendByModel
 from detectors.engines import Calls, Engine
-from detectors.report.counting.times import DAY_US, EPOCH
+from detectors.report.counting.projection import DAY_US, EPOCH
 from detectors.report.money import rounded, split, sums, usd
 
 _DAILY_MODELS: Final = 8

@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 from detectors.contract import Evidence
 from detectors.engines import Calls, Engine, Row
 from detectors.prices.calls import COUNTS
-from detectors.report.counting.times import iso_time
+from detectors.report.counting.projection import iso_time
 from detectors.report.impacts import FINDING, Impact, place_findings
 from detectors.report.money import rounded, split, sums, usd
 from detectors.rules.detector import BASIS

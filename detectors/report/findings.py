@@ -5,8 +5,7 @@ from decimal import Decimal
 
 from detectors.contract import Thresholds
 from detectors.prices.book import PriceBook
-from detectors.report.counting.projection import Projection
-from detectors.report.counting.times import iso_time
+from detectors.report.counting.projection import Projection, iso_time
 from detectors.report.evidence import Detail
 from detectors.report.fixes import describe, write_formula
 from detectors.report.impacts import Impact
@@ -46,6 +45,7 @@ def write_findings(
             impact_high=impact.high_usd,
             first_seen=iso_time(impact.first_us),
             last_seen=iso_time(impact.last_us),
+            is_monthly=projection.kind != "none",
         )
         findings.append(finding)
     return tuple(sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id)))

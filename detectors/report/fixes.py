@@ -8,8 +8,7 @@ from detectors.contract import Thresholds
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
 from detectors.prices.rates import NO_RATES, TOKENS_PER_MTOK, Rates
-from detectors.report.counting.projection import Projection
-from detectors.report.counting.times import DAY_US, EPOCH
+from detectors.report.counting.projection import DAY_US, EPOCH, Projection
 from detectors.report.impacts import Impact
 from detectors.rules.detector import INFORMATIONAL, FlaggedCalls
 from detectors.wording.figures import fine_usd, length

@@ -20,9 +20,9 @@ from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.report import spend
 from detectors.report.compose import COMBINED, Savings, compose_savings, headline_savings
+from detectors.report.counting.projection import DAY_US, iso_time
 from detectors.report.counting.quality import measure_quality
 from detectors.report.counting.records import CountedCalls, Records
-from detectors.report.counting.times import DAY_US, iso_time
 from detectors.report.daily import by_day, by_day_and_model
 from detectors.report.evidence import Detail, collect_details
 from detectors.report.findings import write_findings

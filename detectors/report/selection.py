@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from detectors.contract import PastFinding, Remainder, Thresholds, WiderLimits
-from detectors.report.counting.projection import Projection
-from detectors.report.counting.times import iso_time
+from detectors.report.counting.projection import Projection, iso_time
 from detectors.report.impacts import Impact
 from detectors.rules import DETECTORS
 from detectors.rules.detector import MARGIN

@@ -2,10 +2,22 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import islice
+from typing import Final, NamedTuple
 
-from detectors.contract import AuditSummary, Report
+from detectors.contract import AuditSummary, Finding, Report
 from detectors.wording.figures import counted, percent, period, usd, whole_usd
 from detectors.wording.projection import is_monthly, per_month
+
+FIRST_ACTIONS: Final = 3
+
+
+class Tile(NamedTuple):
+    """One figure of the first screen, with a line below it."""
+
+    label: str
+    value: str
+    aside: str
 
 
 def sentence(report: Report) -> str:
@@ -62,6 +74,41 @@ def savings_range(low: Decimal | None, high: Decimal | None) -> str:
         return ""
     ends = whole_usd(low), whole_usd(high)
     return "" if ends[0] == ends[1] else " to ".join(ends)
+
+
+def tiles(report: Report) -> tuple[Tile, ...]:
+    """Return the figures of the first screen: spend, and avoidable spend by how sure it is."""
+    audit = report.audit
+    days = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
+    label, below = ("Monthly spend", days)
+    if not is_monthly(audit):
+        label, below = ("Spend in this period", counted(audit.records, "call"))
+    spend = Tile(label, whole_usd(audit.projected_spend_usd), below)
+    if audit.verified_savings_usd is None:
+        share = f"{percent(audit.savings_pct)} of your spend"
+        return spend, Tile("Avoidable spend", whole_usd(audit.projected_savings_usd), share)
+    return (
+        spend,
+        Tile("Verified", whole_usd(audit.verified_savings_usd), "From billed token counts"),
+        _estimated(audit),
+        Tile(
+            "With cheaper models",
+            f"up to {whole_usd(audit.conditional_savings_usd or Decimal(0))}",
+            "If they pass your evaluation",
+        ),
+    )
+
+
+def _estimated(audit: AuditSummary) -> Tile:
+    span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
+    about = f"about {whole_usd(audit.estimated_savings_usd or Decimal(0))}"
+    return Tile("Estimated", about, span or "Based on stated assumptions")
+
+
+def first_actions(report: Report) -> tuple[Finding, ...]:
+    """Return the most valuable findings, which lead every report."""
+    priced = (finding for finding in report.findings if finding.monthly_cost_impact_usd > 0)
+    return tuple(islice(priced, FIRST_ACTIONS))
 
 
 def basis(report: Report) -> str:

@@ -28,6 +28,13 @@ def impact(finding: Finding, audit: AuditSummary) -> str:
     return f"{amount(finding)}{per_month(audit)}"
 
 
+def impact_alone(finding: Finding) -> str:
+    """Return the same of a finding without its report."""
+    if not is_priced(finding):
+        return "no savings claimed"
+    return f"{amount(finding)}{'/month' if finding.is_monthly else ' in this period'}"
+
+
 def impact_range(finding: Finding) -> str:
     """Return the range of the potential savings; "" where it is unknown or a single amount."""
     low, high = finding.impact_low, finding.impact_high

@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from detectors.contract import AuditSummary, DataQuality, Report
+from detectors.contract import AuditSummary, DataQuality, Report, UnpricedModel
 from detectors.wording.figures import counted, day, number, percent
+from detectors.wording.labels import inert
 from detectors.wording.projection import caution
 
 _UNTAGGED_PCT: Final = 5.0
 _HASHED_PCT: Final = 5.0
 _USED_ONCE: Final = 20
+_NAMED: Final = 3
 
 
 def warnings(report: Report) -> list[str]:
@@ -18,6 +20,8 @@ def warnings(report: Report) -> list[str]:
     found = [*_rows(report), caution(audit), *_prices(report)]
     if audit.outlier_calls:
         found.append(_outliers(audit))
+    if audit.echoes_dropped:
+        found.append(_duplicates(audit.echoes_dropped))
     if audit.overfull_records:
         has = "has" if audit.overfull_records == 1 else "have"
         found.append(
@@ -38,13 +42,28 @@ def _outliers(audit: AuditSummary) -> str:
     )
 
 
+def _duplicates(rows: int) -> str:
+    repeat, are = ("row repeats", "is") if rows == 1 else ("rows repeat", "are")
+    return (
+        f"{number(rows)} {repeat} another in every field and {are} counted once. Check whether two "
+        "programs log the same calls."
+    )
+
+
 def _rows(report: Report) -> Iterator[str]:
     audit = report.audit
-    if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
+    rows = report.invalid_rows
+    if not rows.count:
+        return
+    because = f" Most common reason: {rows.main_reason}." if rows.main_reason else ""
+    if audit.valid_pct < report.thresholds.warn_valid_pct:
         yield (
             f"Only {percent(audit.valid_pct)} of the rows could be read. The figures exclude the "
-            f"others. Most common reason: {report.invalid_rows.main_reason}."
+            f"others.{because}"
         )
+    else:
+        are = "is" if rows.count == 1 else "are"
+        yield f"{counted(rows.count, 'row')} could not be read and {are} excluded.{because}"
 
 
 def _prices(report: Report) -> Iterator[str]:
@@ -75,8 +94,20 @@ def unpriced(report: Report) -> str:
     )
     return (
         f"{counted(calls, 'call')} to {counted(models, 'model')} {has} no known price and {is_} "
-        f"excluded from dollar figures.{known}"
+        f"excluded from dollar figures.{known} Add an alias or a rate: {_named(report)}."
     )
+
+
+def _named(report: Report) -> str:
+    """Return the models with the most calls without a price, and what their names may mean."""
+    models = len(report.unpriced) + report.other_unpriced.count
+    named = [_name(model) for model in report.unpriced[:_NAMED]]
+    return ", ".join([*named, f"{models - _NAMED:,} more"] if models > _NAMED else named)
+
+
+def _name(model: UnpricedModel) -> str:
+    hint = f"; did you mean {inert(model.suggestions[0].model)}?" if model.suggestions else ""
+    return f"{inert(model.model)} ({inert(model.provider)}, {counted(model.calls, 'call')}{hint})"
 
 
 def _labels(quality: DataQuality) -> Iterator[str]:

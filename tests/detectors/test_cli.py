@@ -1,11 +1,13 @@
 """The console command: what it prints, what it writes and how it refuses."""
 
+import csv
 import gzip
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,7 @@ def test_it_prints_the_report(log: Path, found: Arrange) -> None:
     found(make_report(make_finding(1), make_finding(2)))
     result = _run("audit", log, "--top", 1)
     assert result.exit_code == 0
-    assert result.stdout.startswith("$10,000.00/month")
+    assert result.stdout.startswith("You spend about $10,000/month.")
     assert "1 more finding" in result.stdout
     assert result.stderr == ""
 
@@ -261,7 +263,8 @@ def test_it_audits_a_real_packed_file_from_a_shell(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress("\n".join([HEADER, *[GOOD] * 99, BAD]).encode()))
     command = [sys.executable, "-m", "detectors", "audit", str(file)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "99 calls · 99% of rows valid" in run.stdout
+    assert "· 99 calls ·" in run.stdout
+    assert "1 row could not be read and is excluded." in " ".join(run.stdout.split())
     assert run.stderr == ""
 
 
@@ -280,6 +283,21 @@ def test_it_writes_the_report_as_a_page_and_the_findings_as_a_table(
     assert page.read_text().startswith("<!doctype html>")
     assert table.read_text().startswith("id,detector,kind,route,")
     _assert_one_line(_run("audit", calls, "--html", tmp_path / "no" / "out"), "cannot write")
+
+
+def test_it_writes_every_call_behind_each_finding(calls: Path, tmp_path: Path) -> None:
+    folder, document = tmp_path / "new" / "calls", tmp_path / "report.json"
+    assert _run("audit", calls, "--calls", folder, "--json", document).exit_code == 0
+    report = Report.from_json(document.read_bytes())
+    assert {file.stem for file in folder.iterdir()} == {each.id for each in report.findings}
+    for finding in report.findings:
+        with (folder / f"{finding.id}.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        saved = sum(Decimal(row["saving_usd"]) for row in rows)
+        assert len(rows) == finding.calls
+        assert saved == pytest.approx(finding.observed_cost_impact_usd, abs=Decimal("1e-9"))
+    (tmp_path / "taken").write_text("")
+    _assert_one_line(_run("audit", calls, "--calls", tmp_path / "taken"), "cannot create")
 
 
 def test_it_audits_at_negotiated_rates(calls: Path, tmp_path: Path) -> None:

@@ -28,10 +28,14 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
         2, kind="uncached_prefix", severity="low", monthly_cost_impact_usd=Decimal(7)
     )
     lines = _printed(make_report(make_finding(1), second)).splitlines()
-    assert lines[0] == "$10,000.00/month, of which $3,140.00 (31.4%) is avoidable"
-    assert "14 days (Oct 1, 2026 to Oct 14, 2026) · 4,210 calls · 100% of rows valid" in lines[1]
+    assert lines[0] == "You spend about $10,000/month. About $3,140 of it (31.4%) is avoidable."
+    assert "14 days (Oct 1, 2026 to Oct 14, 2026) · 4,210 calls" in lines[1]
     assert "genai-prices 1.2.3" in " ".join(lines[1:3])
-    rows = [line for line in lines if "support-bot" in line]
+    assert lines[3:5] == [
+        "Fix these first",
+        "  1. $1,234.50/month (estimated): Oversized model on support-bot",
+    ]
+    rows = [line for line in lines if "support-bot" in line][2:]
     for cell in (
         "1",
         detector_name("d1_model_overkill"),
@@ -89,26 +93,26 @@ def test_it_warns_about_everything_that_limits_the_figures() -> None:
     )
     invalid = InvalidRows(count=12, reasons={}, first=())
     text = " ".join(_printed(replace(report, unpriced=models, invalid_rows=invalid)).split())
-    assert "Warning: 12 rows could not be read. With less than 95% of rows valid, these" in text
+    assert "Only 94.9% of the rows could be read. The figures exclude the others." in text
     assert "Most common reason" not in text
     invalid = InvalidRows(count=12, reasons={"bad model": 2, "bad ts": 10}, first=())
     reason = " ".join(_printed(replace(report, invalid_rows=invalid)).split())
-    assert "mislead. Most common reason: bad ts." in reason
+    assert "others. Most common reason: bad ts." in reason
     assert "not a bill" in text
     assert "model-1 (lab, 1 call)" in text
-    assert "2 more." in text
-    assert "2 findings under $0.01/month not shown." in text
+    assert "4 more." in text
+    assert "2 smaller findings under $0.01/month not listed." in text
 
 
 def test_it_does_not_warn_from_the_limit_on() -> None:
     report = replace(
         make_report(valid_pct=95.0), invalid_rows=InvalidRows(count=5, reasons={}, first=())
     )
-    assert "Warning" not in _printed(report)
+    assert "Only" not in _printed(report)
 
 
 def test_it_does_not_warn_of_a_log_without_rows() -> None:
-    assert "Warning" not in _printed(make_report(valid_pct=0.0, records=0))
+    assert "Only" not in _printed(make_report(valid_pct=0.0, records=0))
 
 
 def test_it_shows_a_negative_figure_with_its_sign() -> None:

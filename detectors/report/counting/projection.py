@@ -5,14 +5,16 @@ Outliers are excluded: a few calls at times far from all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final, Self
 
 from detectors.contract import Thresholds
-from detectors.report.counting.times import DAY_US
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_US: Final = 86_400_000_000
 _HOUR_US: Final = DAY_US // 24
 _AS_OBSERVED: Final = Decimal(1)
 _MARGIN: Final = 1e-6
@@ -144,3 +146,9 @@ def _kind(span: Fraction, calls: int, thresholds: Thresholds) -> str:
 def _divide(part: int, whole: Fraction) -> Decimal:
     ratio = part / whole
     return Decimal(ratio.numerator) / Decimal(ratio.denominator)
+
+
+def iso_time(microseconds: int) -> str:
+    """Format as ISO 8601 in UTC, with as many decimals of a second as needed."""
+    moment = EPOCH + timedelta(microseconds=microseconds)
+    return moment.isoformat().replace("+00:00", "Z")

@@ -11,8 +11,7 @@ from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
 from detectors.frames.usage_log import ReadRows
 from detectors.report import spend
-from detectors.report.counting.projection import DayOfCalls, Projection
-from detectors.report.counting.times import DAY_US
+from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
 _SECOND_US: Final = 1_000_000
 

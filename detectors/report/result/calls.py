@@ -12,6 +12,7 @@ from detectors.engines import Calls, Engine
 from detectors.prices.calls import COUNTS
 from detectors.report.impacts import Impact
 from detectors.rules.detector import BASIS
+from detectors.wording.findings_csv import write_csv
 
 _RATES: Final = (
     "input_usd",
@@ -76,3 +77,14 @@ class CallSource:
         """Return the calls behind these findings."""
         with self.reopen() as frames:
             return [frames.collect(self.impacts[name]) for name in finding_ids]
+
+
+def write_calls(calls: pl.DataFrame) -> str:
+    """Return the calls as CSV, with times in ISO 8601 and no cell that could be a formula."""
+    written = calls.with_columns(pl.col("ts").dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ"))
+    rows = ([_cell(value) for value in row] for row in written.iter_rows())
+    return write_csv(calls.columns, rows)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -10,6 +10,7 @@ from detectors.html.markup import cell, paragraph, route_of, table, text
 from detectors.wording.figures import counted, percent, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
+from detectors.wording.projection import is_monthly
 
 # The statuses of a finding.
 FIXED, BETTER, GONE, UNCHANGED, WORSE, NEW = (
@@ -136,7 +137,7 @@ def _by_key(report: Report) -> dict[_Key, Finding]:
 
 def _changes(later: Report, earlier: Report) -> Iterator[Change]:
     before, after = _by_key(earlier), _by_key(later)
-    days, month = later.audit.observed_days, later.thresholds.days_per_month
+    factor = _factor(later)
     for key in {**before, **after}:
         was, is_now = before.get(key), after.get(key)
         old = was.monthly_cost_impact_usd if was else Decimal(0)
@@ -145,8 +146,15 @@ def _changes(later: Report, earlier: Report) -> Iterator[Change]:
         if finding is None:  # pragma: no cover - every key is in a report
             continue
         status = _status(was, is_now, later)
-        saved = Decimal(0) if status in (GONE, NEW) else (old - new) * days / month
+        saved = Decimal(0) if status in (GONE, NEW) else (old - new) / factor
         yield Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
+
+
+def _factor(report: Report) -> Decimal:
+    """Return what the report's dollars were multiplied with."""
+    if report.audit.monthly_factor:
+        return Decimal(str(report.audit.monthly_factor))
+    return Decimal(report.thresholds.days_per_month) / report.audit.observed_days
 
 
 def _status(was: Finding | None, is_now: Finding | None, later: Report) -> str:
@@ -184,6 +192,8 @@ def _summarize(comparison: Comparison) -> Iterator[str]:
             f"{counted(len(fixed), 'finding')} fixed. Realized savings: "
             f"{usd(comparison.saved_usd)} in the last {counted(after.observed_days, 'day')}."
         )
+    if not (is_monthly(before) and is_monthly(after)):
+        yield "A report is too short for monthly figures: its amounts are those of its period."
     if comparison.before.prices != comparison.after.prices:
         yield "The reports use different prices, which can change dollar figures."
     if comparison.before.thresholds != comparison.after.thresholds:

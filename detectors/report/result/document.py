@@ -16,7 +16,9 @@ from detectors.report.result.calls import CallSource
 from detectors.rules import Thresholds
 from detectors.rules.methods import METHODS
 from detectors.wording.figures import percent, usd
+from detectors.wording.impact import impact_alone
 from detectors.wording.names import detector_name
+from detectors.wording.projection import per_month
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,10 +30,7 @@ class Finding(contract.Finding, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Return one line, because the evidence would fill a page."""
         name = detector_name(self.detector, METHODS)
-        return (
-            f"<Finding {self.id} {name} on {self.route!r}, {self.model!r}: "
-            f"{usd(self.monthly_cost_impact_usd)}/month>"
-        )
+        return f"<Finding {self.id} {name} on {self.route!r}, {self.model!r}: {impact_alone(self)}>"
 
     def _repr_html_(self) -> str:
         return show_finding(self, METHODS)
@@ -50,7 +49,7 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         """Return one line; `to_json` returns the document."""
         return (
             f"<Report on {self.audit.records:,} calls: "
-            f"{usd(self.audit.projected_spend_usd)}/month, "
+            f"{usd(self.audit.projected_spend_usd)}{per_month(self.audit)}, "
             f"{percent(self.audit.savings_pct)} avoidable; findings: {len(self.findings):,}>"
         )
 
@@ -63,15 +62,14 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         Returns
         -------
         polars.DataFrame
-            Shape (findings, 14). `monthly_cost_impact_usd` and `observed_cost_impact_usd` are US
-            dollars as floats; `suggested_model` is null if none is suggested; the other columns are
-            those of `Finding`, without evidence.
+            Shape (findings, 18). Dollars are floats; `suggested_model` is null if none is
+            suggested; the other columns are those of `Finding`, without evidence.
 
         Examples
         --------
         >>> import detectors
         >>> detectors.audit([]).to_polars().shape
-        (0, 14)
+        (0, 18)
         """
         return tables.to_polars(self)
 
@@ -81,7 +79,7 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         Returns
         -------
         pandas.DataFrame
-            Shape (findings, 14).
+            Shape (findings, 18).
 
         Raises
         ------

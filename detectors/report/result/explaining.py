@@ -5,8 +5,9 @@ from difflib import get_close_matches
 
 from detectors.contract import Evidence, Finding, Method, Report, Thresholds
 from detectors.html.findings import finding_body
-from detectors.html.markup import cell, paragraph, table, text, worth
+from detectors.html.markup import cell, paragraph, table, text
 from detectors.wording.figures import counted, usd
+from detectors.wording.impact import impact_alone, impact_range
 from detectors.wording.labels import inert
 from detectors.wording.names import CONFIDENCE_WORDS, detector_name
 
@@ -45,13 +46,14 @@ class Explanation:
             else (f"{finding.route}, {finding.model}")
         )
         lines = [
-            f"{finding.id}  {name} ({finding.detector}): {worth(finding)}/month",
+            f"{finding.id}  {name} ({finding.detector}): {impact_alone(finding)}",
             f"{inert(where)} ({finding.provider}), {counted(finding.calls, 'call')}",
             "",
             f"Rule: {self.rule}",
             f"How we calculated this: {inert(self.formula)}",
             *([f"Most expensive call: {self.most_expensive}"] if self.most_expensive else []),
             f"Confidence: {finding.confidence.lower()} ({self._confidence})",
+            *([f"Range: {impact_range(finding)}"] if impact_range(finding) else []),
             f"Fix: {inert(finding.fix)}",
             "Thresholds: " + ", ".join(f"{n} = {v:g}" for n, v in self.thresholds.items()),
         ]

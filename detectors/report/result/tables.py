@@ -19,7 +19,11 @@ _COLUMNS: Final = pl.Schema(
         "severity": pl.String(),
         "confidence": pl.String(),
         "monthly_cost_impact_usd": pl.Float64(),
+        "impact_low": pl.Float64(),
+        "impact_high": pl.Float64(),
         "observed_cost_impact_usd": pl.Float64(),
+        "first_seen": pl.String(),
+        "last_seen": pl.String(),
         "suggested_model": pl.String(),
         "fix": pl.String(),
         "formula": pl.String(),
@@ -42,6 +46,6 @@ def _columns(report: Report) -> dict[str, list[Any]]:
 
 
 def _value(name: str) -> Callable[[Finding], Any]:
-    if name.endswith("_usd"):
-        return lambda finding: float(getattr(finding, name))
+    if _COLUMNS[name] == pl.Float64():
+        return lambda finding: float(getattr(finding, name) or 0)
     return lambda finding: getattr(finding, name)

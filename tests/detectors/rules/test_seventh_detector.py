@@ -25,9 +25,12 @@ from tests.detectors.rules.seventh.library import (
 
 DETECTOR = long_answers.DETECTOR
 INTRODUCTION = read_introduction(str(long_answers.__doc__))
-SAVINGS = "$10.22"  # a quarter of $1.3625 a day, for 30 days
-FIX = 'Request shorter answers on "essays": 10 calls to gpt-5.4 returned 9,000 tokens (median).'
-FORMULA = "25% × $1.36, the cost of 10 calls = $0.340625 in 1 day; × 30 / 1 = $10.22/month."
+SAVINGS = "$98.10"  # a quarter of $5.45 in 10 hours, 72 times
+FIX = 'Request shorter answers on "essays": 40 calls to gpt-5.4 returned 9,000 tokens (median).'
+FORMULA = (
+    "25% × $5.45, the cost of 40 calls = $1.36 in 10 hours; × 72 to project to 30 days = "
+    "$98.10/month."
+)
 IN_A_NOTEBOOK = f"""
 import detectors
 report = detectors.audit("{LOG}")

@@ -12,8 +12,8 @@ DETECTOR_FILE: Final = Path(__file__).parent / "long_answers.py"
 LAST_LINE: Final = '    "chatty_loop",\n'
 NEW_LINE: Final = '    "long_answers",\n'
 LOG: Final = "usage.csv"
-# 9,000 tokens out at $15 and 500 in at $2.50 per million: $0.13625 a call, $1.3625 in all.
-CALL: Final = "2026-11-02T{hour:02}:00:00Z,openai,gpt-5.4,essays,500,9000\n"
+# 9,000 tokens out at $15 and 500 in at $2.50 per million: $0.13625 a call, $5.45 in all.
+CALL: Final = "2026-11-02T{hour:02}:{minute:02}:00Z,openai,gpt-5.4,essays,500,9000\n"
 
 
 def make_library(folder: Path) -> Path:
@@ -26,7 +26,7 @@ def make_library(folder: Path) -> Path:
     source = registry.read_text("utf-8")
     assert source.count(LAST_LINE) == 1
     registry.write_text(source.replace(LAST_LINE, LAST_LINE + NEW_LINE), "utf-8")
-    calls = "".join(CALL.format(hour=hour) for hour in range(10))
+    calls = "".join(CALL.format(hour=n // 4, minute=n % 4 * 15) for n in range(40))
     header = "ts,provider,model,tag,prompt_tokens,completion_tokens\n"
     (folder / LOG).write_text(header + calls)
     return folder
