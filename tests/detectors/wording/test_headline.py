@@ -70,7 +70,7 @@ def test_the_headline_states_each_sum_by_how_sure_it_is(
     assert sentence(report_of(*sums)) == f"You spend about $10,000/month. {expected}"
 
 
-def test_a_range_with_equal_ends_is_left_out() -> None:
+def test_a_range_with_equal_ends_is_not_shown() -> None:
     same = {f"estimated_savings{end}_usd": Decimal(7) for end in ("", "_low", "_high")}
     assert sentence(report_of(**same)).endswith("Avoidable: about $7.00/month estimated.")
 
