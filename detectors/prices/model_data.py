@@ -57,6 +57,16 @@ def is_flat_rate(provider: str) -> bool:
     return any(label["name"] == provider for label in _read("flat_rate_labels")["label"])
 
 
+def find_host(label: str) -> str | None:
+    """Return the price book's ID of a provider under a name that the book does not know."""
+    return _hosts().get(label)
+
+
+def guessed_providers() -> list[str]:
+    """Return the providers that readers of logs guess from the form of a response."""
+    return list(_read("hosts")["guessed"]["providers"])
+
+
 def tier_context(tier: str) -> dict[str, str]:
     """Return the price book's name of a service tier; empty for the standard tier."""
     return dict(_read("service_tiers")["tier"][tier]["context"]) if tier else {}
@@ -87,6 +97,12 @@ def region_multiples(provider: str, model: str, region: str) -> dict[str, float]
 def _pays(model: str, rule: dict[str, Any]) -> bool:
     is_named = base_name(model) in map(base_name, rule.get("models") or rule["not_models"])
     return is_named is ("models" in rule)
+
+
+@cache
+def _hosts() -> dict[str, str]:
+    hosts = _read("hosts")["host"]
+    return {label: host["provider"] for host in hosts for label in host["labels"]}
 
 
 @cache

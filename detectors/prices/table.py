@@ -126,8 +126,8 @@ def _price_cell(
     return {
         **dict(zip(_LABELS, (provider, model, tier, region), strict=True)),
         **position,
-        "cache_minimum": model_data.cache_minimum(model),
-        "needs_cache_opt_in": int(model_data.needs_cache_opt_in(model)),
+        "cache_minimum": model_data.cache_minimum(listing.model),
+        "needs_cache_opt_in": int(model_data.needs_cache_opt_in(listing.model)),
         "has_cheaper": int(cheaper is not None),
         "target_kind": NO_TARGET if target is None else listing.target_kind,
         "target_window": _window(listing),

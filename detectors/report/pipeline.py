@@ -50,11 +50,11 @@ class LogSpend:
     days: tuple[SpendByDay, ...]
     days_and_models: tuple[SpendByDayAndModel, ...]
 
-    def sections(self, counted: Sequence[Row]) -> dict[str, Any]:
+    def sections(self, counted: Sequence[Row], book: PriceBook) -> dict[str, Any]:
         """Return the report's lists; `counted` are the log's models, priced or not."""
         models, other_models = spend.shorten(self.models)
         routes, other_routes = spend.shorten(spend.by_route(self.groups))
-        unpriced, other_unpriced = spend.shorten(spend.count_unpriced(counted, self.groups))
+        unpriced, other_unpriced = spend.shorten(spend.count_unpriced(counted, self.groups, book))
         return {
             "spend_by_model": models,
             "spend_by_route": routes,
@@ -127,12 +127,14 @@ class Audits:
                     source=self.book.source,
                     version=self.book.version,
                     negotiated=self.book.negotiated,
+                    as_of=self.book.as_of,
+                    aliases=self.book.aliases,
                 ),
                 thresholds=self.thresholds,
                 methods=METHODS,
                 data_quality=measure_quality(log, spent[index].groups, self._is_equivalent),
                 **selection.sections(),
-                **spent[index].sections(log.models),
+                **spent[index].sections(log.models, self.book),
             )
             if keep_calls:
                 attach_calls(report, CallSource(selection.listed, reopen))

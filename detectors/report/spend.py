@@ -3,23 +3,28 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import narwhals.stable.v2 as nw
+from msgspec.structs import replace
 
 from detectors.contract import (
     LONGEST_LIST,
+    KnownModel,
     Others,
     SpendByModel,
     SpendByRoute,
     UnpricedModel,
 )
 from detectors.engines import Calls, Engine, Row
+from detectors.prices.book import PriceBook
 from detectors.report.impacts import Group
 from detectors.report.money import rounded, split, sums, usd
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
+
+_MOST_SUGGESTED: Final = 20
 
 
 def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
@@ -106,21 +111,38 @@ def shorten(lines: tuple[Line, ...]) -> tuple[tuple[Line, ...], Others]:
 
 
 def count_models(calls: Calls, engine: Engine, keys: Sequence[str] = ()) -> list[Row]:
-    """Count the calls of each (provider, model) of each log, priced or not."""
-    counts = calls.group_by(*keys, "provider", "model").agg(nw.len().alias("calls"))
+    """Count the calls and tokens of each (provider, model) of each log, priced or not."""
+    tokens = (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens")
+    labelled = calls.select(*keys, "provider", "model", tokens)
+    counts = labelled.group_by(*keys, "provider", "model").agg(
+        nw.len().alias("calls"), nw.col("tokens").sum()
+    )
     return engine.fetch(counts)
 
 
-def count_unpriced(models: Iterable[Row], groups: Iterable[Group]) -> tuple[UnpricedModel, ...]:
-    """Return models with calls that are not priced, most calls first, ties by name."""
-    priced = {name: calls for name, calls, _ in _sum(groups, lambda g: (g.provider, g.model))}
-    lines = [
-        UnpricedModel(
-            provider=row["provider"],
-            model=row["model"],
-            calls=row["calls"] - priced.get((row["provider"], row["model"]), 0),
-        )
-        for row in models
-    ]
-    unpriced = (line for line in lines if line.calls)
-    return tuple(sorted(unpriced, key=lambda line: (-line.calls, line.provider, line.model)))
+def count_unpriced(
+    models: Iterable[Row], groups: Iterable[Group], book: PriceBook
+) -> tuple[UnpricedModel, ...]:
+    """Return models with calls that are not priced, most calls first, ties by name.
+
+    The first have suggestions, which take a search through the price book.
+    """
+    priced: dict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for group in groups:
+        calls, tokens = priced[group.provider, group.model]
+        priced[group.provider, group.model] = calls + group.calls, tokens + group.tokens
+    lines = []
+    for row in models:
+        calls, tokens = priced[row["provider"], row["model"]]
+        if row["calls"] > calls:
+            labels = {"provider": row["provider"], "model": row["model"]}
+            left = {"calls": row["calls"] - calls, "tokens": int(row["tokens"]) - tokens}
+            lines.append(UnpricedModel(**labels, **left))
+    lines.sort(key=lambda line: (-line.calls, line.provider, line.model))
+    first = [replace(line, suggestions=_suggest(line, book)) for line in lines[:_MOST_SUGGESTED]]
+    return (*first, *lines[_MOST_SUGGESTED:])
+
+
+def _suggest(line: UnpricedModel, book: PriceBook) -> tuple[KnownModel, ...]:
+    near = book.suggest(line.provider, line.model)
+    return tuple(KnownModel(provider=provider, model=model) for provider, model in near)
