@@ -91,6 +91,18 @@ class Audit(Base):
     savings_pct: Mapped[float] = mapped_column(default=0.0)
     equiv_spend: Mapped[bool] = mapped_column(default=False)
     findings_count: Mapped[int] = mapped_column(default=0)
+    # Null until computed, and in reports that an earlier release computed.
+    projection: Mapped[str | None]
+    span_days: Mapped[float | None]
+    window_start: Mapped[datetime | None]
+    monthly_factor: Mapped[float | None]
+    verified_savings_usd: Mapped[Decimal | None] = mapped_column(_USD)
+    estimated_savings_usd: Mapped[Decimal | None] = mapped_column(_USD)
+    estimated_savings_low_usd: Mapped[Decimal | None] = mapped_column(_USD)
+    estimated_savings_high_usd: Mapped[Decimal | None] = mapped_column(_USD)
+    conditional_savings_usd: Mapped[Decimal | None] = mapped_column(_USD)
+    conditional_savings_low_usd: Mapped[Decimal | None] = mapped_column(_USD)
+    conditional_savings_high_usd: Mapped[Decimal | None] = mapped_column(_USD)
 
 
 class FindingRow(Base):
@@ -114,6 +126,11 @@ class FindingRow(Base):
     monthly_cost_impact_usd: Mapped[Decimal] = mapped_column(_USD)
     observed_cost_impact_usd: Mapped[Decimal] = mapped_column(_USD)
     fix: Mapped[str]
+    # Null in reports that an earlier release computed.
+    impact_low: Mapped[Decimal | None] = mapped_column(_USD)
+    impact_high: Mapped[Decimal | None] = mapped_column(_USD)
+    first_seen: Mapped[datetime | None]
+    last_seen: Mapped[datetime | None]
 
 
 class ReportRow(Base):

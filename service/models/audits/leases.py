@@ -133,7 +133,8 @@ def finish_each(connection: Connection, totals: Mapping[Claim, Mapping[str, Any]
         update(Audit)
         .where(Audit.id == new.c.id, Audit.lease_token == new.c.lease_token)
         .where(Audit.status == PROCESSING)
-        .values({**done, **{name: new.c[name] for name in names[2:]}})
+        # Cast, because PostgreSQL takes a column of nulls as text.
+        .values({**done, **{name: cast(new.c[name], new.c[name].type) for name in names[2:]}})
         .returning(Audit.id)
     )
     held = set(connection.scalars(statement))

@@ -2,13 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, insert
 
 from detectors.contract import Finding, Report
 from service.models.audits.audits import FindingRow, ReportRow
 from service.models.audits.leases import Claim, finish_each
+
+# Columns of `Audit` that have the names and values of the report's totals.
+COPIED: Final = (
+    *("records", "valid_pct", "observed_days", "total_spend_usd", "projected_spend_usd"),
+    *("projected_savings_usd", "savings_pct", "equiv_spend", "span_days"),
+    *("monthly_factor", "verified_savings_usd", "estimated_savings_usd"),
+    *("estimated_savings_low_usd", "estimated_savings_high_usd", "conditional_savings_usd"),
+    *("conditional_savings_low_usd", "conditional_savings_high_usd"),
+)
 
 
 @dataclass(frozen=True)
@@ -34,16 +44,15 @@ def _totals(result: Result) -> dict[str, Any]:
     return {
         "frame_key": result.claim.frame_key,
         "frame_bytes": result.frame_bytes,
-        "records": audit.records,
-        "valid_pct": audit.valid_pct,
-        "observed_days": audit.observed_days,
-        "total_spend_usd": audit.total_spend_usd,
-        "projected_spend_usd": audit.projected_spend_usd,
-        "projected_savings_usd": audit.projected_savings_usd,
-        "savings_pct": audit.savings_pct,
-        "equiv_spend": audit.equiv_spend,
         "findings_count": len(result.report.findings),
+        "window_start": _moment(audit.window_start),
+        "projection": audit.projection or None,
+        **{name: getattr(audit, name) for name in COPIED},
     }
+
+
+def _moment(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
 
 
 def _replace_reports(connection: Connection, results: Sequence[Result]) -> None:
@@ -66,5 +75,6 @@ def _replace_reports(connection: Connection, results: Sequence[Result]) -> None:
 
 def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:
     columns = FindingRow.__table__.columns.keys()
-    own = {"audit_id": audit_id, "rank": rank}
+    seen = {name: _moment(getattr(finding, name)) for name in ("first_seen", "last_seen")}
+    own = {"audit_id": audit_id, "rank": rank, **seen}
     return own | {name: getattr(finding, name) for name in columns if name not in own}

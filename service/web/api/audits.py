@@ -25,12 +25,10 @@ from service.web.openapi.reading import NO_AUDIT, READ_ERRORS, SESSION_ERRORS, R
 from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.schemas.audits import (
     AuditListQuerySchema,
-    AuditListSchema,
     AuditStatusSchema,
-    AuditSummarySchema,
-    FindingListSchema,
 )
 from service.web.schemas.cursors import make_cursor
+from service.web.schemas.results import AuditListSchema, AuditSummarySchema, FindingListSchema
 
 _AUDIT_ERRORS: Final = {**READ_ERRORS, 404: NO_AUDIT}
 _REPORT_ERRORS: Final = {

@@ -1,4 +1,4 @@
-"""Schemas for reading audits and findings."""
+"""Schemas of an audit's status and of the query of the audit list."""
 
 import re
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ _SPACE_FOR_PLUS: Final = re.compile(r" (\d\d:?\d\d)$", re.ASCII)
 _LIMIT_EXPECTED: Final = f"must be a whole number from 1 to {MAX_LIMIT}"
 
 
-def _status() -> fields.String:
+def status_field() -> fields.String:
     return fields.String(
         required=True,
         validate=OneOf(STATUSES),
@@ -30,7 +30,7 @@ class AuditStatusSchema(Schema):
     """Which keys are present depends on the status."""
 
     audit_id = audit_id_field()
-    status = _status()
+    status = status_field()
     queue_position = fields.Integer(
         validate=Range(min=0),
         metadata=described("Number of queued audits ahead. Present only while `queued`."),
@@ -108,85 +108,4 @@ class AuditListQuerySchema(Schema):
     )
     cursor = Cursor(
         metadata=described("The `next_cursor` of the previous page, with the same filters."),
-    )
-
-
-class AuditSummarySchema(Schema):
-    """Counts and dollars only. Totals are 0 until they are computed."""
-
-    id = audit_id_field()
-    status = _status()
-    created_at = Moment(
-        required=True, metadata=described("When the batch or file was accepted, in UTC.")
-    )
-    records = fields.Integer(required=True, metadata=described("Number of audited calls."))
-    observed_days = fields.Integer(
-        required=True,
-        metadata=described("Days (UTC) from the first call to the last, inclusive."),
-    )
-    total_spend_usd = fields.Float(
-        required=True, metadata=described("Cost of the priced calls in US dollars.")
-    )
-    projected_spend_usd = fields.Float(
-        required=True, metadata=described("Spend projected to 30 days, in US dollars.")
-    )
-    savings_pct = fields.Float(
-        required=True,
-        metadata=described("Avoidable share of the spend, 0 to 100. Overlaps are counted once."),
-    )
-    equiv_spend = fields.Boolean(
-        required=True,
-        metadata=described(
-            "Whether some of the spend is a list-price equivalent and not a bill: calls of"
-            " flat-rate plans, or of model providers without prices of their own."
-        ),
-    )
-    findings = fields.Integer(
-        required=True, attribute="findings_count", metadata=described("Number of findings.")
-    )
-
-
-class AuditListSchema(Schema):
-    audits = fields.List(
-        fields.Nested(AuditSummarySchema),
-        required=True,
-        metadata=described("Your audits, newest first."),
-    )
-    next_cursor = fields.String(
-        metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
-    )
-
-
-class FindingSchema(Schema):
-    id = fields.String(required=True, metadata=described("Unique within the audit."))
-    detector = fields.String(
-        required=True, metadata=described("The detector's ID, for example `d1_model_overkill`.")
-    )
-    route = fields.String(
-        required=True,
-        metadata=described("The `tag`, or else the `endpoint`, or else the model."),
-    )
-    severity = fields.String(
-        required=True, metadata=described("`high`, `medium` or `low`, by monthly dollars.")
-    )
-    confidence = fields.String(
-        required=True,
-        metadata=described(
-            "`VERIFIED` by billed counts or equal hashes, `ESTIMATED` from a stated assumption, or"
-            " `INFORMATIONAL` without a dollar figure."
-        ),
-    )
-    monthly_cost_impact_usd = fields.Float(
-        required=True,
-        metadata=described("Potential savings in 30 days from this finding alone, in US dollars."),
-    )
-    fix = fields.String(required=True, metadata=described("The recommended change."))
-
-
-class FindingListSchema(Schema):
-    audit_id = audit_id_field()
-    findings = fields.List(
-        fields.Nested(FindingSchema),
-        required=True,
-        metadata=described("Ranked by monthly impact. Potential savings overlap and don't add up."),
     )

@@ -1,6 +1,7 @@
 """`run_audit` on a real database and real files, in this process."""
 
 from collections.abc import Callable
+from datetime import datetime
 from io import BytesIO
 from typing import Any
 
@@ -15,6 +16,7 @@ from detectors.frames import read_log
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.models import Audit, FindingRow
+from service.models.audits.publishing import COPIED
 from tests.worker.support.stored import document, load
 from tests.worker.support.traffic import RECORDS
 from worker import run_audit
@@ -32,14 +34,20 @@ def test_it_writes_the_report_the_findings_and_the_totals(
     assert audit.records == report.audit.records == RECORDS
     assert audit.valid_pct == 100.0
     assert audit.total_spend_usd == report.audit.total_spend_usd > 0
-    assert audit.savings_pct == report.audit.savings_pct
+    for name in (*COPIED, "projection"):
+        assert getattr(audit, name) == getattr(report.audit, name), name
+    assert audit.window_start == datetime.fromisoformat(report.audit.window_start or "")
     with Session(engine) as session:
         query = select(FindingRow).where(FindingRow.audit_id == audit_id).order_by(FindingRow.rank)
         rows = session.scalars(query).all()
     assert [row.id for row in rows] == [finding.id for finding in report.findings]
     assert audit.findings_count == len(rows) > 0
     assert [row.rank for row in rows] == list(range(1, len(rows) + 1))
-    assert rows[0].monthly_cost_impact_usd == report.findings[0].monthly_cost_impact_usd
+    for row, finding in zip(rows, report.findings, strict=True):
+        assert row.monthly_cost_impact_usd == finding.monthly_cost_impact_usd
+        assert (row.impact_low, row.impact_high) == (finding.impact_low, finding.impact_high)
+        assert row.first_seen == datetime.fromisoformat(finding.first_seen or "")
+        assert row.last_seen == datetime.fromisoformat(finding.last_seen or "")
 
 
 def test_it_keeps_the_calls_as_a_frame(

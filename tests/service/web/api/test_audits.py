@@ -71,6 +71,17 @@ def test_a_summary_has_exactly_the_documented_fields_as_json_numbers(
             savings_pct=31.25,
             equiv_spend=True,
             findings_count=6,
+            projection="rough",
+            span_days=2.5,
+            window_start=START - timedelta(days=3),
+            monthly_factor=12.0,
+            verified_savings_usd=Decimal("61.8"),
+            estimated_savings_usd=Decimal("1200.000000001"),
+            estimated_savings_low_usd=Decimal(700),
+            estimated_savings_high_usd=Decimal(1500),
+            conditional_savings_usd=Decimal(770),
+            conditional_savings_low_usd=Decimal(0),
+            conditional_savings_high_usd=Decimal("900.5"),
         )
     )
     db_session.commit()
@@ -87,6 +98,17 @@ def test_a_summary_has_exactly_the_documented_fields_as_json_numbers(
             "savings_pct": 31.25,
             "equiv_spend": True,
             "findings": 6,
+            "projection": "rough",
+            "span_days": 2.5,
+            "window_start": "2026-02-26T12:00:00Z",
+            "monthly_factor": 12.0,
+            "verified_savings_usd": 61.8,
+            "estimated_savings_usd": 1200.000000001,
+            "estimated_savings_low_usd": 700,
+            "estimated_savings_high_usd": 1500,
+            "conditional_savings_usd": 770,
+            "conditional_savings_low_usd": 0,
+            "conditional_savings_high_usd": 900.5,
         }
     ]
 
@@ -100,6 +122,17 @@ def test_totals_are_zero_until_computed(
     numbers = ("observed_days", "total_spend_usd", "projected_spend_usd", "savings_pct", "findings")
     assert [audit[name] for name in numbers] == [0] * 5
     assert audit["equiv_spend"] is False
+
+
+def test_savings_by_confidence_are_null_until_computed_and_in_older_audits(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    _add_audits(db_session, tenant.account_id, 1)
+    [audit] = client.get(AUDITS, headers=tenant.reads).get_json()["audits"]
+    names = ("projection", "span_days", "window_start", "monthly_factor")
+    sums = [name for name in audit if name.startswith(("verified", "estimated", "conditional"))]
+    assert len(sums) == 7
+    assert {audit[name] for name in (*names, *sums)} == {None}
 
 
 def test_an_account_without_audits_has_an_empty_list(client: FlaskClient, tenant: Tenant) -> None:

@@ -59,6 +59,10 @@ def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
         "confidence": "ESTIMATED",
         "monthly_cost_impact_usd": 900.123456789,
         "fix": "Use a smaller model.",
+        "impact_low": None,
+        "impact_high": None,
+        "first_seen": None,
+        "last_seen": None,
     }
     assert [one["monthly_cost_impact_usd"] for one in document["findings"]] == [
         900.123456789,

@@ -26,9 +26,13 @@ FIELDS: Final = {
     "Replayed": "audit_id replayed",
     "Uploaded": "audit_id replayed status_url",
     "AuditSummary": "id status created_at records observed_days total_spend_usd"
-    " projected_spend_usd savings_pct equiv_spend findings",
+    " projected_spend_usd savings_pct equiv_spend findings projection span_days window_start"
+    " monthly_factor verified_savings_usd estimated_savings_usd estimated_savings_low_usd"
+    " estimated_savings_high_usd conditional_savings_usd conditional_savings_low_usd"
+    " conditional_savings_high_usd",
     "AuditList": "audits next_cursor?",
-    "Finding": "id detector route severity confidence monthly_cost_impact_usd fix",
+    "Finding": "id detector route severity confidence monthly_cost_impact_usd fix impact_low"
+    " impact_high first_seen last_seen",
     "FindingList": "audit_id findings",
     "AuditStatus": "audit_id status queue_position? valid_pct? error?",
     "ReportLink": "audit_id state issued_at expires_at revoked_at? opens last_opened_at?",
