@@ -81,8 +81,8 @@ class DuckdbEngine(Engine):
         return _with_times(table, "epoch_us(ts)")
 
     def read_times(self, table: Calls) -> Calls:
-        is_time = f"regexp_matches(ts, '{times.PATTERN}')"
-        return _with_times(table, f"CASE WHEN {is_time} THEN {times.sql('ts', _DAYS)} END")
+        read = times.text_sql("ts", _DAYS, "regexp_matches({0}, '{1}')")
+        return _with_times(times.with_plain_texts(table), read)
 
 
 def _with_times(table: Calls, at_us: str) -> Calls:

@@ -59,6 +59,10 @@ class Engine:
         """
         return table
 
+    def with_plain_values(self, checked: Calls) -> Calls:
+        """Convert the types of checked calls to those that windows can compute with."""
+        return checked
+
     def read_instants(self, table: Calls) -> Calls:
         """Add `at_us` for `ts`, an instant; without a time zone it is in UTC."""
         return table.with_columns(nw.col("ts").dt.timestamp("us").cast(nw.Int64).alias("at_us"))

@@ -1,6 +1,7 @@
 """Calls as pandas frames."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import pandas as pd  # type: ignore[import-untyped]
@@ -26,12 +27,30 @@ class PandasEngine(Engine):
         return calls.collect().lazy()
 
     def with_plain_types(self, table: Calls) -> Calls:
-        """Convert columns of Python objects to the common type of their values, if any."""
-        frame = table.to_native()
+        """Convert Arrow columns, and Python objects to the common type of their values, if any."""
+        frame = table.to_native().reset_index(drop=True)
+        arrow = [name for name in frame.columns if isinstance(frame[name].dtype, pd.ArrowDtype)]
+        frame = frame.assign(**{name: _from_arrow(frame[name]) for name in arrow})
         objects = [name for name in frame.columns if frame[name].dtype == object]
         common = {name: frame[name].convert_dtypes() for name in objects}
         typed = frame.assign(**common, row=range(len(frame)))
         calls: Calls = nw.from_native(typed).lazy()
+        return calls
+
+    def with_plain_values(self, checked: Calls) -> Calls:
+        """Convert nullable types to NumPy's: nothing is missing, and windows fail on them."""
+        frame = checked.to_native()
+        kinds = {name: _plain_kind(frame[name].dtype) for name in frame.columns}
+        calls: Calls = nw.from_native(frame.astype(kinds)).lazy()
+        return calls
+
+    def read_instants(self, table: Calls) -> Calls:
+        frame = table.to_native()
+        ts = frame["ts"]
+        naive = ts if ts.dt.tz is None else ts.dt.tz_convert("UTC").dt.tz_localize(None)
+        # A missing time becomes a number far outside the valid years.
+        at_us = naive.to_numpy().astype("datetime64[us]").astype("int64")
+        calls: Calls = nw.from_native(frame.assign(at_us=at_us)).lazy()
         return calls
 
     def read_times(self, table: Calls) -> Calls:
@@ -50,3 +69,15 @@ class PandasEngine(Engine):
         is_duplicate = (frame["request_id"] != "") & frame.duplicated()
         once: Calls = nw.from_native(frame[~is_duplicate]).lazy()
         return once
+
+
+def _from_arrow(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    import pyarrow as pa  # type: ignore[import-untyped]  # only with Arrow columns
+
+    return pa.chunked_array(pa.array(column.array)).to_pandas()
+
+
+def _plain_kind(kind: Any) -> str:
+    if pd.api.types.is_integer_dtype(kind):
+        return "int64"
+    return "float64" if pd.api.types.is_float_dtype(kind) else "str"

@@ -81,8 +81,8 @@ class SparkEngine(Engine):
         return _with_times(table, _LOCAL_MICROSECONDS if is_local else "unix_micros(ts)")
 
     def read_times(self, table: Calls) -> Calls:
-        is_time = f"ts RLIKE '{times.PATTERN}'"
-        return _with_times(table, f"CASE WHEN {is_time} THEN {times.sql('ts', _DAYS)} END")
+        read = times.text_sql("ts", _DAYS, "{0} RLIKE '{1}'")
+        return _with_times(times.with_plain_texts(table), read)
 
     def number_labels(self, calls: Calls, name: str, labels: Sequence[str]) -> Calls:
         distinct = calls.to_native().select(*labels).distinct().sort(*labels)

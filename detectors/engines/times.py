@@ -7,12 +7,41 @@ from UTC. It uses numbers only, because casts to timestamps depend on the sessio
 
 from typing import Final
 
-from detectors.formats.fields import EPOCH, MICROSECOND, read_moment
+import narwhals.stable.v2 as nw
+
+from detectors.engines.engine import Calls
+from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
 
 _TWO: Final = "[0-9][0-9]"
 _CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
 _OFFSET: Final = "([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 PATTERN: Final = f"^[0-9]{{4}}-{_TWO}-{_TWO}([Tt ]{_CLOCK}{_OFFSET}?)?$"
+
+
+# Texts that only count units since 1970, by their length.
+_NUMBER: Final = "^([0-9]{9,10}|[0-9]{12,13}|[0-9]{15,16}|[0-9]{18,19})$"
+
+
+def with_plain_texts(table: Calls) -> Calls:
+    """Rewrite times with slashes, a named UTC or a space before the offset as ISO 8601."""
+    plain = nw.col("ts").str.replace_all("/", "-", literal=True)
+    plain = plain.str.replace_all(" ?(UTC|GMT)$", "")
+    for sign in "+-":
+        plain = plain.str.replace_all(f" {sign}", sign, literal=True)
+    return table.with_columns(plain.alias("ts"))
+
+
+def text_sql(column: str, days: str, matches: str) -> str:
+    """Return the expression for any text; `matches` tests `{0}` against the pattern `{1}`."""
+    number = f"TRY_CAST({column} AS BIGINT)"
+    return (
+        f"CASE WHEN {matches.format(column, _NUMBER)} THEN CASE"
+        f" WHEN length({column}) < 11 THEN {number} * 1000000"
+        f" WHEN length({column}) < 14 THEN {number} * 1000"
+        f" WHEN length({column}) < 17 THEN {number}"
+        f" ELSE TRY_CAST(substr({column}, 1, length({column}) - 3) AS BIGINT) END"
+        f" WHEN {matches.format(column, PATTERN)} THEN {sql(column, days)} END"
+    )
 
 
 def sql(column: str, days: str) -> str:

@@ -32,7 +32,7 @@ from detectors.formats.checks import (
     is_provider,
 )
 from detectors.formats.columns import OPTIONAL_HASHES, OPTIONAL_LABELS
-from detectors.formats.fields import RECORD, RECORD_V2, Field, read_record, to_utc
+from detectors.formats.fields import RECORD, RECORD_V2, Field, read_record
 from detectors.formats.json_logs.documents import (
     MAX_VALUES,
     check_syntax,
@@ -40,8 +40,9 @@ from detectors.formats.json_logs.documents import (
     decode_document,
 )
 from detectors.formats.json_logs.lines import can_hold_control_characters
+from detectors.formats.moments import to_utc
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
-from detectors.formats.splitting import split_array_start
+from detectors.formats.text.splitting import split_array_start
 
 
 class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):

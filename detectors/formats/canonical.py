@@ -18,8 +18,9 @@ from detectors.contract import InvalidRow, UsageRecord, UsageRecordV2
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import COLUMNS, columns_of, empty_value
-from detectors.formats.fields import STANDARD_TIER, to_utc
-from detectors.formats.splitting import split_lines
+from detectors.formats.fields import STANDARD_TIER
+from detectors.formats.moments import to_utc
+from detectors.formats.text.splitting import split_lines
 
 STORED_CHUNK_BYTES: Final = 1 << 20
 _INVALID_START: Final = b'{"line":'  # no record can contain this: its quotes would be escaped

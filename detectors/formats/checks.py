@@ -15,13 +15,12 @@ from detectors.formats.columns import (
     present_columns,
 )
 from detectors.formats.fields import (
-    FIRST_MICROSECOND,
     LABEL_TEXT,
-    LAST_MICROSECOND,
     LOG_RECORD,
     PROVIDER_TEXT,
     read_record,
 )
+from detectors.formats.moments import FIRST_MICROSECOND, LAST_MICROSECOND
 from detectors.formats.problems import Problem
 
 

@@ -18,7 +18,8 @@ from detectors.contract import (
     UsageRecord,
     UsageRecordV2,
 )
-from detectors.formats.fields import EPOCH, MICROSECOND, SERVICE_TIERS
+from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.moments import EPOCH, MICROSECOND
 
 Columns = dict[str, list[Any]]
 
@@ -100,6 +101,14 @@ def drop_empty(columns: Columns) -> Columns:
         for name, column in columns.items()
         if name not in OPTIONAL_COLUMNS or any(column)
     }
+
+
+def lowered(providers: list[str]) -> list[str]:
+    """Return the providers in lower case, as prices are listed."""
+    distinct = set(providers)
+    if all(provider == provider.lower() for provider in distinct):
+        return providers
+    return [provider.lower() for provider in providers]
 
 
 def service_tiers(named: Sequence[str | None]) -> list[str]:

@@ -11,7 +11,7 @@ from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.documents import decode_document, reason_of
 from detectors.formats.json_logs.openai import OPENAI
-from detectors.formats.splitting import MAX_LINE_BYTES, split_array_start
+from detectors.formats.text.splitting import MAX_LINE_BYTES, split_array_start
 
 # Pages, messages and the API reference list these.
 DIALECTS: Final = (OPENAI, ANTHROPIC)
@@ -21,6 +21,8 @@ EXPECTED: Final = (
     "either, or a CSV "
     f"with at least these columns: {', '.join(REQUIRED_FIELDS)}. Use UTF-8 and token counts only."
 )
+# Spreadsheets write tabs in some formats, and semicolons where a comma is the decimal point.
+_DELIMITERS: Final = (",", "\t", ";")
 _UNREADABLE: Final = "We couldn't read this file."
 HEAD_BYTES: Final = 1 << 18
 _SAMPLE: Final = 50
@@ -54,10 +56,11 @@ Container = Literal["lines", "array"]
 
 
 class Format(NamedTuple):
-    """A file's format: its container, and for JSON the dialect of its objects."""
+    """A file's format: its container, its dialect if it is JSON, its delimiter if it is CSV."""
 
     container: Container | Literal["csv"]
     dialect: Dialect | None = None
+    delimiter: str = ","
 
 
 def detect_format(blocks: Iterator[bytes]) -> tuple[Format, Iterator[bytes]]:
@@ -91,8 +94,9 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     A file in no known format raises `UnreadableLogError`, which lists the formats.
     """
     text = head.lstrip()
-    if _is_header(_parse_header(_first_line(text))):
-        return Format("csv")
+    for delimiter in _DELIMITERS:
+        if _is_header(_parse_header(_first_line(text), delimiter)):
+            return Format("csv", delimiter=delimiter)
     container: Container = "array" if text.startswith(b"[") else "lines"
     objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
@@ -164,10 +168,10 @@ def _find_dialect(document: dict[str, Any]) -> Dialect | None:
     return ANTHROPIC if is_anthropic else None
 
 
-def _parse_header(line: str) -> list[str]:
+def _parse_header(line: str, delimiter: str) -> list[str]:
     """Return the cells of a header line in lower case; none if it is not CSV."""
     try:
-        cells = next(csv.reader([line]), [])
+        cells = next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
         return []
     return [cell.strip().lower() for cell in cells]

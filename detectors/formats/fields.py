@@ -4,18 +4,12 @@ The only definition of a valid value, for batches, log lines, CSV cells and fram
 by type first and use this module only for values that the typed decoder rejects.
 """
 
-import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-import msgspec
-
 from detectors.contract import (
-    FIRST_INSTANT,
     LABEL_PATTERN,
-    LAST_INSTANT,
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
@@ -27,12 +21,8 @@ from detectors.contract import (
     UsageRecord,
     UsageRecordV2,
 )
+from detectors.formats.moments import read_any_moment, read_instant, read_moment
 from detectors.formats.problems import Problem
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND: Final = timedelta(microseconds=1)
-FIRST_MICROSECOND: Final = (FIRST_INSTANT - EPOCH) // MICROSECOND
-LAST_MICROSECOND: Final = (LAST_INSTANT - EPOCH) // MICROSECOND  # exclusive
 
 STANDARD_TIER: Final = "standard"
 SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")  # those with prices of their own
@@ -40,50 +30,6 @@ SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")  # those with price
 LABEL_TEXT: Final = re.compile(LABEL_PATTERN)
 PROVIDER_TEXT: Final = re.compile(PROVIDER_PATTERN)
 _PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
-
-
-def read_instant(value: object) -> datetime:
-    """Parse ISO 8601 as an instant in UTC; `ValueError` for anything else, or other years."""
-    if isinstance(value, datetime):  # from Python only; JSON has no such type
-        return to_utc(value)
-    return to_utc(_parse_instant(value))
-
-
-def _parse_instant(value: object) -> datetime:
-    """Parse what `datetime.fromisoformat` accepts, but try RFC 3339 first.
-
-    A text that the fast decoders accept is then the same instant here.
-    """
-    if not isinstance(value, str):
-        raise ValueError
-    try:
-        return msgspec.convert(value, datetime)
-    except msgspec.ValidationError:
-        return datetime.fromisoformat(value)
-
-
-def to_utc(instant: datetime) -> datetime:
-    """Convert to UTC; a time without a zone is UTC. `ValueError` outside 2000 to 2100."""
-    aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
-    if not FIRST_INSTANT <= aware < LAST_INSTANT:
-        raise ValueError
-    return aware.astimezone(UTC)
-
-
-def read_moment(value: object) -> datetime:
-    """Parse a time as logs write it: ISO 8601, or seconds since 1970 as a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return read_instant(value)
-    if not math.isfinite(value) or abs(value) > MAX_COUNT:
-        raise ValueError
-    return to_utc(EPOCH + timedelta(microseconds=round(value * 1_000_000)))
-
-
-def read_any_moment(value: object) -> datetime | int | float:
-    """Parse a time without checking its range: another field may have the call's time."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return _parse_instant(value)
-    return value
 
 
 def read_count(value: object) -> int:
@@ -120,6 +66,11 @@ def read_provider(value: object) -> str:
     return value
 
 
+def read_any_provider(value: object) -> str:
+    """Read a provider in any case, as logs write it."""
+    return read_provider(value.lower() if isinstance(value, str) else value)
+
+
 def read_prefix_hash(value: object) -> str:
     if not isinstance(value, str) or not _PREFIX_HASH.match(value):
         raise ValueError
@@ -154,7 +105,7 @@ LABEL: Final = Field(
 )
 INSTANT: Final = Field(read_instant, "an ISO 8601 time from 2000 to 2100")
 MOMENT: Final = Field(
-    read_moment, "an ISO 8601 time, or seconds since 1970 as a number, from 2000 to 2100"
+    read_moment, "an ISO 8601 time, or a Unix time as a number, from 2000 to 2100"
 )
 ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 
@@ -204,8 +155,13 @@ RECORD_V2: Final[Mapping[str, Field]] = {
     "status": Field(read_status, f"one of {', '.join(STATUSES)}", is_text=True),
     "region": LABEL,
 }
-# Logs name service tiers that have no price of their own.
-LOG_RECORD: Final[Mapping[str, Field]] = {**RECORD_V2, "ts": MOMENT, "service_tier": LABEL}
+# Logs write times and providers in more ways, and name tiers that have no price of their own.
+LOG_RECORD: Final[Mapping[str, Field]] = {
+    **RECORD_V2,
+    "ts": MOMENT,
+    "provider": RECORD["provider"]._replace(read=read_any_provider),
+    "service_tier": LABEL,
+}
 
 
 def read_record(

@@ -16,7 +16,7 @@ from detectors.errors import UnreadableLogError
 from detectors.formats.batches import bring_to_utc
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import columns_of
+from detectors.formats.columns import columns_of, lowered
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.problems import (
     Offenders,
@@ -55,6 +55,7 @@ def _read_valid(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
     except (msgspec.ValidationError, ValueError, OverflowError, UnicodeError):
         return None
     columns = columns_of(records)
+    columns["provider"] = lowered(columns["provider"])
     if find_unclean_rows(columns, may_hold_control_characters=True):
         return None
     return Chunk(columns, [])

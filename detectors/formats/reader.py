@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
-from detectors.formats.blocks import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.table import read_csv
 from detectors.formats.detection import EXPECTED, detect_format
 from detectors.formats.json_logs.lines import read_json
-from detectors.formats.splitting import (
+from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
+from detectors.formats.text.splitting import (
     MAX_LINE_BYTES,
     MAX_ROW_BYTES,
     lines_of,
@@ -57,7 +57,7 @@ def read_chunks(
     texts = split_lines(blocks, chunk_bytes, MAX_LINE_BYTES if form.dialect else MAX_ROW_BYTES)
     objects = split_array(blocks) if is_array else map(lines_of, texts)
     chunks = (
-        read_csv(texts)
+        read_csv(texts, form.delimiter)
         if form.dialect is None
         else read_json(objects, form.dialect, "object" if is_array else "line")
     )

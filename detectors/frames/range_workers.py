@@ -20,9 +20,9 @@ from typing import IO, Final, Self
 import msgspec
 import polars as pl
 
-from detectors.formats.blocks import Advance
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.text.blocks import Advance
 from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
 
 WORKER_TIMEOUT_SECONDS: Final = 30.0

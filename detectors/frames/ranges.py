@@ -17,7 +17,7 @@ from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.lines import parse_objects
 from detectors.formats.problems import MAX_OFFENDERS
 from detectors.formats.reader import CHUNK_BYTES
-from detectors.formats.splitting import find_line_start, lines_of, split_lines
+from detectors.formats.text.splitting import find_line_start, lines_of, split_lines
 from detectors.frames.usage_log import concat, from_columns
 
 RANGE_BYTES: Final = 8 << 20

@@ -14,11 +14,12 @@ import polars as pl
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.engines import Calls, Engine, engine_of, is_known, scan_parquet
 from detectors.errors import UnreadableLogError
-from detectors.formats.blocks import SIGNATURE_BYTES, UTF8_BOM, Advance, is_packed, read_blocks
 from detectors.formats.detection import detect_format
 from detectors.formats.items import read_items
 from detectors.formats.problems import ContractCheck
 from detectors.formats.reader import read_chunks
+from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
+from detectors.formats.text.encodings import UTF8_BOM, find_utf16
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import check_table
@@ -199,7 +200,7 @@ def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
     """Return the file's ranges, or None if its format must be read from the start; rewinds it."""
     start = file.read(SIGNATURE_BYTES)
     file.seek(0)
-    if is_packed(start):
+    if is_packed(start) or find_utf16(start):
         return None
     form, _ = detect_format(read_blocks(file))
     file.seek(0)

@@ -3,7 +3,7 @@
 The problems of a row are one number, with a digit for each column.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,7 +29,14 @@ from detectors.formats.columns import (
     empty_value,
     present_columns,
 )
-from detectors.formats.fields import FIRST_MICROSECOND, LAST_MICROSECOND, LOG_RECORD, SERVICE_TIERS
+from detectors.formats.fields import LOG_RECORD, SERVICE_TIERS
+from detectors.formats.moments import (
+    FIRST_MICROSECOND,
+    LAST_MICROSECOND,
+    NANOSECONDS,
+    NO_TIME,
+    UNITS,
+)
 from detectors.formats.problems import Problem, describe
 from detectors.frames.usage_log import FIRST_INVALID
 
@@ -39,7 +46,6 @@ _NO_PROVIDER: Final = r"^[._-]|[^a-z0-9._-]"
 _NO_HASH: Final = "[^0-9a-fA-F]"
 _PROVIDER_LENGTH: Final = 64
 _HASH_LENGTH: Final = 64
-_SECOND_US: Final = 1_000_000
 _COUNTS: Final = (*COUNTS, *OPTIONAL_COUNTS)
 _HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
 _PLACES: Final = {name: place for place, name in enumerate((*COLUMNS, *OPTIONAL_COLUMNS))}
@@ -91,28 +97,41 @@ def _has_value(name: str) -> nw.Expr:
 
 
 def _with_times(table: Calls, engine: Engine) -> Calls:
-    """Add `at_us`, microseconds since 1970 in UTC; null where `ts` is not a time."""
+    """Add `at_us`, microseconds since 1970 in UTC; null or outside 2000 to 2100 for no time."""
     kind = table.collect_schema()["ts"]
     ts = nw.col("ts")
     if isinstance(kind, nw.Datetime):
         return engine.read_instants(table)
     if kind.is_integer():
-        return table.with_columns(_whole_seconds(ts).alias("at_us"))
+        return table.with_columns(_scale(ts, _whole).alias("at_us"))
     if kind.is_numeric():
-        seconds = table.with_columns(ts.cast(nw.Float64).alias("ts"))
-        return seconds.with_columns(_seconds(ts).alias("at_us"))
+        numbers = table.with_columns(ts.cast(nw.Float64).alias("ts"))
+        return numbers.with_columns(_scale(ts, _fractional).alias("at_us"))
     if isinstance(kind, nw.String) or engine.has_order:
         return engine.read_times(table)
     return table.with_columns(nw.lit(None, nw.Int64).alias("at_us"))
 
 
-def _whole_seconds(ts: nw.Expr) -> nw.Expr:
-    return nw.when(_is_within(ts, _SECOND_US)).then(ts).cast(nw.Int64) * _SECOND_US
+def _scale(ts: nw.Expr, convert: Callable[[nw.Expr, int], nw.Expr]) -> nw.Expr:
+    """Convert Unix times in any unit to microseconds; `NO_TIME` outside 2000 to 2100."""
+    first, last = FIRST_MICROSECOND * NANOSECONDS, LAST_MICROSECOND * NANOSECONDS
+    is_nano = (ts >= first) & (ts < last)
+    nanoseconds = nw.when(is_nano).then(ts).otherwise(nw.lit(0)).cast(nw.Int64)
+    scaled = nw.when(is_nano).then(nanoseconds // NANOSECONDS).otherwise(nw.lit(NO_TIME, nw.Int64))
+    for unit in UNITS:
+        is_unit = _is_within(ts, unit)
+        time = nw.when(is_unit).then(ts).otherwise(nw.lit(0))
+        scaled = nw.when(is_unit).then(convert(time, unit)).otherwise(scaled)
+    return scaled
 
 
-def _seconds(ts: nw.Expr) -> nw.Expr:
-    """Convert to microseconds, rounding half to even as Python does."""
-    exact = nw.when(_is_within(ts, _SECOND_US)).then(ts) * float(_SECOND_US)
+def _whole(time: nw.Expr, unit: int) -> nw.Expr:
+    return time.cast(nw.Int64) * unit
+
+
+def _fractional(time: nw.Expr, unit: int) -> nw.Expr:
+    """Round half to even as Python does."""
+    exact = time * float(unit)
     down = exact.floor()
     rest = exact - down
     is_up = (rest > 0.5) | ((rest == 0.5) & ((down / 2).floor() * 2 != down))
@@ -183,6 +202,7 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
     text = nw.col(name).cast(nw.String).fill_null("")
     length = text.str.len_chars()
     if name == "provider":
+        text = text.str.to_lowercase()
         is_fine = (length > 0) & (length <= _PROVIDER_LENGTH) & ~text.str.contains(_NO_PROVIDER)
         return text, is_fine
     if name == "status":

@@ -51,7 +51,8 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     fine = next((count for count in counts if not count["problems"]), {})
     unused = [name for name in SPARSE if name in counts[0] and not fine.get(name)] if counts else []
     calls = valid.drop("problems", *unused, *(["row"] if engine.has_order else []))
-    return CheckedCalls(calls, sum(count["rows"] for count in counts), invalid)
+    rows = sum(count["rows"] for count in counts)
+    return CheckedCalls(engine.with_plain_values(calls), rows, invalid)
 
 
 def _check_columns(names: Sequence[str]) -> None:

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from detectors.contract import MAX_LATENCY_MS
-from detectors.formats.fields import SERVICE_TIERS, read_moment
+from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.moments import read_moment
 from detectors.scrub.labels import (
     find_hash,
     find_model,
@@ -23,7 +24,6 @@ from detectors.scrub.labels import (
 from detectors.scrub.prompts import hash_texts
 from detectors.scrub.usage import Counts, is_count
 
-_LAST_SECOND: Final = 5_000_000_000  # numbers beyond it count milliseconds
 _TIERS: Final = frozenset(SERVICE_TIERS)
 
 
@@ -108,10 +108,9 @@ def _usage_of(counts: Counts) -> Usage:
 
 
 def find_moment(value: Any) -> datetime | None:
-    """Parse a time: ISO 8601, or seconds or milliseconds since 1970."""
+    """Parse a time as logs write it; None for anything else."""
     try:
-        is_number = type(value) in (int, float)
-        return read_moment(value / 1_000 if is_number and value > _LAST_SECOND else value)
+        return read_moment(value)
     except (ValueError, OverflowError):
         return None
 

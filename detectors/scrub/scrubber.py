@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from detectors.formats.blocks import Advance
+from detectors.formats.text.blocks import Advance
 from detectors.scrub.calls import Call, Sighting, call_of, encode_call
 from detectors.scrub.duplicates import DuplicateRows, Snapshots
 from detectors.scrub.gateways import langfuse, litellm

@@ -5,8 +5,8 @@ from itertools import chain
 from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
-from detectors.formats.blocks import Advance, read_blocks
-from detectors.formats.splitting import split_array
+from detectors.formats.text.blocks import Advance, read_blocks
+from detectors.formats.text.splitting import split_array
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model's context
 

@@ -9,7 +9,7 @@ from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from detectors.errors import UnreadableLogError
-from detectors.formats.splitting import MAX_ROW_BYTES, too_long
+from detectors.formats.text.splitting import MAX_ROW_BYTES, too_long
 
 # Few enough that the rows are freed before Python's garbage collector runs, which would take longer
 # than everything else.
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 class CsvText:
     """Reads CSV text, without blank rows. All methods share one position in the text."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[bytes], delimiter: str) -> None:
         self._pieces = pieces
         self._lines: Iterator[str] = iter(())
         self._given = 0  # lines that the row reader received
@@ -36,7 +36,7 @@ class CsvText:
         self._rows: list[list[str]] = []  # of the current batch, as far as they are read
         self._rows_before = 0  # how many of them were complete before the last piece
         self._row_bytes = 0  # in pieces that the current row continued into
-        self._reader = csv.reader(self._feed())
+        self._reader = csv.reader(self._feed(), delimiter=delimiter)
 
     def pieces(self) -> Iterator[bytes]:
         """Return the remaining pieces; skip or read each before taking the next."""

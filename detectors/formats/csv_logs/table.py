@@ -7,6 +7,7 @@ Cells have no types: `100.0`, as spreadsheets and dataframes write whole numbers
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
@@ -29,12 +30,14 @@ from detectors.formats.columns import (
     Columns,
     columns_of,
     drop_empty,
+    lowered,
     present_columns,
     service_tiers,
 )
 from detectors.formats.csv_logs.rows import Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import to_microseconds
+from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
 from detectors.formats.problems import Offenders, Problem, contract_error, describe, shown_name
 
 _CHUNK_BATCHES: Final = 10
@@ -66,12 +69,12 @@ def check_header(cells: Sequence[str]) -> None:
         raise UnreadableLogError("Each column of a CSV needs a different name.")
 
 
-def read_csv(pieces: Iterator[bytes]) -> Iterator[Chunk]:
+def read_csv(pieces: Iterator[bytes], delimiter: str = ",") -> Iterator[Chunk]:
     """Yield the chunks of CSV text that comes in pieces of whole lines."""
-    text = CsvText(pieces)
+    text = CsvText(pieces, delimiter)
     header = [cell.strip().lower() for cell in text.first()]
     check_header(header)
-    table = _Table(header)
+    table = _Table(header, delimiter)
     yield from _join(map(table.parse, text.rest()))
     for piece in text.pieces():
         chunk = table.parse_piece(piece)
@@ -91,8 +94,9 @@ def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 class _Table:
     """Parses the rows below a header."""
 
-    def __init__(self, header: list[str]) -> None:
+    def __init__(self, header: list[str], delimiter: str) -> None:
         self._header = header
+        self._delimiter = delimiter
         self._names = present_columns(header)
         # `array_like`, so that a row of cells is converted by position.
         fields = [(name, _TYPES[name]) for name in header]
@@ -102,7 +106,8 @@ class _Table:
 
     def parse_piece(self, piece: bytes) -> Chunk | None:
         """Return the chunk of whole lines without errors, or None."""
-        cells = _split(piece.replace(b"\r\n", b"\n"), len(self._header))
+        lines = piece.replace(b"\r\n", b"\n")
+        cells = _split(lines, len(self._header), self._delimiter)
         if cells is None or any(map(_has_long_cells, cells)):
             return None
         return self._parse_cells(cells)
@@ -132,6 +137,8 @@ class _Table:
         empty = _EMPTY.get(name, "")
         if cells is None:
             return [empty] * rows
+        if name == "ts":
+            return _read_times(cells)
         given: Sequence[str | None] = [c or None for c in cells] if "" in cells else cells
         column: list[Any] = msgspec.convert(given, self._columns[name], strict=False)
         if given is cells or empty is None:
@@ -184,6 +191,8 @@ class _Table:
         if name not in self._header:
             return [empty] * len(rows)
         get = attrgetter(name)
+        if name == "ts":
+            return to_microseconds([row.ts for row in rows])
         return [get(row) for row in rows] if empty is None else [get(row) or empty for row in rows]
 
     def _examine(self, rejected: list[Row], parts: Parts) -> None:
@@ -201,13 +210,22 @@ class _Table:
         parts.add(lines, columns_of(records))
 
 
+def _read_times(cells: Sequence[str]) -> list[int | None]:
+    with suppress(msgspec.ValidationError):
+        return to_microseconds(msgspec.convert(cells, list[datetime], strict=False))
+    try:
+        return [(read_moment(cell) - EPOCH) // MICROSECOND for cell in cells]
+    except (ValueError, OverflowError):
+        raise msgspec.ValidationError from None
+
+
 def _finish(columns: Columns) -> Columns:
-    columns["ts"] = to_microseconds(columns["ts"])
+    columns["provider"] = lowered(columns["provider"])
     columns["service_tier"] = service_tiers(columns["service_tier"])
     return drop_empty(columns)
 
 
-def _split(piece: bytes, width: int) -> list[list[str]] | None:
+def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:
     """Return the columns of cells if every line has `width` cells, or None.
 
     One split for all lines: each line break becomes a cell, and these cells are at the end of every
@@ -222,7 +240,7 @@ def _split(piece: bytes, width: int) -> list[list[str]] | None:
         return None
     if not text.endswith("\n"):
         text += "\n"
-    cells = text.replace("\n", ",\n,").split(",")
+    cells = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
     breaks = cells[width :: width + 1]
     if len(breaks) * (width + 1) + 1 != len(cells) or breaks.count("\n") != len(breaks):
         return None

@@ -12,10 +12,17 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, Count, Label, PrefixHash
-from detectors.formats.columns import Columns, empty_value
-from detectors.formats.fields import EPOCH, MICROSECOND
+from detectors.contract import MAX_LATENCY_MS, Count, Label, PrefixHash
+from detectors.formats.columns import Columns, empty_value, lowered
 from detectors.formats.json_logs.shapes import Shape, shape_of
+from detectors.formats.moments import (
+    EPOCH,
+    FIRST_MICROSECOND,
+    LAST_MICROSECOND,
+    MICROSECOND,
+    SECOND_US,
+    scale,
+)
 
 Moment = datetime | int | float | None
 
@@ -103,7 +110,7 @@ class Dialect:
 def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
     """Return the columns that depend on labels only; the caller adds `ts` and `request_id`."""
     return {
-        "provider": [row.provider or provider for row in rows],
+        "provider": lowered([row.provider or provider for row in rows]),
         "endpoint": [row.endpoint or "" for row in rows],
         "tag": [row.tag or "" for row in rows],
         "prefix_hash": [row.prefix_hash or "" for row in rows],
@@ -153,11 +160,16 @@ def first_given(*columns: list[Any]) -> list[Any]:
 def to_microseconds(moments: list[Moment]) -> list[int | None]:
     """Convert times to microseconds since 1970 in UTC, without checking their range."""
     kinds = set(map(type, moments))
-    if kinds == {int}:
-        return [moment * 1_000_000 for moment in moments]  # type: ignore[operator, misc]
+    if kinds == {int} and _are_seconds(moments):
+        return [moment * SECOND_US for moment in moments]  # type: ignore[operator, misc]
     if kinds == {datetime} and {moment.tzinfo for moment in moments} == {UTC}:  # type: ignore[union-attr]
         return [(moment - EPOCH) // MICROSECOND for moment in moments]  # type: ignore[operator, misc]
     return [_microseconds_of(moment) for moment in moments]
+
+
+def _are_seconds(moments: list[Any]) -> bool:
+    first, last = FIRST_MICROSECOND // SECOND_US, LAST_MICROSECOND // SECOND_US
+    return bool(first <= min(moments) and max(moments) < last)
 
 
 def _microseconds_of(moment: Moment) -> int | None:
@@ -166,5 +178,4 @@ def _microseconds_of(moment: Moment) -> int | None:
     if isinstance(moment, datetime):
         aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         return (aware - EPOCH) // MICROSECOND
-    # Clipped because a float may overflow; the result is still far outside the valid years.
-    return round(max(-MAX_COUNT, min(moment, MAX_COUNT)) * 1_000_000)
+    return scale(moment)

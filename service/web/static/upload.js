@@ -30,10 +30,23 @@ async function readHead(file) {
   const packed = new Uint8Array(await file.slice(0, 2).arrayBuffer());
   const isPacked = packed[0] === 0x1f && packed[1] === 0x8b;
   if (!isPacked) {
-    return { text: await file.slice(0, HEAD_BYTES).text(), isWhole: file.size <= HEAD_BYTES };
+    const head = await file.slice(0, HEAD_BYTES).arrayBuffer();
+    return { text: new TextDecoder(encodingOf(packed)).decode(head), isWhole: file.size <= HEAD_BYTES };
   }
   if (!("DecompressionStream" in window)) return null;
   return { text: await unpackHead(file), isWhole: false };
+}
+
+function encodingOf([first, second]) {
+  if (first === 0xff && second === 0xfe) return "utf-16le";
+  return first === 0xfe && second === 0xff ? "utf-16be" : "utf-8";
+}
+
+function columnsOf(head, known) {
+  const line = head.split("\n", 1)[0];
+  const splits = [",", "\t", ";"].map((delimiter) =>
+    line.split(delimiter).map((cell) => cell.trim().replace(/^"|"$/g, "").toLowerCase()));
+  return splits.find((columns) => columns.filter((name) => known.has(name)).length >= 2);
 }
 
 async function unpackHead(file) {
@@ -52,9 +65,9 @@ async function unpackHead(file) {
 function describe({ text, isWhole }) {
   if (isWhole && !text.trim()) return warn("This file is empty.");
   const head = text.trimStart();
-  const columns = head.split("\n", 1)[0].split(",").map((cell) => cell.trim().replace(/^"|"$/g, "").toLowerCase());
   const known = new Set(form.dataset.fields.split(" "));
-  if (columns.filter((name) => known.has(name)).length >= 2) return describeColumns(columns, known);
+  const columns = columnsOf(head, known);
+  if (columns) return describeColumns(columns, known);
   if (head.startsWith("[")) return describeText("a JSON array", textKeys(head));
   const lines = head.split("\n");
   if (!isWhole) lines.pop();

@@ -14,7 +14,7 @@ import pytest
 import detectors
 from detectors.engines import MissingEngineError, UnknownEngineError
 from detectors.errors import DetectorError, UnreadableLogError
-from detectors.formats.fields import EPOCH, MICROSECOND, read_moment
+from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
 from tests.detectors.engines.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
 from tests.worker.support.promises import sampled

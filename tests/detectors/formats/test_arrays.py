@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, read_chunks, records_of
-from detectors.formats.splitting import MAX_LINE_BYTES, split_array
+from detectors.formats.text.splitting import MAX_LINE_BYTES, split_array
 from tests.exploration import explored
 
 LINE: dict[str, Any] = {

@@ -21,7 +21,7 @@ from detectors.formats import (
 )
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.columns import columns_of, records_of
-from detectors.formats.fields import EPOCH, FIRST_MICROSECOND, LAST_MICROSECOND, MICROSECOND
+from detectors.formats.moments import EPOCH, FIRST_MICROSECOND, LAST_MICROSECOND, MICROSECOND
 from detectors.frames.usage_log import InvalidTally
 from tests.exploration import explored
 

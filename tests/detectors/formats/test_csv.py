@@ -60,7 +60,7 @@ def test_the_same_table_in_another_notation_gives_the_same_result(text: str) -> 
         ("CANARY,openai,gpt-5.4,10,2", "ts must be"),
         ("1999-12-31,openai,gpt-5.4,10,2", "ts must be"),
         ("5,openai,gpt-5.4,10,2", "ts must be"),
-        ("2026-01-01,OpenAI,gpt-5.4,10,2", "provider must be"),
+        ("2026-01-01,Open AI,gpt-5.4,10,2", "provider must be"),
         ("2026-01-01,openai,,10,2", "missing field model"),
         ("2026-01-01,openai,gpt-5.4,1.5,2", f"prompt_tokens must be {COUNT}"),
         ("2026-01-01,openai,gpt-5.4,-1,2", f"prompt_tokens must be {COUNT}"),
@@ -194,8 +194,7 @@ def test_an_incomplete_table_is_unreadable(text: str, expected: str) -> None:
         "question,answer\nCANARY,CANARY",
         f"{ROW},CANARY\n{HEADER}\n{ROW}",
         f"model\n{ROW}",
-        HEADER.replace(",", ";") + "\n" + ROW.replace(",", ";"),
-        HEADER.replace(",", "\t") + "\n" + ROW.replace(",", "\t"),
+        HEADER.replace(",", "|") + "\n" + ROW.replace(",", "|"),
     ],
 )
 def test_text_without_a_header_is_rejected_and_not_repeated(text: str) -> None:

@@ -23,11 +23,11 @@ PACKED: Final = gzip.compress((LINE + b"\n") * 50, mtime=0)
 
 MALFORMED: Final = [
     b"", b"\n", b" \t\r\n" * 9, b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\x00", b"\x00" * 4096,
-    bytes(range(256)), bytes(range(256)) * 999, b"\xff\xfe" + LINE.decode().encode("utf-16-le"),
-    LINE.decode().encode("utf-16"), LINE.decode().encode("utf-32"), LINE[:-1], LINE[1:],
+    bytes(range(256)), bytes(range(256)) * 999, b"\xff\xfe" + CANARY.decode().encode("utf-16-le"),
+    CANARY.decode().encode("utf-16"), LINE.decode().encode("utf-32"), LINE[:-1], LINE[1:],
     LINE[: len(LINE) // 2], LINE.replace(b'"', b"'"), LINE[:-1] + b"\n" + LINE[:-2],
     CANARY, CANARY * 9_999, CANARY + b"\n" + CANARY, b"# " + CANARY, b"--\n" + CANARY,
-    b"CANARY,CANARY\nCANARY,CANARY", b"ts,CANARY\n1,2", b"CANARY;ts;model\n1;2;3",
+    b"CANARY,CANARY\nCANARY,CANARY", b"ts,CANARY\n1,2", b"CANARY|ts|model\n1|2|3",
     b'"' + CANARY, b'"' + CANARY + b'"', b'"ts,provider,model,' + CANARY, b"'ts','model'\n1,2",
     b"<html>" + CANARY + b"</html>", b"%PDF-1.7\n" + CANARY, b"PK\x03\x04" + CANARY,
     b"\x89PNG\r\n\x1a\n" + CANARY, b"PAR1" + CANARY, b"SQLite format 3\x00", b"\x7fELF\x02",

@@ -24,7 +24,7 @@ CANARY = "CANARY"
 COUNT = "an integer from 0 to 1000000000000"
 LABEL = "a string of at most 200 characters without control characters"
 MODEL = "a string of 1 to 200 characters without control characters"
-MOMENT = "an ISO 8601 time, or seconds since 1970 as a number, from 2000 to 2100"
+MOMENT = "an ISO 8601 time, or a Unix time as a number, from 2000 to 2100"
 
 
 def read_log(*lines: Any) -> tuple[list[UsageRecord], list[InvalidRow]]:
@@ -77,7 +77,7 @@ def read_log(*lines: Any) -> tuple[list[UsageRecord], list[InvalidRow]]:
         ({"tag": ["x"]}, f"tag must be {LABEL}"),
         ({"endpoint": 5}, f"endpoint must be {LABEL}"),
         ({"service_tier": 5}, f"service_tier must be {LABEL}"),
-        ({"provider": "OpenAI"},
+        ({"provider": "Open AI"},
          "provider must be a lowercase label of at most 64 letters, digits, dots, dashes, "
          "underscores"),
         ({"prefix_hash": "g" * 64}, "prefix_hash must be 64 hexadecimal digits"),

@@ -107,7 +107,7 @@ class Unhelpful:
         {"tag": "\ud800"},
         {"tag": b"CANARY"},
         {"latency_ms": float("inf")},
-        {"provider": "OpenAI"},
+        {"provider": "Open AI"},
     ],
     ids=lambda members: next(iter(members)),
 )

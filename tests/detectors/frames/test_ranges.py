@@ -15,7 +15,7 @@ import pytest
 
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats.json_logs.openai import OPENAI
-from detectors.formats.splitting import MAX_LINE_BYTES
+from detectors.formats.text.splitting import MAX_LINE_BYTES
 from detectors.frames import UsageLog, range_workers, ranges, read, sources
 from tests.worker.support.promises import at_both_scales, sampled
 

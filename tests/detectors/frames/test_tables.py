@@ -114,7 +114,7 @@ def test_columns_of_other_types_mean_the_same(column: pl.Expr) -> None:
     [
         ("ts", None), ("ts", "soon"), ("ts", "1999-01-01"), ("ts", datetime(1999, 1, 1)),  # noqa: DTZ001
         ("ts", date(2026, 1, 1)), ("ts", True), ("ts", float("inf")),
-        ("provider", None), ("provider", "OpenAI"), ("provider", 5), ("provider", "openai\n"),
+        ("provider", None), ("provider", "Open AI"), ("provider", 5), ("provider", "openai\n"),
         ("model", None), ("model", ""), ("model", "a" * 201), ("model", 5), ("model", "a\x85"),
         ("prompt_tokens", None), ("prompt_tokens", -1), ("prompt_tokens", 10**12 + 1),
         ("prompt_tokens", 1.5), ("prompt_tokens", "5"), ("prompt_tokens", True),

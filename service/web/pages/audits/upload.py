@@ -6,7 +6,7 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from werkzeug import Response
 from werkzeug.exceptions import HTTPException
 
-from detectors.contract import RECORD_FIELDS, REQUIRED_FIELDS
+from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
 from detectors.formats import DIALECTS, JSON_STYLES
 from service.errors import ServiceError
@@ -69,7 +69,7 @@ def _page(**context: Any) -> str:
         "max_bytes": config.max_upload_bytes,
         "dialects": DIALECTS,
         "json_styles": JSON_STYLES,
-        "fields": RECORD_FIELDS,
+        "fields": RECORD_V2_FIELDS,
         "required": REQUIRED_FIELDS,
     }
     if known is None:

@@ -13,9 +13,9 @@ from typing import IO, BinaryIO, Final, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from detectors.errors import LogTooLargeError, UnreadableLogError
+from detectors.formats.text.encodings import read_start, to_utf8
 
 BLOCK_BYTES: Final = 1 << 20
-UTF8_BOM: Final = b"\xef\xbb\xbf"
 GZIP: Final = b"\x1f\x8b"
 ZIP: Final = b"PK\x03\x04"
 SIGNATURE_BYTES: Final = 512
@@ -61,7 +61,7 @@ def read_blocks(
     max_bytes: int | None = None,
     advance: Advance | None = None,
 ) -> Iterator[bytes]:
-    """Yield the file's bytes in blocks, unpacked and without a byte order mark.
+    """Yield the file's bytes in blocks, unpacked, in UTF-8 and without a byte order mark.
 
     All blocks except the last have at least `block_bytes`, however small the pieces of the file
     are, because every later step has a cost per block. `advance` receives how many bytes of the
@@ -76,19 +76,17 @@ def read_blocks(
     """
     progress = _Progress(advance)
     raw = _read_raw(file, block_bytes, max_bytes, progress.advance)
-    start = _read_start(raw, SIGNATURE_BYTES)
+    start = read_start(raw, SIGNATURE_BYTES)
     refuse_archive(start, is_unpacked=False)
     blocks: Iterator[bytes] = chain([start], raw)
     if is_packed(start):
         unpacked = gunzip(blocks, block_bytes) if start.startswith(GZIP) else None
         unpacked = unpacked or _unzip(file, blocks, block_bytes, max_bytes, progress.advance)
         blocks = _bounded(unpacked, max_bytes)
-        start = _read_start(blocks, SIGNATURE_BYTES)
+        start = read_start(blocks, SIGNATURE_BYTES)
         refuse_archive(start, is_unpacked=True)
         blocks = chain([start], blocks)
-    text = _read_start(blocks, len(UTF8_BOM))
-    filled = _filled(chain([text.removeprefix(UTF8_BOM)], blocks), block_bytes)
-    return map(progress.repeat, filled)
+    return map(progress.repeat, _filled(to_utf8(blocks), block_bytes))
 
 
 class _Progress:
@@ -161,14 +159,6 @@ def _read_raw(
         if advance:
             advance(total)
         yield block
-
-
-def _read_start(blocks: Iterator[bytes], size: int) -> bytes:
-    """Read blocks until there are `size` bytes."""
-    start = b""
-    while len(start) < size and (block := next(blocks, b"")):
-        start += block
-    return start
 
 
 def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:

@@ -1,0 +1,102 @@
+"""Times as logs write them: ISO 8601 and its common variants, or Unix times in any unit.
+
+The years 2000 to 2100 are different numbers in seconds, milliseconds, microseconds and
+nanoseconds, so a number says which unit it is in.
+"""
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from detectors.contract import FIRST_INSTANT, LAST_INSTANT
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+FIRST_MICROSECOND: Final = (FIRST_INSTANT - EPOCH) // MICROSECOND
+LAST_MICROSECOND: Final = (LAST_INSTANT - EPOCH) // MICROSECOND  # exclusive
+SECOND_US: Final = 1_000_000
+# Microseconds per unit; nanoseconds are a thousandth.
+UNITS: Final = (SECOND_US, 1_000, 1)
+NANOSECONDS: Final = 1_000  # per microsecond
+NO_TIME: Final = -1  # outside the valid years
+
+# `2026/11/02 09:00:00`, `… UTC`, `… +0000 UTC`, as programs and databases print times.
+_UTC_SUFFIX: Final = re.compile(r" ?(?:UTC|GMT)\Z")
+_NUMBER: Final = re.compile(r"(?:[0-9]{9,10}|[0-9]{12,13}|[0-9]{15,16}|[0-9]{18,19})(\.[0-9]+)?")
+
+
+def read_instant(value: object) -> datetime:
+    """Parse ISO 8601 as an instant in UTC; `ValueError` for anything else, or other years."""
+    if isinstance(value, datetime):  # from Python only; JSON has no such type
+        return to_utc(value)
+    return to_utc(_parse_instant(value))
+
+
+def _parse_instant(value: object) -> datetime:
+    """Parse what `datetime.fromisoformat` accepts, but try RFC 3339 first.
+
+    A text that the fast decoders accept is then the same instant here.
+    """
+    if not isinstance(value, str):
+        raise ValueError
+    try:
+        return msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        return datetime.fromisoformat(value)
+
+
+def to_utc(instant: datetime) -> datetime:
+    """Convert to UTC; a time without a zone is UTC. `ValueError` outside 2000 to 2100."""
+    aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
+    if not FIRST_INSTANT <= aware < LAST_INSTANT:
+        raise ValueError
+    return aware.astimezone(UTC)
+
+
+def read_moment(value: object) -> datetime:
+    """Parse a time as logs write it: ISO 8601, or a Unix time as a number or text."""
+    if isinstance(value, str) and (number := _NUMBER.fullmatch(value)):
+        value = float(value) if number[1] else int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return to_utc(_parse_text(value)) if isinstance(value, str) else read_instant(value)
+    microseconds = scale(value)
+    if microseconds == NO_TIME:
+        raise ValueError
+    return to_utc(EPOCH + timedelta(microseconds=microseconds))
+
+
+def read_any_moment(value: object) -> datetime | int | float:
+    """Parse a time without checking its range: another field may have the call's time."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _parse_text(value)
+    return value
+
+
+def _parse_text(value: object) -> datetime:
+    try:
+        return _parse_instant(value)
+    except ValueError:
+        if not isinstance(value, str):
+            raise
+        return _parse_instant(_plain(value))
+
+
+def _plain(text: str) -> str:
+    """Return ISO 8601 for a text that differs from it in slashes, spaces or the name of UTC."""
+    text = _UTC_SUFFIX.sub("", text.replace("/", "-"))
+    return text.replace(" +", "+").replace(" -", "-")
+
+
+def scale(number: float) -> int:
+    """Convert a Unix time in any unit to microseconds; `NO_TIME` outside 2000 to 2100."""
+    if not math.isfinite(number):
+        return NO_TIME
+    for unit in UNITS:
+        if FIRST_MICROSECOND <= number * unit < LAST_MICROSECOND:
+            return round(number * unit)
+    if FIRST_MICROSECOND * NANOSECONDS <= number < LAST_MICROSECOND * NANOSECONDS:
+        return int(number) // NANOSECONDS
+    return NO_TIME
