@@ -5,7 +5,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
+class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One flagged call, as counts. `cost_usd` and `saving_usd` are US dollars of this call.
 
     The last fields are what a detector's formula uses beside counts and rates, 0 where it has no

@@ -39,8 +39,8 @@ def _find_calls(impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine:
     """Return the flagged calls of these findings, with their counts and the finding's index."""
     rows = [(*impact.key, index) for index, impact in enumerate(impacts)]
     listed = place_findings(rows, flagged, engine, "finding")
-    in_window = flagged.filter(nw.col("in_window"))
-    found = in_window.join(listed, on=list(FINDING), how="inner").drop(*FINDING, "in_window")
+    in_window = flagged.filter(nw.col("in_window")).drop("in_window", "low_usd", "high_usd")
+    found = in_window.join(listed, on=list(FINDING), how="inner").drop(*FINDING)
     return engine.look_up(found, calls, ["request_id", *COUNTS])
 
 

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Final
+
+from msgspec.structs import replace
 
 from detectors.contract import Thresholds
 from detectors.prices.book import PriceBook
@@ -10,6 +13,10 @@ from detectors.report.evidence import Detail
 from detectors.report.fixes import describe, write_formula
 from detectors.report.impacts import Impact
 from detectors.report.result.document import Finding
+
+# Findings with all of their evidence; it would take most of a document with hundreds of findings.
+_FULL_EVIDENCE: Final = 50
+_SHORT_EVIDENCE: Final = 3
 
 
 def write_findings(
@@ -48,7 +55,12 @@ def write_findings(
             is_monthly=projection.kind != "none",
         )
         findings.append(finding)
-    return tuple(sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id)))
+    ranked = sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id))
+    return (*ranked[:_FULL_EVIDENCE], *map(_shorten, ranked[_FULL_EVIDENCE:]))
+
+
+def _shorten(finding: Finding) -> Finding:
+    return replace(finding, evidence=finding.evidence[:_SHORT_EVIDENCE])
 
 
 def _severity(monthly_usd: Decimal, thresholds: Thresholds) -> str:

@@ -1,0 +1,116 @@
+"""Windows, spans and factors, worked out by hand from the days with calls."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from detectors import Thresholds
+from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
+
+SECOND, HOUR = 1_000_000, 3_600_000_000
+THRESHOLDS = Thresholds()
+
+
+def day(
+    number: float, calls: int = 1, *, seconds: int | None = None, hours: float = 0
+) -> DayOfCalls:
+    """Calls from the beginning of a day on, in as many seconds, over so many hours."""
+    first = round(number * DAY_US)
+    return DayOfCalls(
+        calls=calls,
+        first_us=first,
+        last_us=first + round(hours * HOUR),
+        seconds=calls if seconds is None else seconds,
+    )
+
+
+def project(*days: DayOfCalls) -> Projection:
+    return Projection.of(days, THRESHOLDS)
+
+
+def test_the_span_has_one_mean_gap_more_than_the_calls() -> None:
+    # 25 calls, one an hour: 24 hours between them, and 25 hours that they stand for.
+    projection = project(day(10, 24, hours=23), day(11))
+    assert projection.span_us == Fraction(25 * HOUR)
+    assert projection.factor == 1  # fewer than 30 calls
+    assert (projection.kind, projection.observed_days) == ("none", 2)
+
+
+def test_seconds_count_and_not_calls() -> None:
+    assert project(day(10, 100, seconds=2, hours=1)).span_us == 2 * HOUR
+    assert project(day(10, 100, seconds=1)).span_us == 0
+
+
+@pytest.mark.parametrize(
+    ("hours", "calls", "kind"),
+    [
+        (0.9, 30, "none"),
+        (1, 30, "very rough"),
+        (1, 29, "none"),
+        (23.9, 30, "very rough"),
+        (24, 30, "rough"),
+        (167.9, 30, "rough"),
+        (168, 30, "good"),
+        (168, 29, "none"),
+        (700, 30, "good"),
+    ],
+)
+def test_the_kind_follows_the_span_and_the_calls(hours: float, calls: int, kind: str) -> None:
+    last = hours * (calls - 1) / calls / 24
+    projection = project(day(100, calls - 1), day(100 + last))
+    assert projection.kind == kind
+    if kind == "none":
+        assert projection.factor == 1
+    else:
+        month = min(Decimal(hours) / 24, Decimal(30))
+        assert float(projection.factor) == pytest.approx(float(30 / month), rel=1e-6)
+
+
+def test_the_window_is_the_last_thirty_days() -> None:
+    projection = project(*(day(number, 10) for number in range(100, 200)))
+    assert projection.to_us == 199 * DAY_US
+    assert projection.window_start_us == 169 * DAY_US
+    assert projection.from_us == 169 * DAY_US + 1  # a call exactly 30 days before is outside
+    assert projection.factor == 1
+
+
+def test_the_window_of_a_shorter_log_is_all_of_it() -> None:
+    projection = project(*(day(number, 10) for number in range(100, 114)))
+    assert (projection.from_us, projection.to_us) == (100 * DAY_US, 113 * DAY_US)
+    assert projection.window_start_us == projection.from_us
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_few_calls_far_from_the_others_are_outliers(calls: int) -> None:
+    usual = [day(number, 20) for number in range(100, 110)]
+    early = day(69, calls)  # 31 days earlier
+    projection = project(early, *usual)
+    assert projection.outliers == calls  # of 200: 1% are two
+    assert projection.outlier_us == (early.first_us,)
+    assert (projection.factor, projection.kind) == (project(*usual).factor, "good")
+    assert projection.observed_days == 10
+    assert projection.from_us == 100 * DAY_US
+
+
+def test_more_calls_or_a_shorter_gap_are_no_outliers() -> None:
+    usual = [day(number, 20) for number in range(100, 110)]
+    assert project(day(69, 3), *usual).outliers == 0
+    assert project(day(70), *usual).outliers == 0  # exactly 30 days
+    assert project(*usual, day(140)).outliers == 1
+
+
+def test_the_longest_stretch_counts_and_only_if_both_ends_are_few() -> None:
+    usual = [day(number, 20) for number in range(100, 110)]
+    assert project(day(1), day(40), *usual).outliers == 2
+    assert project(day(1), *usual, day(300)).outliers == 2
+    assert project(day(1), day(40), *usual, day(300)).outliers == 0
+    assert project(day(1), day(100)).outliers == 0  # two calls: each is half of them
+
+
+def test_a_log_without_calls_has_an_empty_window() -> None:
+    projection = project()
+    assert projection.from_us > projection.to_us
+    assert (projection.window_start_us, projection.observed_days) == (None, 1)
+    assert projection.kind == "none"
+    assert projection.factor == 1
