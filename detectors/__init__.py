@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ContractError,
         DetectorError,
         PriceTermsError,
+        PriceUpdateError,
         TooFewValidRowsError,
         UnreadableLogError,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "Finding",
     "PriceBook",
     "PriceTermsError",
+    "PriceUpdateError",
     "Report",
     "Thresholds",
     "TooFewValidRowsError",
@@ -52,6 +54,7 @@ _HOMES = {
     "Finding": "report.result.document",
     "PriceBook": "prices.book",
     "PriceTermsError": "errors",
+    "PriceUpdateError": "errors",
     "Report": "report.result.document",
     "Thresholds": "rules",
     "TooFewValidRowsError": "errors",

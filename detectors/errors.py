@@ -83,6 +83,10 @@ class PriceTermsError(DetectorError, ValueError):
     """An invalid discount or override; the message names it and the reason."""
 
 
+class PriceUpdateError(DetectorError):
+    """The published prices could not be fetched, read or stored; the message gives the reason."""
+
+
 class CallsUnavailableError(DetectorError):
     """The calls behind a report's findings are no longer in memory."""
 

@@ -10,7 +10,7 @@ import click
 
 import detectors
 from detectors.cli.console import BadInputError, long_progress, shown, standard_output
-from detectors.cli.price_file import read_prices
+from detectors.cli.price_file import find_update, read_prices
 from detectors.cli.terminal import print_report, report_console
 from detectors.errors import ContractError, DetectorError
 from detectors.html.page import print_page
@@ -40,7 +40,7 @@ _path = click.Path(path_type=Path)
     "--prices",
     metavar="RATES",
     type=_path,
-    help="Your negotiated rates, a TOML file: discounts and overrides (see below).",
+    help="Your terms, a TOML file: discounts, negotiated rates and aliases (see below).",
 )
 @click.option(
     "--top",
@@ -55,7 +55,8 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
     FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped; '-' is standard
     input.
 
-    RATES states discounts as shares and overrides in US dollars per million tokens:
+    RATES states discounts as shares, overrides in US dollars per million tokens, and the models
+    that names of your own are priced as:
 
     \b
       [discounts]
@@ -63,6 +64,8 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
       [overrides.openai."gpt-5.5"]
       input_mtok = 4
       output_mtok = 24
+      [aliases.azure]
+      "prod-chat-*" = { provider = "azure", model = "gpt-5.4" }
     """
     report = _audit(file, prices)
     if outputs["json"] not in (None, "-"):
@@ -81,7 +84,8 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
 
 
 def _audit(file: Path, prices: Path | None) -> "Report":
-    terms: dict[str, Any] = {"prices": read_prices(prices)} if prices else {}
+    book = read_prices(prices) if prices else find_update()
+    terms: dict[str, Any] = {"prices": book} if book else {}
     try:
         if file == STANDARD_INPUT:
             return detectors.audit(detectors.read(sys.stdin.buffer), **terms)

@@ -1,4 +1,4 @@
-"""The command group `tallystick`: `audit`, `scrub`, and the commands of other packages.
+"""The command group `tallystick`: `audit`, `scrub`, `prices`, and the commands of other packages.
 
 A package adds commands through the entry-point group `tallystick.commands`: each entry point is a
 callable `register(group)`. They load only for a command that is not defined here, so an audit of a
@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 import click
 
 from detectors.cli.audit import audit
+from detectors.cli.prices import prices
 from detectors.cli.scrub import scrub
 
 ENTRY_POINT_GROUP = "tallystick.commands"
@@ -72,3 +73,4 @@ def library() -> None:
 for group in (main, library):
     group.add_command(audit)
     group.add_command(scrub)
+    group.add_command(prices)

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import detectors
 from detectors.cli.console import BadInputError, shown
 from detectors.errors import PriceTermsError
 
@@ -11,10 +10,21 @@ if TYPE_CHECKING:
     from detectors import PriceBook
 
 
+def find_update() -> "PriceBook | None":
+    """Return the prices of the stored update; None if there is none."""
+    # Imported here because the prices take time to load.
+    from detectors.prices.updates import default_file, load
+
+    return load() if default_file().exists() else None
+
+
 def read_prices(file: Path) -> "PriceBook":
-    """Return the price book of the installed version with the terms of the file."""
+    """Return the latest prices that are stored here, with the terms of the file."""
+    from detectors.prices.agreed.price_file import read_toml
+    from detectors.prices.updates import load
+
     try:
-        return detectors.PriceBook.from_toml(file.read_text(encoding="utf-8"))
+        return load().with_terms(read_toml(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -103,7 +103,9 @@ class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The prices behind the dollars; `negotiated` lists the rates that replace list prices.
 
     `as_of` is the date of an update of the prices, which are otherwise those that `version` was
-    released with. `aliases` lists the names that are priced as another model.
+    released with. `aliases` lists the names that are priced as another model. `fingerprint` is a
+    digest of the rates of the report's models in its period: another one means that the report
+    would have other dollars today.
     """
 
     source: str
@@ -111,6 +113,7 @@ class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     negotiated: tuple[str, ...] = ()
     as_of: str = ""
     aliases: tuple[str, ...] = ()
+    fingerprint: str = ""
 
 
 class EvidenceColumn(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import (
     AuditSummary,
-    PriceSource,
     SavingsByDetector,
     SpendByDay,
     SpendByDayAndModel,
@@ -18,6 +17,7 @@ from detectors.contract import (
 from detectors.engines import Calls, Engine, Row
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
+from detectors.prices.updates import describe
 from detectors.report import spend
 from detectors.report.compose import COMBINED, Savings, compose_savings, headline_savings
 from detectors.report.counting.projection import DAY_US, iso_time
@@ -118,23 +118,20 @@ class Audits:
         for index, (log, selection) in enumerate(zip(self.logs, selections, strict=True)):
             own = [next(details) for _ in selection.listed]
             saved = self._headline(log, spent[index].groups, sums[index])
+            audit = self._summarize(log, spent[index].groups, saved, selection)
+            lists = spent[index].sections(log.models, self.book)
+            models, period = lists["spend_by_model"], (audit.first_call, audit.last_call)
             report = Report(
-                audit=self._summarize(log, spent[index].groups, saved, selection),
+                audit=audit,
                 findings=self._write(log, selection.listed, own),
                 savings_by_detector=self._savings_by_detector(selection, saved),
                 invalid_rows=log.invalid,
-                prices=PriceSource(
-                    source=self.book.source,
-                    version=self.book.version,
-                    negotiated=self.book.negotiated,
-                    as_of=self.book.as_of,
-                    aliases=self.book.aliases,
-                ),
+                prices=describe(self.book, models, lists["unpriced"], *period),
                 thresholds=self.thresholds,
                 methods=METHODS,
                 data_quality=measure_quality(log, spent[index].groups, self._is_equivalent),
                 **selection.sections(),
-                **spent[index].sections(log.models, self.book),
+                **lists,
             )
             if keep_calls:
                 attach_calls(report, CallSource(selection.listed, reopen))

@@ -1,0 +1,164 @@
+"""Updates of the price book, as genai-prices publishes them, and whether an audit is older.
+
+An update is a file beside the installed prices. A file that is missing, damaged or older than the
+installed version is ignored, so that an update never stops an audit.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Final
+from urllib.request import urlopen
+
+import genai_prices
+from genai_prices.data_snapshot import DataSnapshot, get_snapshot
+from genai_prices.types import _providers_from_raw
+from genai_prices.update_prices import DEFAULT_UPDATE_URL
+
+from detectors.contract import PriceSource, Report, SpendByModel, UnpricedModel
+from detectors.errors import PriceUpdateError
+from detectors.prices.book import PriceBook
+from detectors.prices.listing import Listing
+
+MAX_BYTES: Final = 64 << 20
+TIMEOUT_SECONDS: Final = 20.0
+# Reports compare at most so many models with a price, and so many without.
+_MOST_MODELS: Final = 100
+_LEAST_SHARE: Final = 0.5
+_FILE: Final = "prices.json"
+_DIGITS: Final = 32
+
+Labelled = Sequence[SpendByModel] | Sequence[UnpricedModel]
+
+
+def default_file() -> Path:
+    """Return the file of updates of this user."""
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "tallystick" / _FILE
+
+
+def update(file: Path, url: str | None = None) -> PriceBook:
+    """Fetch the published prices, check them, and replace the file; return their price book.
+
+    Anything that goes wrong raises `PriceUpdateError` and leaves the file as it was.
+    """
+    providers = _fetch(url or DEFAULT_UPDATE_URL)
+    _read(providers)
+    stored = {
+        "as_of": datetime.now(UTC).date().isoformat(),
+        "version": genai_prices.__version__,
+        "providers": providers,
+    }
+    try:
+        _replace(file, json.dumps(stored).encode())
+    except OSError as error:
+        raise PriceUpdateError(f"cannot write {file}: {error.strerror}") from error
+    return load(file)
+
+
+def load(file: Path | None = None) -> PriceBook:
+    """Return the price book of the file; the installed one if there is no newer update."""
+    with suppress(OSError, ValueError, TypeError, KeyError, PriceUpdateError):
+        stored = json.loads((file or default_file()).read_bytes())
+        if stored["version"] == genai_prices.__version__:
+            as_of = datetime.fromisoformat(stored["as_of"]).date().isoformat()
+            version = f"{stored['version']}+{as_of}"
+            return PriceBook(_read(stored["providers"]), version=version, as_of=as_of)
+    return PriceBook()
+
+
+def _fetch(url: str) -> Any:
+    if not url.startswith(("https://", "http://")):
+        raise PriceUpdateError(f"cannot fetch {url}: this is not an address of a web server")
+    try:
+        with urlopen(url, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - checked above
+            payload = response.read(MAX_BYTES + 1)
+    except (OSError, HTTPException, ValueError) as error:
+        raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
+    if len(payload) > MAX_BYTES:
+        raise PriceUpdateError(f"the prices at {url} are larger than {MAX_BYTES:,} bytes")
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise PriceUpdateError(f"the prices at {url} are not JSON") from error
+
+
+def _read(providers: Any) -> DataSnapshot:
+    """Check the published providers: a part of the book is no update."""
+    try:
+        read = _providers_from_raw(providers)
+    except (ValueError, TypeError) as error:
+        raise PriceUpdateError(f"the published prices have another form: {error}") from error
+    models = sum(len(provider.models) for provider in read)
+    installed = get_snapshot().providers
+    if models < sum(len(provider.models) for provider in installed) * _LEAST_SHARE:
+        raise PriceUpdateError(f"the published prices have only {models:,} models")
+    return DataSnapshot(providers=read, from_auto_update=True)
+
+
+def _replace(file: Path, payload: bytes) -> None:
+    """Write the file at once, so that no reader sees a part of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+    try:
+        with os.fdopen(handle, "wb") as temporary:
+            temporary.write(payload)
+        Path(name).chmod(0o644)
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def describe(
+    book: PriceBook, models: Labelled, unpriced: Labelled, first: str | None, last: str | None
+) -> PriceSource:
+    """Describe the prices of a report with these models between its first and last call."""
+    return PriceSource(
+        source=book.source,
+        version=book.version,
+        negotiated=book.negotiated,
+        as_of=book.as_of,
+        aliases=book.aliases,
+        fingerprint=_digest(book, (*models[:_MOST_MODELS], *unpriced[:_MOST_MODELS]), first, last),
+    )
+
+
+def is_outdated(report: Report, book: PriceBook) -> bool:
+    """Check whether the book has other prices for the report's models in its period.
+
+    Reports of earlier versions have no fingerprint and count as up to date.
+    """
+    models, unpriced = report.spend_by_model, report.unpriced
+    period = report.audit.first_call, report.audit.last_call
+    today = describe(book, models, unpriced, *period).fingerprint
+    return bool(report.prices.fingerprint) and report.prices.fingerprint != today
+
+
+def _digest(book: PriceBook, models: Labelled, first: str | None, last: str | None) -> str:
+    """Digest the rates of these models between two times; equal digests mean equal prices."""
+    if first is None or last is None:
+        return ""
+    period = datetime.fromisoformat(first), datetime.fromisoformat(last)
+    names = sorted({(each.provider, each.model) for each in models})
+    rates = [(*name, *_rates(book.find_listing(*name), *period)) for name in names]
+    return hashlib.sha256(repr(rates).encode()).hexdigest()[:_DIGITS]
+
+
+def _rates(listing: Listing | None, first: datetime, last: datetime) -> Iterator[object]:
+    """Yield the rates at every time and prompt length at which they change in the period."""
+    if listing is None:
+        return
+    changes = listing.find_boundaries()
+    moments = sorted({first, *(each for each in changes.moments if first < each <= last)})
+    lengths = [0, *(start + 1 for start in sorted(changes.prompt_tokens))]
+    for priced in filter(None, (listing, listing.target)):
+        for at in moments:
+            found = (priced.find_rates(at, tokens) for tokens in lengths)
+            yield [sorted(rates.own.items()) if rates else None for rates in found]
