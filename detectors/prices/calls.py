@@ -60,12 +60,16 @@ CALL_COLUMNS: Final = (
     *COUNTS,
     "cost_usd",
     "input_usd_per_token",
-    "read_discount_usd",
-    "write_premium_usd",
+    "input_usd",
+    "cache_read_usd",
+    "cache_write_usd",
+    "cache_write_1h_usd",
     "has_cache_read",
+    "has_cache_write_1h",
     "cache_minimum",
     "needs_cache_opt_in",
-    "cheaper_saving_usd",
+    "target_kind",
+    "target_saving_usd",
 )
 # Labels that are replaced by numbers, and their columns; the first always exists.
 NUMBERED: Final = {
@@ -139,7 +143,7 @@ def price_labelled(
     calls = price_calls(numbered, book, engine, seen=labelled)
     if not keys:
         calls = calls.with_columns(nw.lit(0, nw.Int32).alias("log"))
-    calls = calls.with_columns(nw.col("has_cache_read").cast(nw.Int8))
+    calls = calls.with_columns(nw.col("has_cache_read", "has_cache_write_1h").cast(nw.Int8))
     optional = _present(calls, OPTIONAL_CALL_COLUMNS)
     return engine.keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:], *optional])))
 

@@ -50,7 +50,7 @@ def _pick_evidence(
     """Return the most expensive calls of each finding; ties by time, ID and counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
     if most > 0:
-        order = ["at_us", "request_id", *COUNTS, "saving_usd"]
+        order = ["at_us", "request_id", *COUNTS, "saving_usd", *BASIS]
         picked = engine.fetch(engine.pick_most_expensive(found, "finding", order, most))
         for row in sorted(picked, key=lambda row: (row["finding"], row["rank"])):
             evidence[row["finding"]].append(_call(row, impacts[row["finding"]].group.model))
@@ -81,6 +81,7 @@ def _summarize(found: Calls) -> Calls:
             nw.col("norm_tokens").median().alias("median_norm_tokens"),
             nw.col("prefix_tokens").median().alias("median_prefix_tokens"),
             nw.col("pause_seconds").median().alias("median_pause_seconds"),
+            nw.col("prefix_tokens").sum().alias("total_prefix_tokens"),
             nw.col("basis").min().alias("smallest_basis"),
             nw.col("basis").max().alias("largest_basis"),
             nw.col("basis").sum().alias("total_basis"),
@@ -91,7 +92,9 @@ def _summarize(found: Calls) -> Calls:
 
 
 def _summary(row: Row) -> Row:
-    floats = (name for name in row if name.startswith("median_") or name.endswith("_basis"))
+    floats = (
+        name for name in row if name.startswith(("median_", "total_")) or name.endswith("_basis")
+    )
     medians = {name: float(row[name]) for name in floats}
     counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
     return medians | {name: int(row[name]) for name in counts} | {"cost_usd": usd(row, "cost_usd")}

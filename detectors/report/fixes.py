@@ -38,6 +38,7 @@ def describe(
         output_usd_per_mtok=own.output_usd * TOKENS_PER_MTOK,
         cache_read_usd_per_mtok=own.cache_read_usd * TOKENS_PER_MTOK,
         cache_write_usd_per_mtok=own.cache_write_usd * TOKENS_PER_MTOK,
+        cache_write_1h_usd_per_mtok=own.cache_write_1h_usd * TOKENS_PER_MTOK,
         cheaper_input_usd_per_mtok=other.input_usd * TOKENS_PER_MTOK,
         cheaper_output_usd_per_mtok=other.output_usd * TOKENS_PER_MTOK,
         **summary,

@@ -8,12 +8,15 @@ The same instructions sent again for every item of a list, when one request coul
 
 Fires on
 --------
-Sessions of a labeled route to one model: its calls in time order, split at pauses of over 15
-minutes. A session counts if it has at least 10 calls in at most 2 hours, at least 80% of them with
-answers of at most 100 tokens, a median pause of at most a minute and almost no overlap (at most 5%
-of the pauses under a quarter of a second; if all times are whole seconds, at most 30% of zero).
-Five calls could have been one: of each five, all but the first are flagged. Savings: half of the
-prompt cost of the flagged calls, if one prefix hash covers at least half of the session.
+Sessions of a labeled route to one model: its calls in time order (of one session ID, if they have
+it), split at pauses of over 15 minutes. A session counts if it has at least 10 calls in at most 2
+hours, at least 80% of them with answers of at most 100 tokens (without reasoning), a median pause
+of at most a minute and almost no overlap (at most 5% of the pauses under a quarter of a second; if
+all times are whole seconds, at most 30% of zero). If at least 90% of its calls have a latency, the
+next call must usually come after the answer. Five calls could have been one: of each five, all but
+the first are flagged. Two kinds. `hashed`: one prefix hash covers at least half of the session.
+Savings: half of the prompt cost of the flagged calls; the range is from a quarter to 80%.
+`unhashed`: the others; no savings are claimed.
 
 Stays quiet on
 --------------
@@ -42,7 +45,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
-from detectors.rules.loop_sessions import filter_loops, mark_proven, split_sessions
+from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
 from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 
 THRESHOLDS = {
@@ -55,24 +58,35 @@ THRESHOLDS = {
     "d6_overlap_gap_seconds": 0.25,
     "d6_max_overlap_share": 0.05,
     "d6_max_zero_gap_share": 0.30,
+    "d6_min_latency_share": 0.9,
     "d6_calls_per_request": 5,
     "d6_saving_share": 0.5,
+    "d6_low_share": 0.5,
+    "d6_high_saving_share": 0.8,
     "d6_min_hash_share": 0.5,
 }
-_PROVEN, _UNPROVEN = range(2)
+_HASHED, _UNHASHED = range(2)
+_SECOND_US = 1_000_000
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    sessions = split_sessions(calls.filter(nw.col("has_route") == 1), thresholds)
-    loops = mark_proven(filter_loops(sessions, thresholds), thresholds)
-    position = (nw.col("number") - nw.col("first")) % thresholds.d6_calls_per_request
+    sessions, keys = split_sessions(calls.filter(nw.col("has_route") == 1), thresholds)
+    loops = mark_hashed(filter_loops(sessions, keys, thresholds), keys, thresholds)
     # Calls that could have shared an earlier call's request.
-    followers = loops.filter(position != 0)
-    repeated = nw.col("prompt_tokens") * nw.col("input_usd_per_token")
-    saving = repeated * thresholds.d6_saving_share * nw.col("is_proven")
-    # A group has one finding, which claims savings if any of its sessions shares a prefix.
-    kind = nw.when(nw.col("has_proof") == 1).then(_PROVEN).otherwise(_UNPROVEN)
-    return flag(followers, kind, saving)
+    followers = loops.filter(nw.col("position") % thresholds.d6_calls_per_request != 0)
+    is_hashed = nw.col("is_hashed")
+    prompt_usd = nw.col("prompt_tokens") * nw.col("input_usd_per_token")
+    repeated = nw.when(is_hashed).then(prompt_usd).otherwise(nw.lit(0.0))
+    saving = repeated * thresholds.d6_saving_share
+    return flag(
+        followers,
+        nw.when(is_hashed).then(nw.lit(_HASHED)).otherwise(nw.lit(_UNHASHED)),
+        saving,
+        low_usd=saving * thresholds.d6_low_share,
+        high_usd=repeated * thresholds.d6_high_saving_share,
+        pause_seconds=nw.col("pause_us") / _SECOND_US,
+        basis=nw.col("position"),
+    )
 
 
 def advise(flagged: FlaggedCalls) -> str:
@@ -105,7 +119,7 @@ def write_formula(flagged: FlaggedCalls) -> str:
 
 DETECTOR = Detector(
     id="d6_chatty_loop",
-    kinds=(Kind("", ESTIMATED), Kind("", INFORMATIONAL)),
+    kinds=(Kind("hashed", ESTIMATED), Kind("unhashed", INFORMATIONAL)),
     thresholds=THRESHOLDS,
     find=find,
     advise=advise,

@@ -4,21 +4,23 @@ Prompts that have grown far beyond what the route needs.
 
 Costs you
 ---------
-Input tokens that the answer did not need: whole documents instead of passages, histories that are
-never shortened, instructions that only grow.
+Input tokens that the answer did not need: whole documents, histories never shortened, instructions
+that only grow.
 
 Fires on
 --------
-Calls are compared with all calls of the audit whose answers are about as long (answer lengths
-between two powers of two). At least 10 calls of a route to one model are flagged if one in ten of
-their prompts is over 3 times the median, provided that the median covers at least 30 calls of at
-least 2 routes, of which the route itself makes up at most half. Savings: half of the tokens above
-the median.
+Calls are compared with all calls of the audit whose answers are about as long (between two powers
+of two); the norm is the median of their prompts. At least 10 calls of a route to one model are
+large if one in ten of their prompts is over 3 times the norm, provided that the norm covers at
+least 30 calls of at least 2 routes, of which the route itself makes up at most half. Two kinds.
+`outgrown`: the route's own median prompt is at most the norm, so it usually works with normal
+prompts. Savings: half of the tokens above the norm; the range is from a quarter to all of them.
+`large_prompts`: its median is above the norm; no savings are claimed.
 
 Stays quiet on
 --------------
-Audits of a single route (nothing to compare with), kinds of work that few other routes do, and
-routes that make up most of their kind.
+Audits of a single route, kinds of work that few other routes do, and routes that make up most of
+their kind. Counts can't tell whether a route's work differs.
 
 Do instead
 ----------
@@ -26,18 +28,17 @@ Send the passages that matter, summarize or cut old turns, drop unused tools and
 
 Sources
 -------
-A comparison within the audit; counting half of the excess is an assumption.
+A comparison within the audit; the half is an assumption.
 """
-
-from typing import Final
 
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.rules.columns import answer_tokens, log2
 from detectors.rules.detector import (
     ESTIMATED,
-    MARGIN,
+    INFORMATIONAL,
     QUANTILE_MARGIN,
     Detector,
     FlaggedCalls,
@@ -47,16 +48,15 @@ from detectors.rules.detector import (
 )
 from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 
-_SHIFT: Final = 16
-_STEP: Final = 1 << _SHIFT
-_MOST_BINS: Final = 64
+_OUTGROWN, _LARGE = range(2)
+_MOST_BINS = 64
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
     prompt = nw.col("prompt_tokens")
     # Calls of different logs are never compared.
-    exponent = _log2(nw.col("completion_tokens"))
-    binned = calls.with_columns((nw.col("log") * _MOST_BINS + exponent).alias("bin"))
+    number = (nw.col("log") * _MOST_BINS + nw.col("exponent")).alias("bin")
+    binned = calls.with_columns(log2(answer_tokens(calls)).alias("exponent")).with_columns(number)
     bins = (
         binned.group_by("bin")
         .agg(
@@ -69,35 +69,34 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
             nw.col("routes") >= thresholds.d3_bin_min_routes,
         )
     )
+    norm, share = nw.col("norm"), thresholds.d3_max_bin_share + QUANTILE_MARGIN
     large = (
         binned.group_by("group", "bin")
-        .agg(nw.len().alias("calls"), prompt.quantile(0.9, "linear").alias("p90"))
+        .agg(
+            nw.len().alias("calls"),
+            prompt.median().alias("median"),
+            prompt.quantile(0.9, "linear").alias("p90"),
+        )
         .join(bins, on="bin", how="inner")
         .filter(
             nw.col("calls") >= thresholds.d3_min_calls,
-            nw.col("p90") > nw.col("norm") * thresholds.d3_p90_multiple + QUANTILE_MARGIN,
-            nw.col("calls") <= nw.col("bin_calls") * thresholds.d3_max_bin_share + MARGIN,
+            nw.col("p90") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN,
+            nw.col("calls") <= nw.col("bin_calls") * share,
         )
-        .select("group", "bin", "norm")
+        .select("group", "bin", "norm", (nw.col("median") <= norm + QUANTILE_MARGIN).alias("usual"))
     )
-    flagged = binned.join(large, on=["group", "bin"], how="inner").filter(prompt > nw.col("norm"))
-    excess = (prompt - nw.col("norm")) * thresholds.d3_saving_share
-    return flag(flagged, 0, excess * nw.col("input_usd_per_token"))
-
-
-def _log2(tokens: nw.Expr) -> nw.Expr:
-    """Return the exponent of the largest power of two in the count; 0 for an empty answer.
-
-    A floating-point logarithm is off by a bit near large powers of two, so only the leading 16 bits
-    are used, where the margin is far smaller than the distance to the next integer.
-    """
-    leading, exponent = tokens, nw.lit(0, nw.Int32)
-    for _ in range(2):
-        is_long = leading >= _STEP
-        exponent = exponent + is_long.cast(nw.Int32) * _SHIFT
-        leading = nw.when(is_long).then(leading // _STEP).otherwise(leading)
-    fraction = (leading.clip(lower_bound=1).log(2) + MARGIN).floor()
-    return exponent + fraction.cast(nw.Int32)
+    flagged = binned.join(large, on=["group", "bin"], how="inner").filter(prompt > norm)
+    excess = (prompt - norm) * nw.col("input_usd_per_token") * thresholds.d3_saving_share
+    saving = nw.when(nw.col("usual")).then(excess).otherwise(nw.lit(0.0))
+    return flag(
+        flagged,
+        nw.when(nw.col("usual")).then(nw.lit(_OUTGROWN)).otherwise(nw.lit(_LARGE)),
+        saving,
+        low_usd=saving * thresholds.d3_low_share,
+        high_usd=saving * thresholds.d3_high_multiple,
+        norm_tokens=norm,
+        basis=nw.col("exponent"),
+    )
 
 
 THRESHOLDS = {
@@ -107,31 +106,41 @@ THRESHOLDS = {
     "d3_bin_min_routes": 2,
     "d3_max_bin_share": 0.5,
     "d3_saving_share": 0.5,
+    "d3_low_share": 0.5,
+    "d3_high_multiple": 2.0,
 }
 
 
 def advise(flagged: FlaggedCalls) -> str:
-    return (
+    lengths = f"{2**flagged.smallest_basis:,.0f} to {2 ** (flagged.largest_basis + 1) - 1:,.0f}"
+    prompt, norm = flagged.median_prompt_tokens, flagged.median_norm_tokens
+    opening = (
         f"Shorten the prompts of {flagged.route} to {flagged.model}: {flagged.calls:,} of its "
-        f"{flagged.group_calls:,} calls sent more than comparable calls in this audit (median of "
-        f"these: {flagged.median_prompt_tokens:,.0f} tokens for answers of "
-        f"{flagged.median_completion_tokens:,.0f}). Send the passages that matter, cut old turns "
-        f"and unused tools. {flagged.share('d3_saving_share')} of the tokens above the median of "
-        "comparable calls are counted as avoidable."
+        f"{flagged.group_calls:,} calls sent {prompt:,.0f} tokens (median), "
+        f"{prompt / max(norm, 1):,.1f} times the {norm:,.0f} of comparable calls in this audit "
+        f"(answers of {lengths} tokens). "
+    )
+    if flagged.confidence == INFORMATIONAL:
+        return opening + "Counts can't tell whether the work differs, so no savings are claimed."
+    return opening + (
+        "The route itself usually sends no more than these. Send the passages that matter, cut old "
+        f"turns and unused tools. {flagged.share('d3_saving_share')} of the tokens above the norm "
+        "are counted as avoidable."
     )
 
 
 def write_formula(flagged: FlaggedCalls) -> str:
     return (
-        f"{flagged.share('d3_saving_share')} × (prompt tokens − median of comparable calls) × "
-        f"input rate ({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "
+        f"{flagged.share('d3_saving_share')} × (prompt tokens − {flagged.median_norm_tokens:,.0f}, "
+        "the median of comparable calls) × input rate "
+        f"({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "
         f"{flagged.cost}: {flagged.saving}"
     )
 
 
 DETECTOR = Detector(
     id="d3_context_bloat",
-    kinds=(Kind("", ESTIMATED),),
+    kinds=(Kind("outgrown", ESTIMATED), Kind("large_prompts", INFORMATIONAL)),
     thresholds=THRESHOLDS,
     find=find,
     advise=advise,

@@ -64,6 +64,7 @@ class FlaggedCalls:
     median_norm_tokens: float
     median_prefix_tokens: float
     median_pause_seconds: float
+    total_prefix_tokens: float
     smallest_basis: float
     largest_basis: float
     total_basis: float
@@ -75,6 +76,7 @@ class FlaggedCalls:
     output_usd_per_mtok: float
     cache_read_usd_per_mtok: float
     cache_write_usd_per_mtok: float
+    cache_write_1h_usd_per_mtok: float
     cheaper_input_usd_per_mtok: float
     cheaper_output_usd_per_mtok: float
 

@@ -12,9 +12,12 @@ Fires on
 Bursts of at least 3 equal calls of a route to one model, each within 30 seconds of the previous
 call. Savings: the full cost of all but the first. Two kinds. `same_prompt`: the prefix hash is
 equal, the prompt has at most 800 tokens (so the hash covers all of it), and at least 95% of the
-calls with that hash have this exact length. `same_shape`: hash (or its absence), prompt length and
-answer length are equal, the answer has at least 20 tokens, and the burst is at least half of what
-the route sent to the model between its first call and its last.
+calls with that hash have this exact length. Verified if at least half of the repetitions got an
+answer of the first call's length; otherwise estimated, with $0 as the low end, and without any
+savings if there are at least 3 bursts and 9 in 10 of them have one size, which is sampling on
+purpose. `same_shape`: hash (or its absence), prompt length and answer length are equal, the answer
+has at least 20 tokens, and the burst is at least half of what the route sent to the model between
+its first call and its last; the low end is $0.
 
 Stays quiet on
 --------------
@@ -34,73 +37,17 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.rules.detector import ESTIMATED, MARGIN, VERIFIED, Detector, FlaggedCalls, Kind, flag
+from detectors.rules.bursts import compare_answers, find_bursts
+from detectors.rules.detector import (
+    ESTIMATED,
+    INFORMATIONAL,
+    VERIFIED,
+    Detector,
+    FlaggedCalls,
+    Kind,
+    flag,
+)
 from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
-
-_SAME_PROMPT, _SAME_SHAPE = range(2)
-_HASH = ("group", "prefix")
-_PROMPT = (*_HASH, "prompt_tokens")
-_IDENTITY = (*_PROMPT, "shape")
-_BURST = (*_IDENTITY, "burst")
-_SECOND_US = 1_000_000
-
-
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    bursts = _split(_identify(calls, thresholds), thresholds).with_columns(
-        nw.len().over(*_BURST).cast(nw.Int64).alias("calls"),
-        nw.col("number").min().over(*_BURST).cast(nw.Int64).alias("first"),
-        nw.col("number").max().over(*_BURST).cast(nw.Int64).alias("last"),
-    )
-    # Numbers have no gaps within a group, so their distance counts the group's calls in between.
-    span = nw.col("last") - nw.col("first") + 1
-    is_dense = nw.col("calls") >= span * thresholds.d4_same_shape_min_share - MARGIN
-    repeats = bursts.filter(
-        nw.col("calls") >= thresholds.d4_min_burst_calls,
-        (nw.col("shape") < 0) | is_dense,
-        nw.col("number") > nw.col("first"),
-    )
-    kind = nw.when(nw.col("shape") < 0).then(_SAME_PROMPT).otherwise(_SAME_SHAPE)
-    return flag(repeats, kind, nw.col("cost_usd"))
-
-
-def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
-    """Return calls with enough repetitions; `shape` is -1 if the hash covers the whole prompt.
-
-    Otherwise the shape is the length of the answer.
-    """
-    is_whole = (
-        (nw.col("prefix") > 0)
-        & (nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens)
-        & (nw.col("alike") >= nw.col("hashed") * thresholds.d4_same_prompt_share - MARGIN)
-    )
-    shape = nw.when(is_whole).then(-1).otherwise(nw.col("completion_tokens"))
-    has_shape = nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens
-    return (
-        calls.select(*_PROMPT, "completion_tokens", "number", "at_us", "in_window", "cost_usd")
-        .with_columns(
-            nw.len().over(*_PROMPT).cast(nw.Int64).alias("alike"),
-            nw.len().over(*_HASH).cast(nw.Int64).alias("hashed"),
-        )
-        # All calls of a burst have the same hash and prompt length.
-        .filter(nw.col("alike") >= thresholds.d4_min_burst_calls)
-        .with_columns(shape.cast(nw.Int64).alias("shape"))
-        .filter((nw.col("shape") < 0) | has_shape)
-        .with_columns(nw.len().over(*_IDENTITY).alias("calls"))
-        .filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
-    )
-
-
-def _split(calls: Calls, thresholds: Thresholds) -> Calls:
-    """Number the bursts of each identity."""
-    before = nw.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
-    starts = nw.col("pause_us") > thresholds.d4_gap_seconds * _SECOND_US
-    burst = nw.col("starts").cum_sum().over(*_IDENTITY, order_by="number")
-    return (
-        calls.with_columns((nw.col("at_us") - before).fill_null(0).alias("pause_us"))
-        .with_columns(starts.cast(nw.Int32).alias("starts"))
-        .with_columns(burst.cast(nw.Int64).alias("burst"))
-    )
-
 
 THRESHOLDS = {
     "d4_whole_prompt_tokens": 800,
@@ -109,22 +56,66 @@ THRESHOLDS = {
     "d4_same_shape_min_share": 0.5,
     "d4_gap_seconds": 30.0,
     "d4_min_burst_calls": 3,
+    "d4_equal_answers_share": 0.5,
+    "d4_sampling_min_bursts": 3,
+    "d4_sampling_share": 0.9,
 }
+_EQUAL, _DIFFERENT, _SAMPLED, _SAME_SHAPE = range(4)
+_SECOND_US = 1_000_000
+
+
+def find(calls: Calls, thresholds: Thresholds) -> Calls:
+    kind = (
+        nw.when(nw.col("is_prompt") == 0)
+        .then(nw.lit(_SAME_SHAPE))
+        .when(nw.col("has_equal_answers"))
+        .then(nw.lit(_EQUAL))
+        .when(nw.col("is_sampled"))
+        .then(nw.lit(_SAMPLED))
+        .otherwise(nw.lit(_DIFFERENT))
+    )
+    repeats = (
+        compare_answers(find_bursts(calls, thresholds), thresholds)
+        .filter(nw.col("is_repeat") == 1)
+        .with_columns(kind.alias("kind"))
+    )
+    kind, cost, nothing = nw.col("kind"), nw.col("cost_usd"), nw.lit(0.0)
+    basis = nw.when(kind == _SAMPLED).then(nw.col("usual_size")).otherwise(nw.col("is_equal"))
+    return flag(
+        repeats,
+        kind,
+        nw.when(kind != _SAMPLED).then(cost).otherwise(nothing),
+        low_usd=nw.when(kind == _EQUAL).then(cost).otherwise(nothing),
+        pause_seconds=nw.col("pause_us") / _SECOND_US,
+        basis=basis,
+    )
 
 
 def advise(flagged: FlaggedCalls) -> str:
-    proof = (
-        "with the same prompt (equal hash over all of it)"
-        if flagged.kind == "same_prompt"
-        else "of equal prompt and answer length, with few or no other calls in between"
+    opening = (
+        f"{flagged.calls:,} of its {flagged.group_calls:,} calls to {flagged.model} repeated an "
+        f"earlier one within {flagged.thresholds.d4_gap_seconds:g} seconds"
     )
-    return (
-        f"Stop {flagged.route} from sending the same call again within "
-        f"{flagged.thresholds.d4_gap_seconds:g} seconds: {flagged.calls:,} of its "
-        f"{flagged.group_calls:,} calls to {flagged.model} repeated an earlier one {proof}, "
+    shape = (
         f"{flagged.median_prompt_tokens:,.0f} tokens in and "
-        f"{flagged.median_completion_tokens:,.0f} out (medians). Look for retries without a pause, "
-        "double submits and two workers on one queue; reuse the first answer."
+        f"{flagged.median_completion_tokens:,.0f} out (medians)"
+    )
+    if flagged.confidence == INFORMATIONAL:
+        return (
+            f"Check that {flagged.route} samples on purpose: {opening} with the same prompt and "
+            f"different answers, {shape}, nearly always {flagged.largest_basis:g} calls at a time. "
+            "That looks like sampling of several answers, so no savings are claimed; where the API "
+            "allows it, request several answers (n) in one call."
+        )
+    proof = "with equal prompt and answer length, with few or no other calls in between"
+    if flagged.kind == "same_prompt":
+        proof = "with the same prompt (equal hash over all of it)"
+    if flagged.kind == "same_prompt" and flagged.confidence == ESTIMATED:
+        proof = f"{proof} but mostly different answers, so they may be wanted"
+    return (
+        f"Stop {flagged.route} from sending the same call again: {opening} {proof}, {shape}. Look "
+        "for retries without a pause, double submits and two workers on one queue; reuse the first "
+        "answer."
     )
 
 
@@ -134,7 +125,12 @@ def write_formula(flagged: FlaggedCalls) -> str:
 
 DETECTOR = Detector(
     id="d4_duplicate_calls",
-    kinds=(Kind("same_prompt", VERIFIED), Kind("same_shape", ESTIMATED)),
+    kinds=(
+        Kind("same_prompt", VERIFIED),
+        Kind("same_prompt", ESTIMATED),
+        Kind("same_prompt", INFORMATIONAL),
+        Kind("same_shape", ESTIMATED),
+    ),
     thresholds=THRESHOLDS,
     find=find,
     advise=advise,

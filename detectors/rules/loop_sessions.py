@@ -1,68 +1,80 @@
 """Splits the calls of a route into sessions, and finds those that look like a loop."""
 
+from typing import Final
+
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.rules.detector import MARGIN, QUANTILE_MARGIN
+from detectors.rules.columns import answer_tokens, has
+from detectors.rules.detector import QUANTILE_MARGIN
 
-_SECOND_US = 1_000_000
-_SESSION = ("group", "session")
+_SECOND_US: Final = 1_000_000
+_MILLISECOND_US: Final = 1_000
 
 
-def split_sessions(calls: Calls, thresholds: Thresholds) -> Calls:
-    """Number each group's sessions; `pause_us` is null for a session's first call."""
-    before = nw.col("at_us").shift(1).over("group", order_by="number")
+def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[str, ...]]:
+    """Number each group's sessions; return the columns that identify one too.
+
+    Calls with a session ID are split by it. `pause_us` is null for a session's first call.
+    """
+    keys = ("group", "session") if has(calls, "session") else ("group",)
+    before = nw.col("at_us").shift(1).over(*keys, order_by="number")
     is_new = nw.col("pause_us") > thresholds.d6_session_gap_seconds * _SECOND_US
-    session = nw.col("is_new").cum_sum().over("group", order_by="number")
+    part = nw.col("is_new").cum_sum().over(*keys, order_by="number")
     within = nw.when(nw.col("is_new") == 0).then(nw.col("pause_us"))
-    return (
+    sessions = (
         calls.with_columns((nw.col("at_us") - before).alias("pause_us"))
         .with_columns(is_new.fill_null(value=False).cast(nw.Int32).alias("is_new"))
-        .with_columns(session.cast(nw.Int64).alias("session"), within.alias("pause_us"))
+        .with_columns(part.cast(nw.Int64).alias("part"), within.alias("pause_us"))
     )
+    return sessions, (*keys, "part")
 
 
-def filter_loops(sessions: Calls, thresholds: Thresholds) -> Calls:
-    """Keep the sessions that look like a loop; `first` is the number of the first call."""
+def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Keep the sessions that look like a loop, and number their calls from 0 as `position`."""
     pause, at = nw.col("pause_us"), nw.col("at_us")
     overlaps = pause < thresholds.d6_overlap_gap_seconds * _SECOND_US
     longest_pause = thresholds.d6_max_median_gap_seconds * _SECOND_US
-    return (
-        _filter_short(sessions, thresholds)
+    loops = (
+        _filter_short(sessions, session, thresholds)
         .with_columns(
             overlaps.fill_null(value=False).cast(nw.Int64).alias("overlaps"),
             (at % _SECOND_US != 0).cast(nw.Int64).alias("fraction"),
+            nw.lit(1, nw.Int64).alias("position"),
         )
         .with_columns(
-            nw.col("number").min().over(*_SESSION).alias("first"),
-            at.min().over(*_SESSION).alias("began"),
-            at.max().over(*_SESSION).alias("ended"),
-            nw.col("overlaps").sum().over(*_SESSION).cast(nw.Int64).alias("overlaps"),
-            nw.col("fraction").max().over(*_SESSION).alias("fraction"),
-            pause.median().over(*_SESSION).alias("median_pause"),
+            at.min().over(*session).alias("began"),
+            at.max().over(*session).alias("ended"),
+            nw.col("overlaps").sum().over(*session).cast(nw.Int64).alias("overlaps"),
+            nw.col("fraction").max().over(*session).alias("fraction"),
+            pause.median().over(*session).alias("median_pause"),
         )
         .filter(
             nw.col("ended") - nw.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
-            nw.col("overlaps") <= _most_overlaps(thresholds) + MARGIN,
+            nw.col("overlaps") <= _most_overlaps(thresholds),
             nw.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
         )
+        .with_columns(
+            (nw.col("position").cum_sum().over(*session, order_by="number") - 1)
+            .cast(nw.Int64)
+            .alias("position")
+        )
     )
+    return _filter_waiting(loops, session, thresholds) if has(sessions, "latency_ms") else loops
 
 
-def _filter_short(sessions: Calls, thresholds: Thresholds) -> Calls:
+def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
     """Keep the sessions with enough short answers, which are few."""
-    short = nw.col("completion_tokens") <= thresholds.d6_short_completion_tokens
+    short = answer_tokens(sessions) <= thresholds.d6_short_completion_tokens
+    least = nw.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
     return (
         sessions.with_columns(short.cast(nw.Int64).alias("short"))
         .with_columns(
-            nw.len().over(*_SESSION).cast(nw.Int64).alias("calls"),
-            nw.col("short").sum().over(*_SESSION).cast(nw.Int64).alias("short"),
+            nw.len().over(*session).cast(nw.Int64).alias("calls"),
+            nw.col("short").sum().over(*session).cast(nw.Int64).alias("short"),
         )
-        .filter(
-            nw.col("calls") >= thresholds.d6_min_calls,
-            nw.col("short") >= nw.col("calls") * thresholds.d6_min_short_share - MARGIN,
-        )
+        .filter(nw.col("calls") >= thresholds.d6_min_calls, nw.col("short") >= least)
     )
 
 
@@ -71,20 +83,40 @@ def _most_overlaps(thresholds: Thresholds) -> nw.Expr:
     pauses = nw.col("calls") - 1
     return (
         nw.when(nw.col("fraction") == 0)
-        .then(pauses * thresholds.d6_max_zero_gap_share)
-        .otherwise(pauses * thresholds.d6_max_overlap_share)
+        .then(pauses * (thresholds.d6_max_zero_gap_share + QUANTILE_MARGIN))
+        .otherwise(pauses * (thresholds.d6_max_overlap_share + QUANTILE_MARGIN))
     )
 
 
-def mark_proven(loops: Calls, thresholds: Thresholds) -> Calls:
-    """Mark the sessions that one prefix hash covers enough, and their groups."""
-    covered = nw.when(nw.col("prefix") > 0).then(nw.col("alike")).otherwise(0)
-    enough = nw.col("calls") * thresholds.d6_min_hash_share - MARGIN
-    is_proven = (nw.col("most_alike") > 0) & (nw.col("most_alike") >= enough)
+def _filter_waiting(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Keep the sessions that wait for each answer; those without enough latencies stay."""
+    latency_us = nw.col("latency_ms") * _MILLISECOND_US
+    following = nw.col("pause_us").shift(-1).over(*session, order_by="number")
+    idle_us = nw.when(nw.col("latency_ms") >= 0).then(nw.col("idle_us") - latency_us)
+    least = nw.col("calls") * (thresholds.d6_min_latency_share - QUANTILE_MARGIN)
+    shortest = -thresholds.d6_overlap_gap_seconds * _SECOND_US - QUANTILE_MARGIN
+    waits = (nw.col("median_idle") >= shortest).fill_null(value=False)
     return (
-        loops.with_columns(nw.len().over(*_SESSION, "prefix").cast(nw.Int64).alias("alike"))
+        loops.with_columns(following.alias("idle_us"))
+        .with_columns(
+            (nw.col("latency_ms") >= 0).cast(nw.Int64).alias("timed"), idle_us.alias("idle_us")
+        )
+        .with_columns(
+            nw.col("timed").sum().over(*session).cast(nw.Int64).alias("timed"),
+            nw.col("idle_us").median().over(*session).alias("median_idle"),
+        )
+        .filter((nw.col("timed") < least) | waits)
+    )
+
+
+def mark_hashed(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Mark the sessions that one prefix hash covers enough."""
+    covered = nw.when(nw.col("prefix") > 0).then(nw.col("alike")).otherwise(nw.lit(0))
+    least = nw.col("calls") * (thresholds.d6_min_hash_share - QUANTILE_MARGIN)
+    is_hashed = (nw.col("most_alike") > 0) & (nw.col("most_alike") >= least)
+    return (
+        loops.with_columns(nw.len().over(*session, "prefix").cast(nw.Int64).alias("alike"))
         .with_columns(covered.alias("alike"))
-        .with_columns(nw.col("alike").max().over(*_SESSION).alias("most_alike"))
-        .with_columns(is_proven.cast(nw.Int8).alias("is_proven"))
-        .with_columns(nw.col("is_proven").max().over("group").alias("has_proof"))
+        .with_columns(nw.col("alike").max().over(*session).alias("most_alike"))
+        .with_columns(is_hashed.alias("is_hashed"))
     )

@@ -4,19 +4,25 @@ Answers cut off at their limit, or limits far above any answer.
 
 Costs you
 ---------
-An answer that is cut off is often requested again, so part of its cost buys nothing. A limit far
-above every answer costs nothing today, but does not limit a runaway answer either.
+An answer that is cut off and requested again is paid for twice. A limit far above every answer
+costs nothing today, but does not limit a runaway answer either.
 
 Fires on
 --------
 Two kinds. `truncated`: at least 5 calls of a route to one model, and at least 2% of those that
-declare a limit, reached it. Limits up to 16 tokens are ignored. Savings: half of the cost of these
-calls. `oversized_cap`: at least 20 calls declare a limit, and the median limit is at least 10 times
-the 95th percentile of the answers; no savings are claimed.
+declare a limit, reached it. Limits up to 16 tokens are ignored. A call was asked again if the next
+call (of its prefix hash, if it has one) comes within 2 minutes with a prompt at least as long and
+at most 512 tokens longer than prompt and answer together. Savings are claimed if cut-off calls were
+asked again at least 20 percentage points more often than the others: the cost of a call whose
+answer was thrown away, or only the prompt's if the answer was continued, times the share of repeats
+that the others don't explain; the low end is half. `oversized_cap`: at least 20 calls declare a
+limit, and the median limit is at least 10 times the 95th percentile of the answers; no savings are
+claimed.
 
 Stays quiet on
 --------------
-Calls without a declared limit, and tiny limits, which classifiers set on purpose.
+Calls without a declared limit, and tiny limits, which classifiers set on purpose. Teasers that are
+cut off on purpose and never asked again are listed without savings.
 
 Do instead
 ----------
@@ -25,17 +31,18 @@ slightly more than the longest useful answer.
 
 Sources
 -------
-The declared limits and the billed answer lengths; counting half of the cost is an assumption.
+The declared limits and the billed counts; that a fitting next call repeats the one before is an
+assumption.
 """
 
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.rules.asked_again import flag_cut, is_cut_off
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
-    MARGIN,
     QUANTILE_MARGIN,
     Detector,
     FlaggedCalls,
@@ -43,47 +50,50 @@ from detectors.rules.detector import (
     flag,
 )
 from detectors.wording.evidence import BILLED, COST, MAX_TOKENS, SAVINGS, TIME
+from detectors.wording.figures import percent
 
-TRUNCATED, OVERSIZED = range(2)
+THRESHOLDS = {
+    "d5_truncated_above_tokens": 16,
+    "d5_truncated_min_calls": 5,
+    "d5_truncated_min_share": 0.02,
+    "d5_again_seconds": 120.0,
+    "d5_again_tokens": 512,
+    "d5_again_min_excess_share": 0.2,
+    "d5_thrown_away_share": 0.5,
+    "d5_truncated_low_share": 0.5,
+    "d5_oversized_min_calls": 20,
+    "d5_oversized_multiple": 10.0,
+    "d5_oversized_quantile": 0.95,
+}
+_AGAIN, _CUT, _OVERSIZED = range(3)
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
     cap, completion = nw.col("declared_max_tokens"), nw.col("completion_tokens")
-    is_cut = (cap > thresholds.d5_truncated_above_tokens) & (completion >= cap)
-    capped = calls.filter(cap > 0).with_columns(is_cut.cast(nw.Int64).alias("is_cut"))
+    is_cut = is_cut_off(thresholds).cast(nw.Int64).alias("is_cut")
+    capped = calls.filter(cap > 0).with_columns(is_cut)
     groups = capped.group_by("group").agg(
         nw.len().alias("calls"),
         nw.col("is_cut").sum().alias("cut"),
         cap.median().alias("median_cap"),
         completion.quantile(thresholds.d5_oversized_quantile, "linear").alias("long_answer"),
     )
+    share = thresholds.d5_truncated_min_share - QUANTILE_MARGIN
     cut = groups.filter(
         nw.col("cut") >= thresholds.d5_truncated_min_calls,
-        nw.col("cut") >= nw.col("calls") * thresholds.d5_truncated_min_share - MARGIN,
+        nw.col("cut") >= nw.col("calls") * share,
     )
     answer = nw.col("long_answer") * thresholds.d5_oversized_multiple
     oversized = groups.filter(
         nw.col("calls") >= thresholds.d5_oversized_min_calls,
         nw.col("median_cap") >= answer - QUANTILE_MARGIN,
     )
-    cut_calls = capped.filter(nw.col("is_cut") == 1).join(cut, on="group", how="semi")
     oversized_calls = capped.join(oversized, on="group", how="semi")
     kinds = [
-        flag(cut_calls, TRUNCATED, nw.col("cost_usd") * thresholds.d5_truncated_saving_share),
-        flag(oversized_calls, OVERSIZED, nw.lit(0.0)),
+        flag_cut(calls.join(cut, on="group", how="semi"), thresholds, again=_AGAIN, cut=_CUT),
+        flag(oversized_calls, _OVERSIZED, nw.lit(0.0)),
     ]
     return nw.concat(kinds, how="vertical")
-
-
-THRESHOLDS = {
-    "d5_truncated_above_tokens": 16,
-    "d5_truncated_min_calls": 5,
-    "d5_truncated_min_share": 0.02,
-    "d5_truncated_saving_share": 0.5,
-    "d5_oversized_min_calls": 20,
-    "d5_oversized_multiple": 10.0,
-    "d5_oversized_quantile": 0.95,
-}
 
 
 def advise(flagged: FlaggedCalls) -> str:
@@ -96,23 +106,40 @@ def advise(flagged: FlaggedCalls) -> str:
             f"{flagged.largest_completion_tokens:,}). It saves nothing today, but limits what one "
             "runaway answer can cost."
         )
+    cut = (
+        f"{flagged.calls:,} of its {flagged.group_calls:,} calls to {model} were cut off at their "
+        f"limit (median {flagged.median_declared_max_tokens:,.0f} tokens)"
+    )
+    again = flagged.total_basis / (flagged.largest_basis or 1)
+    if flagged.confidence == INFORMATIONAL:
+        return (
+            f"Check max_tokens on {route}: {cut}. {again:,.0f} were followed by a call that looks "
+            "like the same question, hardly more often than calls that were not cut off, so no "
+            "savings are claimed."
+        )
     return (
-        f"Raise max_tokens on {route}, or request shorter answers: {flagged.calls:,} of its "
-        f"{flagged.group_calls:,} calls to {model} were cut off at their limit (median "
-        f"{flagged.median_declared_max_tokens:,.0f} tokens). Cut-off answers are often requested "
-        f"again, so {flagged.share('d5_truncated_saving_share')} of what these calls cost is "
-        "counted as avoidable."
+        f"Raise max_tokens on {route}, or request shorter answers: {cut}, and {again:,.0f} of "
+        "these were asked again within "
+        f"{flagged.thresholds.d5_again_seconds:g} seconds, far more often than other calls."
     )
 
 
 def write_formula(flagged: FlaggedCalls) -> str:
-    share = flagged.share("d5_truncated_saving_share")
-    return f"{share} × {flagged.cost}, the cost of {flagged.counted} = {flagged.saving}"
+    again = flagged.total_basis / (flagged.largest_basis or 1)
+    return (
+        f"Cost of {again:,.0f} calls asked again (only the prompt's where the answer was "
+        f"continued) × {percent(flagged.largest_basis * 100)}, the share that is not explained by "
+        f"how often other calls are followed by a similar one: {flagged.saving}"
+    )
 
 
 DETECTOR = Detector(
     id="d5_max_tokens_misfit",
-    kinds=(Kind("truncated", ESTIMATED), Kind("oversized_cap", INFORMATIONAL)),
+    kinds=(
+        Kind("truncated", ESTIMATED),
+        Kind("truncated", INFORMATIONAL),
+        Kind("oversized_cap", INFORMATIONAL),
+    ),
     thresholds=THRESHOLDS,
     find=find,
     advise=advise,

@@ -4,129 +4,111 @@ Repeated prompt prefixes paid at full price, or cache writes nobody reads.
 
 Costs you
 ---------
-Up to ten times the price of a cache read for every repeated prompt prefix; or, the other way
-around, the surcharge of cache writes that are never read.
+Up to ten times the price of a cache read for every repeated prompt; or, the other way around, the
+surcharge of cache writes that are never read, or that expire before they are read.
 
 Fires on
 --------
-Three kinds. `uncached_prefix`: at least 3 uncached calls of a route and model with one prefix hash
-and a prompt long enough to be cached. A call at most 300 seconds after an earlier one would have
-read the cache, any other would have written it; flagged if that saves money in total.
-`unhashed_prefix`: the same for at least 20 calls without a hash, where the provider requires opting
-in; half of a short prompt (10th percentile) is assumed to be the shared prefix. `unread_writes`:
-cache writes whose surcharge exceeds what the reads of the route and model have saved.
+Four kinds, all for models with a cache-read rate. `uncached_prefix`: at least 2 uncached calls of a
+route and model with one prefix hash and prompts long enough to be cached. Each is compared with the
+last call of an earlier second, at most 300 seconds back, that began with the same text. It would
+have read what the hash covers (4 characters a token); where conversations grow from call to call,
+all of the earlier prompt. Flagged if reads save more than writes cost. The low end assumes that
+every call writes what it doesn't read. `short_lifetime`: calls that, 5 minutes to an hour after the
+call before, write again what it had stored, if the one-hour cache costs less; the low end is half.
+`unread_writes`: other cache writes whose surcharge exceeds what the reads of the same prompt have
+saved. `unhashed_prefix`: at least 20 long uncached calls without a hash, where caching has to be
+asked for; no savings are claimed.
 
 Stays quiet on
 --------------
-Calls that use the cache already, prompts below the provider's minimum, models without a cache-read
-rate, prefixes that repeat too rarely to pay for the write, calls within the same second (they
-cannot read each other's writes), and unhashed calls of providers that cache automatically.
+Prompts below the provider's minimum, models without a cache-read rate, prompts that repeat too
+rarely to pay for the write, and calls within the same second (they can't read each other's writes).
 
 Do instead
 ----------
-Put the fixed part of the prompt first, and opt in to caching where the provider requires it.
-For unread writes: cache less, or send calls that share a prompt closer together.
+Put the fixed part of the prompt first, and ask for caching where the provider requires it. For
+expired writes, use the one-hour cache. For unread writes, cache less, or send calls that share a
+prompt closer together.
 
 Sources
 -------
-The model providers' caching pages, as cited in `detectors/prices/cache_minimums.toml`.
+The model providers' caching pages, as cited in `detectors/prices/data/cache_minimums.toml`.
 """
 
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
-from detectors.rules.cache_savings import (
-    filter_cacheable,
-    find_uncached,
-    find_unhashed,
-    find_unread,
-)
-from detectors.rules.detector import (
-    ESTIMATED,
-    VERIFIED,
-    Detector,
-    FlaggedCalls,
-    Kind,
-    flag,
-    per_mtok,
-)
+from detectors.rules.caching.runs import find_expired, find_unread, split_runs
+from detectors.rules.caching.savings import filter_cacheable, find_uncached, find_unhashed
+from detectors.rules.caching.wording import advise, write_formula
+from detectors.rules.detector import ESTIMATED, INFORMATIONAL, VERIFIED, Detector, Kind, flag
 from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
-from detectors.wording.figures import rate
 
 THRESHOLDS = {
-    "d2_prefix_tokens": 1_024,
-    "d2_min_hash_calls": 3,
+    "d2_min_hash_calls": 2,
     "d2_cache_seconds": 300,
+    "d2_prefix_tokens": 1_024,
+    "d2_prefix_16k_tokens": 4_096,
+    "d2_prefix_64k_tokens": 16_384,
+    "d2_conversation_share": 0.5,
     "d2_unhashed_min_calls": 20,
     "d2_unhashed_quantile": 0.10,
-    "d2_unhashed_prompt_share": 0.5,
+    "d2_unhashed_minimum_multiple": 2.0,
+    "d2_hour_cache_seconds": 3_600,
+    "d2_grown_tokens": 2_048,
+    "d2_short_lifetime_low_share": 0.5,
+    "d2_whole_write_share": 0.9,
+    "d2_whole_write_calls_share": 0.5,
 }
+_UNCACHED, _UNHASHED, _EXPIRED, _UNREAD = range(4)
+_SECOND_US = 1_000_000
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
     cacheable = filter_cacheable(calls)
-    kinds = (
-        find_uncached(cacheable, thresholds),
-        find_unhashed(cacheable, thresholds),
-        find_unread(calls),
-    )
-    flagged = [flag(found, kind, nw.col("saving_usd")) for kind, found in enumerate(kinds)]
-    return nw.concat(flagged, how="vertical")
-
-
-def advise(flagged: FlaggedCalls) -> str:
-    read = rate(flagged.cache_read_usd_per_mtok)
-    full = rate(flagged.input_usd_per_mtok)
-    if flagged.kind == "unread_writes":
-        return (
-            f"Cache less on {flagged.route}: {flagged.cache_write_tokens:,} tokens were written to "
-            f"the cache of {flagged.model} at {rate(flagged.cache_write_usd_per_mtok)} per million "
-            f"instead of {full}, and only {flagged.cached_tokens:,} were read back at {read}. "
-            "Remove the cache marker from prompts that don't repeat within minutes, or send such "
-            "calls closer together."
-        )
-    if flagged.kind == "unhashed_prefix":
-        return (
-            f"Turn on prompt caching for {flagged.route} (mark the end of the fixed instructions "
-            f"with cache_control): {flagged.calls:,} calls to {flagged.model} sent prompts of "
-            f"{flagged.median_prompt_tokens:,.0f} tokens (median) and cached none. Cached tokens "
-            f"cost {read} per million instead of {full}. "
-            f"{flagged.share('d2_unhashed_prompt_share')} of a short prompt is assumed to be the "
-            "same each time; check that it is."
-        )
-    return (
-        f"Cache the prompt prefix on {flagged.route}: {flagged.calls:,} calls to {flagged.model} "
-        f"began with the same 4,096 characters and paid {full} per million tokens each time; a "
-        f"cache read costs {read}. Keep the fixed part first and unchanged, and opt in to caching "
-        "where the provider requires it."
-    )
-
-
-def write_formula(flagged: FlaggedCalls) -> str:
-    full = flagged.input_usd_per_mtok
-    discount = per_mtok(full - flagged.cache_read_usd_per_mtok)
-    surcharge = per_mtok(flagged.cache_write_usd_per_mtok - full)
-    if flagged.kind == "unread_writes":
-        return (
-            f"{flagged.cache_write_tokens:,} tokens written × surcharge ({surcharge}) − "
-            f"{flagged.cached_tokens:,} tokens read × discount ({discount}) = {flagged.saving}"
-        )
-    prefix = f"Up to {flagged.thresholds.d2_prefix_tokens:,} tokens"
-    if flagged.kind == "unhashed_prefix":
-        prefix = f"{flagged.share('d2_unhashed_prompt_share')} of a short prompt"
-    return (
-        f"{prefix} × (input rate − cache-read rate: {discount}) for each cache read, minus the "
-        f"surcharge of each cache write ({surcharge}), over {flagged.counted} that cost "
-        f"{flagged.cost}: {flagged.saving}"
-    )
+    runs = split_runs(calls, thresholds)
+    saving, pause = nw.col("saving_usd"), (nw.col("pause_us") / _SECOND_US).fill_null(0.0)
+    since_pair = (nw.col("at_us") - nw.col("pair_us")) / _SECOND_US
+    lifetime = nw.col("lifetime_usd")
+    kinds = [
+        flag(
+            find_uncached(cacheable, thresholds),
+            _UNCACHED,
+            saving,
+            low_usd=nw.col("low_usd"),
+            prefix_tokens=nw.col("prefix_tokens"),
+            pause_seconds=nw.when(nw.col("level") >= 0).then(since_pair).otherwise(nw.lit(0.0)),
+            basis=nw.col("written_tokens"),
+        ),
+        flag(find_unhashed(cacheable, thresholds), _UNHASHED, nw.lit(0.0)),
+        flag(
+            find_expired(runs),
+            _EXPIRED,
+            lifetime,
+            low_usd=lifetime * thresholds.d2_short_lifetime_low_share,
+            prefix_tokens=nw.col("rewritten_tokens"),
+            pause_seconds=pause,
+            basis=nw.col("expiring_tokens"),
+        ),
+        flag(
+            find_unread(runs, thresholds),
+            _UNREAD,
+            saving,
+            pause_seconds=pause,
+            basis=nw.col("writes_whole"),
+        ),
+    ]
+    return nw.concat(kinds, how="vertical")
 
 
 DETECTOR = Detector(
     id="d2_missed_caching",
     kinds=(
         Kind("uncached_prefix", ESTIMATED),
-        Kind("unhashed_prefix", ESTIMATED),
+        Kind("unhashed_prefix", INFORMATIONAL),
+        Kind("short_lifetime", ESTIMATED),
         Kind("unread_writes", VERIFIED),
     ),
     thresholds=THRESHOLDS,

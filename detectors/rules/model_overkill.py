@@ -4,36 +4,41 @@ Short answers from a flagship model.
 
 Costs you
 ---------
-A flagship's rates on calls whose answers are too short to need one: labels, yes or no, a date
-extracted from a text. The next cheaper model usually costs 20% to 50% as much.
+The rates of a model that its own provider has replaced with a newer, cheaper one; or a flagship's
+rates on answers too short to need one: labels, yes or no, a date extracted from a text.
 
 Fires on
 --------
-At least 5 calls of a route to one model with a cheaper model in its family, where the median answer
-has at most 150 tokens and the 90th percentile at most 400. Savings: for each call with an answer of
-at most 400 tokens, the difference to the cheaper model's rates on that day, with the same cache
-use.
+At least 5 calls of a route to one model. Two kinds. `legacy_model`: the provider has replaced the
+model with a newer one of at least the same class that is cheaper for input and output; answers of
+any length. `short_answers`: else, if the model has a cheaper one in its family, where the median
+answer has at most 150 tokens and the 90th percentile at most 400 (without reasoning); only calls
+with answers of at most 400 tokens count. Savings: for each call that fits in the target's context
+window, its cost minus its cost at the target's rates, with the same cache use and service tier,
+where that is positive. All of it is conditional: it depends on your own evaluation, so the range
+begins at $0. Its upper end for short answers uses the limits 225 and 600.
 
 Stays quiet on
 --------------
-Routes with long answers, the cheapest model of a family, and days on which the cheaper model was
-not cheaper for both input and output. It cannot see how hard a short answer was.
+Models without a successor or a cheaper model at the same host, calls that don't fit in the target's
+context window, and times when the target was not cheaper. It can't see how hard an answer was.
 
 Do instead
 ----------
-Run your own quality evaluation of the route with the cheaper model, and switch if it passes.
+Run your own quality evaluation of the route with the suggested model, and switch if it passes.
 
 Sources
 -------
-The model providers' own line-ups, as cited in `detectors/prices/ladder.toml`.
+The model providers' own line-ups and deprecation pages, as cited in `detectors/prices/data`.
 """
 
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
 from detectors.engines import Calls
+from detectors.rules.columns import answer_tokens
 from detectors.rules.detector import (
-    ESTIMATED,
+    CONDITIONAL,
     MARGIN,
     QUANTILE_MARGIN,
     Detector,
@@ -44,46 +49,70 @@ from detectors.rules.detector import (
 from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
 from detectors.wording.figures import fine_usd, rate
 
-
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    completion = nw.col("completion_tokens")
-    short_groups = (
-        calls.group_by("group")
-        .agg(
-            nw.len().alias("calls"),
-            completion.median().alias("median"),
-            completion.quantile(0.9, "linear").alias("p90"),
-        )
-        .filter(
-            nw.col("calls") >= thresholds.d1_min_calls,
-            nw.col("median") <= thresholds.d1_median_completion_tokens + QUANTILE_MARGIN,
-            nw.col("p90") <= thresholds.d1_p90_completion_tokens + QUANTILE_MARGIN,
-        )
-    )
-    short_calls = calls.filter(
-        completion <= thresholds.d1_max_completion_tokens, nw.col("cheaper_saving_usd") > MARGIN
-    )
-    flagged = short_calls.join(short_groups, on="group", how="semi")
-    return flag(flagged, 0, nw.col("cheaper_saving_usd"))
-
-
 THRESHOLDS = {
     "d1_min_calls": 5,
     "d1_median_completion_tokens": 150,
     "d1_p90_completion_tokens": 400,
     "d1_max_completion_tokens": 400,
+    "d1_high_median_completion_tokens": 225,
+    "d1_high_p90_completion_tokens": 600,
+    "d1_high_max_completion_tokens": 600,
 }
+# The last kind is no finding: what short answers would add with the higher limits.
+_LEGACY, _SHORT, _LONGER = range(3)
+_LADDER, _SUCCESSOR = 1, 2  # values of `target_kind`
+
+
+def find(calls: Calls, thresholds: Thresholds) -> Calls:
+    answer, median, p90 = nw.col("answer"), nw.col("median"), nw.col("p90")
+    targeted = calls.filter(nw.col("target_kind") > 0).with_columns(
+        answer_tokens(calls).alias("answer")
+    )
+    groups = (
+        targeted.group_by("group")
+        .agg(
+            nw.len().alias("calls"),
+            answer.median().alias("median"),
+            answer.quantile(0.9, "linear").alias("p90"),
+        )
+        .filter(nw.col("calls") >= thresholds.d1_min_calls)
+    )
+    is_short, is_longer = (
+        (median <= getattr(thresholds, f"d1_{limits}median_completion_tokens") + QUANTILE_MARGIN)
+        & (p90 <= getattr(thresholds, f"d1_{limits}p90_completion_tokens") + QUANTILE_MARGIN)
+        for limits in ("", "high_")
+    )
+    kind = (
+        nw.when(nw.col("target_kind") == _SUCCESSOR)
+        .then(nw.lit(_LEGACY))
+        .when(is_short & (answer <= thresholds.d1_max_completion_tokens))
+        .then(nw.lit(_SHORT))
+        .when((is_short | is_longer) & (answer <= thresholds.d1_high_max_completion_tokens))
+        .then(nw.lit(_LONGER))
+        .otherwise(nw.lit(-1))
+    )
+    counted = (
+        targeted.filter(nw.col("target_saving_usd") > MARGIN)
+        .join(groups.select("group", "median", "p90"), on="group", how="inner")
+        .with_columns(kind.alias("kind"))
+        .filter(nw.col("kind") >= 0)
+    )
+    saving = nw.col("target_saving_usd")
+    stated = nw.when(nw.col("kind") == _LONGER).then(nw.lit(0.0)).otherwise(saving)
+    return flag(counted, nw.col("kind"), stated, low_usd=nw.lit(0.0), high_usd=saving)
 
 
 def advise(flagged: FlaggedCalls) -> str:
-    cheaper = flagged.cheaper_model
+    target = flagged.cheaper_model
     own = f"{rate(flagged.input_usd_per_mtok)} in and {rate(flagged.output_usd_per_mtok)} out"
     other_in, other_out = flagged.cheaper_input_usd_per_mtok, flagged.cheaper_output_usd_per_mtok
+    reason = f"got short answers (median {flagged.median_completion_tokens:,.0f} tokens)"
+    if flagged.kind == "legacy_model":
+        reason = f"used this model, which its provider has replaced with {target}"
     return (
-        f"Try {cheaper} instead of {flagged.model} on {flagged.route}: {flagged.calls:,} of its "
-        f"{flagged.group_calls:,} calls got short answers (median "
-        f"{flagged.median_completion_tokens:,.0f} tokens). A million tokens now cost {own}, and "
-        f"{rate(other_in)} and {rate(other_out)} with {cheaper}. Token counts don't show whether "
+        f"Try {target} instead of {flagged.model} on {flagged.route}: {flagged.calls:,} of its "
+        f"{flagged.group_calls:,} calls {reason}. A million tokens now cost {own}, and "
+        f"{rate(other_in)} and {rate(other_out)} with {target}. Token counts don't show whether "
         "its answers are good enough: run your own quality evaluation before you switch."
     )
 
@@ -98,7 +127,11 @@ def write_formula(flagged: FlaggedCalls) -> str:
 
 DETECTOR = Detector(
     id="d1_model_overkill",
-    kinds=(Kind("", ESTIMATED),),
+    kinds=(
+        Kind("legacy_model", CONDITIONAL),
+        Kind("short_answers", CONDITIONAL),
+        Kind("short_answers", CONDITIONAL, is_reported=False),
+    ),
     thresholds=THRESHOLDS,
     find=find,
     advise=advise,

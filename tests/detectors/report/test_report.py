@@ -39,21 +39,25 @@ def calls(times: int, *, at: float = 0, every: float = 1, **fields: Any) -> list
     return [defaults | fields | {"ts": ts.isoformat()} for ts in moments]
 
 
+HOURLY = calls(31, every=3_600)
+NO_FLOOR = detectors.Thresholds(floor_usd=0)
+
+
 def find(report: Report, detector: str, kind: str = "") -> Finding:
     return next(
         finding
         for finding in report.findings
-        if finding.detector.startswith(detector) and finding.kind == kind
+        if finding.detector.startswith(detector) and kind in ("", finding.kind)
     )
 
 
-def test_totals_are_the_sums_and_months_have_thirty_days() -> None:
+def test_totals_are_the_sums_and_few_calls_are_not_projected() -> None:
     log = calls(2, every=86_400 * 2) + calls(1, tag="", endpoint="/v1/chat", model="gpt-5.4-mini")
     report = detectors.audit(log)
     # 2 x 2,750 + (500 x 0.75 + 100 x 4.50) = 5,500 + 825 millionths in three days.
     assert report.audit.total_spend_usd == 6_325 * MILLIONTH
     assert report.audit.observed_days == 3
-    assert report.audit.projected_spend_usd == 63_250 * MILLIONTH
+    assert report.audit.projected_spend_usd == 6_325 * MILLIONTH
     assert (report.audit.first_call, report.audit.last_call) == (
         "2026-11-02T00:00:00Z",
         "2026-11-04T00:00:00Z",
@@ -73,70 +77,73 @@ def test_totals_are_the_sums_and_months_have_thirty_days() -> None:
 
 
 def test_a_finding_states_its_observed_and_its_monthly_dollars() -> None:
-    # Five calls save 500 x 1.75 + 100 x 10.50 = 1,925 millionths each: 9,625 in one day.
-    report = detectors.audit(calls(5, every=3_600))
+    # 31 calls save 500 x 1.75 + 100 x 10.50 = 1,925 millionths each, one an hour: 720 a month.
+    report = detectors.audit(HOURLY)
     (finding,) = report.findings
     assert finding.id == "d1-001"
-    assert finding.observed_cost_impact_usd == 9_625 * MILLIONTH
-    assert finding.monthly_cost_impact_usd == 288_750 * MILLIONTH
-    assert (finding.severity, finding.confidence) == ("low", "ESTIMATED")
+    assert finding.observed_cost_impact_usd == 59_675 * MILLIONTH
+    assert finding.monthly_cost_impact_usd == 1_386_000 * MILLIONTH
+    assert (finding.severity, finding.confidence) == ("low", "CONDITIONAL")
     assert finding.suggested_model == "gpt-5.4-mini"
-    assert report.audit.savings_pct == 70.0
+    assert report.audit.conditional_savings_usd == 1_386_000 * MILLIONTH
+    assert report.audit.savings_pct == 0  # a cheaper model is never part of it
 
 
 @pytest.mark.parametrize(
     ("high", "medium", "severity"),
-    [(0.28875, 0.1, "high"), (0.28876, 0.28875, "medium"), (0.5, 0.28876, "low")],
+    [(1.386, 0.1, "high"), (1.3861, 1.386, "medium"), (2, 1.3861, "low")],
 )
 def test_severity_is_reached_at_its_limit(high: float, medium: float, severity: str) -> None:
     thresholds = detectors.Thresholds(high_severity_usd=high, medium_severity_usd=medium)
-    report = detectors.audit(calls(5, every=3_600), thresholds=thresholds)
+    report = detectors.audit(HOURLY, thresholds=thresholds)
     assert report.findings[0].severity == severity
 
 
 def test_overlapping_savings_are_composed_not_added() -> None:
-    report = detectors.audit(calls(5, every=10))
-    # The model finding saves 1,925 millionths on each call, the duplicate finding all 2,750 of the
-    # last four. Together that is 1,925 + 4 x 2,750 = 12,925 of 13,750: 94%, not 150%.
+    report = detectors.audit(calls(5, every=10), thresholds=NO_FLOOR)
+    # The duplicate finding saves all 2,750 millionths of the last four calls: 80% of 13,750. The
+    # model finding saves 1,925 on each call, of which only those of the first are left.
     assert find(report, "d1").observed_cost_impact_usd == 9_625 * MILLIONTH
     assert find(report, "d4", "same_shape").observed_cost_impact_usd == 11_000 * MILLIONTH
-    assert report.audit.savings_pct == 94.0
-    assert report.audit.projected_savings_usd == 12_925 * 30 * MILLIONTH
+    assert report.audit.savings_pct == 80.0
+    assert report.audit.projected_savings_usd == 11_000 * MILLIONTH
+    assert report.audit.conditional_savings_usd == 1_925 * MILLIONTH
 
 
 def test_savings_that_do_not_overlap_add_up() -> None:
-    long: dict[str, Any] = {"tag": "reports", "completion_tokens": 500, "declared_max_tokens": 500}
-    report = detectors.audit(calls(5, every=3_600) + calls(5, every=3_600, **long))
-    plain = sum(finding.monthly_cost_impact_usd for finding in report.findings)
-    assert len(report.findings) == 2
-    assert report.audit.projected_savings_usd == plain
+    twice = calls(5, every=10, tag="reports", completion_tokens=900)
+    report = detectors.audit(calls(5, every=3_600) + twice, thresholds=NO_FLOOR)
+    # Four repetitions of 1,250 + 900 x 15 = 14,750 millionths each.
+    assert [finding.detector[:2] for finding in report.findings] == ["d4", "d1"]
+    assert report.audit.estimated_savings_usd == 59_000 * MILLIONTH
+    assert report.audit.conditional_savings_usd == 9_625 * MILLIONTH
 
 
 def test_a_fix_that_makes_a_call_more_expensive_reduces_the_savings() -> None:
-    log = calls(
-        5,
-        every=60,
-        provider="anthropic",
-        model="claude-opus-4-8",
-        prompt_tokens=2_000,
-        completion_tokens=50,
-        prefix_hash=HASH,
-    )
-    report = detectors.audit(log)
+    claude: dict[str, Any] = {
+        "provider": "anthropic",
+        "model": "claude-opus-4-8",
+        "prompt_tokens": 2_000,
+        "completion_tokens": 50,
+        "prefix_hash": HASH,
+    }
+    report = detectors.audit(calls(5, every=60, **claude) + calls(1, at=9_000, **claude))
     # In millionths: a call costs 11,250, and 4,500 with the cheaper model, so 0.4 of it remains.
-    # Caching makes the first call cost 1,280 more and the others 4,608 less. What remains is
-    # 0.4 x 12,530 + 4 x 0.4 x 6,642 = 5,012 + 10,627.2 of 56,250.
-    assert find(report, "d2", "uncached_prefix").observed_cost_impact_usd == 17_152 * MILLIONTH
-    assert report.audit.savings_pct == pytest.approx(100 * (56_250 - 15_639.2) / 56_250, abs=1e-9)
+    # Caching makes the last call cost 1,280 more and four others 4,608 less, of which 1,280 pay for
+    # the write. Of 67,500, 0.4 x (67,500 - 15,872) = 20,651.2 remain after both.
+    assert find(report, "d2", "uncached_prefix").observed_cost_impact_usd == 15_872 * MILLIONTH
+    assert report.audit.estimated_savings_usd == 15_872 * MILLIONTH
+    assert report.audit.conditional_savings_usd == Decimal("30976.8") * MILLIONTH
 
 
 def test_small_findings_are_not_listed_but_counted_and_composed() -> None:
-    thresholds = detectors.Thresholds(floor_usd=0.288751)
-    report = detectors.audit(calls(5, every=3_600), thresholds=thresholds)
+    thresholds = detectors.Thresholds(floor_usd=1.386001)
+    report = detectors.audit(HOURLY, thresholds=thresholds)
     assert report.findings == ()
-    assert (report.audit.below_floor, report.audit.savings_pct) == (1, 70.0)
-    on_the_floor = detectors.Thresholds(floor_usd=0.28875)
-    assert len(detectors.audit(calls(5, every=3_600), thresholds=on_the_floor).findings) == 1
+    assert report.audit.below_floor == 1
+    assert report.audit.conditional_savings_usd == 1_386_000 * MILLIONTH
+    on_the_floor = detectors.Thresholds(floor_usd=1.386)
+    assert len(detectors.audit(HOURLY, thresholds=on_the_floor).findings) == 1
 
 
 def test_the_floor_does_not_apply_to_findings_without_dollars() -> None:
@@ -185,7 +192,8 @@ def test_findings_are_ranked_by_monthly_dollars_and_numbered_per_detector() -> N
 
 def test_ids_of_a_thousand_findings_sort_by_number() -> None:
     log = [call for place in range(1_000) for call in calls(5, every=3_600, tag=f"{place:04}")]
-    ids = [finding.id for finding in detectors.audit(log).findings]
+    thresholds = detectors.Thresholds(max_findings=1_000)
+    ids = [finding.id for finding in detectors.audit(log, thresholds=thresholds).findings]
     assert ids == [f"d1-{number:04}" for number in range(1, 1_001)]
 
 
@@ -204,6 +212,8 @@ def test_evidence_is_at_most_the_twenty_most_expensive_calls() -> None:
         "declared_max_tokens": 0,
         "cost_usd": "0.003125000",
         "saving_usd": "0.002187500",
+        "request_id": "",
+        **dict.fromkeys(("norm_tokens", "prefix_tokens", "pause_seconds", "basis"), 0.0),
     }
     assert [call.ts for call in evidence[1:]] == sorted(call.ts for call in evidence[1:])
 
@@ -326,12 +336,10 @@ def test_an_unknown_name_of_the_library_is_an_attribute_error() -> None:
 def test_the_steps_of_the_detectors_add_up() -> None:
     report = detectors.audit(calls(5, every=10))
     savings = {one.detector: one for one in report.savings_by_detector}
-    # The model finding saves 1,925 of each call's 2,750 millionths; the duplicate finding then
-    # saves the other 825 of the last four.
+    # The model finding is conditional, so it is no step.
     overkill, duplicates = savings["d1_model_overkill"], savings["d4_duplicate_calls"]
-    assert overkill.alone_usd == overkill.composed_usd == 9_625 * 30 * MILLIONTH
-    assert duplicates.alone_usd == 11_000 * 30 * MILLIONTH
-    assert duplicates.composed_usd == 3_300 * 30 * MILLIONTH
+    assert (overkill.alone_usd, overkill.composed_usd) == (9_625 * MILLIONTH, Decimal(0))
+    assert duplicates.alone_usd == duplicates.composed_usd == 11_000 * MILLIONTH
     assert sum(one.composed_usd for one in savings.values()) == report.audit.projected_savings_usd
 
 
@@ -366,13 +374,15 @@ def test_lists_of_labels_are_shortened_and_count_the_others() -> None:
     ("log", "formula"),
     [
         (
-            calls(5, every=3_600),
-            "Cost of 5 calls, minus their cost at the rates of gpt-5.4-mini: $0.01375 − "
-            "$0.004125 = $0.009625 in 1 day; × 30 / 1 = $0.28875/month.",
+            HOURLY,
+            "Cost of 31 calls, minus their cost at the rates of gpt-5.4-mini: $0.08525 − "
+            "$0.025575 = $0.059675 in 1.3 days; × 23.23 to project to 30 days = $1.39/month.",
         ),
         (
             calls(40, every=60, completion_tokens=500, declared_max_tokens=500),
-            "50% × $0.35, the cost of 40 calls = $0.175 in 1 day; × 30 / 1 = $5.25/month.",
+            "Cost of 39 calls asked again (only the prompt's where the answer was continued) × "
+            "100%, the share that is not explained by how often other calls are followed by a "
+            "similar one: $0.34125 in 40 minutes.",
         ),
         (calls(20, every=60, completion_tokens=500, declared_max_tokens=8_000), ""),
     ],
@@ -384,7 +394,7 @@ def test_a_finding_shows_how_its_dollars_were_calculated(
 
 
 def test_a_document_of_an_earlier_version_is_still_read() -> None:
-    document = msgspec.json.decode(detectors.audit(calls(5, every=3_600)).to_json())
+    document = msgspec.json.decode(detectors.audit(HOURLY).to_json())
     for added in (
         "spend_by_day_and_model",
         "savings_by_detector",

@@ -16,7 +16,7 @@ from detectors.engines import Calls, engine_of
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.rules import DETECTORS
-from detectors.rules.detector import Detector
+from detectors.rules.detector import CONDITIONAL, INFORMATIONAL, VERIFIED, Detector, Kind
 
 FOLDER = Path(__file__).parent / "cases"
 # All cases play from this moment on, at the prices of that day.
@@ -34,24 +34,40 @@ _EMPTY = {
     "in_window": True,
 }
 
+# Columns that a frame has only where some call has a value.
+_OPTIONAL = {
+    "cache_write_1h_tokens": 0,
+    "reasoning_tokens": 0,
+    "prefix_hash_16k": "",
+    "prefix_hash_64k": "",
+    "session_id": "",
+    "latency_ms": None,
+}
+
 Place = Callable[[pl.DataFrame], Any]
 
 
 @dataclass(frozen=True)
 class Found:
+    """The flagged calls of one kind, what they save in US dollars, and the ends of its range."""
+
     calls: int
     usd: Decimal
+    low: Decimal
+    high: Decimal
     confidence: str
+
+
+# Kind, route, and whether it is reported as a finding.
+Key = tuple[str, str, bool]
 
 
 @dataclass(frozen=True)
 class Case:
-    """`finds` says for each (kind, route) how many calls are flagged, saving how much."""
-
     slug: str
     name: str
     records: list[dict[str, Any]]
-    finds: dict[tuple[str, str], Found]
+    finds: dict[Key, Found]
 
     def __str__(self) -> str:
         return f"{self.slug}: {self.name}"
@@ -64,23 +80,41 @@ def read_cases() -> list[Case]:
 def _read(path: Path) -> Iterator[Case]:
     table = tomllib.loads(path.read_text("utf-8"))
     for entry in table["case"]:
-        defaults = _EMPTY | table["defaults"] | entry.get("call", {})
+        records = [
+            record
+            for row in entry["rows"]
+            for record in _records(_EMPTY | table["defaults"] | entry.get("call", {}) | row)
+        ]
+        given = {name for record in records for name in record} & _OPTIONAL.keys()
+        absent = {name: _OPTIONAL[name] for name in _OPTIONAL if name in given}
         yield Case(
             slug=path.stem,
             name=entry["name"],
-            records=[record for row in entry["rows"] for record in _records(defaults | row)],
-            finds={
-                (line.get("kind", ""), line["route"]): _found(find_detector(path.stem), line)
-                for line in entry["finds"]
-            },
+            records=[absent | record for record in records],
+            finds=dict(_found(path.stem, line, table.get("range", {})) for line in entry["finds"]),
         )
 
 
-def _found(detector: Detector, entry: dict[str, Any]) -> Found:
-    """The confidence goes without saying where the kind has but one."""
-    usual = next(kind for kind in detector.kinds if kind.name == entry.get("kind", ""))
-    confidence = entry.get("confidence", usual.confidence)
-    return Found(entry["calls"], Decimal(entry["usd"]), confidence)
+def _found(slug: str, entry: dict[str, Any], ranges: dict[str, Any]) -> tuple[Key, Found]:
+    """Confidence is that of the first kind of this name, the range that of its table."""
+    name, is_reported = entry["kind"], entry.get("is_reported", True)
+    kinds = [kind for kind in find_detector(slug).kinds if kind.name == name]
+    confidence = entry.get("confidence", kinds[0].confidence)
+    usd = Decimal(entry["usd"])
+    low, high = (
+        Decimal(entry[end]) if end in entry else usd * _multiple(confidence, name, end, ranges)
+        for end in ("low", "high")
+    )
+    key = (name, entry["route"], is_reported)
+    return key, Found(entry["calls"], usd, low, high, confidence)
+
+
+def _multiple(confidence: str, kind: str, end: str, ranges: dict[str, Any]) -> Decimal:
+    """An end of the range as a multiple of the savings; only estimates differ by kind."""
+    usual = {VERIFIED: (1, 1), CONDITIONAL: (0, 1), INFORMATIONAL: (0, 0)}
+    if confidence in usual:
+        return Decimal(usual[confidence][end == "high"])
+    return Decimal(ranges[kind].get(end, 1))
 
 
 def _records(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -95,25 +129,31 @@ def _records(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def flag_calls(
     case: Case, place: Place, book: PriceBook, thresholds: Thresholds | None = None
-) -> dict[tuple[str, str], Found]:
+) -> dict[Key, Found]:
     """What the detector of the case finds on the frame that `place` makes of the records."""
     detector = find_detector(case.slug)
-    given = nw.from_native(place(pl.DataFrame(case.records))).lazy()
+    records = pl.DataFrame(case.records, infer_schema_length=None)
+    given = nw.from_native(place(records)).lazy()
     engine = engine_of(given)
     labelled = read_labels(given)
     groups = number_groups(labelled, engine)
     calls = arrange(price_labelled(labelled, groups, book, engine), engine)
     flagged = _polars(detector.find(calls, thresholds or Thresholds()))
     labels = _polars(groups).select("group", "route_label")
-    found: dict[tuple[str, str], Found] = {}
-    sums = flagged.group_by("kind", "group").agg(
-        pl.len().alias("calls"), pl.col("saving_usd").sum()
+    dollars = pl.col("saving_usd", "low_usd", "high_usd").sum()
+    sums = flagged.group_by("kind", "group").agg(pl.len().alias("calls"), dollars)
+    rows = sums.join(labels.cast({"group": sums["group"].dtype}), on="group").to_dicts()
+    return dict(_sum_up(row, detector.kinds[row["kind"]]) for row in rows)
+
+
+def _sum_up(row: dict[str, Any], kind: Kind) -> tuple[Key, Found]:
+    usd, low, high = (
+        round(Decimal(row[name]), 12) for name in ("saving_usd", "low_usd", "high_usd")
     )
-    for row in sums.join(labels.cast({"group": sums["group"].dtype}), on="group").to_dicts():
-        kind = detector.kinds[row["kind"]]
-        usd = round(Decimal(row["saving_usd"]), 12)
-        found[kind.name, row["route_label"]] = Found(row["calls"], usd, kind.confidence)
-    return found
+    # A finding claims at least nothing and at most what it states.
+    low = min(max(low, Decimal(0)), usd)
+    key = (kind.name, row["route_label"], kind.is_reported)
+    return key, Found(row["calls"], usd, low, high, kind.confidence)
 
 
 def find_detector(slug: str) -> Detector:

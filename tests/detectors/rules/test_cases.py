@@ -40,7 +40,11 @@ def book() -> PriceBook:
 
 def _every_case() -> Iterator[Any]:
     """Each case on Polars, one case a kind of finding on each other engine; others under stress."""
-    first = {(case.slug, kind): str(case) for case in reversed(CASES) for kind, _ in case.finds}
+    first = {
+        (case.slug, key[0], line.confidence): str(case)
+        for case in reversed(CASES)
+        for key, line in case.finds.items()
+    }
     for case, engine in product(CASES, ENGINES):
         is_always = engine == "polars" or str(case) in first.values()
         marks = [] if is_always else [pytest.mark.stress]
@@ -54,12 +58,18 @@ def test_it_finds_what_the_case_says(case: Case, frame: Place, book: PriceBook) 
         key: (line.calls, line.confidence) for key, line in case.finds.items()
     }
     for key, line in case.finds.items():
-        assert found[key].usd == pytest.approx(line.usd, abs=Decimal("1e-11")), key
+        for end in ("usd", "low", "high"):
+            expected = pytest.approx(getattr(line, end), abs=Decimal("1e-11"))
+            assert getattr(found[key], end) == expected, (key, end)
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.id)
 def test_each_detector_has_cases_that_fire_and_cases_that_do_not(detector: Any) -> None:
     own = [case for case in CASES if find_detector(case.slug) is detector]
-    fired = {kind for case in own for kind, _ in case.finds}
-    assert fired == {kind.name for kind in detector.kinds}
+    fired = {
+        (kind, line.confidence, is_reported)
+        for case in own
+        for (kind, _, is_reported), line in case.finds.items()
+    }
+    assert fired == {(kind.name, kind.confidence, kind.is_reported) for kind in detector.kinds}
     assert any(not case.finds for case in own)

@@ -1,0 +1,112 @@
+"""Splits equal calls into bursts, and says what the bursts of a group have in common."""
+
+from typing import Final
+
+import narwhals.stable.v2 as nw
+
+from detectors.contract import Thresholds
+from detectors.engines import Calls
+from detectors.rules.detector import QUANTILE_MARGIN
+
+_HASH: Final = ("group", "prefix")
+_PROMPT: Final = (*_HASH, "prompt_tokens")
+_IDENTITY: Final = (*_PROMPT, "shape")
+_BURST: Final = (*_IDENTITY, "burst")
+_SECOND_US: Final = 1_000_000
+
+
+def find_bursts(calls: Calls, thresholds: Thresholds) -> Calls:
+    """Return the calls of bursts, with `first`, the number of the burst's first call.
+
+    `shape` is -1 if the hash covers the whole prompt; otherwise it is the length of the answer.
+    """
+    bursts = _split(_identify(calls, thresholds), thresholds).with_columns(
+        nw.len().over(*_BURST).cast(nw.Int64).alias("calls"),
+        nw.col("number").min().over(*_BURST).cast(nw.Int64).alias("first"),
+        nw.col("number").max().over(*_BURST).cast(nw.Int64).alias("last"),
+    )
+    # Numbers have no gaps within a group, so their distance counts the group's calls in between.
+    span = nw.col("last") - nw.col("first") + 1
+    is_dense = nw.col("calls") >= span * (thresholds.d4_same_shape_min_share - QUANTILE_MARGIN)
+    return bursts.filter(
+        nw.col("calls") >= thresholds.d4_min_burst_calls, (nw.col("shape") < 0) | is_dense
+    )
+
+
+def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
+    """Return calls with enough repetitions, and their shape."""
+    share = thresholds.d4_same_prompt_share - QUANTILE_MARGIN
+    is_whole = (
+        (nw.col("prefix") > 0)
+        & (nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens)
+        & (nw.col("alike") >= nw.col("hashed") * share)
+    )
+    shape = nw.when(is_whole).then(nw.lit(-1)).otherwise(nw.col("completion_tokens"))
+    has_shape = nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens
+    return (
+        calls.with_columns(
+            nw.len().over(*_PROMPT).cast(nw.Int64).alias("alike"),
+            nw.len().over(*_HASH).cast(nw.Int64).alias("hashed"),
+        )
+        # All calls of a burst have the same hash and prompt length.
+        .filter(nw.col("alike") >= thresholds.d4_min_burst_calls)
+        .with_columns(shape.cast(nw.Int64).alias("shape"))
+        .filter((nw.col("shape") < 0) | has_shape)
+        .with_columns(nw.len().over(*_IDENTITY).alias("calls"))
+        .filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
+    )
+
+
+def _split(calls: Calls, thresholds: Thresholds) -> Calls:
+    """Number the bursts of each identity."""
+    before = nw.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
+    starts = nw.col("pause_us") > thresholds.d4_gap_seconds * _SECOND_US
+    burst = nw.col("starts").cum_sum().over(*_IDENTITY, order_by="number")
+    return (
+        calls.with_columns((nw.col("at_us") - before).fill_null(0).alias("pause_us"))
+        .with_columns(starts.cast(nw.Int32).alias("starts"))
+        .with_columns(burst.cast(nw.Int64).alias("burst"))
+    )
+
+
+def compare_answers(bursts: Calls, thresholds: Thresholds) -> Calls:
+    """Say of each group's bursts of one prompt whether their answers and their sizes are equal.
+
+    Adds `is_repeat` and `is_equal`, whether the call is not its burst's first and has its answer's
+    length; `has_equal_answers` and `is_sampled` of the group; and `usual_size` of its bursts.
+    """
+    kind = ("group", "is_prompt")
+    is_first, completion = nw.col("number") == nw.col("first"), nw.col("completion_tokens")
+    is_equal = (nw.col("is_repeat") == 1) & (completion == nw.col("answer"))
+    equal_share = thresholds.d4_equal_answers_share - QUANTILE_MARGIN
+    size_share = thresholds.d4_sampling_share - QUANTILE_MARGIN
+    has_equal_answers = nw.col("equal") >= nw.col("repeats") * equal_share
+    is_sampled = (nw.col("bursts") >= thresholds.d4_sampling_min_bursts) & (
+        nw.col("most_alike") >= nw.col("bursts") * size_share
+    )
+    usual = nw.when(nw.col("alike_sizes") == nw.col("most_alike")).then(nw.col("calls"))
+    return (
+        bursts.with_columns(
+            (nw.col("shape") < 0).cast(nw.Int64).alias("is_prompt"),
+            is_first.cast(nw.Int64).alias("bursts"),
+            (~is_first).cast(nw.Int64).alias("is_repeat"),
+            nw.when(is_first).then(completion).otherwise(nw.lit(-1)).alias("answer"),
+        )
+        .with_columns(
+            nw.col("answer").max().over(*_BURST),
+            nw.col("bursts").sum().over(*kind, "calls").cast(nw.Int64).alias("alike_sizes"),
+        )
+        .with_columns(is_equal.cast(nw.Int64).alias("is_equal"))
+        .with_columns(
+            nw.col("is_equal").sum().over(*kind).cast(nw.Int64).alias("equal"),
+            nw.col("is_repeat").sum().over(*kind).cast(nw.Int64).alias("repeats"),
+            nw.col("bursts").sum().over(*kind).cast(nw.Int64).alias("bursts"),
+            nw.col("alike_sizes").max().over(*kind).alias("most_alike"),
+        )
+        .with_columns(
+            has_equal_answers.alias("has_equal_answers"),
+            is_sampled.alias("is_sampled"),
+            usual.alias("usual_size"),
+        )
+        .with_columns(nw.col("usual_size").max().over(*kind))
+    )

@@ -1,0 +1,1 @@
+"""What caching would have saved, or has cost: the expressions behind `missed_caching`."""

@@ -1,0 +1,90 @@
+"""Writes the fix and the formula of a finding about caching."""
+
+from detectors.rules.detector import FlaggedCalls, per_mtok
+from detectors.wording.figures import rate
+
+
+def advise(flagged: FlaggedCalls) -> str:
+    return {
+        "uncached_prefix": _advise_caching,
+        "unhashed_prefix": _advise_hashes,
+        "short_lifetime": _advise_the_hour,
+        "unread_writes": _advise_less,
+    }[flagged.kind](flagged)
+
+
+def _advise_caching(flagged: FlaggedCalls) -> str:
+    return (
+        f"Cache the prompts of {flagged.route}: {flagged.calls:,} calls to {flagged.model} cached "
+        "nothing, although most began with the same text as a call shortly before (median "
+        f"{flagged.median_pause_seconds:,.0f} seconds earlier, {flagged.median_prefix_tokens:,.0f} "
+        f"tokens in common). They paid {rate(flagged.input_usd_per_mtok)} per million tokens; a "
+        f"cache read costs {rate(flagged.cache_read_usd_per_mtok)}. Keep the fixed part first and "
+        "unchanged, in conversations all earlier turns, and ask for caching where the provider "
+        "requires it. That equal hashes mean equal text up to the counted tokens is an assumption."
+    )
+
+
+def _advise_hashes(flagged: FlaggedCalls) -> str:
+    return (
+        f"Send prefix_hash with the calls of {flagged.route} to find out what caching would save: "
+        f"{flagged.calls:,} calls to {flagged.model} sent prompts of "
+        f"{flagged.median_prompt_tokens:,.0f} tokens (median) and cached none. Cached tokens cost "
+        f"{rate(flagged.cache_read_usd_per_mtok)} per million instead of "
+        f"{rate(flagged.input_usd_per_mtok)}, but counts don't show whether the prompts repeat, so "
+        "no savings are claimed."
+    )
+
+
+def _advise_the_hour(flagged: FlaggedCalls) -> str:
+    minutes = flagged.thresholds.d2_cache_seconds / 60
+    return (
+        f"Use the one-hour cache on {flagged.route}: its calls to {flagged.model} come too far "
+        f"apart for a cache of {minutes:g} minutes (median pause "
+        f"{flagged.median_pause_seconds / 60:,.1f} minutes), so they write the same text again at "
+        f"{rate(flagged.cache_write_usd_per_mtok)} per million tokens instead of reading it at "
+        f"{rate(flagged.cache_read_usd_per_mtok)}. Set the lifetime to one hour "
+        '(cache_control with "ttl": "1h"); each write then costs more, which is subtracted.'
+    )
+
+
+def _advise_less(flagged: FlaggedCalls) -> str:
+    advice = (
+        "Remove the cache marker from prompts that don't repeat within minutes, or send calls that "
+        "share a prompt closer together."
+    )
+    if flagged.largest_basis:
+        advice = (
+            "Calls follow each other within minutes and still write nearly all of each prompt: put "
+            "the fixed part first, before anything that changes, and the marker at its end."
+        )
+    return (
+        f"Cache less on {flagged.route}: {flagged.cache_write_tokens:,} tokens were written to "
+        f"the cache of {flagged.model} at {rate(flagged.cache_write_usd_per_mtok)} per million "
+        f"instead of {rate(flagged.input_usd_per_mtok)}, and only {flagged.cached_tokens:,} were "
+        f"read back at {rate(flagged.cache_read_usd_per_mtok)}. {advice}"
+    )
+
+
+def write_formula(flagged: FlaggedCalls) -> str:
+    full, read = flagged.input_usd_per_mtok, flagged.cache_read_usd_per_mtok
+    write, hour = flagged.cache_write_usd_per_mtok, flagged.cache_write_1h_usd_per_mtok
+    discount, surcharge = per_mtok(full - read), per_mtok(write - full)
+    tokens, written = f"{flagged.total_prefix_tokens:,.0f}", f"{flagged.total_basis:,.0f}"
+    total = f"over {flagged.counted} that cost {flagged.cost}: {flagged.saving}"
+    if flagged.kind == "unread_writes":
+        return (
+            f"{flagged.cache_write_tokens:,} tokens written × surcharge ({surcharge}, for one hour "
+            f"{per_mtok(hour - full)}) − {flagged.cached_tokens:,} tokens read × discount "
+            f"({discount}), {total}"
+        )
+    if flagged.kind == "short_lifetime":
+        return (
+            f"{tokens} tokens written again × (write rate − read rate: {per_mtok(write - read)}) − "
+            f"{written} tokens written once × surcharge of the one-hour cache "
+            f"({per_mtok(hour - write)}), {total}"
+        )
+    return (
+        f"{tokens} tokens in common with an earlier call × (input rate − cache-read rate: "
+        f"{discount}) − {written} tokens written × surcharge ({surcharge}), {total}"
+    )

@@ -1,0 +1,43 @@
+"""Columns that rules derive from the calls, some of which exist only where some call has them."""
+
+from typing import Final
+
+import narwhals.stable.v2 as nw
+
+from detectors.engines import Calls
+from detectors.rules.detector import MARGIN
+
+_SHIFT: Final = 16
+_STEP: Final = 1 << _SHIFT
+
+
+def has(calls: Calls, name: str) -> bool:
+    return name in calls.collect_schema().names()
+
+
+def count_of(calls: Calls, name: str) -> nw.Expr:
+    """Return an optional count, 0 where no call has it."""
+    return nw.col(name) if has(calls, name) else nw.lit(0, nw.Int64)
+
+
+def answer_tokens(calls: Calls) -> nw.Expr:
+    """Return the tokens of the visible answer: completion tokens without reasoning."""
+    completion = nw.col("completion_tokens")
+    if not has(calls, "reasoning_tokens"):
+        return completion
+    return (completion - nw.col("reasoning_tokens")).clip(lower_bound=0)
+
+
+def log2(tokens: nw.Expr) -> nw.Expr:
+    """Return the exponent of the largest power of two in the count; 0 for an empty answer.
+
+    A floating-point logarithm is off by a bit near large powers of two, so only the leading 16 bits
+    are used, where the margin is far smaller than the distance to the next integer.
+    """
+    leading, exponent = tokens, nw.lit(0, nw.Int32)
+    for _ in range(2):
+        is_long = leading >= _STEP
+        exponent = exponent + is_long.cast(nw.Int32) * _SHIFT
+        leading = nw.when(is_long).then(leading // _STEP).otherwise(leading)
+    fraction = (leading.clip(lower_bound=1).log(2) + MARGIN).floor()
+    return exponent + fraction.cast(nw.Int32)
