@@ -63,8 +63,9 @@ def _parts(audit: AuditSummary) -> Iterator[str]:
         more = f"about {whole_usd(audit.estimated_savings_usd)}{unit}{beyond} estimated"
         yield f"{more} ({span})" if span else more
         unit, beyond = "", " more"
-    if audit.conditional_savings_usd:
-        most = whole_usd(audit.conditional_savings_usd)
+    conditional = audit.conditional_savings_high_usd or audit.conditional_savings_usd
+    if conditional:
+        most = whole_usd(conditional)
         yield f"up to {most}{unit}{beyond} if cheaper models pass your evaluation"
 
 
@@ -93,7 +94,7 @@ def tiles(report: Report) -> tuple[Tile, ...]:
         _estimated(audit),
         Tile(
             "With cheaper models",
-            f"up to {whole_usd(audit.conditional_savings_usd or Decimal(0))}",
+            f"up to {whole_usd(audit.conditional_savings_high_usd or Decimal(0))}",
             "If they pass your evaluation",
         ),
     )

@@ -20,9 +20,9 @@ SUMS = {
         "estimated_savings_high_usd": Decimal(1500),
     },
     "conditional": {
-        "conditional_savings_usd": Decimal(770),
+        "conditional_savings_usd": Decimal(640),
         "conditional_savings_low_usd": Decimal(0),
-        "conditional_savings_high_usd": Decimal(900),
+        "conditional_savings_high_usd": Decimal(770),
     },
 }
 NOTHING = {
