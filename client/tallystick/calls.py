@@ -7,14 +7,16 @@ from typing import Any
 
 from tallystick import capture
 from tallystick.capture import Capture
-from tallystick.labels import clean_label, current_tag
+from tallystick.labels import clean_label, current_session, current_tag
 from tallystick.reading.options import Route, declared_limit, route_of
+from tallystick.reading.parts import Parts, anthropic_parts, openai_parts
 from tallystick.reading.providers import provider_of
 from tallystick.reading.usage import Counts, anthropic_counts, members_of, openai_counts, overlay
 
 _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADERS = {"openai": b"x-request-id", "anthropic": b"request-id"}
 _REMEMBERED = 256
+_NO_HASHES = (None, None, None)
 
 _models: dict[str, str] = {}
 
@@ -32,6 +34,7 @@ class Call:
         "_is_stream",
         "_latency_ms",
         "_library",
+        "_parts",
         "_provider",
         "_response_id",
         "_start",
@@ -49,6 +52,7 @@ class Call:
     _is_stream: bool
     _latency_ms: float | None
     _library: str
+    _parts: Parts | None
     _provider: str
     _response_id: str | None
     _start: tuple[Any, ...]
@@ -66,17 +70,21 @@ class Call:
             members = members_of(members.get("message") if holder is None else holder)
             usage = members.get("usage")
         if usage is not None:
-            self.take(usage, members.get("model"))
+            self.take(usage, members.get("model"), members.get("service_tier"))
 
-    def take(self, usage: Any, model: object) -> None:
-        """Store the counts of a usage and the model next to it."""
+    def take(self, usage: Any, model: object, tier: object = None) -> None:
+        """Store the counts of a usage, and the model and service tier next to it."""
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
         if self._library == "openai":
             # The last usage wins.
-            self._counts = openai_counts(usage, self.endpoint) or self._counts
+            counts = openai_counts(usage, self.endpoint)
+            if counts is not None:
+                self._counts, self._parts = openai_parts(counts, usage, tier)
         else:
             self._anthropic_counts = overlay(self._anthropic_counts, usage)
+            self._parts = self._parts or {}
+            anthropic_parts(self._parts, usage)
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
             self._capture.open_streams[id(self)] = self
@@ -114,7 +122,8 @@ class Call:
             return
         request_id = self.request_id if isinstance(self.request_id, str) else None
         # In the order of a `Record`.
-        current.delivery.put((self._start, model, counts, latency_ms, request_id))
+        noted = (self._start, model, counts, latency_ms, request_id, self._parts or None)
+        current.delivery.put(noted)
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
         """Return the counts, or None if there are none or they were counted before."""
@@ -137,13 +146,13 @@ class Call:
         return asked if asked is not None and _OWN_PROFILE not in asked else answered or asked
 
 
-def _prefix_hash(body: Any) -> str | None:
+def _prefix_hashes(body: Any) -> tuple[str | None, ...]:
     if not isinstance(body, dict):
-        return None
+        return _NO_HASHES
     # Imported only if it is on, so the messages are never read otherwise.
-    from tallystick.reading.prompts import hash_prompt
+    from tallystick.reading.prompts import hash_prefixes
 
-    return hash_prompt(body)
+    return hash_prefixes(body)
 
 
 def _clean_model(name: str) -> str | None:
@@ -197,9 +206,8 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
     call.endpoint, call._response_id = endpoint, _ = route
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True
-    call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = (
-        call.request_id
-    ) = None
+    call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
+    call.request_id = call._parts = None
     call._is_stream = call.has_ended = False
     call._start = (  # in the order of a `Start`
         time(),
@@ -207,7 +215,9 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
         endpoint,
         current_tag() or settings.label,
         declared_limit(members),
-        _prefix_hash(body) if settings.prefix_hash else None,
+        *(_prefix_hashes(body) if settings.prefix_hash else _NO_HASHES),
+        settings.environment,
+        current_session(),
     )
     call._clock = perf_counter()
     return call

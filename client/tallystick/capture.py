@@ -26,6 +26,7 @@ class Settings:
     """The arguments of `init()`. `label` is the tag of calls without one."""
 
     label: str | None
+    environment: str | None
     prefix_hash: bool
     flush_interval: float
     max_queue: int

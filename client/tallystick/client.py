@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick import capture
 from tallystick.capture import Capture, Settings
-from tallystick.labels import clean_tag, current_tag
+from tallystick.labels import clean_label, clean_tag, current_session, current_tag
 from tallystick.sending.delivery import Delivery
 from tallystick.sending.dsn import VARIABLE, Destination, parse_dsn
 from tallystick.sending.forks import Forks
-from tallystick.sending.records import Record, Start, is_prefix_hash, is_provider, write_record
+from tallystick.sending.records import (
+    Record,
+    Start,
+    is_prefix_hash,
+    is_provider,
+    write_record,
+)
 
 if TYPE_CHECKING:
     from tallystick.sending.transport import Sender
@@ -62,7 +68,8 @@ def init(
         )
         return
     settings = Settings(
-        label=clean_tag(tag) or clean_tag(environment),
+        label=clean_tag(tag),
+        environment=clean_tag(environment),
         prefix_hash=bool(prefix_hash),
         flush_interval=_within(
             0.05, flush_interval, _LONGEST_INTERVAL_SECONDS, FLUSH_INTERVAL_SECONDS
@@ -122,6 +129,20 @@ def record(
     tag: str | None = None,
     declared_max_tokens: int | None = None,
     prefix_hash: str | None = None,
+    prefix_hash_16k: str | None = None,
+    prefix_hash_64k: str | None = None,
+    environment: str | None = None,
+    session_id: str | None = None,
+    service_tier: str | None = None,
+    cache_write_1h_tokens: int | None = None,
+    reasoning_tokens: int | None = None,
+    audio_prompt_tokens: int | None = None,
+    audio_completion_tokens: int | None = None,
+    image_prompt_tokens: int | None = None,
+    image_completion_tokens: int | None = None,
+    web_searches: int | None = None,
+    status: str | None = None,
+    region: str | None = None,
 ) -> bool:
     """Count a call that no hook sees, and return False if the service would reject it."""
     current = capture.active
@@ -134,10 +155,26 @@ def record(
             endpoint=endpoint,
             tag=clean_tag(tag) or current_tag() or current.settings.label,
             declared_max_tokens=declared_max_tokens,
-            prefix_hash=prefix_hash if is_prefix_hash(prefix_hash) else None,
+            prefix_hash=_checked_hash(prefix_hash),
+            prefix_hash_16k=_checked_hash(prefix_hash_16k),
+            prefix_hash_64k=_checked_hash(prefix_hash_64k),
+            environment=clean_label(environment) or current.settings.environment,
+            session_id=clean_label(session_id) or current_session(),
         )
         counts = (prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens)
-        noted = Record(start, model, counts, latency_ms, request_id)
+        parts = {
+            "service_tier": service_tier,
+            "cache_write_1h_tokens": cache_write_1h_tokens,
+            "reasoning_tokens": reasoning_tokens,
+            "audio_prompt_tokens": audio_prompt_tokens,
+            "audio_completion_tokens": audio_completion_tokens,
+            "image_prompt_tokens": image_prompt_tokens,
+            "image_completion_tokens": image_completion_tokens,
+            "web_searches": web_searches,
+            "status": status,
+            "region": region,
+        }
+        noted = Record(start, model, counts, latency_ms, request_id, parts)
         if not is_provider(provider) or write_record(noted) is None:
             return False
         current.delivery.start()
@@ -146,6 +183,10 @@ def record(
         capture.note_fault()
         return False
     return True
+
+
+def _checked_hash(text: str | None) -> str | None:
+    return text if is_prefix_hash(text) else None
 
 
 def _seconds(moment: datetime | None) -> float:

@@ -1,4 +1,4 @@
-"""Short texts of a record: the current tag, and cleaning of labels."""
+"""Short texts of a record: the current tag and session, and cleaning of labels."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # another context, and generators and tasks are left in other contexts than they were entered in.
 _Entry = tuple[Optional[str], Optional[Any]]
 _entered: ContextVar[_Entry | None] = ContextVar("tallystick_tag", default=None)
+_sessions: ContextVar[_Entry | None] = ContextVar("tallystick_session", default=None)
 
 
 class tag:
@@ -24,12 +25,13 @@ class tag:
     """
 
     __slots__ = ("_label",)
+    _entered = _entered
 
     def __init__(self, label: str | None) -> None:
         self._label = clean_tag(label)
 
     def __enter__(self) -> tag:
-        _entered.set((self._label, _entered.get()))
+        self._entered.set((self._label, self._entered.get()))
         return self
 
     def __exit__(
@@ -38,15 +40,30 @@ class tag:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        entry = _entered.get()
+        entry = self._entered.get()
         if entry is not None:
-            _entered.set(entry[1])
+            self._entered.set(entry[1])
 
     def __call__(self, function: _Function) -> _Function:
         # `inspect`, which it needs, would take longer to import than all the rest together.
         from tallystick.decorating import decorate
 
         return decorate(self, function)
+
+
+class session(tag):
+    """Give the calls made inside the ID of a session or conversation, in the ways of `tag`."""
+
+    __slots__ = ()
+    _entered = _sessions
+
+    def __init__(self, session_id: str | None) -> None:
+        self._label = clean_label(session_id)
+
+
+def current_session() -> str | None:
+    entry = _sessions.get()
+    return entry[0] if entry is not None else None
 
 
 def current_tag() -> str | None:

@@ -20,8 +20,19 @@ COUNTS = {
     "cached_tokens",
     "cache_write_tokens",
     "declared_max_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+    "audio_prompt_tokens",
+    "audio_completion_tokens",
+    "image_prompt_tokens",
+    "image_completion_tokens",
+    "web_searches",
 }
-LABELS = {"provider", "model", "endpoint", "request_id", "tag", "prefix_hash", "ts"}
+LABELS = {
+    *("provider", "model", "endpoint", "request_id", "tag", "prefix_hash", "ts"),
+    *("prefix_hash_16k", "prefix_hash_64k", "environment", "session_id", "region"),
+    *("service_tier", "status"),
+}
 REQUIRED = {"ts", "provider", "model", "prompt_tokens", "completion_tokens"}
 MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
@@ -38,6 +49,7 @@ class Collector(ThreadingHTTPServer):
         self.answer_headers = headers or {}
         self.batches: list[list[dict[str, Any]]] = []
         self.requests: list[dict[str, str]] = []
+        self.missing: set[str] = set()  # paths that are answered by 404
         self.bytes = b""
         self.problems: list[str] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
@@ -81,9 +93,10 @@ class _Handler(BaseHTTPRequestHandler):
             problem = find_problem(record)
             if problem:
                 self.server.problems.append(problem)
-        if self.server.status < 300:
+        status = 404 if self.path in self.server.missing else self.server.status
+        if status < 300:
             self.server.batches.append(records)
-        self.send_response(self.server.status)
+        self.send_response(status)
         for name, value in self.server.answer_headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", "2")

@@ -104,6 +104,8 @@ def test_an_unusual_response_reaches_its_caller(body: Any, monkeypatch: pytest.M
         assert set(record) <= {
             *("ts", "provider", "model", "prompt_tokens", "completion_tokens", "cached_tokens"),
             *("cache_write_tokens", "latency_ms", "declared_max_tokens", "endpoint", "request_id"),
+            *("reasoning_tokens", "audio_prompt_tokens", "audio_completion_tokens"),
+            *("cache_write_1h_tokens", "web_searches", "service_tier", "region"),
         }
 
 

@@ -103,7 +103,7 @@ def test_with_hashing_off_the_messages_are_not_read(
         assert begin("openai", object(), Options()) is not None
 
 
-def test_only_usage_and_model_of_a_response_are_read(
+def test_only_usage_model_and_tier_of_a_response_are_read(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     from tallystick.calls import begin
@@ -124,4 +124,4 @@ def test_only_usage_and_model_of_a_response_are_read(
         assert call is not None
         call.see(Members(vendors.completion()))
         call.end()
-    assert read == {"usage", "model"}
+    assert read == {"usage", "model", "service_tier"}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 import tallystick
-from detectors.formats import decode_batch
+from detectors.formats import V2, decode_batch
 from tallystick.calls import begin
 from tallystick.reading.prompts import hash_prompt
 from tests.client.offline import queued
@@ -30,7 +30,9 @@ def _take() -> int:
     """How many records wait, all of which the service takes."""
     records = queued()
     if records:
-        assert len(list(decode_batch(json.dumps({"records": records}).encode()))) == len(records)
+        assert len(list(decode_batch(json.dumps({"records": records}).encode(), V2))) == len(
+            records
+        )
     return len(records)
 
 

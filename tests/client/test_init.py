@@ -67,17 +67,18 @@ def test_libraries_are_hooked_when_the_program_imports_them() -> None:
 @pytest.mark.parametrize(
     ("dsn", "url"),
     [
-        (f"https://{KEY}@tallystick.example", "https://tallystick.example/api/v1/ingest"),
-        (f"https://{KEY}@tallystick.example/", "https://tallystick.example/api/v1/ingest"),
-        (f" https://{KEY}@host:8443/base/ \n", "https://host:8443/base/api/v1/ingest"),
-        (f"http://{KEY}@localhost:8000", "http://localhost:8000/api/v1/ingest"),
-        (f"http://{KEY}@[::1]:8000", "http://[::1]:8000/api/v1/ingest"),
-        (f"https://{KEY}@[::1]", "https://[::1]/api/v1/ingest"),
+        (f"https://{KEY}@tallystick.example", "https://tallystick.example"),
+        (f"https://{KEY}@tallystick.example/", "https://tallystick.example"),
+        (f" https://{KEY}@host:8443/base/ \n", "https://host:8443/base"),
+        (f"http://{KEY}@localhost:8000", "http://localhost:8000"),
+        (f"http://{KEY}@[::1]:8000", "http://[::1]:8000"),
+        (f"https://{KEY}@[::1]", "https://[::1]"),
     ],
 )
 def test_a_dsn_is_an_address_and_a_key(dsn: str, url: str) -> None:
     destination = parse_dsn(dsn)
     assert destination == (url, KEY)
+    assert destination.ingest_url(2) == f"{url}/api/v2/ingest"
     assert KEY not in repr(destination)
 
 
@@ -208,27 +209,27 @@ def test_after_closing_nothing_is_captured_until_the_next_init() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"tag": "a", "environment": "b"}, "a"),
-        ({"environment": "b"}, "b"),
-        ({"tag": "", "environment": "b"}, "b"),
-        ({"tag": "x" * 300}, "x" * 120),
-        ({"environment": "y" * 300}, "y" * 120),
-        ({"tag": "a\x00b\nc\x85\ud800"}, "abc"),
-        ({"tag": "\x00"}, None),
-        ({"tag": 5}, None),
-        ({}, None),
+        ({"tag": "a", "environment": "b"}, ("a", "b")),
+        ({"environment": "b"}, (None, "b")),
+        ({"tag": "", "environment": "b"}, (None, "b")),
+        ({"tag": "x" * 300}, ("x" * 120, None)),
+        ({"environment": "y" * 300}, (None, "y" * 120)),
+        ({"tag": "a\x00b\nc\x85\ud800"}, ("abc", None)),
+        ({"tag": "\x00"}, (None, None)),
+        ({"tag": 5}, (None, None)),
+        ({}, (None, None)),
     ],
 )
-def test_tag_and_environment_become_one_tag(
+def test_tag_and_environment_are_cleaned_labels(
     options: dict[str, str],
-    expected: str | None,
+    expected: tuple[str | None, str | None],
     monkeypatch: pytest.MonkeyPatch,
     collector: Collector,
 ) -> None:
     with capturing(monkeypatch, collector.dsn, **options):
         openai_client().chat.completions.create(**CHAT)
         (record,) = queued()
-    assert record.get("tag") == expected
+    assert (record.get("tag"), record.get("environment")) == expected
 
 
 @pytest.mark.parametrize("value", [None, "x", True, -5, float("nan"), float("inf"), 0, 1e30])

@@ -48,7 +48,7 @@ with Collector() as collector:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert collector.problems == [], collector.problems
-    tags = sorted(record["tag"] for record in collector.records)
+    tags = sorted(record.get("tag", record["environment"]) for record in collector.records)
     assert tags == ["any", "decorated", "decorated"], collector.records
     assert tallystick.stats()["faults"] == 0
 """

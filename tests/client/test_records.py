@@ -11,7 +11,7 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 
 import tallystick
-from detectors.formats import decode_batch
+from detectors.formats import V2, decode_batch
 from tallystick.background import Background
 from tallystick.calls import begin
 from tallystick.reading import options, providers
@@ -50,7 +50,7 @@ def test_the_service_takes_what_is_recorded() -> None:
     tallystick.record(model="é\u2028", prompt_tokens=0, completion_tokens=0)
     offline.openai_client().chat.completions.create(**CHAT)
     records = queued()
-    assert len(list(decode_batch(json.dumps({"records": records}).encode()))) == 3
+    assert len(list(decode_batch(json.dumps({"records": records}).encode(), V2))) == 3
 
 
 @pytest.mark.usefixtures("captured")

@@ -31,7 +31,7 @@ def test_a_batch_is_posted_as_the_service_wants_it(
         record_calls()
         tallystick.flush(5)
     (request,) = collector.requests
-    assert request["path"] == "/api/v1/ingest"
+    assert request["path"] == "/api/v2/ingest"
     assert request["Authorization"] == "Bearer ik_test"
     assert request["Content-Type"] == "application/json"
     assert request["Content-Encoding"] == "gzip"
@@ -166,7 +166,7 @@ def test_a_proxy_that_the_environment_names_is_used(
     with capturing(monkeypatch, "http://ik_test@tallystick.invalid", allow_http=True):
         record_calls()
         assert tallystick.flush(5)
-    assert collector.requests[0]["path"] == "http://tallystick.invalid/api/v1/ingest"
+    assert collector.requests[0]["path"] == "http://tallystick.invalid/api/v2/ingest"
 
 
 def test_proxies_come_only_from_the_environment_where_processes_fork(

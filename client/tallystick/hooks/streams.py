@@ -39,7 +39,7 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        call.take(usage, item.model)
+                        call.take(usage, item.model, item.__dict__.get("service_tier"))
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
@@ -75,7 +75,7 @@ async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        call.take(usage, item.model)
+                        call.take(usage, item.model, item.__dict__.get("service_tier"))
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:

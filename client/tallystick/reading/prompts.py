@@ -3,7 +3,8 @@
 The canonical text of a prompt: the text parts of its `system` or `instructions`, then of each
 message or input item (`messages`, `input`, `prompt`), in order, joined by a line feed. A part's
 text is the string itself, or its `text`, or else the parts in its `content`. Of that text the first
-4,096 characters, as UTF-8, are hashed. Nothing here keeps a text, and no iterator is ever advanced.
+4,096 characters, as UTF-8, are hashed, and the first 16,384 and 65,536 where there are so many.
+Nothing here keeps a text, and no iterator is ever advanced.
 """
 
 from __future__ import annotations
@@ -15,23 +16,43 @@ from typing import Any
 from tallystick.reading.usage import members_of
 
 HASHED_CHARACTERS = 4_096
+LONGER_PREFIXES = (16_384, 65_536)
 _DEEPEST = 8
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 
 
 def hash_prompt(body: Mapping[str, Any]) -> str | None:
     """Return the SHA-256 of the prompt's beginning in hex, or None if there is no text."""
+    return hash_prefixes(body)[0]
+
+
+def hash_prefixes(body: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """Return the hash of the prompt's beginning, and of longer beginnings that it reaches."""
     parts: list[str] = []
-    length = -1
+    length, longest = -1, LONGER_PREFIXES[-1]
     for text in _texts(body):
-        parts.append(text[:HASHED_CHARACTERS])
+        parts.append(text[:longest])
         length += 1 + len(text)
-        if length >= HASHED_CHARACTERS:
+        if length >= longest:
             break
     if not parts:
-        return None
-    beginning = "\n".join(parts)[:HASHED_CHARACTERS]
-    return sha256(beginning.encode("utf-8", "surrogatepass")).hexdigest()
+        return None, None, None
+    beginning = "\n".join(parts)[:longest]
+    digest = sha256(_bytes_of(beginning[:HASHED_CHARACTERS]))
+    hashes: list[str | None] = [digest.hexdigest()]
+    hashed = HASHED_CHARACTERS
+    for size in LONGER_PREFIXES:
+        if len(beginning) < size:
+            hashes.append(None)
+            continue
+        digest.update(_bytes_of(beginning[hashed:size]))
+        hashes.append(digest.hexdigest())
+        hashed = size
+    return tuple(hashes)
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _texts(body: Mapping[str, Any]) -> Iterator[str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 VARIABLE = "SERVICE_DSN"
-_PATH = "/api/v1/ingest"
+VERSIONS = (1, 2)  # of the record, of which a service may accept the first only
 
 
 class Destination(NamedTuple):
-    """An address to post to, and the ingest key, which no representation shows."""
+    """The service's address, and the ingest key, which no representation shows."""
 
     url: str
     key: str
+
+    def ingest_url(self, version: int) -> str:
+        return f"{self.url}/api/v{version}/ingest"
 
     @property
     def is_exposed(self) -> bool:
@@ -35,7 +38,7 @@ def parse_dsn(text: str) -> Destination | None:
     if not _is_host(host) or any(mark in address for mark in "@?#") or not _is_key(key):
         return None
     base = f"{scheme}://{host}/{path}".rstrip("/")
-    return Destination(base + _PATH, key)
+    return Destination(base, key)
 
 
 def _is_loopback(host: str) -> bool:

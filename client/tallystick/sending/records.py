@@ -29,6 +29,10 @@ class Start(NamedTuple):
     tag: str | None = None
     declared_max_tokens: int | None = None
     prefix_hash: str | None = None
+    prefix_hash_16k: str | None = None
+    prefix_hash_64k: str | None = None
+    environment: str | None = None
+    session_id: str | None = None
 
 
 class Record(NamedTuple):
@@ -42,14 +46,33 @@ class Record(NamedTuple):
     counts: Counts
     latency_ms: float | None = None
     request_id: str | None = None
+    parts: dict[str, Any] | None = None
 
 
 # The members of a `Record`, in their order.
 Noted = tuple[Any, ...]
 
 
-def write_record(noted: Noted) -> str | None:
-    """Return the record as JSON, or None if the service would reject it."""
+# A part, the place of its total in the counts, and the part that shares the total.
+_PARTS = (
+    ("cache_write_1h_tokens", 3, ""),
+    ("reasoning_tokens", 1, ""),
+    ("audio_prompt_tokens", 0, ""),
+    ("image_prompt_tokens", 0, "audio_prompt_tokens"),
+    ("audio_completion_tokens", 1, ""),
+    ("image_completion_tokens", 1, "audio_completion_tokens"),
+)
+_CHOICES = {
+    "service_tier": frozenset(("standard", "batch", "flex", "priority", "fast")),
+    "status": frozenset(("ok", "error", "cancelled")),
+}
+
+
+def write_record(noted: Noted, version: int = 2) -> str | None:
+    """Return the record of this version as JSON, or None if the service would reject it.
+
+    The first version has no environment, so that it is the tag of calls without one.
+    """
     record = Record._make(noted)
     start = Start._make(record.start)
     moment, model = _moment(start.started_at), clean_label(record.model)
@@ -64,8 +87,34 @@ def write_record(noted: Noted) -> str | None:
         f"{_latency(record.latency_ms)}"
         f"{_text('endpoint', clean_label(start.endpoint))}"
         f"{_text('request_id', clean_label(record.request_id))}"
-        f"{_text('tag', start.tag)}{_text('prefix_hash', start.prefix_hash)}}}"
+        f"{_text('tag', start.tag or (start.environment if version == 1 else None))}"
+        f"{_text('prefix_hash', start.prefix_hash)}"
+        f"{_second(record, start) if version > 1 else ''}}}"
     )
+
+
+def _second(record: Record, start: Start) -> str:
+    """Return the fields that only the second version has."""
+    written = (
+        f"{_text('prefix_hash_16k', start.prefix_hash_16k)}"
+        f"{_text('prefix_hash_64k', start.prefix_hash_64k)}"
+        f"{_text('environment', start.environment)}{_text('session_id', start.session_id)}"
+    )
+    parts = record.parts
+    if not parts:
+        return written
+    kept: dict[str, int] = {}
+    for name, total, beside in _PARTS:
+        count = parts.get(name)
+        if _is_count(count) and count:
+            # The service rejects a part that exceeds its total.
+            kept[name] = min(count, (record.counts[total] or 0) - kept.get(beside, 0))
+    written += "".join(_number(name, count) for name, count in kept.items())
+    written += _number("web_searches", parts.get("web_searches"))
+    for name, choices in _CHOICES.items():
+        if parts.get(name) in choices:
+            written += _text(name, parts[name])
+    return written + _text("region", clean_label(parts.get("region")))
 
 
 def _number(name: str, value: int | None) -> str:

@@ -21,7 +21,7 @@ from urllib.request import (
     getproxies_environment,
 )
 
-from tallystick.sending.dsn import Destination
+from tallystick.sending.dsn import VERSIONS, Destination
 from tallystick.sending.records import Noted, write_record
 from tallystick.version import __version__
 
@@ -29,6 +29,7 @@ TIMEOUT_SECONDS = 5.0
 REFUSED_PAUSE_SECONDS = 600.0  # a key or a subscription is put right by people
 LIMITED_PAUSE_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 3_600.0
+_NO_SUCH_VERSION = 404
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _RECORDS_AT_ONCE = 200
 
@@ -53,6 +54,7 @@ class Sender:
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
+        self._version = VERSIONS[-1]
         is_secure = destination.url.startswith("https")
         trust = [HTTPSHandler(context=_trust())] if is_secure else []
         self._opener = build_opener(_NoRedirects, ProxyHandler(_proxies()), *trust)
@@ -60,9 +62,12 @@ class Sender:
     def send(self, records: list[Noted]) -> Answer:
         """Post once and return the outcome; never raises."""
         try:
-            return self._post(_lines(records))
+            return self._post(_lines(records, self._version))
         except HTTPError as error:
             error.close()
+            if error.code == _NO_SUCH_VERSION and self._version > VERSIONS[0]:
+                self._version -= 1  # an older service
+                return self.send(records)
             return _judge(error.code, error.headers.get("Retry-After"))
         except Exception as error:  # any failure of a network is the same to us
             return Answer(0, 0.0, type(error).__name__)
@@ -72,7 +77,7 @@ class Sender:
             return Answer(0, 0.0, "no valid record")
         body, digest = _pack(lines)
         request = Request(  # noqa: S310 - the address is one of http or https, checked at the start
-            self._destination.url,
+            self._destination.ingest_url(self._version),
             data=body,
             headers={
                 "Authorization": f"Bearer {self._destination.key}",
@@ -104,11 +109,12 @@ def _trust() -> ssl.SSLContext:
     return context
 
 
-def _lines(records: list[Noted]) -> list[str]:
+def _lines(records: list[Noted], version: int) -> list[str]:
     """Of each record that the service would take; other threads get their turn between pieces."""
     lines: list[str] = []
     for start in range(0, len(records), _RECORDS_AT_ONCE):
-        written = map(write_record, records[start : start + _RECORDS_AT_ONCE])
+        some = records[start : start + _RECORDS_AT_ONCE]
+        written = (write_record(record, version) for record in some)
         lines += [line for line in written if line is not None]
         time.sleep(0)
     return lines

@@ -1,0 +1,253 @@
+"""What the second version of the record adds: parts of counts, tiers, sessions, longer hashes."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tallystick
+from detectors.contract import RECORD_V2_FIELDS
+from detectors.formats import V1, V2, decode_batch
+from tallystick.calls import begin
+from tallystick.reading.prompts import hash_prefixes
+from tests.client.collector import Collector
+from tests.client.offline import capturing, queued
+
+V2_PATH = "/api/v2/ingest"
+WHOLE: dict[str, Any] = {
+    "model": "gpt-5.5",
+    "prompt_tokens": 1_200,
+    "completion_tokens": 85,
+    "provider": "azure",
+    "cached_tokens": 1_000,
+    "cache_write_tokens": 7,
+    "latency_ms": 12.5,
+    "endpoint": "chat",
+    "request_id": "r-1",
+    "tag": "support",
+    "declared_max_tokens": 100,
+    "prefix_hash": "a" * 64,
+    "prefix_hash_16k": "b" * 64,
+    "prefix_hash_64k": "c" * 64,
+    "environment": "production",
+    "session_id": "chat-1",
+    "service_tier": "priority",
+    "cache_write_1h_tokens": 5,
+    "reasoning_tokens": 80,
+    "audio_prompt_tokens": 10,
+    "audio_completion_tokens": 3,
+    "image_prompt_tokens": 20,
+    "image_completion_tokens": 2,
+    "web_searches": 4,
+    "status": "ok",
+    "region": "eu",
+}
+
+
+def capture(library: str, *answers: dict[str, Any], url: str = "/chat/completions") -> Any:
+    """Return the record of a call with these answers of the provider."""
+    options = SimpleNamespace(method="post", url=url, json_data={"model": "m"})
+    call = begin(library, object(), options)
+    assert call is not None
+    for answer in answers:
+        call.see(answer)
+    call.end()
+    (record,) = queued()
+    assert len(decode_batch(json.dumps({"records": [record]}).encode(), V2)) == 1
+    return record
+
+
+def added(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that only the second version has."""
+    first = {"ts", "provider", "model", "latency_ms", "endpoint", "declared_max_tokens", "tag"}
+    counts = {"prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"}
+    return {name: value for name, value in record.items() if name not in first | counts}
+
+
+@pytest.mark.usefixtures("captured")
+def test_every_field_can_be_recorded() -> None:
+    assert tallystick.record(**WHOLE, ts=datetime(2026, 10, 5, tzinfo=UTC))
+    (record,) = queued()
+    assert record == WHOLE | {"ts": "2026-10-05T00:00:00.000000Z"}
+    assert record.keys() == set(RECORD_V2_FIELDS)
+    assert len(decode_batch(json.dumps({"records": [record]}).encode(), V2)) == 1
+    with pytest.raises(TypeError):
+        tallystick.record(**WHOLE, messages=["CANARY"])  # type: ignore[call-arg]
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize(
+    ("field", "value", "kept"),
+    [
+        ("reasoning_tokens", 90, 85),
+        ("cache_write_1h_tokens", 90, 7),
+        ("image_prompt_tokens", 1_199, 1_190),
+        ("service_tier", "gold", None),
+        ("status", "done", None),
+        ("web_searches", -1, None),
+        ("prefix_hash_16k", "short", None),
+        ("region", "\x00", None),
+    ],
+)
+def test_a_value_that_the_service_would_reject_is_cut_or_dropped(
+    field: str, value: object, kept: object
+) -> None:
+    assert tallystick.record(**{**WHOLE, field: value})
+    (record,) = queued()
+    assert record.get(field) == kept
+    assert len(decode_batch(json.dumps({"records": [record]}).encode(), V2)) == 1
+
+
+@pytest.mark.usefixtures("captured")
+def test_openai_says_the_parts_and_the_tier() -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 50,
+        "total_tokens": 150,
+        "prompt_tokens_details": {"cached_tokens": 10, "audio_tokens": 20, "image_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 30, "audio_tokens": 0},
+    }
+    record = capture("openai", {"model": "gpt-5.5", "usage": usage, "service_tier": "flex"})
+    assert added(record) == {
+        "reasoning_tokens": 30,
+        "audio_prompt_tokens": 20,
+        "service_tier": "flex",
+    }
+    assert record["completion_tokens"] == 50
+
+
+@pytest.mark.usefixtures("captured")
+def test_the_responses_api_says_them_in_its_last_event() -> None:
+    usage = {
+        "input_tokens": 100,
+        "output_tokens": 50,
+        "output_tokens_details": {"reasoning_tokens": 30},
+    }
+    response = {"model": "gpt-5.5", "usage": usage, "service_tier": "default"}
+    assert added(capture("openai", {"response": response}, url="/responses")) == {
+        "reasoning_tokens": 30
+    }
+
+
+@pytest.mark.usefixtures("captured")
+def test_reasoning_apart_from_the_answer_and_other_names_of_cached_tokens() -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 50,
+        "total_tokens": 350,
+        "completion_tokens_details": {"reasoning_tokens": 200},
+        "prompt_cache_hit_tokens": 64,
+    }
+    record = capture("openai", {"model": "grok-4", "usage": usage})
+    assert (record["completion_tokens"], record["cached_tokens"]) == (250, 64)
+    assert record["reasoning_tokens"] == 200
+
+
+@pytest.mark.usefixtures("captured")
+def test_anthropic_says_lifetimes_searches_thinking_tier_and_region() -> None:
+    start = {
+        "input_tokens": 100,
+        "output_tokens": 1,
+        "cache_creation_input_tokens": 30,
+        "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+        "service_tier": "priority",
+        "inference_geo": "us",
+    }
+    end = {
+        "output_tokens": 50,
+        "server_tool_use": {"web_search_requests": 3},
+        "output_tokens_details": {"thinking_tokens": 40},
+    }
+    record = capture(
+        "anthropic",
+        {"message": {"model": "claude-opus-4-8", "usage": start}},
+        {"usage": end},
+        url="/v1/messages",
+    )
+    assert added(record) == {
+        "cache_write_1h_tokens": 20,
+        "reasoning_tokens": 40,
+        "web_searches": 3,
+        "service_tier": "priority",
+        "region": "us",
+    }
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("tier", [["flex"], {"a": 1}, 5, "default", None])
+def test_an_odd_tier_does_no_harm(tier: object) -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "service_tier": tier}
+    assert added(capture("openai", {"model": "m", "usage": usage, "service_tier": tier})) == {}
+    usage = {"input_tokens": 1, "output_tokens": 1, "service_tier": tier, "inference_geo": tier}
+    found = added(capture("anthropic", {"model": "m", "usage": usage}, url="/messages"))
+    assert found == ({"region": "default"} if tier == "default" else {})
+    assert tallystick.stats()["faults"] == 0
+
+
+@pytest.mark.parametrize("length", [0, 4_096, 16_383, 16_384, 65_535, 65_536, 100_000])
+def test_longer_prefixes_are_hashed_where_the_prompt_reaches_them(length: int) -> None:
+    text = "aé" * (length // 2) + "x" * (length % 2)
+    prompts = [text[:7_000], text[7_001:]] if length > 7_001 else [text]
+    whole = "\n".join(prompts)
+    found = hash_prefixes({"messages": [{"content": part} for part in prompts]})
+    assert found == tuple(
+        hashlib.sha256(whole[:size].encode()).hexdigest()
+        if size == 4_096 or len(whole) >= size
+        else None
+        for size in (4_096, 16_384, 65_536)
+    )
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_session_is_that_of_the_innermost_block_and_no_tag() -> None:
+    usage = {"model": "m", "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+
+    @tallystick.session("chat-2")
+    def inner() -> Any:
+        return capture("openai", usage)
+
+    with tallystick.session("chat-1"), tallystick.tag("bot"):
+        outer, nested = capture("openai", usage), inner()
+    assert (outer["session_id"], nested["session_id"]) == ("chat-1", "chat-2")
+    assert (outer["tag"], nested["tag"]) == ("bot", "bot")
+    assert "session_id" not in capture("openai", usage)
+
+
+def _record(collector: Collector, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+    with capturing(monkeypatch, collector.dsn, **settings):
+        for _ in range(2):
+            tallystick.record(model="m", prompt_tokens=5, completion_tokens=5, reasoning_tokens=4)
+            assert tallystick.flush(5)
+
+
+def test_the_environment_is_a_field_beside_the_tag(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    _record(collector, monkeypatch, environment="staging", tag="bot")
+    assert [(r["environment"], r["tag"]) for r in collector.records] == [("staging", "bot")] * 2
+    assert {request["path"] for request in collector.requests} == {V2_PATH}
+
+
+def test_a_service_without_the_second_version_gets_the_first(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    """Once it has said so, it is not asked again; the environment is the tag of the first."""
+    collector.missing.add(V2_PATH)
+    _record(collector, monkeypatch, environment="staging")
+    paths = [request["path"] for request in collector.requests]
+    assert paths == [V2_PATH, "/api/v1/ingest", "/api/v1/ingest"]
+    assert [record["tag"] for record in collector.records] == ["staging"] * 2
+    body = json.dumps({"records": collector.records}).encode()
+    assert len(decode_batch(body, V1)) == 2
+
+
+def test_a_service_without_ingest_drops_the_records(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    collector.missing |= {V2_PATH, "/api/v1/ingest"}
+    _record(collector, monkeypatch)
+    assert collector.records == []
+    assert len(collector.requests) == 3
