@@ -64,6 +64,7 @@ CALL_COLUMNS: Final = (
     "cache_read_usd",
     "cache_write_usd",
     "cache_write_1h_usd",
+    "output_usd",
     "has_cache_read",
     "has_cache_write_1h",
     "cache_minimum",

@@ -46,7 +46,7 @@ from detectors.rules.detector import (
     per_mtok,
 )
 from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
-from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
+from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 
 THRESHOLDS = {
     "d6_session_gap_seconds": 900.0,
@@ -124,5 +124,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
-    evidence=(TIME, *BILLED, COST, SAVINGS),
+    evidence=(TIME, *BILLED, PAUSE, COST, SAVINGS),
 )

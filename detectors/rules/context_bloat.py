@@ -46,7 +46,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
-from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
+from detectors.wording.evidence import BILLED, COST, EXCESS, NORM, SAVINGS, TIME
 
 _OUTGROWN, _LARGE = range(2)
 _MOST_BINS = 64
@@ -145,5 +145,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
-    evidence=(TIME, *BILLED, COST, SAVINGS),
+    evidence=(TIME, *BILLED, NORM, EXCESS, COST, SAVINGS),
 )

@@ -47,7 +47,7 @@ from detectors.rules.detector import (
     Kind,
     flag,
 )
-from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
+from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 
 THRESHOLDS = {
     "d4_whole_prompt_tokens": 800,
@@ -135,5 +135,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
-    evidence=(TIME, *BILLED, COST, SAVINGS),
+    evidence=(TIME, *BILLED, PAUSE, COST, SAVINGS),
 )

@@ -44,7 +44,7 @@ from detectors.rules.caching.runs import find_expired, find_unread, split_runs
 from detectors.rules.caching.savings import filter_cacheable, find_uncached, find_unhashed
 from detectors.rules.caching.wording import advise, write_formula
 from detectors.rules.detector import ESTIMATED, INFORMATIONAL, VERIFIED, Detector, Kind, flag
-from detectors.wording.evidence import BILLED, COST, SAVINGS, TIME
+from detectors.wording.evidence import BILLED, CACHEABLE, COST, PAUSE, SAVINGS, TIME
 
 THRESHOLDS = {
     "d2_min_hash_calls": 2,
@@ -115,5 +115,5 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
-    evidence=(TIME, *BILLED, COST, SAVINGS),
+    evidence=(TIME, *BILLED, CACHEABLE, PAUSE, COST, SAVINGS),
 )

@@ -24,7 +24,7 @@ MAX_TOKENS: Final = EvidenceColumn(field="declared_max_tokens", label="max_token
 NORM: Final = EvidenceColumn(field="norm_tokens", label="Usual prompt", format="count")
 EXCESS: Final = EvidenceColumn(field="excess_tokens", label="Above usual", format="count")
 CACHEABLE: Final = EvidenceColumn(field="prefix_tokens", label="Cacheable tokens", format="count")
-PAUSE: Final = EvidenceColumn(field="pause_seconds", label="After previous call", format="seconds")
+PAUSE: Final = EvidenceColumn(field="pause_seconds", label="Since earlier call", format="seconds")
 COST: Final = EvidenceColumn(field="cost_usd", label="Cost", format="usd")
 SAVINGS: Final = EvidenceColumn(field="saving_usd", label="Potential savings", format="usd")
 

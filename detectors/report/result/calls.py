@@ -9,18 +9,22 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines import Calls, Engine
+from detectors.formats.columns import OPTIONAL_COUNTS
 from detectors.prices.calls import COUNTS
+from detectors.prices.rates import TOKENS_PER_MTOK
 from detectors.report.impacts import Impact
 from detectors.rules.detector import BASIS
 from detectors.wording.findings_csv import write_csv
 
-_RATES: Final = (
-    "input_usd",
-    "cache_read_usd",
-    "cache_write_usd",
-    "cache_write_1h_usd",
-    "output_usd",
-)
+# Rates per token; the first is the average of a call's whole prompt.
+_RATES: Final = {
+    "input_usd_per_token": "prompt_usd_per_mtok",
+    "input_usd": "input_usd_per_mtok",
+    "cache_read_usd": "cache_read_usd_per_mtok",
+    "cache_write_usd": "cache_write_usd_per_mtok",
+    "cache_write_1h_usd": "cache_write_1h_usd_per_mtok",
+    "output_usd": "output_usd_per_mtok",
+}
 _DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
 
 
@@ -44,15 +48,12 @@ class FlaggedFrames:
             nw.col("in_window"),
         )
         known = self.calls.collect_schema().names()
-        counts = [name for name in known if name in COUNTS]
+        counts = [name for name in known if name in (*COUNTS, *OPTIONAL_COUNTS)]
         rates = [name for name in known if name in _RATES]
         looked_up = self.engine.look_up(flagged, self.calls, ["request_id", *counts, *rates])
         frame: pl.DataFrame = looked_up.collect("polars").to_native()
         ts = pl.col("at_us").cast(pl.Datetime("us", "UTC")).alias("ts")
-        per_mtok = [
-            (pl.col(name) * 1e6).round(9).alias(name.replace("_usd", "_usd_per_mtok"))
-            for name in rates
-        ]
+        per_mtok = [(pl.col(name) * TOKENS_PER_MTOK).round(9).alias(_RATES[name]) for name in rates]
         group = impact.group
         labels = [
             pl.lit(value, pl.String).alias(name)
