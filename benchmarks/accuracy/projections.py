@@ -19,7 +19,8 @@ START = datetime(2026, 10, 5, tzinfo=UTC)  # a Monday
 DAYS = 14
 HOUR = 3_600.0
 WINDOWS = {"1 h": 1, "2 h": 2, "6 h": 6, "24 h": 24, "3 d": 72, "7 d": 168}
-AUDITS = 42  # for each length
+SHORT_HOURS = 6
+AUDITS = {True: 150, False: 40}  # of short windows, whose months scatter, and of longer ones
 GOLDEN = 0.618034  # spreads any number of windows evenly over hours and days
 DAILY_SWING = 0.5
 WEEKEND, WEEKDAY = 0.8, 1.08
@@ -85,7 +86,8 @@ def backtest(calls: pl.DataFrame) -> dict[str, Spread]:
     spreads = {}
     for name, hours in WINDOWS.items():
         latest = 24 * DAYS - hours
-        starts = [latest * (number * GOLDEN % 1) for number in range(AUDITS)]
+        count = AUDITS[hours <= SHORT_HOURS]
+        starts = [latest * (number * GOLDEN % 1) for number in range(count)]
         months = [_month(_part(calls, start, hours)) for start in starts]
         ratios = [month / truth for month in months if month is not None]
         low, *_, high = quantiles(ratios, n=10, method="inclusive")
@@ -106,7 +108,7 @@ def _month(calls: pl.DataFrame) -> float | None:
 
 
 def changes(calls: pl.DataFrame) -> dict[str, float]:
-    """Return by how much a month changes that should not: with a stray call, across midnight."""
+    """Return by how much the projection changes with an outlier, and across midnight."""
     day = _part(calls, 36, 24)
     long_ago = pl.lit(datetime(2001, 1, 1, tzinfo=UTC)).cast(day["ts"].dtype)
     others = {

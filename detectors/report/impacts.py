@@ -45,7 +45,8 @@ class Impact:
     """The result of one kind of one detector in one group. Dollars are rounded to 9 decimals.
 
     `calls`, `spend_usd` (of these calls) and the dollars to save are the window's; `ever_usd`,
-    `first_us` and `last_us` are of all flagged calls, of which there are `ever_calls`.
+    `first_us` and `last_us` are of all flagged calls, of which there are `ever_calls`. The low end
+    is at least 0 and at most the impact; `summed_low_usd` is the sum of the calls' low ends.
     """
 
     detector_index: int
@@ -58,6 +59,7 @@ class Impact:
     monthly_usd: Decimal
     low_usd: Decimal
     high_usd: Decimal
+    summed_low_usd: Decimal
     ever_calls: int
     ever_usd: Decimal
     first_us: int
@@ -132,6 +134,7 @@ def _impact(row: Row, group: Group, factor: Decimal) -> Impact:
         monthly_usd=rounded(monthly),
         low_usd=rounded(min(max(usd(row, "low_usd") * factor, Decimal(0)), monthly)),
         high_usd=rounded(max(high, monthly)),
+        summed_low_usd=rounded(usd(row, "low_usd")),
         ever_calls=row["ever_calls"],
         ever_usd=rounded(usd(row, "ever_usd")),
         first_us=row["first_us"],
@@ -144,6 +147,26 @@ def drop_findings(flagged: Calls, keys: Sequence[tuple[int, int, int]], engine: 
     if not keys:
         return flagged
     return flagged.join(place_findings(keys, flagged, engine), on=list(FINDING), how="anti")
+
+
+def limit_lows(flagged: Calls, impacts: Iterable[Impact], engine: Engine) -> Calls:
+    """Limit the low ends of calls whose impact has a low end that is not their sum.
+
+    They become 0 where their sum is negative, and the stated savings where it exceeds these.
+    """
+    limits = [
+        (*impact.key, int(impact.summed_low_usd > 0))
+        for impact in impacts
+        if impact.summed_low_usd < 0 or impact.summed_low_usd > impact.observed_usd
+    ]
+    if not limits:
+        return flagged
+    placed = place_findings(limits, flagged, engine, "limit")
+    low, limit = nw.col("low_usd"), nw.col("limit")
+    limited = nw.when(limit == 1).then(nw.col("saving_usd")).otherwise(nw.lit(0.0))
+    joined = flagged.join(placed, on=list(FINDING), how="left")
+    lows = nw.when(limit.is_null()).then(low).otherwise(limited).alias("low_usd")
+    return joined.with_columns(lows).drop("limit")
 
 
 def place_findings(

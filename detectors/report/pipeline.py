@@ -26,7 +26,14 @@ from detectors.report.counting.records import CountedCalls, Records
 from detectors.report.daily import by_day, by_day_and_model
 from detectors.report.evidence import Detail, collect_details
 from detectors.report.findings import write_findings
-from detectors.report.impacts import Group, Impact, drop_findings, measure, sum_flagged
+from detectors.report.impacts import (
+    Group,
+    Impact,
+    drop_findings,
+    limit_lows,
+    measure,
+    sum_flagged,
+)
 from detectors.report.money import rounded, split, sums, usd
 from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
 from detectors.report.result.document import Finding, Report, attach_calls
@@ -171,7 +178,11 @@ class Audits:
     ) -> list[dict[str, Decimal]]:
         """Sum the composed savings of each log's window."""
         losing = [each.key for selection in selections for each in selection.losing]
-        counting = [drop_findings(calls, losing, self.engine) for calls in found]
+        priced = [each for selection in selections for each in selection.priced]
+        counting = [
+            limit_lows(drop_findings(calls, losing, self.engine), priced, self.engine)
+            for calls in found
+        ]
 
         def plan(calls: Calls, *found: Calls) -> list[Calls]:
             combined = split(compose_savings(found), *COMBINED)

@@ -119,29 +119,26 @@ def _widen(priced: Iterable[Impact], wider: Iterable[Impact]) -> list[Impact]:
 def _list(
     priced: Sequence[Impact], informational: Sequence[Impact], thresholds: Thresholds
 ) -> dict[str, Impact]:
-    """Return the most expensive findings by ID."""
-    numbered = _number([*priced, *informational])
-    by_impact = sorted(
-        (name for name, impact in numbered.items() if impact.is_priced),
-        key=lambda name: (-numbered[name].monthly_usd, name),
+    """Return the most expensive findings by ID, and those that claim nothing after them."""
+    by_impact = sorted(priced, key=lambda each: (-each.monthly_usd, *_order(each)))
+    by_spend = sorted(informational, key=lambda each: (-each.spend_usd, *_order(each)))
+    return _number(
+        [
+            *by_impact[: thresholds.max_findings],
+            *by_spend[: thresholds.max_informational_findings],
+        ]
     )
-    by_spend = sorted(
-        (name for name, impact in numbered.items() if not impact.is_priced),
-        key=lambda name: (-numbered[name].spend_usd, name),
-    )
-    names = {
-        *by_impact[: thresholds.max_findings],
-        *by_spend[: thresholds.max_informational_findings],
-    }
-    return {name: impact for name, impact in numbered.items() if name in names}
 
 
-def _number(impacts: Iterable[Impact]) -> dict[str, Impact]:
-    """Number the impacts of each detector, most expensive first: d1-001, d1-002, …, d2-001.
+def _order(impact: Impact) -> tuple[object, ...]:
+    return impact.detector_index, impact.labels
+
+
+def _number(ranked: Sequence[Impact]) -> dict[str, Impact]:
+    """Number the impacts of each detector in their order: d1-001, d1-002, …, d2-001.
 
     The IDs of a detector with a thousand findings have more digits, so that they sort by number.
     """
-    ranked = sorted(impacts, key=lambda each: (each.detector_index, -each.monthly_usd, each.labels))
     totals = Counter(impact.detector_index for impact in ranked)
     counts: Counter[int] = Counter()
     numbered = {}

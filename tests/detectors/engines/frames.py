@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from pyspark.sql import SparkSession
 
-from detectors.contract import RECORD_FIELDS, UsageRecord
-from detectors.frames import CALLS
+from detectors.contract import RECORD_V2_FIELDS, UsageRecord
+from detectors.frames import CALLS, OPTIONAL_CALLS
 
 NEEDS_JAVA = pytest.mark.skipif(
     not shutil.which("java"), reason="Spark: there is no java on the PATH"
@@ -24,7 +24,8 @@ NEEDS_JAVA = pytest.mark.skipif(
 def as_polars(records: Iterable[UsageRecord]) -> pl.DataFrame:
     """One row a record, absent values null."""
     rows = [msgspec.structs.asdict(record) for record in records]
-    schema = {name: CALLS[name] for name in RECORD_FIELDS}
+    kinds = dict(CALLS) | dict(OPTIONAL_CALLS)
+    schema = {name: kinds[name] for name in RECORD_V2_FIELDS}
     return pl.DataFrame([row | {"ts": row["ts"].astimezone(UTC)} for row in rows], schema)
 
 

@@ -4,16 +4,17 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from detectors.contract import UsageRecord
+from detectors.contract import UsageRecord, UsageRecordV2
 
 START = datetime(2026, 10, 6, 9, 0, tzinfo=UTC)
-APART = 2_000.0  # seconds: further than any session, burst or cache reaches
+APART = 2_000.0  # seconds: further than any session, burst or short cache reaches
 HASH = "ab" * 32
+CLAUDE = {"provider": "anthropic", "model": "claude-sonnet-4-5"}  # $3, $0.30, $3.75, $6, $15
 
 
 def call(ts: datetime, prompt: int, completion: int, **fields: object) -> UsageRecord:
     known: dict[str, object] = {"provider": "openai", "model": "gpt-4.1", "tag": "route"}
-    return UsageRecord(
+    return UsageRecordV2(
         ts=ts,
         prompt_tokens=prompt,
         completion_tokens=completion,
@@ -21,45 +22,52 @@ def call(ts: datetime, prompt: int, completion: int, **fields: object) -> UsageR
     )
 
 
+def at(seconds: float, prompt: int, completion: int, **fields: object) -> UsageRecord:
+    return call(START + timedelta(seconds=seconds), prompt, completion, **fields)
+
+
 def series(
     gaps: Iterable[float], prompt: int = 100, completion: int = 50, **fields: object
 ) -> list[UsageRecord]:
-    """Equal calls, one at the start and one after each gap in seconds."""
-    times = [START + timedelta(seconds=offset) for offset in accumulate(gaps, initial=0.0)]
-    return [call(ts, prompt, completion, **fields) for ts in times]
+    """Return equal calls, one at the start and one after each gap in seconds."""
+    offsets = accumulate(gaps, initial=0.0)
+    return [at(offset, prompt, completion, **fields) for offset in offsets]
 
 
 def answers(completions: Sequence[int], gap: float = APART, **fields: object) -> list[UsageRecord]:
-    """Calls that differ in their answers alone."""
-    times = (START + timedelta(seconds=gap * number) for number in range(len(completions)))
+    """Return calls that differ in their answers alone."""
     return [
-        call(ts, 100, completion, **fields)
-        for ts, completion in zip(times, completions, strict=True)
+        at(gap * number, 100, completion, **fields) for number, completion in enumerate(completions)
     ]
 
 
-def hashed(count: int, gap: float) -> list[UsageRecord]:
-    return series([gap] * (count - 1), prompt=2_000, completion=900, prefix_hash=HASH)
+def hashed(count: int, gap: float, prompt: int = 2_000) -> list[UsageRecord]:
+    return series([gap] * (count - 1), prompt=prompt, completion=900, prefix_hash=HASH)
+
+
+def rewritten(gap: float, more: int = 0, **fields: object) -> list[UsageRecord]:
+    """Return two calls that write their cache, the second so many tokens more."""
+    return [
+        at(gap * number, 15_000, 900, cache_write_tokens=10_000 + more * number, **fields, **CLAUDE)
+        for number in range(2)
+    ]
 
 
 def unhashed(prompts: Sequence[int]) -> list[UsageRecord]:
-    model = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
-    times = (START + timedelta(minutes=number) for number in range(len(prompts)))
-    return [call(ts, prompt, 900, **model) for ts, prompt in zip(times, prompts, strict=True)]
+    return [at(60.0 * number, prompt, 900, **CLAUDE) for number, prompt in enumerate(prompts)]
 
 
 def bloat(
     long_prompts: Sequence[int], others: int, other_routes: Sequence[str] = ("b", "c")
 ) -> list[UsageRecord]:
-    """A route with these prompts among others of 1,000 tokens; all answers of one length."""
-    plain = {"model": "gpt-5-nano"}
+    """Return a route with these prompts among others of 1,000 tokens; answers are alike."""
     heavy = [
-        call(START + timedelta(seconds=APART * number), prompt, 600, tag="a", **plain)
+        at(APART * number, prompt, 600, tag="a", model="gpt-5-nano")
         for number, prompt in enumerate(long_prompts)
     ]
     usual = [
-        call(
-            START + timedelta(seconds=APART * number + 1),
+        at(
+            APART * number + 1,
             1_000,
             600,
             tag=other_routes[number % len(other_routes)],
@@ -71,21 +79,28 @@ def bloat(
 
 
 def one_prompt_of_many(same: int) -> list[UsageRecord]:
-    """100 calls with one hash, so many of which have the same length."""
+    """Return 100 calls with one hash, so many of which have the same length."""
     records = series([1.0] * (same - 1), prompt=500, completion=5, prefix_hash=HASH)
-    later = START + timedelta(hours=1)
     return records + [
-        call(later + timedelta(seconds=number), 501 + number, 5, prefix_hash=HASH)
-        for number in range(100 - same)
+        at(3_600.0 + number, 501 + number, 5, prefix_hash=HASH) for number in range(100 - same)
     ]
 
 
 def interleaved(same: int) -> list[UsageRecord]:
-    """100 calls a second apart, so many of one shape: the first, the last, and evenly between."""
-    places = {round(number * 99 / (same - 1)) for number in range(same)}
+    """Return 100 calls a second apart, so many of one shape, evenly from first to last."""
+    shaped = {round(number * 99 / (same - 1)) for number in range(same)}
     return [
-        call(START + timedelta(seconds=place), 5_000 if place in places else 6_000 + place, 30)
-        for place in range(100)
+        at(float(number), 5_000 if number in shaped else 6_000 + number, 30)
+        for number in range(100)
+    ]
+
+
+def bursts(sizes: Sequence[int], completions: Sequence[int]) -> list[UsageRecord]:
+    """Return bursts of one short hashed prompt, whose answers have these lengths in turn."""
+    return [
+        at(APART * number + place, 500, completions[place % len(completions)], prefix_hash=HASH)
+        for number, size in enumerate(sizes)
+        for place in range(size)
     ]
 
 
@@ -93,19 +108,34 @@ def capped(cap: int, completions: Sequence[int]) -> list[UsageRecord]:
     return answers(completions, declared_max_tokens=cap)
 
 
+def asked_again(cut: int, repeats: int, pause: float = 60.0, more: int = 0) -> list[UsageRecord]:
+    """Return answers cut at 200 tokens; so many are asked for again, with so many tokens more."""
+    limit = {"declared_max_tokens": 200}
+    records = [at(APART * number, 1_000, 200, **limit) for number in range(cut)]
+    again = [at(APART * number + pause, 1_000 + more, 600) for number in range(repeats)]
+    return records + again
+
+
 def loop(
-    gaps: Iterable[float], completions: Sequence[int] = (), *, hashed_calls: int | None = None
+    gaps: Iterable[float],
+    completions: Sequence[int] = (),
+    *,
+    hashed_calls: int | None = None,
+    latency_ms: float | None = None,
+    timed_calls: int | None = None,
 ) -> list[UsageRecord]:
-    """One session; every call carries the same hash, or only so many do."""
-    records = series(gaps, prompt=1_500, completion=10)
-    lengths = completions or [10] * len(records)
-    proven = len(records) if hashed_calls is None else hashed_calls
+    """Return one session; every call carries the same hash, or only so many do."""
+    offsets = list(accumulate(gaps, initial=0.0))
+    lengths = completions or [10] * len(offsets)
+    proven = len(offsets) if hashed_calls is None else hashed_calls
+    timed = len(offsets) if timed_calls is None else timed_calls
     return [
-        call(
-            record.ts,
+        at(
+            offset,
             1_500 + number,
             completion,
             prefix_hash=HASH if number < proven else None,
+            latency_ms=latency_ms if number < timed else None,
         )
-        for number, (record, completion) in enumerate(zip(records, lengths, strict=True))
+        for number, (offset, completion) in enumerate(zip(offsets, lengths, strict=True))
     ]

@@ -8,16 +8,19 @@ from io import StringIO
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from detectors.contract import RECORD_FIELDS, UsageRecord
+from detectors.contract import RECORD_V2_FIELDS, UsageRecord
+from tests.detectors.reference.calls import optional
 from tests.detectors.reference.tiers import tier_of
 
 Line = dict[str, Any]
+Writer = Callable[[Iterable[UsageRecord]], bytes]
 
 
 def as_csv(records: Iterable[UsageRecord]) -> bytes:
     """Columns in reverse order and upper case, times with their own offsets."""
-    names = list(reversed(RECORD_FIELDS))
+    names = list(reversed(RECORD_V2_FIELDS))
     file = StringIO()
     writer = csv.writer(file)
     writer.writerow([name.upper() for name in names])
@@ -58,15 +61,36 @@ OPENAI_FORMATS = (
     as_wrapped_responses,
 )
 ANTHROPIC_FORMATS = (as_messages, as_wrapped_messages)
-FORMATS: tuple[Callable[[Iterable[UsageRecord]], bytes], ...] = (
+FORMATS: tuple[Writer, ...] = (
     as_csv,
     *OPENAI_FORMATS,
     *ANTHROPIC_FORMATS,
 )
 
 
-def fits_anthropic(record: UsageRecord) -> bool:
-    """The vendor counts the uncached part, which cannot be negative."""
+_NOT_OF_OPENAI = ("cache_write_1h_tokens",)
+_NOT_OF_ANTHROPIC = ("reasoning_tokens",)
+_OF_CSV_ALONE = (
+    "audio_prompt_tokens",
+    "audio_completion_tokens",
+    "image_prompt_tokens",
+    "image_completion_tokens",
+    "web_searches",
+)
+
+
+def writable(records: Iterable[UsageRecord], write: Writer) -> list[UsageRecord]:
+    """Return the records that a format can hold, without the fields that it cannot."""
+    if write is as_csv:
+        return list(records)
+    is_anthropic = write in ANTHROPIC_FORMATS
+    less = _OF_CSV_ALONE + (_NOT_OF_ANTHROPIC if is_anthropic else _NOT_OF_OPENAI)
+    plain = [replace(record, **dict.fromkeys(less)) for record in records]
+    return [record for record in plain if _fits_anthropic(record)] if is_anthropic else plain
+
+
+def _fits_anthropic(record: UsageRecord) -> bool:
+    """Check that the uncached part, which this provider counts, is not negative."""
     return record.prompt_tokens >= (record.cached_tokens or 0) + (record.cache_write_tokens or 0)
 
 
@@ -83,6 +107,9 @@ def _labels(record: UsageRecord, vendor: str) -> Line:
         "latency_ms": record.latency_ms,
         "declared_max_tokens": record.declared_max_tokens,
         "prefix_hash": record.prefix_hash,
+        "prefix_hash_16k": optional(record, "prefix_hash_16k"),
+        "prefix_hash_64k": optional(record, "prefix_hash_64k"),
+        "session_id": optional(record, "session_id"),
     }
     if record.ts.microsecond:
         labels |= {"ts": record.ts.isoformat(), "created": 1_500_000_000}
@@ -105,7 +132,10 @@ def _chat_completion(record: UsageRecord) -> Line:
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
             "prompt_tokens_details": _input_details(record),
-            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+            "completion_tokens_details": {
+                "reasoning_tokens": optional(record, "reasoning_tokens") or 0,
+                "audio_tokens": 0,
+            },
         },
     }
 
@@ -124,7 +154,9 @@ def _response(record: UsageRecord) -> Line:
             "output_tokens": completion,
             "total_tokens": prompt + completion,
             "input_tokens_details": _input_details(record),
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {
+                "reasoning_tokens": optional(record, "reasoning_tokens") or 0
+            },
         },
     }
 
@@ -140,6 +172,7 @@ def _input_details(record: UsageRecord) -> Line | None:
 
 def _message(record: UsageRecord) -> Line:
     cached, written = record.cached_tokens or 0, record.cache_write_tokens or 0
+    hour = optional(record, "cache_write_1h_tokens") or 0
     return {
         **_labels(record, "anthropic"),
         "id": record.request_id,
@@ -149,7 +182,10 @@ def _message(record: UsageRecord) -> Line:
             "input_tokens": record.prompt_tokens - cached - written,
             "cache_read_input_tokens": record.cached_tokens,
             "cache_creation_input_tokens": record.cache_write_tokens,
-            "cache_creation": {"ephemeral_5m_input_tokens": written},
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": written - hour,
+                "ephemeral_1h_input_tokens": hour,
+            },
             "output_tokens": record.completion_tokens,
             **({"speed": "fast"} if tier_of(record) == "fast" else {}),
             "service_tier": (tier_of(record) if tier_of(record) != "fast" else "") or "standard",

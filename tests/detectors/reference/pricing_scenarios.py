@@ -1,4 +1,4 @@
-"""Traffic around the limits of d1, d2 and d3, and calls that are hard to price.
+"""Traffic around the limits of d1 and d3, and calls that are hard to price.
 
 A drawn case may lie on either side of a limit; the reference and the rules must merely agree.
 """
@@ -8,9 +8,10 @@ from random import Random
 
 from detectors.contract import UsageRecord
 from tests.detectors.reference.sources import (
-    CHANGING_PRICES,
     CLAUDES,
     FLAGSHIPS,
+    HOSTED,
+    LEGACY,
     PRICED,
     SMALL,
     clock,
@@ -20,19 +21,79 @@ from tests.detectors.reference.sources import (
 
 
 def short_answers(rng: Random, start: datetime) -> list[UsageRecord]:
-    source = draw_source(rng, start, FLAGSHIPS)
+    source = draw_source(rng, start, (*FLAGSHIPS, *HOSTED))
     times = clock(source, lambda: rng.uniform(40, 4_000))
-    usual = rng.choice([20, 100, 140, 150, 160])
+    usual = rng.choice([20, 100, 140, 150, 160, 210, 225, 230])
     spread = rng.choice([5, 40, 300])
     longest = rng.choice([900, 3_000, 250_000])
+    thought = rng.choice([0, 0, 500])
     is_cached = rng.random() < 0.3
     records = []
     for _ in range(rng.choice([4, 5, 6, 12, 30])):
         prompt = rng.choice([0, 40, longest, longest, longest])
         cached = rng.randint(0, prompt) if is_cached else None
-        completion = usual + rng.randint(-20, spread)
-        records.append(source.call(next(times), prompt, completion, cached_tokens=cached))
+        completion = max(usual + rng.randint(-20, spread), 0)
+        records.append(
+            source.call(
+                next(times),
+                prompt,
+                completion + thought,
+                cached_tokens=cached,
+                reasoning_tokens=thought,
+            )
+        )
     return records
+
+
+def legacy_models(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return calls of models that were replaced, some too long for what replaced them."""
+    source = draw_source(rng, start, LEGACY)
+    times = clock(source, lambda: rng.uniform(40, 4_000))
+    longest = rng.choice([4_000, 190_000, 1_050_000])
+    return [
+        source.call(
+            next(times),
+            rng.randint(0, longest),
+            rng.randint(0, 3_000),
+            service_tier=rng.choice([None, "standard", "batch"]),
+        )
+        for _ in range(rng.choice([4, 5, 12, 30]))
+    ]
+
+
+def long_past_windows(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return prompts around the window of the cheaper model."""
+    models = (("anthropic", "claude-sonnet-4-6"), ("openai", "gpt-5.4"), ("openai", "gpt-5.1"))
+    source = draw_source(rng, start, models)
+    times = clock(source, lambda: rng.uniform(40, 4_000))
+    edge = rng.choice([128_000, 200_000, 400_000])
+    return [
+        source.call(next(times), edge - 100 + rng.choice([-1, 0, 1, 9_000]), 100)
+        for _ in range(rng.choice([5, 9, 20]))
+    ]
+
+
+def fees(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return calls with searches, sound or pictures, and thoughts priced apart."""
+    models = (
+        ("openai", "gpt-4o"),
+        ("anthropic", "claude-sonnet-4-5"),
+        ("google", "gemini-2.5-flash"),
+        ("perplexity", "sonar-deep-research"),
+    )
+    source = draw_source(rng, start, models)
+    times = clock(source, lambda: rng.uniform(40, 4_000))
+    return [
+        source.call(
+            next(times),
+            3_000,
+            120,
+            web_searches=rng.choice([None, 0, 1, 7]),
+            audio_prompt_tokens=rng.choice([None, 0, 500]),
+            reasoning_tokens=rng.choice([None, 0, 100]),
+        )
+        for _ in range(rng.choice([2, 5, 12]))
+    ]
 
 
 def spree(rng: Random, start: datetime) -> list[UsageRecord]:
@@ -43,58 +104,6 @@ def spree(rng: Random, start: datetime) -> list[UsageRecord]:
         source.call(next(times), rng.randint(150_000, 260_000), rng.choice([90, 140, 160]))
         for _ in range(rng.choice([1, 6, 14]))
     ]
-
-
-def hashed_prefix(rng: Random, start: datetime) -> list[UsageRecord]:
-    source = draw_source(rng, start, (*FLAGSHIPS, *CLAUDES, *CHANGING_PRICES))
-    pace = rng.choice([0.4, 20, 240, 301, 900])
-    times = clock(source, lambda: rng.choice([0.0, pace, pace * rng.uniform(0.5, 1.5)]))
-    hashes = [draw_hash(rng) for _ in range(rng.choice([1, 1, 2, 4]))]
-    shortest = rng.choice([900, 1_023, 1_024, 2_100, 4_096])
-    return [
-        source.call(
-            next(times),
-            shortest + rng.randint(0, 3_000),
-            rng.randint(300, 2_500),
-            prefix_hash=rng.choice(hashes),
-            cached_tokens=rng.choice([None, 0, 0, 0, 512]),
-        )
-        for _ in range(rng.choice([2, 3, 4, 8, 25]))
-    ]
-
-
-def unhashed_prefix(rng: Random, start: datetime) -> list[UsageRecord]:
-    source = draw_source(rng, start, CLAUDES, routed=rng.random() < 0.9)
-    pace = rng.choice([2, 30, 200, 500])
-    times = clock(source, lambda: pace * rng.uniform(0.2, 1.6))
-    typical = rng.choice([1_900, 2_048, 2_300, 6_000, 9_000, 20_000])
-    common_hash = rng.choice([None, None, None, draw_hash(rng)])
-    records = [
-        source.call(
-            next(times),
-            int(typical * rng.uniform(1.0, 1.4)),
-            rng.randint(400, 3_000),
-            prefix_hash=common_hash,
-        )
-        for _ in range(rng.choice([18, 20, 21, 40]))
-    ]
-    if rng.random() < 0.5:
-        records.append(source.call(next(times), rng.randint(0, 1_100), 900))
-    return records
-
-
-def unread_writes(rng: Random, start: datetime) -> list[UsageRecord]:
-    source = draw_source(rng, start, (*CLAUDES, ("openai", "gpt-5.6-sol")))
-    times = clock(source, lambda: rng.uniform(100, 2_000))
-    read_share = rng.choice([0.0, 0.1, 0.22, 0.5])
-    records = []
-    for _ in range(rng.choice([1, 5, 15, 40])):
-        prompt = rng.randint(1_500, 9_000)
-        part = rng.randint(1_024, prompt)
-        is_read = rng.random() < read_share
-        counts = {"cached_tokens": part} if is_read else {"cache_write_tokens": part}
-        records.append(source.call(next(times), prompt, rng.randint(300, 900), **counts))
-    return records
 
 
 def bloated_context(rng: Random, start: datetime) -> list[UsageRecord]:
@@ -112,8 +121,10 @@ def bloated_context(rng: Random, start: datetime) -> list[UsageRecord]:
     heavy = draw_source(rng, start, PRICED)
     times = clock(heavy, lambda: rng.uniform(60, 5_000))
     multiple = rng.choice([2.5, 3.0, 3.1, 12])
-    for _ in range(rng.choice([9, 10, 14, 20])):
-        prompt = int(norm * multiple * rng.uniform(0.9, 1.2))
+    normal_share = rng.choice([0.0, 0.0, 0.5, 0.7, 0.8])
+    for _ in range(rng.choice([9, 10, 14, 20, 30])):
+        is_normal = rng.random() < normal_share
+        prompt = norm - 60 if is_normal else int(norm * multiple * rng.uniform(0.9, 1.2))
         cached = rng.choice([None, 0, prompt // 2])
         completion = rng.randint(low, 2 * low - 1)
         records.append(heavy.call(next(times), prompt, completion, cached_tokens=cached))
@@ -121,19 +132,25 @@ def bloated_context(rng: Random, start: datetime) -> list[UsageRecord]:
 
 
 def overfull(rng: Random, start: datetime) -> list[UsageRecord]:
-    """More cached and written tokens than the prompt has, as some logs count them."""
+    """Return more cached and written tokens than the prompt has, as some logs count them."""
     source = draw_source(rng, start, (*FLAGSHIPS, *CLAUDES))
     times = clock(source, lambda: rng.uniform(1, 900))
-    return [
-        source.call(
-            next(times),
-            rng.choice([0, 10, 1_500]),
-            rng.randint(0, 500),
-            cached_tokens=rng.choice([None, 900, 1_600]),
-            cache_write_tokens=rng.choice([None, 900, 1_600]),
+    records = []
+    for _ in range(rng.choice([1, 6, 20])):
+        written = rng.choice([None, 900, 1_600, 250_000])
+        if "claude" not in source.model:  # without a rate for writes, nobody counts so many
+            written = min(written or 0, 1_600)
+        records.append(
+            source.call(
+                next(times),
+                rng.choice([0, 10, 1_500]),
+                rng.randint(0, 500),
+                cached_tokens=rng.choice([None, 900, 1_600]),
+                cache_write_tokens=written,
+                cache_write_1h_tokens=rng.choice([None, 0, 400, 900]) if written else None,
+            )
         )
-        for _ in range(rng.choice([1, 6, 20]))
-    ]
+    return records
 
 
 def long_context(rng: Random, start: datetime) -> list[UsageRecord]:

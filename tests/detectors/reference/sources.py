@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from detectors.contract import UsageRecord
+from detectors.contract import UsageRecord, UsageRecordV2
 
 FLAGSHIPS = (
     ("openai", "gpt-5.4"),
@@ -22,6 +22,7 @@ FLAGSHIPS = (
     ("claude-code", "claude-opus-4-8"),
     ("house-gateway", "gpt-4.1"),
     ("litellm", "openai/gpt-5"),
+    ("anthropic", "gpt-5.4"),
 )
 CLAUDES = (
     ("anthropic", "claude-sonnet-4-5"),
@@ -49,12 +50,29 @@ SMALL = (
     ("perplexity", "sonar"),
     ("openai", "text-embedding-3-small"),
 )
+LEGACY = (
+    ("openai", "gpt-4-0613"),
+    ("openai", "gpt-4-turbo"),
+    ("azure", "gpt-4-0613"),
+    ("anthropic", "claude-3-opus"),
+    ("anthropic", "claude-3-5-sonnet-20241022"),
+    ("openrouter", "anthropic/claude-3-opus"),
+    ("my-gateway", "claude-3-opus-20240229"),
+    ("openai", "gpt-3.5-turbo"),
+)
+HOSTED = (
+    ("aws", "us.anthropic.claude-sonnet-4-6-v1:0"),
+    ("aws", "eu.anthropic.claude-opus-4-20250514"),
+    ("openrouter", "anthropic/claude-sonnet-4.5"),
+    ("openrouter", "google/gemini-2.5-pro"),
+    ("anthropic", "claude-sonnet-4-5[1m]"),
+)
 UNPRICED = (
     ("openai", "my-own-finetune-of-1999"),
     ("basement", "llama-on-a-shelf"),
-    ("anthropic", "gpt-5.4"),
+    ("google", "gpt-5.4"),
 )
-PRICED = (*FLAGSHIPS, *CLAUDES, *CHANGING_PRICES, *SMALL)
+PRICED = (*FLAGSHIPS, *CLAUDES, *LEGACY, *HOSTED, *CHANGING_PRICES, *SMALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +87,7 @@ class Source:
     endpoint: str | None
 
     def call(self, ts: datetime, prompt: int, completion: int, **fields: object) -> UsageRecord:
-        return UsageRecord(
+        return UsageRecordV2(
             ts=ts,
             provider=self.provider,
             model=self.model,
@@ -98,7 +116,7 @@ def draw_hash(rng: Random) -> str:
 
 
 def clock(source: Source, gaps: Callable[[], float]) -> Iterator[datetime]:
-    """Times from the source's start on, each a drawn number of seconds after the last."""
+    """Yield times from the source's start on, each a drawn number of seconds after the last."""
     now = source.start
     while True:
         yield now

@@ -84,32 +84,47 @@ def oversized_caps(rng: Random, start: datetime) -> list[UsageRecord]:
     ]
 
 
-def loop(rng: Random, start: datetime) -> list[UsageRecord]:
-    source = draw_source(rng, start, PRICED, routed=rng.random() < 0.9)
-    pace = rng.choice([1.0, 4.0, 4.0, 20.0, 55.0, 65.0])
-    is_rounded = rng.random() < 0.4
-    overlap_share = rng.choice([0.0, 0.0, 0.0, 0.03, 0.08, 0.28, 0.35])
-
-    def gap() -> float:
-        if rng.random() < overlap_share:
-            return 0.0 if is_rounded else rng.choice([0.0, 0.1, 0.249, 0.25])
-        seconds = pace * rng.uniform(0.8, 1.3)
-        return float(max(round(seconds), 1)) if is_rounded else seconds
-
-    times = clock(source, gap)
-    hash_share = rng.choice([0.0, 0.45, 0.6, 1.0])
-    long_share = rng.choice([0.0, 0.0, 0.1, 0.2, 0.25])
-    same = draw_hash(rng)
+def sampled_answers(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return bursts of one prompt whose answers differ, most of them of one size."""
+    source = draw_source(rng, start, PRICED)
+    same, size = draw_hash(rng), rng.choice([3, 4, 8])
+    odd_share = rng.choice([0.0, 0.0, 0.1, 0.3])
+    equal_share = rng.choice([0.0, 0.4, 0.5, 0.6])
     records = []
-    for session in range(rng.choice([1, 1, 2, 3])):
-        for _ in range(rng.choice([9, 10, 11, 16, 40])):
-            ts = next(times) + timedelta(minutes=40 * session)
-            completion = (
-                rng.choice([101, 600]) if rng.random() < long_share else rng.randint(1, 100)
+    for number in range(rng.choice([1, 2, 3, 10, 11])):
+        first = start + timedelta(seconds=600 * number)
+        for place in range(size + (rng.random() < odd_share)):
+            completion = 40 if place == 0 or rng.random() < equal_share else rng.randint(41, 700)
+            ts = first + timedelta(seconds=place)
+            records.append(source.call(ts, 600, completion, prefix_hash=same))
+    return records
+
+
+def asked_again(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return cut answers of which some are asked for again, with a longer prompt or the same."""
+    source = draw_source(rng, start, PRICED)
+    choices: list[list[str | None]] = [[None], [draw_hash(rng)], [None, draw_hash(rng)]]
+    hashes = rng.choice(choices)
+    cut_share = rng.choice([0.02, 0.3, 0.8])
+    again_share = rng.choice([0.15, 0.2, 0.25, 0.6, 1.0])
+    other_share = rng.choice([0.0, 0.0, 0.1, 0.4])
+    pace = rng.choice([90, 500, 4_000])
+    now, records = start, []
+    for _ in range(rng.choice([6, 20, 60])):
+        is_cut = rng.random() < cut_share
+        prompt, known = rng.randint(300, 4_000), rng.choice(hashes)
+        completion = 256 if is_cut else rng.randint(1, 255)
+        now += timedelta(seconds=pace * rng.uniform(0.5, 1.5))
+        records.append(
+            source.call(now, prompt, completion, declared_max_tokens=256, prefix_hash=known)
+        )
+        if rng.random() < (again_share if is_cut else other_share):
+            now += timedelta(seconds=rng.choice([0, 5, 119.5, 120, 120.5]))
+            longer = rng.choice([0, completion // 2, completion, completion + 512, -1, 9_000])
+            cap = rng.choice([None, 256, 4_096])
+            records.append(
+                source.call(now, prompt + longer, 300, declared_max_tokens=cap, prefix_hash=known)
             )
-            known = same if rng.random() < hash_share else None
-            prompt = rng.randint(801, 2_500)
-            records.append(source.call(ts, prompt, completion, prefix_hash=known))
     return records
 
 

@@ -114,7 +114,7 @@ def test_an_upload_is_reported_on_as_its_file_is_even_after_the_purge(
     tmp_path: Path,
     write: Writer,
 ) -> None:
-    records = [record for record in draw_log(0) if logs.fits_anthropic(record)]
+    records = logs.writable(draw_log(0), write)
     file = tmp_path / "upload.log"
     file.write_bytes(_with_bad_rows(write(records)))
     report = detectors.audit(file)

@@ -1,13 +1,15 @@
 """d1: what calls would cost at the next cheaper model, or at their model's successor."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import fsum
+from typing import Self
 
-from tests.detectors.fourth.calls import Call, groups
-from tests.detectors.fourth.catalog import cheaper_model, successor
-from tests.detectors.fourth.hosts import target_name, target_price
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.wastes import (
+from tests.detectors.reference.calls import Call, groups
+from tests.detectors.reference.catalog import cheaper_model, successor
+from tests.detectors.reference.hosts import target_name, target_price
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.wastes import (
     CONDITIONAL,
     POSITIVE,
     Waste,
@@ -27,7 +29,7 @@ def model_overkill(calls: Sequence[Call], limits: Limits) -> list[Waste]:
 
 
 def _of_group(calls: list[Call], limits: Limits) -> Waste | None:
-    if len(calls) < limits.d1_calls:
+    if len(calls) < limits.d1_min_calls:
         return None
     vendor, model = calls[0].price.vendor, calls[0].price.model
     newer, cheaper = successor(vendor, model), cheaper_model(vendor, model)
@@ -36,8 +38,8 @@ def _of_group(calls: list[Call], limits: Limits) -> Waste | None:
         return _waste("legacy_model", calls, newer, savings, savings)
     if cheaper is None:
         return None
-    stated = _short(calls, cheaper, limits.d1_median, limits.d1_longest)
-    high = _short(calls, cheaper, limits.d1_high_median, limits.d1_high_longest)
+    stated = _short(calls, cheaper, _Short.stated(limits))
+    high = _short(calls, cheaper, _Short.high(limits))
     return _waste("short_answers", calls, cheaper, stated, high)
 
 
@@ -52,11 +54,36 @@ def _waste(
     return Waste(DETECTOR, kind, calls[0].group, CONDITIONAL, savings, lows, highs, name)
 
 
-def _short(calls: list[Call], target: str, middle: float, longest: float) -> dict[Call, float]:
+@dataclass(frozen=True, slots=True)
+class _Short:
+    """What answers are short: the most tokens of the median, the 90th percentile and any call."""
+
+    median: float
+    p90: float
+    longest: float
+
+    @classmethod
+    def stated(cls, limits: Limits) -> Self:
+        return cls(
+            limits.d1_median_completion_tokens,
+            limits.d1_p90_completion_tokens,
+            limits.d1_max_completion_tokens,
+        )
+
+    @classmethod
+    def high(cls, limits: Limits) -> Self:
+        return cls(
+            limits.d1_high_median_completion_tokens,
+            limits.d1_high_p90_completion_tokens,
+            limits.d1_high_max_completion_tokens,
+        )
+
+
+def _short(calls: list[Call], target: str, most: _Short) -> dict[Call, float]:
     answers = [call.visible for call in calls]
-    if not (at_most(median(answers), middle) and at_most(quantile(answers, 0.9), longest)):
+    if not (at_most(median(answers), most.median) and at_most(quantile(answers, 0.9), most.p90)):
         return {}
-    return _savings([call for call in calls if call.visible <= longest], target)
+    return _savings([call for call in calls if call.visible <= most.longest], target)
 
 
 def _savings(calls: Sequence[Call], target: str) -> dict[Call, float]:

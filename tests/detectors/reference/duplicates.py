@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
-from tests.detectors.fourth.calls import Call, Group, groups, seconds_between
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.wastes import (
+from tests.detectors.reference.calls import Call, Group, groups, seconds_between
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.wastes import (
     ESTIMATED,
     INFORMATIONAL,
     VERIFIED,
@@ -38,7 +38,7 @@ def _whole_prompts(calls: Sequence[Call], limits: Limits) -> set[Call]:
         call
         for call in calls
         if call.hash
-        and call.prompt <= limits.d4_whole_prompt
+        and call.prompt <= limits.d4_whole_prompt_tokens
         and at_least(
             of_length[call.hash, call.prompt] / of_hash[call.hash], limits.d4_same_prompt_share
         )
@@ -60,11 +60,11 @@ def _same_prompt(group: Group, calls: Sequence[Call], limits: Limits) -> list[Wa
 def _confidence(bursts: list[Burst], limits: Limits) -> str:
     flagged = sum(len(burst) - 1 for burst in bursts)
     equal = sum(call.completion == burst[0].completion for burst in bursts for call in burst[1:])
-    if at_least(equal / flagged, limits.d4_equal_answers):
+    if at_least(equal / flagged, limits.d4_equal_answers_share):
         return VERIFIED
     sizes = Counter(len(burst) for burst in bursts)
     usual = max(sizes.values()) / len(bursts)
-    if len(bursts) >= limits.d4_sampling_bursts and at_least(usual, limits.d4_sampling_share):
+    if len(bursts) >= limits.d4_sampling_min_bursts and at_least(usual, limits.d4_sampling_share):
         return INFORMATIONAL
     return ESTIMATED
 
@@ -79,11 +79,13 @@ def _same_shape(
             [
                 ((call.hash, call.prompt, call.completion), call)
                 for call in calls
-                if call.completion >= limits.d4_min_completion
+                if call.completion >= limits.d4_same_shape_min_completion_tokens
             ],
             limits,
         )
-        if at_least(len(burst) / (number[burst[-1]] - number[burst[0]] + 1), limits.d4_burst_share)
+        if at_least(
+            len(burst) / (number[burst[-1]] - number[burst[0]] + 1), limits.d4_same_shape_min_share
+        )
     ]
     savings = _repeated(bursts)
     if not is_positive(savings):
@@ -103,7 +105,7 @@ def _bursts(calls: Sequence[tuple[Hashable, Call]], limits: Limits) -> list[Burs
             if seconds_between(before, call) > limits.d4_gap_seconds:
                 bursts.append([])
             bursts[-1].append(call)
-    return [burst for burst in bursts if len(burst) >= limits.d4_burst_calls]
+    return [burst for burst in bursts if len(burst) >= limits.d4_min_burst_calls]
 
 
 def _repeated(bursts: list[Burst]) -> dict[Call, float]:

@@ -4,7 +4,7 @@ from datetime import datetime
 from random import Random
 
 from detectors.contract import UsageRecord
-from tests.detectors.fourth.sources import (
+from tests.detectors.reference.sources import (
     CHANGING_PRICES,
     CLAUDES,
     FLAGSHIPS,

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tests.detectors.fourth.calls import Call, Group, groups, seconds_between
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.wastes import (
+from tests.detectors.reference.calls import Call, Group, groups, seconds_between
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.wastes import (
     ESTIMATED,
     Waste,
     at_least,
@@ -28,8 +28,14 @@ def max_tokens_misfit(calls: Sequence[Call], limits: Limits) -> list[Waste]:
 
 def _truncated(group: Group, calls: Sequence[Call], limits: Limits) -> list[Waste]:
     declared = [call for call in calls if call.declared > 0]
-    cut = [call for call in declared if call.completion >= call.declared > limits.d5_above]
-    if len(cut) < limits.d5_calls or not at_least(len(cut) / len(declared), limits.d5_share):
+    cut = [
+        call
+        for call in declared
+        if call.completion >= call.declared > limits.d5_truncated_above_tokens
+    ]
+    if len(cut) < limits.d5_truncated_min_calls or not at_least(
+        len(cut) / len(declared), limits.d5_truncated_min_share
+    ):
         return []
     again = _asked_again(calls, limits)
     is_cut = set(cut)
@@ -38,13 +44,16 @@ def _truncated(group: Group, calls: Sequence[Call], limits: Limits) -> list[Wast
     after_cut = len(repeated) / len(cut)
     after_whole = sum(call in again for call in whole) / len(whole) if whole else 0.0
     kind = (DETECTOR, "truncated")
-    if not at_least(after_cut - after_whole, limits.d5_again_excess):
+    if not at_least(after_cut - after_whole, limits.d5_again_min_excess_share):
         return [informational(kind, group, cut)]
     due = (after_cut - after_whole) / after_cut if after_cut else 0.0
-    savings = {call: due * _repeat_cost(call, again[call]) for call in repeated}
+    savings = {
+        call: due * _repeat_cost(call, again[call], limits) if call in again else 0.0
+        for call in cut
+    }
     if not is_positive(savings):
         return []
-    return [waste(kind, group, ESTIMATED, savings, (limits.d5_low, 1.0))]
+    return [waste(kind, group, ESTIMATED, savings, (limits.d5_truncated_low_share, 1.0))]
 
 
 def _asked_again(calls: Sequence[Call], limits: Limits) -> dict[Call, Call]:
@@ -67,18 +76,18 @@ def _is_repeat(call: Call, following: Call, limits: Limits) -> bool:
     return is_soon and call.prompt <= following.prompt <= longest
 
 
-def _repeat_cost(call: Call, following: Call) -> float:
+def _repeat_cost(call: Call, following: Call, limits: Limits) -> float:
     """Return the call's cost if its answer was thrown away, else that of its prompt."""
-    if following.prompt < call.prompt + call.completion / 2:
+    if following.prompt < call.prompt + limits.d5_thrown_away_share * call.completion:
         return call.cost
     return call.prompt * call.input_rate
 
 
 def _oversized(group: Group, calls: Sequence[Call], limits: Limits) -> list[Waste]:
     declared = [call for call in calls if call.declared > 0]
-    if len(declared) < limits.d5_oversized_calls:
+    if len(declared) < limits.d5_oversized_min_calls:
         return []
-    longest = quantile([call.completion for call in declared], 0.95)
+    longest = quantile([call.completion for call in declared], limits.d5_oversized_quantile)
     usual = median([call.declared for call in declared])
     if not at_least(usual, limits.d5_oversized_multiple * longest):
         return []

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tests.detectors.fourth.calls import Call, groups, seconds_between
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.wastes import (
+from tests.detectors.reference.calls import Call, groups, seconds_between
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.wastes import (
     ESTIMATED,
     Waste,
     at_least,
@@ -31,13 +31,13 @@ def chatty_loop(calls: Sequence[Call], limits: Limits) -> list[Waste]:
         for session in _sessions(members, limits):
             if not _is_loop(session, limits):
                 continue
-            shared = [call for at, call in enumerate(session) if at % limits.d6_batch]
+            shared = [call for at, call in enumerate(session) if at % limits.d6_calls_per_request]
             if _is_hashed(session, limits):
-                rate = limits.d6_saving
+                rate = limits.d6_saving_share
                 savings |= {call: rate * call.prompt * call.input_rate for call in shared}
             else:
                 unproven += shared
-        factors = (limits.d6_low, limits.d6_high_saving / limits.d6_saving)
+        factors = (limits.d6_low_share, limits.d6_high_saving_share / limits.d6_saving_share)
         if is_positive(savings):
             found.append(waste((DETECTOR, "hashed"), group, ESTIMATED, savings, factors))
         if unproven:
@@ -53,21 +53,21 @@ def _sessions(calls: Sequence[Call], limits: Limits) -> list[Session]:
     for alike in by_id.values():
         sessions.append([alike[0]])
         for before, call in pairwise(alike):
-            if seconds_between(before, call) > limits.d6_gap_seconds:
+            if seconds_between(before, call) > limits.d6_session_gap_seconds:
                 sessions.append([])
             sessions[-1].append(call)
     return sessions
 
 
 def _is_loop(session: Session, limits: Limits) -> bool:
-    if len(session) < limits.d6_calls:
+    if len(session) < limits.d6_min_calls:
         return False
     gaps = [seconds_between(before, call) for before, call in pairwise(session)]
-    short = sum(call.visible <= limits.d6_short for call in session)
+    short = sum(call.visible <= limits.d6_short_completion_tokens for call in session)
     return (
-        seconds_between(session[0], session[-1]) <= limits.d6_session_seconds
-        and at_least(short / len(session), limits.d6_short_share)
-        and at_most(median(gaps), limits.d6_median_gap)
+        seconds_between(session[0], session[-1]) <= limits.d6_max_session_seconds
+        and at_least(short / len(session), limits.d6_min_short_share)
+        and at_most(median(gaps), limits.d6_max_median_gap_seconds)
         and _is_sequential(session, gaps, limits)
         and _waits_for_answers(session, gaps, limits)
     )
@@ -76,24 +76,24 @@ def _is_loop(session: Session, limits: Limits) -> bool:
 def _is_sequential(session: Session, gaps: list[float], limits: Limits) -> bool:
     """Check that calls rarely overlap; whole seconds show that only of calls of one second."""
     if all(call.microseconds % 1_000_000 == 0 for call in session):
-        return at_most(sum(gap == 0 for gap in gaps) / len(gaps), limits.d6_zero_share)
-    close = sum(gap < limits.d6_overlap_seconds for gap in gaps)
-    return at_most(close / len(gaps), limits.d6_overlap_share)
+        return at_most(sum(gap == 0 for gap in gaps) / len(gaps), limits.d6_max_zero_gap_share)
+    close = sum(gap < limits.d6_overlap_gap_seconds for gap in gaps)
+    return at_most(close / len(gaps), limits.d6_max_overlap_share)
 
 
 def _waits_for_answers(session: Session, gaps: list[float], limits: Limits) -> bool:
     timed = sum(call.latency is not None for call in session)
-    if not at_least(timed / len(session), limits.d6_latency_share):
+    if not at_least(timed / len(session), limits.d6_min_latency_share):
         return True
     pauses = [
         gap - call.latency / 1_000
         for gap, call in zip(gaps, session[:-1], strict=True)
         if call.latency is not None
     ]
-    return at_least(median(pauses), -limits.d6_early_seconds)
+    return at_least(median(pauses), -limits.d6_overlap_gap_seconds)
 
 
 def _is_hashed(session: Session, limits: Limits) -> bool:
     hashes = Counter(call.hash for call in session if call.hash)
     most = max(hashes.values(), default=0)
-    return at_least(most / len(session), limits.d6_hash_share)
+    return at_least(most / len(session), limits.d6_min_hash_share)

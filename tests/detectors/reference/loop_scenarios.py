@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from detectors.contract import UsageRecord
-from tests.detectors.fourth.sources import PRICED, Source, clock, draw_hash, draw_source
+from tests.detectors.reference.sources import PRICED, Source, clock, draw_hash, draw_source
 
 
 def loop(rng: Random, start: datetime) -> list[UsageRecord]:

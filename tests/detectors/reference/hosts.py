@@ -4,9 +4,9 @@ from functools import cache
 
 from genai_prices.data_snapshot import get_snapshot
 
-from tests.detectors.fourth.calls import Call
-from tests.detectors.fourth.catalog import own_name
-from tests.detectors.fourth.pricing import Price, price
+from tests.detectors.reference.calls import Call
+from tests.detectors.reference.catalog import own_name
+from tests.detectors.reference.pricing import Price, price
 
 _HOSTS = ("aws", "openrouter")
 

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.detectors.fourth.calls import Call, groups
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.wastes import (
+from tests.detectors.reference.calls import Call, groups
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.wastes import (
     ESTIMATED,
     Details,
     Waste,
@@ -51,12 +51,12 @@ def context_bloat(calls: Sequence[Call], limits: Limits) -> list[Waste]:
             if not at_most(median([call.prompt for call in part.calls]), norm):
                 unclear += longer
                 continue
-            rate = limits.d3_saving
+            rate = limits.d3_saving_share
             savings |= {call: rate * (call.prompt - norm) * call.input_rate for call in longer}
             details |= {call: {"norm": norm, "excess": call.prompt - norm} for call in longer}
         if is_positive(savings):
-            low = {call: limits.d3_low * saving for call, saving in savings.items()}
-            high = {call: limits.d3_high * saving for call, saving in savings.items()}
+            low = {call: limits.d3_low_share * saving for call, saving in savings.items()}
+            high = {call: limits.d3_high_multiple * saving for call, saving in savings.items()}
             kind = (DETECTOR, "outgrown")
             found.append(Waste(*kind, group, ESTIMATED, savings, low, high, details=details))
         if unclear:
@@ -73,9 +73,11 @@ def _bins(calls: Sequence[Call]) -> dict[int, Bin]:
 
 def _is_large(calls: list[Call], whole: Bin, limits: Limits) -> bool:
     return (
-        len(calls) >= limits.d3_calls
-        and over(quantile([call.prompt for call in calls], 0.9), limits.d3_multiple * whole.norm)
-        and len(whole.calls) >= limits.d3_bin_calls
-        and whole.routes >= limits.d3_bin_routes
-        and at_most(len(calls) / len(whole.calls), limits.d3_bin_share)
+        len(calls) >= limits.d3_min_calls
+        and over(
+            quantile([call.prompt for call in calls], 0.9), limits.d3_p90_multiple * whole.norm
+        )
+        and len(whole.calls) >= limits.d3_bin_min_calls
+        and whole.routes >= limits.d3_bin_min_routes
+        and at_most(len(calls) / len(whole.calls), limits.d3_max_bin_share)
     )

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from tests.detectors.fourth.calls import Call
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.projection import Projection
-from tests.detectors.fourth.wastes import INFORMATIONAL, POSITIVE, Waste
+from tests.detectors.reference.calls import Call
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.projection import Projection
+from tests.detectors.reference.wastes import INFORMATIONAL, POSITIVE, Waste
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,11 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The findings by rank, and per detector the number and dollars of those left out."""
+    """The findings by rank, and those left out: per detector, the numbers of claims and of others,
+    and the dollars of the claims."""
 
     findings: tuple[Found, ...]
-    others: dict[str, tuple[int, float]]
+    others: dict[str, tuple[int, int, float]]
 
 
 def split(
@@ -67,9 +68,15 @@ def split(
                 only_high.append(waste)
         elif all(call.microseconds < period.window_start for call in waste.savings):
             gone.append(_gone(waste))
-        elif waste.confidence == INFORMATIONAL or _in_window(waste.savings, period) > POSITIVE:
+        elif _counts(waste, period):
             current.append(waste)
     return current, tuple(gone), only_high
+
+
+def _counts(waste: Waste, period: Projection) -> bool:
+    if waste.confidence == INFORMATIONAL:
+        return any(period.has(call.microseconds) for call in waste.savings)
+    return _in_window(waste.savings, period) > POSITIVE
 
 
 def _gone(waste: Waste) -> Gone:
@@ -93,12 +100,12 @@ def listed(wastes: Sequence[Waste], period: Projection, limits: Limits) -> Liste
     others.sort(key=lambda waste: (-_spend(waste, period), _name(waste)))
     shown = [waste for waste in claims if monthly(waste, period) >= limits.floor_usd]
     shown = shown[: limits.max_findings]
-    shown += others[: limits.max_informational]
+    shown += others[: limits.max_informational_findings]
     is_shown = {id(waste) for waste in shown}
-    left: dict[str, list[float]] = defaultdict(list)
+    left: dict[str, list[Waste]] = defaultdict(list)
     for waste in wastes:
         if id(waste) not in is_shown:
-            left[waste.detector].append(monthly(waste, period))
+            left[waste.detector].append(waste)
     numbers: Counter[str] = Counter()
     findings = []
     for waste in shown:
@@ -106,8 +113,13 @@ def listed(wastes: Sequence[Waste], period: Projection, limits: Limits) -> Liste
         numbers[short] += 1
         findings.append(_found(f"{short}-{numbers[short]:03}", waste, period, limits))
     findings.sort(key=lambda found: (-found.monthly, found.id))
-    tails = {detector: (len(dollars), fsum(dollars)) for detector, dollars in left.items()}
+    tails = {detector: _tail(rest, period) for detector, rest in left.items()}
     return Listed(tuple(findings), tails)
+
+
+def _tail(rest: list[Waste], period: Projection) -> tuple[int, int, float]:
+    silent = sum(waste.confidence == INFORMATIONAL for waste in rest)
+    return len(rest) - silent, silent, fsum(monthly(waste, period) for waste in rest)
 
 
 def _found(id_: str, waste: Waste, period: Projection, limits: Limits) -> Found:
@@ -154,9 +166,9 @@ def _spend(waste: Waste, period: Projection) -> float:
 
 
 def _severity(dollars: float, limits: Limits) -> str:
-    if dollars >= limits.high_usd:
+    if dollars >= limits.high_severity_usd:
         return "high"
-    return "medium" if dollars >= limits.medium_usd else "low"
+    return "medium" if dollars >= limits.medium_severity_usd else "low"
 
 
 def _name(waste: Waste) -> tuple[str, ...]:

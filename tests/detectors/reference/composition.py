@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, prod
 
-from tests.detectors.fourth.calls import Call
-from tests.detectors.fourth.wastes import CONDITIONAL, ESTIMATED, VERIFIED, Waste
+from tests.detectors.reference.calls import Call
+from tests.detectors.reference.wastes import CONDITIONAL, ESTIMATED, VERIFIED, Waste
 
 Savings = dict[Call, float]
 Share = tuple[str, Savings]  # of one detector

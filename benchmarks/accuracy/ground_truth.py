@@ -24,7 +24,7 @@ MAX_AZURE_PCT = 1.0
 CACHED_SHARE = (0.9, 1.1)
 MEDIANS = (0.9, 1.1)
 MAX_CHANGE = 0.01
-PER_HOUR = 120
+PER_HOUR = 180
 EVERY_CALL = Thresholds(evidence_calls=1_000_000)
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     folder = _parse_arguments().traffic
     console = Console(width=140)
     if folder is None or not folder.is_dir():
-        console.print("left out: no folder of traces; give one with --traffic DIR")
+        console.print("Skipped: no folder with traces. Pass one with --traffic DIR.")
         return
     kept = [claims(console, folder), caching(console, folder), months(console, folder)]
     if not all(kept):
@@ -124,7 +124,7 @@ def months(console: Console, folder: Path) -> bool:
         table.add_row(label, *cells)
         for change, share in projections.changes(calls).items():
             kept &= abs(share) < MAX_CHANGE
-            console.print(f"{label}: a day {change}: {share:+.3%} of its month")
+            console.print(f"{label}: a day {change}: {share:+.3%} of its projection")
     console.print(table)
     return kept
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from detectors.contract import UsageRecord
-from tests.detectors.fourth.calls import microseconds
-from tests.detectors.fourth.limits import Limits
+from tests.detectors.reference.calls import microseconds
+from tests.detectors.reference.limits import Limits
 
 _DAY = 86_400 * 1_000_000  # in microseconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,8 +56,8 @@ def projection(records: Sequence[UsageRecord], limits: Limits) -> Projection:
 
 def stray_counts(times: Sequence[int], limits: Limits) -> tuple[int, int]:
     """Return how many of the first and of the last calls are stray."""
-    allowed = max(1, limits.stray_share * len(times))
-    gap = limits.stray_gap_days * _DAY
+    allowed = max(1, limits.outlier_share * len(times))
+    gap = limits.outlier_gap_days * _DAY
     early = late = 0
     for number in range(1, len(times)):  # so many calls before the gap
         if times[number] - times[number - 1] <= gap:
@@ -78,11 +78,11 @@ def span_of(times: Sequence[int]) -> float:
 
 
 def _kind(span: float, calls: int, limits: Limits) -> str:
-    if calls < limits.projection_calls or span < limits.very_rough_hours / 24:
+    if calls < limits.projection_min_calls or span < limits.very_rough_span_hours / 24:
         return "none"
-    if span < limits.rough_days:
+    if span < limits.rough_span_days:
         return "very rough"
-    return "rough" if span < limits.good_days else "good"
+    return "rough" if span < limits.good_span_days else "good"
 
 
 def _date(instant: int) -> datetime:

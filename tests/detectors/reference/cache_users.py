@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tests.detectors.fourth.caching import DETECTOR
-from tests.detectors.fourth.calls import Call, groups, seconds_between
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.wastes import ESTIMATED, VERIFIED, Waste, is_positive, waste
+from tests.detectors.reference.caching import DETECTOR
+from tests.detectors.reference.calls import Call, groups, seconds_between
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.wastes import ESTIMATED, VERIFIED, Waste, is_positive, waste
 
 Run = list[Call]
 
@@ -26,7 +26,7 @@ def cache_users(calls: Sequence[Call], limits: Limits) -> list[Waste]:
                 else:
                     left |= {call: _write_loss(call) for call in run}
             unread |= left if is_positive(left) else {}
-        low = (limits.d2_lifetime_low, 1.0)
+        low = (limits.d2_short_lifetime_low_share, 1.0)
         if expired:
             found.append(waste((DETECTOR, "short_lifetime"), group, ESTIMATED, expired, low))
         if unread:
@@ -40,7 +40,7 @@ def _hour_runs(calls: Sequence[Call], limits: Limits) -> list[list[Run]]:
     for call in calls:
         if call.uses_cache and call.price.has_cache_read:
             by_hash[call.hash].append(call)
-    return [_split(members, limits.d2_hour_seconds) for members in by_hash.values()]
+    return [_split(members, limits.d2_hour_cache_seconds) for members in by_hash.values()]
 
 
 def _split(calls: list[Call], seconds: float) -> list[Run]:
@@ -65,7 +65,7 @@ def _lifetime_savings(run: Run, limits: Limits) -> dict[Call, float]:
 
 def _rewritten(before: Call, call: Call, limits: Limits) -> int:
     known = before.cached + before.written
-    grown = known + before.completion + limits.d2_rewrite_slack
+    grown = known + before.completion + limits.d2_grown_tokens
     if not call.hash and not known <= call.cached + call.written <= grown:
         return 0
     return min(call.written - call.written_1h, known)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from tests.detectors.fourth.calls import Call, Group, groups
-from tests.detectors.fourth.catalog import minimum_cacheable, needs_cache_opt_in
-from tests.detectors.fourth.limits import Limits
-from tests.detectors.fourth.wastes import (
+from tests.detectors.reference.calls import Call, Group, groups
+from tests.detectors.reference.catalog import minimum_cacheable, needs_cache_opt_in
+from tests.detectors.reference.limits import Limits
+from tests.detectors.reference.wastes import (
     ESTIMATED,
     Waste,
     at_least,
@@ -56,7 +56,7 @@ def hashed_calls(calls: Sequence[Call], limits: Limits) -> list[Call]:
         and call.price.has_cache_read
     ]
     shared = Counter(call.hash for call in plain)
-    return [call for call in plain if shared[call.hash] >= limits.d2_calls]
+    return [call for call in plain if shared[call.hash] >= limits.d2_min_hash_calls]
 
 
 def pairs_of(calls: Sequence[Call], limits: Limits) -> dict[Call, Pair]:
@@ -85,7 +85,11 @@ def _nearest(earlier: Sequence[Call], second: int, seconds: int) -> Call | None:
 
 def _prefixes(pairs: dict[Call, Pair], limits: Limits) -> dict[Call, float]:
     conversational = _conversational(pairs, limits)
-    tokens = {"h64": limits.d2_tokens_64k, "h16": limits.d2_tokens_16k, "h": limits.d2_tokens}
+    tokens = {
+        "h64": limits.d2_prefix_64k_tokens,
+        "h16": limits.d2_prefix_16k_tokens,
+        "h": limits.d2_prefix_tokens,
+    }
     prefixes = {}
     for call, pair in pairs.items():
         before = pair.call
@@ -106,7 +110,7 @@ def _conversational(pairs: dict[Call, Pair], limits: Limits) -> set[str]:
         total[pair.level] += 1
         growth[pair.level] += call.prompt >= before.prompt + before.completion
         growth[pair.level] -= before.prompt >= call.prompt + call.completion
-    share = limits.d2_conversational_share
+    share = limits.d2_conversation_share
     return {level for level in total if at_least(growth[level] / total[level], share)}
 
 
@@ -141,7 +145,7 @@ def _saving(call: Call, prefix: float, written_before: float) -> float:
 
 
 def _useless_write(call: Call, limits: Limits) -> float:
-    tokens = min(limits.d2_tokens, call.prompt)
+    tokens = min(limits.d2_prefix_tokens, call.prompt)
     if tokens < _minimum(call):
         return 0.0
     return tokens * (call.price.cache_write - call.price.input)
@@ -164,10 +168,10 @@ def unhashed_prefixes(calls: Sequence[Call], limits: Limits) -> list[Waste]:
             and call.prompt >= _minimum(call)
             and call.price.has_cache_read
         ]
-        if not group[0] or len(plain) < limits.d2_unhashed_calls:
+        if not group[0] or len(plain) < limits.d2_unhashed_min_calls:
             continue
-        lowest = quantile([call.prompt for call in plain], 0.1)
-        is_long = at_least(lowest, limits.d2_unhashed_multiple * _minimum(plain[0]))
+        lowest = quantile([call.prompt for call in plain], limits.d2_unhashed_quantile)
+        is_long = at_least(lowest, limits.d2_unhashed_minimum_multiple * _minimum(plain[0]))
         if is_long and needs_cache_opt_in(plain[0].price.model):
             found.append(informational((DETECTOR, "unhashed_prefix"), group, plain))
     return found

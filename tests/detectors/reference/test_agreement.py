@@ -1,0 +1,136 @@
+"""Audits against the reference, on random traffic of every kind."""
+
+from collections import Counter
+from functools import cache
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+import detectors
+from detectors import Report
+from detectors.contract import UsageRecord
+from tests.detectors.reference.audit import Outcome, audit
+from tests.detectors.reference.compare import assert_agrees, assert_evidence, assert_ranked
+from tests.detectors.reference.limits import Limits, draw_thresholds
+from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
+from tests.worker.support.promises import sampled
+
+ALL_SEEDS = range(1, 241)
+SEEDS = ALL_SEEDS[::8]
+SHUFFLED_SEEDS = range(1, 121, 4)
+SEEDS_OF_LIMITS = range(400, 440)
+
+CONFIDENCES = {
+    "legacy_model": {"CONDITIONAL"},
+    "short_answers": {"CONDITIONAL"},
+    "uncached_prefix": {"ESTIMATED"},
+    "unhashed_prefix": {"INFORMATIONAL"},
+    "short_lifetime": {"ESTIMATED"},
+    "unread_writes": {"VERIFIED"},
+    "outgrown": {"ESTIMATED"},
+    "large_prompts": {"INFORMATIONAL"},
+    "same_prompt": {"VERIFIED", "ESTIMATED", "INFORMATIONAL"},
+    "same_shape": {"ESTIMATED"},
+    "truncated": {"ESTIMATED", "INFORMATIONAL"},
+    "oversized_cap": {"INFORMATIONAL"},
+    "hashed": {"ESTIMATED"},
+    "unhashed": {"INFORMATIONAL"},
+}
+EMPTY = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "reasoning_tokens": None,
+    "audio_prompt_tokens": None,
+}
+
+
+@cache
+def _log(seed: int) -> tuple[UsageRecord, ...]:
+    return tuple(draw_log(seed))
+
+
+@cache
+def _outcome(seed: int) -> Outcome:
+    return audit(_log(seed))
+
+
+@cache
+def _report(seed: int) -> Report:
+    return detectors.audit(_log(seed))
+
+
+@pytest.mark.parametrize("seed", sampled(ALL_SEEDS, 30))
+def test_an_audit_agrees_with_the_reference(seed: int) -> None:
+    report = _report(seed)
+    assert_agrees(report, _outcome(seed))
+    assert_ranked(report)
+    assert_evidence(report)
+
+
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 10))
+def test_an_audit_agrees_under_other_thresholds(seed: int) -> None:
+    thresholds = draw_thresholds(Random(seed))
+    report = detectors.audit(_log(seed), thresholds=thresholds)
+    assert_agrees(report, audit(_log(seed), Limits.of(thresholds)))
+    assert_evidence(report)
+
+
+@pytest.mark.parametrize("seed", sampled(range(4), 4))
+def test_an_audit_of_many_routes_lists_the_same_findings(seed: int) -> None:
+    records = draw_crowd_of_routes(seed)
+    report = detectors.audit(records)
+    assert len(report.findings) > 400
+    assert_agrees(report, audit(records))
+    assert_ranked(report)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [record for record in draw_log(9) if record.model.startswith("my-own")],
+        [replace(record, **EMPTY) for record in draw_log(9)],
+        draw_log(9)[:1],
+    ],
+    ids=["no call", "no priced call", "calls without tokens", "one call"],
+)
+def test_audits_of_nearly_empty_logs_agree(records: list[UsageRecord]) -> None:
+    assert_agrees(detectors.audit(records), audit(records))
+
+
+@pytest.mark.parametrize("seed", sampled(SHUFFLED_SEEDS, 15))
+def test_the_order_of_the_rows_changes_no_byte(seed: int) -> None:
+    shuffled = list(_log(seed))
+    Random(seed).shuffle(shuffled)
+    assert detectors.audit(shuffled).to_json() == _report(seed).to_json()
+
+
+def test_each_kind_is_found_with_every_confidence_that_it_can_have() -> None:
+    found = Counter(
+        (each.kind, each.confidence) for seed in SEEDS for each in _outcome(seed).findings
+    )
+    kinds = {(kind, each) for kind, confidences in CONFIDENCES.items() for each in confidences}
+    assert set(found) == kinds
+    assert min(found.values()) >= 3, found
+
+
+def test_every_projection_and_severity_occurs() -> None:
+    outcomes = [_outcome(seed) for seed in SEEDS]
+    kinds = {outcome.projection.kind for outcome in outcomes}
+    assert kinds == {"good", "rough", "very rough", "none"}
+    severities = {each.severity for outcome in outcomes for each in outcome.findings}
+    assert severities == {"high", "medium", "low"}
+
+
+def test_every_unusual_case_of_a_log_occurs() -> None:
+    outcomes = [_outcome(seed) for seed in SEEDS]
+    assert sum(outcome.echoes_dropped > 0 for outcome in outcomes) >= 3
+    assert sum(outcome.overfull_records > 0 for outcome in outcomes) >= 3
+    assert sum(bool(outcome.projection.strays) for outcome in outcomes) >= 3
+    assert sum(outcome.projection.span_days > 30 for outcome in outcomes) >= 3
+    assert sum(bool(outcome.no_longer) for outcome in outcomes) >= 3
+    assert sum(bool(outcome.only_high) for outcome in outcomes) >= 3
+    assert sum(bool(outcome.listed.others) for outcome in outcomes) >= 3
+    assert sum(bool(outcome.unpriced) for outcome in outcomes) >= 3
+    assert {outcome.equiv_spend for outcome in outcomes} == {True, False}

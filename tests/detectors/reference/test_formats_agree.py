@@ -1,0 +1,72 @@
+"""The same calls in every log format give what the reference says of the records."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+import detectors
+from detectors import Thresholds
+from detectors.errors import TooFewValidRowsError
+from tests.detectors.reference import logs
+from tests.detectors.reference.audit import audit
+from tests.detectors.reference.compare import assert_agrees
+from tests.detectors.reference.logs import Writer
+from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.promises import sampled
+
+SEEDS = (0, 9, 11, 21)  # whole logs, with every kind of traffic in them
+
+
+@pytest.mark.parametrize("seed", sampled(SEEDS, 4))
+@pytest.mark.parametrize("write", logs.FORMATS)
+def test_a_log_file_agrees_with_the_reference(tmp_path: Path, write: Writer, seed: int) -> None:
+    records = logs.writable(draw_log(seed), write)
+    file = tmp_path / "calls.log"
+    file.write_bytes(write(records))
+    assert_agrees(detectors.audit(file), audit(records))
+
+
+@pytest.mark.parametrize("write", [logs.as_csv, logs.as_wrapped_responses])
+def test_every_kind_of_source_gives_the_same_bytes(tmp_path: Path, write: Writer) -> None:
+    records = logs.writable(draw_log(SEEDS[0]), write)
+    plain, packed = tmp_path / "calls.log", tmp_path / "calls.log.gz"
+    plain.write_bytes(write(records))
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    expected = detectors.audit(records).to_json()
+    assert detectors.audit(plain).to_json() == expected
+    assert detectors.audit(packed).to_json() == expected
+    with plain.open("rb") as opened:
+        assert detectors.audit(opened).to_json() == expected
+    assert detectors.audit(detectors.read(plain)).to_json() == expected
+
+
+def _log_with_invalid_rows(file: Path, valid: int, invalid: int) -> Path:
+    rows = ["2026-10-06T09:00:00Z,openai,gpt-4.1,10,10"] * valid
+    rows += ["2026-10-06T09:00:00Z,openai,gpt-4.1,10,-1"] * invalid
+    header = "ts,provider,model,prompt_tokens,completion_tokens"
+    file.write_text("\n".join([header, *rows, ""]))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("valid", "invalid", "limit"), [(10, 10, 50.0), (11, 9, 50.0), (9, 11, 45.0)]
+)
+def test_enough_valid_rows_are_audited(
+    tmp_path: Path, valid: int, invalid: int, limit: float
+) -> None:
+    file = _log_with_invalid_rows(tmp_path / "calls.csv", valid, invalid)
+    report = detectors.audit(file, thresholds=Thresholds(min_valid_pct=limit))
+    assert report.audit.valid_pct == pytest.approx(100 * valid / (valid + invalid))
+    assert (report.audit.records, report.invalid_rows.count) == (valid, invalid)
+
+
+@pytest.mark.parametrize(
+    ("valid", "invalid", "limit"), [(9, 11, 50.0), (10, 10, 50.1), (999, 1_001, 50.0)]
+)
+def test_too_few_valid_rows_are_refused(
+    tmp_path: Path, valid: int, invalid: int, limit: float
+) -> None:
+    file = _log_with_invalid_rows(tmp_path / "calls.csv", valid, invalid)
+    with pytest.raises(TooFewValidRowsError):
+        detectors.audit(file, thresholds=Thresholds(min_valid_pct=limit))
