@@ -57,3 +57,11 @@ class UnpricedModel(Struct, frozen=True, kw_only=True):
     calls: int
     tokens: int = 0
     suggestions: tuple[KnownModel, ...] = ()
+
+    @property
+    def closest_names(self) -> str:
+        """Return the names of the suggestions, with their provider where it is another."""
+        return ", ".join(
+            near.model if near.provider == self.provider else f"{near.model} ({near.provider})"
+            for near in self.suggestions
+        )

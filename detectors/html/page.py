@@ -54,7 +54,7 @@ def _parts(report: Report) -> Iterator[str]:
     yield show_quality(report)
     yield from _left_out(report)
     yield f"<h2>Prices</h2>{paragraph(prices(report))}"
-    yield "".join(map(paragraph, report.prices.negotiated))
+    yield "".join(map(paragraph, (*report.prices.negotiated, *report.prices.aliases)))
     if report.methods:
         yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
 
@@ -71,12 +71,18 @@ def _left_out(report: Report) -> Iterator[str]:
         yield "<h2>Not priced</h2>"
         yield paragraph("These models have no known price and are excluded from dollar figures.")
         yield table(
-            ("Model", "Provider", "Calls"),
+            ("Model", "Provider", "Calls", "Tokens", "Closest known names"),
             (
-                (text(entry.model), text(entry.provider), f"{entry.calls:,}")
+                (
+                    text(entry.model),
+                    text(entry.provider),
+                    f"{entry.calls:,}",
+                    f"{entry.tokens:,}",
+                    text(entry.closest_names),
+                )
                 for entry in report.unpriced
             ),
-            numbers=[2],
+            numbers=[2, 3],
         )
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+import detectors
 from detectors import PriceBook
 from detectors.errors import PriceTermsError
 
@@ -168,3 +169,21 @@ def test_an_alias_has_the_negotiated_rates_of_its_model() -> None:
 def test_an_alias_that_means_nothing_is_an_error(aliases: dict[object, object]) -> None:
     with pytest.raises(PriceTermsError):
         PriceBook(aliases=aliases)  # type: ignore[arg-type]
+
+
+def test_a_report_lists_the_tokens_and_closest_names_of_what_it_cannot_price() -> None:
+    call = {"ts": "2026-11-02T10:00:00Z", "provider": "anthropic", "model": "claude-sonet-4-5"}
+    counts = {"prompt_tokens": 1_000, "completion_tokens": 30}
+    report = detectors.audit([call | counts, call | counts, call | counts | {"model": "zzz"}])
+    first, second = report.unpriced
+    assert (first.model, first.calls, first.tokens) == ("claude-sonet-4-5", 2, 2_060)
+    assert first.closest_names.startswith("claude-sonnet-4-5, ")
+    assert (second.tokens, second.suggestions) == (1_030, ())
+
+
+def test_a_report_lists_its_aliases() -> None:
+    call = {"ts": "2026-11-02T10:00:00Z", "provider": "azure", "model": "prod"}
+    book = PriceBook(aliases={("azure", "prod"): ("azure", "gpt-5.4")})
+    report = detectors.audit([call | {"prompt_tokens": 1, "completion_tokens": 1}], prices=book)
+    assert report.prices.aliases == ("azure prod priced as azure gpt-5.4",)
+    assert report.unpriced == ()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import detectors
 from detectors import Report
-from detectors.contract import InvalidRows, UnpricedModel
+from detectors.contract import InvalidRows, KnownModel, UnpricedModel
 from detectors.wording.figures import usd
 from detectors.wording.names import detector_name
 from tests.detectors.reports import make_finding, make_report
@@ -157,7 +157,15 @@ def test_the_saved_page_cautions_where_figures_may_mislead(tmp_path: Path) -> No
     odd = replace(
         make_report(finding, below_floor=3, equiv_spend=True, valid_pct=90.0),
         invalid_rows=InvalidRows(count=5, reasons={"not JSON": 5}, first=()),
-        unpriced=(UnpricedModel(provider="basement", model="llama-<b>", calls=7),),
+        unpriced=(
+            UnpricedModel(
+                provider="basement",
+                model="llama-<b>",
+                calls=7,
+                tokens=8_765,
+                suggestions=(KnownModel(provider="groq", model="llama-3"),),
+            ),
+        ),
     )
     words = _page(odd, tmp_path)
     for part in (
@@ -166,6 +174,8 @@ def test_the_saved_page_cautions_where_figures_may_mislead(tmp_path: Path) -> No
         "Only 90% of the rows could be read",
         "Most common reason: not JSON",
         "llama-<b>",
+        "8,765",
+        "llama-3 (groq)",
         "No finding claims savings.",
     ):
         assert part in words + odd._repr_html_()
