@@ -168,9 +168,8 @@ class PriceBook:
         listing = self._catalog.find(provider, model)
         if listing is None:
             return self._find_private(provider, model)
-        cheaper = listing.cheaper and self._with_terms(listing.cheaper, provider)
         target = listing.target and self._with_terms(listing.target, provider)
-        return replace(self._with_terms(listing, provider), cheaper=cheaper, target=target)
+        return replace(self._with_terms(listing, provider), target=target)
 
     def _find_private(self, provider: str, model: str) -> Listing | None:
         """Return the listing of a model that is in the overrides only."""

@@ -28,7 +28,6 @@ class Listing:
     info: ModelInfo
     is_equivalent: bool
     is_own: bool = True
-    cheaper: "Listing | None" = None
     target_kind: int = NO_TARGET
     target: "Listing | None" = None
     terms: Terms = Terms()
@@ -61,13 +60,11 @@ class Listing:
         )
 
     def find_boundaries(self, tier: str = "") -> Boundaries:
-        """Return where the rates of this listing or its cheaper model may change."""
+        """Return where the rates of this listing or its target may change."""
         found = Boundaries.of(self.info) | self.terms.boundaries
         if tier:
             found |= Boundaries.of_variants(self.info)
-        for other in (self.cheaper, self.target):
-            found = found if other is None else found | other.find_boundaries(tier)
-        return found
+        return found if self.target is None else found | self.target.find_boundaries(tier)
 
     @property
     def target_window(self) -> int | None:

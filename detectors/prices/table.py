@@ -27,13 +27,11 @@ _RATES = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "req
 _HAS = ("has_cache_read", "has_cache_write", "has_cache_write_1h")
 _SHOWN_RATES = _RATES[:-1]
 _TARGET = "target_"
-_CHEAPER = "cheaper_"
 _CELL_SCHEMA = {
     **dict.fromkeys(_LABELS, pl.String),
     **dict.fromkeys(CELL_POSITION, pl.Int32),
     "cache_minimum": pl.Int64,
     "needs_cache_opt_in": pl.Int8,
-    "has_cheaper": pl.Int8,
     "target_kind": pl.Int8,
     "target_window": pl.Int64,
 }
@@ -52,8 +50,6 @@ def price_calls(
     `has_cache_read`, `has_cache_write_1h`, `cache_minimum`, `needs_cache_opt_in`, `target_kind`
     (module `lookup.targets`) and `target_saving_usd`: cost minus the cost at the target's rates, 0
     if there is no target, it is not cheaper, or its context window is too small or unknown.
-
-    `read_discount_usd`, `write_premium_usd` and `cheaper_saving_usd` will go.
 
     `seen` is an earlier frame of the same calls, which is faster to group than a joined one. It has
     the optional columns of the calls.
@@ -122,29 +118,16 @@ def _price_cell(
     if listing is None or rates is None:
         return None
     target = listing.target and listing.target.find_rates(at, tokens, tier, region)
-    cheaper = _find_cheaper_rates(listing, at, tokens, tier)
     return {
         **dict(zip(_LABELS, (provider, model, tier, region), strict=True)),
         **position,
         "cache_minimum": model_data.cache_minimum(listing.model),
         "needs_cache_opt_in": int(model_data.needs_cache_opt_in(listing.model)),
-        "has_cheaper": int(cheaper is not None),
         "target_kind": NO_TARGET if target is None else listing.target_kind,
         "target_window": _window(listing),
         **_rate_columns("", rates, optional),
-        **_rate_columns(_CHEAPER, cheaper or NO_RATES, optional),
         **_rate_columns(_TARGET, target.with_fees_of(rates) if target else NO_RATES, optional),
     }
-
-
-def _find_cheaper_rates(listing: Listing, at: datetime, tokens: int, tier: str) -> Rates | None:
-    """Return the cheaper model's rates if it was cheaper for a short prompt on that day."""
-    if listing.cheaper is None:
-        return None
-    base, cheaper_base = listing.find_rates(at, 0, tier), listing.cheaper.find_rates(at, 0, tier)
-    if base is None or cheaper_base is None or not cheaper_base.is_cheaper_than(base):
-        return None
-    return listing.cheaper.find_rates(at, tokens, tier)
 
 
 def _window(listing: Listing) -> int:
@@ -162,9 +145,7 @@ def _rate_columns(prefix: str, rates: Rates, optional: Optional) -> dict[str, fl
     return columns
 
 
-def _rate_names(
-    optional: Optional, prefixes: Iterable[str] = ("", _CHEAPER, _TARGET)
-) -> dict[str, Any]:
+def _rate_names(optional: Optional, prefixes: Iterable[str] = ("", _TARGET)) -> dict[str, Any]:
     """Return the names of the columns of rates with their types."""
     return {
         **{prefix + name: pl.Float64 for prefix in prefixes for name in _RATES},
@@ -185,29 +166,18 @@ def _spend(calls: Calls, optional: Optional) -> Calls:
     calls = calls.with_columns(
         input_usd("", optional).alias("prompt_usd"),
         (input_usd(_TARGET, optional) + rest_usd(_TARGET, optional)).alias("target_usd"),
-        (input_usd(_CHEAPER, optional) + rest_usd(_CHEAPER, optional)).alias("cheaper_usd"),
     ).with_columns(
         (nw.col("prompt_usd") + rest_usd("", optional)).alias("cost_usd"),
         nw.when(prompt > 0)
         .then(nw.col("prompt_usd") / prompt.clip(lower_bound=1))
         .otherwise(nw.lit(0.0))
         .alias("input_usd_per_token"),
-        (nw.col("input") - nw.col("cache_read")).alias("read_discount_usd"),
-        (nw.col("cache_write") - nw.col("input")).alias("write_premium_usd"),
         *(nw.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
-    )
-    calls = calls.with_columns(
-        nw.when(nw.col("has_cheaper") == 1)
-        .then(nw.col("cost_usd") - nw.col("cheaper_usd"))
-        .otherwise(nw.lit(0.0))
-        .alias("cheaper_saving_usd")
     )
     calls = calls.with_columns(_target_saving().alias("target_saving_usd"))
     shown = ("has_cache_read", "has_cache_write_1h")
     rates = [name for name in _rate_names(optional) if name not in shown]
-    return calls.drop(
-        "prompt_usd", "target_usd", "target_window", "has_cheaper", "cheaper_usd", *rates
-    )
+    return calls.drop("prompt_usd", "target_usd", "target_window", *rates)
 
 
 def _target_saving() -> nw.Expr:

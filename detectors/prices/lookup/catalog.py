@@ -115,10 +115,8 @@ class Catalog:
             return None
         kind, name = find_target(listing.provider, model) or (NO_TARGET, "")
         target = self._look_up_target(listing, name) if name else None
-        cheaper = model_data.find_cheaper_model(listing.provider, model)
         return replace(
             listing,
-            cheaper=self._look_up_target(listing, cheaper) if cheaper else None,
             target_kind=NO_TARGET if target is None else kind,
             target=target,
         )

@@ -130,10 +130,10 @@ def test_a_cached_token_without_a_rate_costs_the_negotiated_input_rate() -> None
     assert cost == pytest.approx([0.25 * 8 + 0.1 * 30], rel=1e-12)
 
 
-def test_the_cheaper_model_is_compared_at_its_negotiated_rates() -> None:
+def test_the_target_is_compared_at_its_negotiated_rates() -> None:
     agreed = {("openai", "gpt-5.4-mini"): {"input_mtok": 0.5, "output_mtok": 3}}
     calls = price_calls(nw.from_native(_calls({})), PriceBook(overrides=agreed))
-    [saving] = calls.collect("polars").to_native()["cheaper_saving_usd"]
+    [saving] = calls.collect("polars").to_native()["target_saving_usd"]
     assert saving == pytest.approx(0.25 * 2 + 0.1 * 12, rel=1e-12)
 
 

@@ -98,7 +98,8 @@ def test_a_cached_token_without_a_rate_costs_the_input_rate() -> None:
     # gpt-4-turbo: $10 and $30 per million tokens, no cache rates.
     call = _priced(model="gpt-4-turbo", cached_tokens=400, cache_write_tokens=300)
     assert call["cost_usd"] == pytest.approx(0.013, rel=1e-12)
-    assert (call["has_cache_read"], call["read_discount_usd"]) == (0, 0)
+    assert call["has_cache_read"] == 0
+    assert call["cache_read_usd"] == call["input_usd"]
 
 
 def test_more_cache_than_prompt_leaves_nothing_uncached() -> None:
@@ -110,25 +111,27 @@ def test_more_cache_than_prompt_leaves_nothing_uncached() -> None:
     assert call["cost_usd"] == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_a_cheaper_model_counts_only_if_both_input_and_output_are_cheaper() -> None:
+def test_a_target_counts_where_the_call_is_cheaper_at_its_rates_on_that_day() -> None:
     # Until 2026-07-29 gpt-5.6-luna cost $1 and $6, gpt-5.6-terra $2.50 and $15 per million tokens.
     call = _priced(model="gpt-5.6-terra", at_us=1_780_000_000_000_000)
-    assert call["cheaper_saving_usd"] == pytest.approx(1e-6 * (1_000 * 1.5 + 100 * 9), rel=1e-9)
-    dear = _two_models(cheaper_output=Decimal(60))
-    assert _priced(dear, model="gpt-5.4")["cheaper_saving_usd"] == 0
-    cheap = _two_models(cheaper_output=Decimal(5))
-    assert _priced(cheap, model="gpt-5.4")["cheaper_saving_usd"] > 0
+    assert call["target_saving_usd"] == pytest.approx(1e-6 * (1_000 * 1.5 + 100 * 9), rel=1e-9)
+    dear = _two_models(cheaper_output=Decimal(200))
+    assert _priced(dear, model="gpt-5.4")["target_saving_usd"] == 0
+    cheap = _two_models(cheaper_output=Decimal(60))
+    saving = _priced(cheap, model="gpt-5.4")["target_saving_usd"]
+    assert saving == pytest.approx(1e-6 * (1_000 * 9 - 100 * 30), rel=1e-9)
 
 
-def test_a_cheaper_model_without_a_price_does_not_count() -> None:
-    assert _priced(_two_models(cheaper_output=None), model="gpt-5.4")["cheaper_saving_usd"] == 0
+def test_a_target_without_a_price_does_not_count() -> None:
+    call = _priced(_two_models(cheaper_output=None), model="gpt-5.4")
+    assert (call["target_kind"], call["target_saving_usd"]) == (0, 0)
 
 
-def test_the_cheaper_model_is_compared_at_its_base_tier_and_priced_at_the_calls_tier() -> None:
-    tiered = TieredPrices(base=Decimal(1), tiers=[Tier(start=500, price=Decimal(90))])
+def test_the_target_is_priced_at_the_calls_length() -> None:
+    tiered = TieredPrices(base=Decimal(1), tiers=[Tier(start=500, price=Decimal(9))])
     book = _two_models(cheaper_output=Decimal(5), cheaper_input=tiered)
     call = _priced(book, model="gpt-5.4")
-    assert call["cheaper_saving_usd"] == pytest.approx(1e-6 * (1_000 * (10 - 90) + 100 * 25))
+    assert call["target_saving_usd"] == pytest.approx(1e-6 * (1_000 * (10 - 9) + 100 * 25))
 
 
 def _two_models(
@@ -144,6 +147,7 @@ def _two_models(
         ModelInfo(
             id="gpt-5.4",
             match=ClauseEquals("gpt-5.4"),
+            context_window=400_000,
             prices=ModelPrice(input_mtok=Decimal(10), output_mtok=Decimal(30)),
         ),
         ModelInfo(id="gpt-5.4-mini", match=ClauseEquals("gpt-5.4-mini"), prices=cheaper),
@@ -184,13 +188,14 @@ def test_the_ladder_has_the_providers_spellings(
 
 
 def test_every_rung_of_the_ladder_is_a_model_of_the_book_and_cheaper() -> None:
+    book = PriceBook()
     for (provider, model), cheaper in model_data._ladder().items():
         if provider not in ("openai", "anthropic", "google"):
             continue
-        name = next(n for n in (model, _dotted(model)) if PriceBook().find_listing(provider, n))
-        listing = _listing(provider, name)
-        assert listing.cheaper is not None, (provider, model, cheaper)
-        own, other = listing.find_rates(_DAY, 0), listing.cheaper.find_rates(_DAY, 0)
+        listing = book.find_listing(provider, model) or _listing(provider, _dotted(model))
+        below = book.find_listing(provider, cheaper)
+        assert below is not None, (provider, model, cheaper)
+        own, other = listing.find_rates(_DAY, 0), below.find_rates(_DAY, 0)
         assert own is not None
         assert other is not None
         assert other.is_cheaper_than(own), (provider, model, cheaper)
