@@ -1,7 +1,7 @@
 """How sure monthly figures are: their unit, their range, and what they are projected from."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from detectors.contract import AuditSummary, Report
 from detectors.wording.figures import counted, length, period, usd
@@ -11,12 +11,19 @@ NOT_PROJECTED: Final = "none"
 _MEASURED: Final[Mapping[str, str]] = {"rough": "0.6 to 1.5", "very rough": "0.5 to 1.6"}
 
 
-def is_monthly(audit: AuditSummary) -> bool:
+class Projected(Protocol):
+    """Anything with a kind of projection; null or empty for those of earlier versions."""
+
+    @property
+    def projection(self) -> str | None: ...
+
+
+def is_monthly(audit: Projected) -> bool:
     """Check whether dollars are projected, and not those of the period alone."""
     return audit.projection != NOT_PROJECTED
 
 
-def per_month(audit: AuditSummary) -> str:
+def per_month(audit: Projected) -> str:
     """Return what follows a projected amount: "/month", or " in this period"."""
     return "/month" if is_monthly(audit) else " in this period"
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.contract import AuditSummary, DataQuality, Report, UnpricedModel
-from detectors.wording.figures import counted, day, number, percent
+from detectors.wording.figures import counted, day, number, percent, usd
 from detectors.wording.labels import inert
-from detectors.wording.projection import caution
+from detectors.wording.projection import caution, is_monthly
 
 _UNTAGGED_PCT: Final = 5.0
 _HASHED_PCT: Final = 5.0
@@ -31,6 +31,33 @@ def warnings(report: Report) -> list[str]:
     if report.data_quality is not None and audit.records:
         found.extend(_labels(report.data_quality))
     return [each for each in found if each]
+
+
+def measures(report: Report) -> list[tuple[str, str]]:
+    """Return the measures of data quality, each with its name."""
+    audit, quality = report.audit, report.data_quality
+    found = [
+        ("Observed", counted(audit.observed_days, "day")),
+        ("Calls", number(audit.records)),
+        ("Spend in that period", usd(audit.total_spend_usd)),
+        ("Valid rows", percent(audit.valid_pct)),
+        ("Excluded rows", number(report.invalid_rows.count)),
+        ("Duplicate rows, counted once", number(audit.echoes_dropped)),
+    ]
+    if audit.projection:
+        kind = "not projected" if not is_monthly(audit) else audit.projection
+        found.append(("Projection", kind))
+    if is_monthly(audit):
+        found.append(("Monthly spend", usd(audit.projected_spend_usd)))
+    if quality is not None:
+        found += [
+            ("Tokens with a price", percent(quality.priced_tokens_pct)),
+            ("List-price cost, not a bill", percent(quality.equiv_spend_pct)),
+            ("Spend without a tag", percent(quality.untagged_spend_pct)),
+            ("Calls with a prefix hash", percent(quality.hashed_calls_pct)),
+            ("Routes used once", f"{number(quality.routes_used_once)} of {number(quality.routes)}"),
+        ]
+    return found
 
 
 def _outliers(audit: AuditSummary) -> str:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from detectors.wording.figures import counted, day, usd
+from detectors.wording.projection import NOT_PROJECTED
 from service.config import Config
 from service.mail.report_ready import report_url
 
@@ -37,10 +38,18 @@ def _days(since: str, until: str) -> str:
 def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:
     finished_at = datetime.fromisoformat(audit["finished_at"])
     found = counted(audit["findings"], "finding")
-    savings = usd(Decimal(audit["savings_usd"]))
     return {
         "url": report_url(config, audit),
         "when": f"{finished_at:%H:%M} UTC",
         "what": f"{counted(audit['records'], 'call')}, {usd(Decimal(audit['spend_usd']))}",
-        "found": f"{found}, {savings}/month avoidable" if audit["findings"] else "no findings",
+        "found": f"{found}{_avoidable(audit)}" if audit["findings"] else "no findings",
     }
+
+
+def _avoidable(audit: Mapping[str, Any]) -> str:
+    """Return the audit's avoidable spend, and what cheaper models could add to it."""
+    # Mails that were posted by an earlier release have neither of the two.
+    unit = "" if audit.get("projection") == NOT_PROJECTED else "/month"
+    more = Decimal(audit.get("conditional_usd") or 0)
+    avoidable = f", {usd(Decimal(audit['savings_usd']))}{unit} avoidable"
+    return f"{avoidable}, up to {usd(more)} more with cheaper models" if more else avoidable

@@ -7,10 +7,11 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from detectors.contract import Finding, Method, Report
-from detectors.wording.figures import usd
-from detectors.wording.headline import sentence
+from detectors.wording.headline import first_actions, sentence
+from detectors.wording.impact import impact_alone, is_priced
 from detectors.wording.labels import inert, may_be_link
 from detectors.wording.names import detector_name
+from detectors.wording.projection import caution
 from service.config import Config
 from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail
@@ -33,6 +34,7 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
     reader = find_report_reader(connection, audit_id)
     if reader is None:
         return None
+    listed = first_actions(report) or report.findings[:_LISTED_FINDINGS]
     return post_mail(
         connection,
         kind=REPORT_READY,
@@ -42,11 +44,12 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
             "audit_id": audit_id,
             "link": link_parameters(connection, reader.account_id, audit_id),
             "sentence": sentence(report),
+            "caution": caution(report.audit),
             "findings": [
                 describe_finding(finding, report.methods, has_labels=reader.is_uploader)
-                for finding in report.findings[:_LISTED_FINDINGS]
+                for finding in listed
             ],
-            "more": max(0, len(report.findings) - _LISTED_FINDINGS),
+            "more": len(report.findings) - len(listed),
             "is_last": reader.is_last,
         },
         dedupe_key=f"{REPORT_READY}:{audit_id}",
@@ -73,6 +76,7 @@ def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     words = {
         **{name: parameters[name] for name in ("sentence", "findings", "more")},
         # Mails that were posted by an earlier release have none.
+        "caution": parameters.get("caution", ""),
         "is_last": parameters.get("is_last", False),
         "url": report_url(config, parameters),
         "days": config.report_link_days,
@@ -91,9 +95,12 @@ def describe_finding(
     an upload that a mail program would make a link of.
     """
     where = _LINK_LABEL if may_be_link(finding.route) else inert(finding.route)
-    is_priced = finding.confidence != "INFORMATIONAL"
     return {
         "what": detector_name(finding.detector, methods),
         "where": where if has_labels else "",
-        "saving": f"{usd(finding.monthly_cost_impact_usd)}/month" if is_priced else "",
+        "saving": _saving(finding) if is_priced(finding) else "",
     }
+
+
+def _saving(finding: Finding) -> str:
+    return f"{impact_alone(finding)}, {finding.confidence.lower()}"

@@ -13,9 +13,18 @@ from markupsafe import Markup, escape
 from detectors import charts
 from detectors.wording import figures
 from detectors.wording.evidence import evidence_cell, evidence_columns
-from detectors.wording.headline import sentence
+from detectors.wording.headline import first_actions, sentence, tiles
+from detectors.wording.impact import amount, impact_range, seen
 from detectors.wording.labels import inert, is_right_to_left, shortened
-from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
+from detectors.wording.names import (
+    CONFIDENCE_NAMES,
+    CONFIDENCE_WORDS,
+    SEVERITY_WORDS,
+    detector_name,
+)
+from detectors.wording.projection import caution, observed, per_month
+from detectors.wording.quality import measures, warnings
+from detectors.wording.tail import footnotes, past_findings
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
@@ -142,13 +151,31 @@ def register_filters(app: Flask) -> None:
         evidence_cell=evidence_cell,
         moment=moment,
         isolated=isolated,
+        amount=amount,
+        impact_range=impact_range,
+        seen=seen,
+        sentence_case=_sentence_case,
     )
     app.jinja_env.globals.update(
         detector_name=detector_name,
         evidence_columns=evidence_columns,
         severity_words=SEVERITY_WORDS,
         confidence_words=CONFIDENCE_WORDS,
+        confidence_names=CONFIDENCE_NAMES,
+        tiles=tiles,
+        first_actions=first_actions,
+        per_month=per_month,
+        caution=caution,
+        observed=observed,
+        warnings=warnings,
+        measures=measures,
+        footnotes=footnotes,
+        past_findings=past_findings,
     )
+
+
+def _sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def isolated(text: str, *labels: str) -> Markup:

@@ -16,14 +16,17 @@ RECENT_AUDITS: Final = 50
 _RANKS_PER_AUDIT: Final = 5
 _TOP_FINDINGS: Final = 6
 
+_PROJECTED: Final = func.nullif(Audit.projected_spend_usd, 0)
 _AVOIDABLE_USD: Final = func.coalesce(
-    Audit.total_spend_usd * Audit.projected_savings_usd / func.nullif(Audit.projected_spend_usd, 0),
-    0,
+    Audit.total_spend_usd * Audit.projected_savings_usd / _PROJECTED, 0
+)
+_CONDITIONAL_USD: Final = func.coalesce(
+    Audit.total_spend_usd * Audit.conditional_savings_high_usd / _PROJECTED, 0
 )
 
 
 class AuditLine(NamedTuple):
-    """An audit in the list. Avoidable spend is a part of its spend."""
+    """An audit in the list. Avoidable and conditional savings are parts of its spend."""
 
     id: str
     created_at: datetime
@@ -32,6 +35,7 @@ class AuditLine(NamedTuple):
     records: int
     spend_usd: Decimal
     avoidable_usd: Decimal
+    conditional_usd: Decimal
     savings_pct: float
     findings: int
     error: str | None
@@ -71,7 +75,9 @@ class TopFinding(NamedTuple):
     route: str
     model: str
     severity: str
+    confidence: str
     monthly_cost_impact_usd: Decimal
+    projection: str | None
     audits: int
 
 
@@ -111,7 +117,7 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     Periods of audits may overlap, so the amounts of several audits are never summed.
     """
     recent = (
-        select(Audit.id)
+        select(Audit.id, Audit.projection)
         .where(Audit.account_id == account_id, Audit.status == DONE)
         .order_by(Audit.created_at.desc(), Audit.id.desc())
         .limit(RECENT_AUDITS)
@@ -122,7 +128,8 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     ranked = (
         select(
             *(FindingRow.audit_id, FindingRow.id, FindingRow.detector, FindingRow.route),
-            *(FindingRow.model, FindingRow.severity, FindingRow.monthly_cost_impact_usd),
+            *(FindingRow.model, FindingRow.severity, FindingRow.confidence),
+            *(FindingRow.monthly_cost_impact_usd, recent.c.projection),
             func.count().over(partition_by=same).label("audits"),
             func.row_number().over(partition_by=same, order_by=largest).label("position"),
         )
@@ -139,8 +146,8 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
 def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
     columns = (
         *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
-        *(Audit.total_spend_usd, _AVOIDABLE_USD, Audit.savings_pct, Audit.findings_count),
-        Audit.error,
+        *(Audit.total_spend_usd, _AVOIDABLE_USD, _CONDITIONAL_USD, Audit.savings_pct),
+        *(Audit.findings_count, Audit.error),
     )
     query = select(*columns).where(Audit.account_id == account_id)
     if filters.status:

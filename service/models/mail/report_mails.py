@@ -155,6 +155,8 @@ def _summarize(
             Audit.records,
             Audit.total_spend_usd,
             Audit.projected_savings_usd,
+            Audit.conditional_savings_high_usd,
+            Audit.projection,
             Audit.findings_count,
         )
         .where(*news)
@@ -180,5 +182,7 @@ def _as_parameters(row: Any) -> dict[str, Any]:
         "records": row.records,
         "spend_usd": str(row.total_spend_usd),
         "savings_usd": str(row.projected_savings_usd),
+        "conditional_usd": str(row.conditional_savings_high_usd or 0),
+        "projection": row.projection,
         "findings": row.findings_count,
     }

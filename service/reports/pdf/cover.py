@@ -1,4 +1,4 @@
-"""The PDF's first page: spend, avoidable spend, and what to fix first."""
+"""The PDF's first page: how much, how sure, and what to fix first."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,9 +8,12 @@ from reportlab.platypus import Flowable, Spacer
 
 from detectors import charts
 from detectors.contract import Finding, Report
-from detectors.wording.figures import counted, number, percent, period, usd
-from detectors.wording.headline import sentence
-from detectors.wording.names import detector_name
+from detectors.wording.figures import percent, usd
+from detectors.wording.headline import first_actions, sentence
+from detectors.wording.headline import tiles as headline_tiles
+from detectors.wording.impact import impact
+from detectors.wording.names import CONFIDENCE_WORDS, detector_name
+from detectors.wording.projection import caution, observed, per_month
 from service.reports.pdf.fonts import fitted
 from service.reports.pdf.looks import (
     ACCENT,
@@ -25,16 +28,16 @@ from service.reports.pdf.looks import (
 )
 from service.reports.pdf.parts import drawing, side_by_side, tiles, words
 
-_FIRST_FINDINGS: Final = 4
 _CHART_SHARE, _FIRST_SHARE = 0.58, 0.36
 _BRAND: Final = ParagraphStyle("brand", FINDING, textColor=ACCENT)
-_DOLLARS: Final = ParagraphStyle("dollars", BODY, fontName=FINDING.fontName, spaceAfter=10)
+_AMOUNT: Final = ParagraphStyle("amount", BODY, fontName=FINDING.fontName, spaceAfter=0)
+_CONFIDENCE: Final = ParagraphStyle("confidence", QUIET, spaceAfter=10)
 _NAME: Final = ParagraphStyle("name", BODY, spaceAfter=0)
 _ROUTE: Final = ParagraphStyle("route", QUIET, spaceAfter=0)
 
 _OVERLAP: Final = (
     "A call can trigger several findings; totals count each dollar once. Potential savings are for "
-    "fixing each finding on its own. Fixing all of them would save {}/month."
+    "fixing each finding on its own. Fixing all verified and estimated findings would save {}."
 )
 
 
@@ -46,43 +49,30 @@ def cover(report: Report) -> Iterator[Flowable]:
     title.outline = ("summary", "Summary", 0)
     yield title
     if audit.first_call:
-        yield words(_period(report), LEAD)
+        yield words(observed(report), LEAD)
     yield from _warnings(report)
     yield Spacer(1, 4)
-    yield tiles(
-        [
-            ("Monthly spend", usd(audit.projected_spend_usd)),
-            ("Avoidable spend", usd(audit.projected_savings_usd)),
-            ("Share of spend", percent(audit.savings_pct)),
-            ("Findings", number(len(report.findings))),
-        ]
-    )
+    if audit.records:
+        yield tiles(headline_tiles(report))
     yield Spacer(1, 18)
-    if audit.projected_savings_usd:
+    if first_actions(report):
         waterfall = drawing(charts.savings_waterfall(report), TEXT_WIDTH * _CHART_SHARE)
         yield side_by_side([[waterfall, list(_first(report))]], _FIRST_SHARE)
     if len(report.findings) > 1:
-        yield words(_OVERLAP.format(usd(audit.projected_savings_usd)), QUIET)
-
-
-def _period(report: Report) -> str:
-    audit = report.audit
-    when = period(str(audit.first_call), str(audit.last_call or audit.first_call))
-    return (
-        f"Based on {counted(audit.records, 'call')} ({when}): {usd(audit.total_spend_usd)} in "
-        f"{counted(audit.observed_days, 'observed day')}, projected to "
-        f"{report.thresholds.days_per_month} days."
-    )
+        savings = f"{usd(audit.projected_savings_usd)}{per_month(audit)}"
+        yield words(_OVERLAP.format(savings), QUIET)
 
 
 def _first(report: Report) -> Iterator[Flowable]:
-    """List the largest findings, in three lines each."""
+    """List the most valuable findings, in four lines each."""
     yield words("Fix these first", CHART_TITLE)
-    for finding in report.findings[:_FIRST_FINDINGS]:
+    for finding in first_actions(report):
         route = finding.route if finding.route == finding.model else _route_and_model(finding)
         yield words(detector_name(finding.detector, report.methods), _NAME)
         yield words(fitted(route, TEXT_WIDTH * _FIRST_SHARE, _ROUTE.fontSize), _ROUTE)
-        yield words(f"{usd(finding.monthly_cost_impact_usd)}/month", _DOLLARS)
+        yield words(impact(finding, report.audit), _AMOUNT)
+        confidence = CONFIDENCE_WORDS.get(finding.confidence, "")
+        yield words(f"{finding.confidence.lower()}: {confidence}", _CONFIDENCE)
 
 
 def _route_and_model(finding: Finding) -> str:
@@ -97,16 +87,5 @@ def _warnings(report: Report) -> Iterator[Flowable]:
             "exclude the others.",
             WARNING,
         )
-    if audit.equiv_spend:
-        yield words(
-            "Some of these calls were made on a flat-rate plan or through an unknown provider. "
-            "Their dollars are the list-price cost, not a bill."
-        )
-    if report.unpriced:
-        models = len(report.unpriced) + report.other_unpriced.count
-        calls = sum(model.calls for model in report.unpriced) + report.other_unpriced.calls
-        yield words(
-            f"Not priced: {counted(calls, 'call has', 'calls have')} no known price and "
-            f"{'is' if calls == 1 else 'are'} excluded from dollar figures "
-            f"({counted(models, 'model')})."
-        )
+    if caution(audit):
+        yield words(caution(audit), WARNING)

@@ -10,7 +10,8 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import BaseDocTemplate, Flowable, Frame, PageTemplate
 
 from detectors.contract import Report
-from detectors.wording.figures import period, usd
+from detectors.wording.figures import period
+from detectors.wording.headline import title
 from service.reports.pdf.fonts import PLAIN, register_fonts
 from service.reports.pdf.looks import FAINT, LINE, MARGIN, PAGE, TEXT_WIDTH
 from service.reports.pdf.sections import story
@@ -115,6 +116,4 @@ def _period(report: Report) -> str:
 
 
 def _subject(report: Report) -> str:
-    audit = report.audit
-    spend, avoidable = usd(audit.projected_spend_usd), usd(audit.projected_savings_usd)
-    return f"{avoidable} of {spend}/month is avoidable"
+    return title(report.audit)

@@ -7,8 +7,16 @@ from reportlab.lib.styles import ParagraphStyle
 from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak, Spacer, Table
 
 from detectors.contract import Finding, Method, Report
-from detectors.wording.figures import counted, number, usd
-from detectors.wording.names import CONFIDENCE_WORDS, SEVERITY_WORDS, detector_name
+from detectors.wording.figures import counted, number
+from detectors.wording.impact import amount, impact, impact_range, seen
+from detectors.wording.names import (
+    CONFIDENCE_NAMES,
+    CONFIDENCE_WORDS,
+    SEVERITY_WORDS,
+    detector_name,
+)
+from detectors.wording.projection import is_monthly
+from detectors.wording.tail import footnotes, past_findings
 from service.reports.pdf.looks import FINDING, IMPACT, QUIET, SEVERITIES, TEXT_WIDTH
 from service.reports.pdf.parts import PLAIN_CELLS, heading, lines, words
 
@@ -25,15 +33,15 @@ def list_findings(report: Report) -> Iterator[Flowable]:
     if not findings:
         yield words("We found nothing to fix in these calls.")
     for finding in findings[:_FULL_FINDINGS]:
-        yield _finding(finding, report.methods)
+        yield _finding(finding, report)
     listed = findings[_FULL_FINDINGS:_LISTED_FINDINGS]
     if listed:
         yield CondPageBreak(120)
         yield heading(counted(len(listed), "smaller finding"), "smaller-findings")
         yield lines(
-            ("Finding", "Severity", "Detector", "Route", "Model", "Savings/month"),
+            ("Finding", "Severity", "Confidence", "Detector", "Route", "Model", _heading(report)),
             [_row(finding, report.methods) for finding in listed],
-            (8, 8, 27, 26, 18, 13),
+            (8, 8, 12, 21, 21, 15, 15),
         )
     if len(findings) > _LISTED_FINDINGS:
         yield words(
@@ -41,14 +49,23 @@ def list_findings(report: Report) -> Iterator[Flowable]:
             "The CSV and JSON files on the report page list all of them.",
             QUIET,
         )
+    yield Spacer(1, 6)
+    yield from (words(line, QUIET) for line in footnotes(report))
+    if report.no_longer_happening:
+        yield heading("No longer happening", "past")
+        yield from (words(line) for line in past_findings(report))
 
 
-def _finding(finding: Finding, methods: tuple[Method, ...]) -> Flowable:
-    title = detector_name(finding.detector, methods)
+def _heading(report: Report) -> str:
+    return "Savings/month" if is_monthly(report.audit) else "Savings"
+
+
+def _finding(finding: Finding, report: Report) -> Flowable:
+    title = detector_name(finding.detector, report.methods)
     name = words(title, FINDING)
     name.outline = (finding.id, f"{finding.id}: {title}", 1)
     head = Table(
-        [[name, words(_money(finding, "/month"), IMPACT)]],
+        [[name, words(impact(finding, report.audit), IMPACT)]],
         colWidths=[TEXT_WIDTH * 0.7, TEXT_WIDTH * 0.3],
         style=_ENDS,
     )
@@ -61,7 +78,8 @@ def _finding(finding: Finding, methods: tuple[Method, ...]) -> Flowable:
         words(_where(finding)),
         words(
             f"{finding.id} · {finding.detector} · {severity} · "
-            f"{finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}",
+            f"{finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}"
+            f"{_range_and_times(finding)}",
             ParagraphStyle("marks", QUIET, textColor=color),
         ),
         words(finding.fix),
@@ -69,6 +87,12 @@ def _finding(finding: Finding, methods: tuple[Method, ...]) -> Flowable:
     if finding.formula:
         parts.append(words(f"How we calculated this: {finding.formula}", QUIET))
     return KeepTogether([*parts, Spacer(1, 6)])
+
+
+def _range_and_times(finding: Finding) -> str:
+    between = impact_range(finding)
+    known = [f"range {between}" if between else "", seen(finding)]
+    return "".join(f" · {each}" for each in known if each)
 
 
 def _where(finding: Finding) -> str:
@@ -80,14 +104,9 @@ def _row(finding: Finding, methods: tuple[Method, ...]) -> tuple[str, ...]:
     return (
         finding.id,
         SEVERITY_WORDS.get(finding.severity, finding.severity),
+        CONFIDENCE_NAMES.get(finding.confidence, finding.confidence),
         detector_name(finding.detector, methods),
         finding.route,
         finding.model,
-        _money(finding, ""),
+        amount(finding),
     )
-
-
-def _money(finding: Finding, period: str) -> str:
-    if finding.confidence == "INFORMATIONAL":
-        return "no savings claimed" if period else "–"
-    return f"{usd(finding.monthly_cost_impact_usd)}{period}"

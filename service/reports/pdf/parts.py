@@ -10,6 +10,7 @@ from reportlab.platypus import Flowable, LongTable, Paragraph, Spacer, Table
 from svglib.svglib import svg2rlg
 
 from detectors.charts import Chart
+from detectors.wording.headline import Tile
 from service.reports.pdf.fonts import BOLD, PLAIN, fitted, printable
 from service.reports.pdf.looks import (
     BODY,
@@ -71,9 +72,12 @@ def name_values(rows: Sequence[tuple[str, str]], width: float) -> Table:
     return Table(cells, colWidths=[width * 0.55, width * 0.45], style=style, hAlign="LEFT")
 
 
-def tiles(pairs: Sequence[tuple[str, str]]) -> Table:
+def tiles(shown: Sequence[Tile]) -> Table:
     """Build tiles side by side, each a number under its name."""
-    cells = [[words(name, TILE_NAME), words(value, TILE)] for name, value in pairs]
+    cells = [
+        [words(each.label, TILE_NAME), words(each.value, TILE), words(each.aside, TILE_NAME)]
+        for each in shown
+    ]
     table = Table([cells], colWidths=[TEXT_WIDTH / len(cells)] * len(cells))
     table.setStyle(
         [

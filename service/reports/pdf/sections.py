@@ -7,12 +7,13 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Spacer
 
 from detectors import charts
 from detectors.contract import Report
-from detectors.wording.figures import counted, number, percent, usd
+from detectors.wording.figures import number
 from detectors.wording.names import detector_name
+from detectors.wording.quality import measures, warnings
 from service.reports.pdf.cover import cover
 from service.reports.pdf.findings import list_findings
 from service.reports.pdf.labels import with_named_labels
-from service.reports.pdf.looks import CHART_TITLE, FINDING, TEXT_WIDTH
+from service.reports.pdf.looks import FINDING, TEXT_WIDTH
 from service.reports.pdf.parts import drawing, heading, led, lines, name_values, side_by_side, words
 
 _LISTED_REASONS: Final = 12
@@ -38,34 +39,20 @@ def _charts(report: Report) -> Iterator[Flowable]:
     yield CondPageBreak(320)  # a small report has room for them on its first page
     yield heading("Where the money goes", "money")
     parts = [drawing(draw(report), TEXT_WIDTH * _HALF) for draw in charts.REPORT_CHARTS]
-    parts.append(_quality(report))
     parts += [[]] * (len(parts) % 2)  # the last row has two columns too
     for row in zip(parts[::2], parts[1::2], strict=True):
         yield side_by_side([row], _HALF)
 
 
-def _quality(report: Report) -> list[Flowable]:
-    audit = report.audit
-    rows = [
-        ("Observed", counted(audit.observed_days, "day")),
-        ("Calls", number(audit.records)),
-        ("Spend in that period", usd(audit.total_spend_usd)),
-        ("Valid rows", percent(audit.valid_pct)),
-        ("Models not priced", number(len(report.unpriced) + report.other_unpriced.count)),
-        ("Prices", f"{report.prices.source} {report.prices.version}"),
-    ]
-    return [words("Data quality", CHART_TITLE), name_values(rows, TEXT_WIDTH * _HALF)]
-
-
 def _data(report: Report) -> Iterator[Flowable]:
-    audit = report.audit
-    yield CondPageBreak(160)
-    yield heading("Input data", "data")
-    yield words(
-        f"{percent(audit.valid_pct)} of the rows could be read; "
-        f"{counted(report.invalid_rows.count, 'row was', 'rows were')} excluded. "
-        f"{counted(audit.echoes_dropped, 'duplicate row was', 'duplicate rows were')} removed."
-    )
+    yield CondPageBreak(240)
+    yield heading("Data quality", "data")
+    yield from (words(line) for line in warnings(report))
+    rows = measures(report)
+    half = (len(rows) + 1) // 2
+    columns = [[name_values(part, TEXT_WIDTH * _HALF)] for part in (rows[:half], rows[half:])]
+    yield side_by_side([columns], _HALF)
+    yield Spacer(1, 10)
     reasons = sorted(report.invalid_rows.reasons.items(), key=lambda item: (-item[1], item[0]))
     if reasons:
         rows = [(reason, number(count)) for reason, count in reasons[:_LISTED_REASONS]]

@@ -87,7 +87,7 @@ def test_the_dollars_are_those_of_the_document() -> None:
 def test_no_dollars_are_printed_that_the_document_does_not_hold() -> None:
     report = make_scaled_report(findings=30)
     text = _flat(_read(report.to_json())[1])
-    table = text[text.index("22smallerfindings") : text.index("Inputdata")]
+    table = text[text.index("22smallerfindings") : text.index("Dataquality")]
     printed = [Decimal(one.replace(",", "")) for one in re.findall(r"\$([\d,]+\.\d\d)", table)]
     expected = [round(one.monthly_cost_impact_usd, 2) for one in report.findings[8:]]
     assert printed == expected

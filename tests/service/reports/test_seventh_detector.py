@@ -8,6 +8,8 @@ from flask.testing import FlaskClient
 from pypdf import PdfReader
 
 from detectors.contract import Report
+from detectors.wording.figures import usd
+from detectors.wording.impact import impact
 from detectors.wording.names import introduce_detectors
 from service.mail.report_ready import describe_finding
 from tests.detectors.rules.seventh.library import LOG, make_library, run
@@ -29,9 +31,12 @@ def test_the_service_has_no_such_detector() -> None:
     assert "d7_long_answers" not in introduce_detectors()
 
 
-def test_the_page_shows_its_finding_with_its_own_columns(client: FlaskClient, address: str) -> None:
+def test_the_page_shows_its_finding_with_its_own_columns(
+    client: FlaskClient, address: str, report: Report
+) -> None:
     page = client.get(address).text
-    for part in ("Long answers", "essays", "$10.22", "Request a summary"):
+    savings = usd(report.findings[0].monthly_cost_impact_usd)
+    for part in ("Long answers", "essays", savings, "Request a summary"):
         assert part in page
     finding = client.get(f"{address}?finding=d7-001").text
     assert '<th scope="col" class="num">Answer length</th>' in finding
@@ -39,10 +44,11 @@ def test_the_page_shows_its_finding_with_its_own_columns(client: FlaskClient, ad
     assert "Prompt tokens" not in finding
 
 
-def test_the_pdf_shows_it(client: FlaskClient, address: str) -> None:
+def test_the_pdf_shows_it(client: FlaskClient, address: str, report: Report) -> None:
+    savings = impact(report.findings[0], report.audit)
     pdf = PdfReader(BytesIO(client.get(f"{address}/pdf").data))
     text = " ".join(" ".join(page.extract_text() for page in pdf.pages).split())
-    for part in ("Long answers", "essays", "$10.22/month", "Do instead. Request a summary"):
+    for part in ("Long answers", "essays", savings, "Do instead. Request a summary"):
         assert part in text
 
 

@@ -76,18 +76,18 @@ def test_the_page_prints_the_report(
     for words in (
         "You spend about $2,645/month. About $827 of it (31.2%) is avoidable.",
         "Based on 4,800 calls (Feb 1, 2026 to Feb 14, 2026)",
-        "$1,234.56 in 14 observed days",
+        "$1,234.56 in 14 days, projected to 30 days.",
+        "Fix this first",
         "Oversized model",
         "support-bot · gpt-4o",
         "$812.50",
         "Try gpt-4o-mini on this route.",
-        "estimated",
+        "Estimated: based on the assumption stated in the fix",
         "$900.00",
         "house-model",
         "prompt_tokens must be a whole number",
         "genai-prices, version 0.2.3",
-        "3 smaller findings under $0.01/month are not listed",
-        "don't add up",
+        "3 smaller findings under $0.01/month not listed.",
     ):
         assert words in page, words
 
@@ -136,7 +136,7 @@ def test_a_finding_without_dollars_claims_none(
 ) -> None:
     silent = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
     page = _text(_get(client, config, add_report(make_report(findings=(silent,)))))
-    assert "informational" in page
+    assert "Informational: no savings claimed" in page
 
 
 def test_a_page_of_thousands_of_findings_stays_one_page(
