@@ -22,7 +22,7 @@ from detectors.scrub.labels import (
     provider_of,
 )
 from detectors.scrub.prompts import hash_texts
-from detectors.scrub.usage import Counts, is_count
+from detectors.scrub.usage import Counts, Parts, find_parts, is_count
 
 _TIERS: Final = frozenset(SERVICE_TIERS)
 
@@ -30,12 +30,21 @@ _TIERS: Final = frozenset(SERVICE_TIERS)
 class PromptDetails(Struct, omit_defaults=True, gc=False):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    audio_tokens: int = 0
+    image_tokens: int = 0
+
+
+class AnswerDetails(Struct, omit_defaults=True, gc=False):
+    reasoning_tokens: int = 0
+    audio_tokens: int = 0
+    image_tokens: int = 0
 
 
 class Usage(Struct, omit_defaults=True, gc=False):
     prompt_tokens: int
     completion_tokens: int
     prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: AnswerDetails | None = None
 
 
 class Call(Struct, omit_defaults=True, gc=False):
@@ -50,6 +59,11 @@ class Call(Struct, omit_defaults=True, gc=False):
     declared_max_tokens: int | None = None
     prefix_hash: str | None = None
     service_tier: str | None = None
+    cache_write_1h_tokens: int = 0
+    web_searches: int = 0
+    environment: str | None = None
+    session_id: str | None = None
+    region: str | None = None
 
 
 class Sighting(Struct, kw_only=True, gc=False):
@@ -67,6 +81,9 @@ class Sighting(Struct, kw_only=True, gc=False):
     prompts: tuple[Any, ...] = ()
     prefix_hash: Any = None
     service_tier: Any = None
+    usage: Any = None
+    environment: Any = None
+    session: Any = None
     is_snapshot: bool = False  # if true, the message's own ID is the first of `ids`
 
 
@@ -86,11 +103,12 @@ def call_of(seen: Sighting) -> Call | str:
     if moment is None:
         return NO_TIME
     tier = seen.service_tier
+    counts, parts = find_parts(seen.usage, seen.counts)
     return Call(
         ts=moment,
         provider=_first(find_provider, seen.providers) or provider_of(model),
         model=model,
-        usage=_usage_of(seen.counts),
+        usage=_usage_of(counts, parts),
         endpoint=find_tag(seen.endpoint),
         request_id=_first(id_of, seen.ids),
         tag=_first(find_tag, seen.tags),
@@ -98,13 +116,29 @@ def call_of(seen: Sighting) -> Call | str:
         declared_max_tokens=next((cap for cap in seen.caps if is_count(cap) and cap), None),
         prefix_hash=find_hash(seen.prefix_hash) or hash_texts(*seen.prompts),
         service_tier=tier if isinstance(tier, str) and tier in _TIERS else None,
+        cache_write_1h_tokens=parts.cache_write_1h,
+        web_searches=parts.web_searches,
+        environment=find_tag(seen.environment),
+        session_id=id_of(seen.session),
+        region=_find_region(seen.usage),
     )
 
 
-def _usage_of(counts: Counts) -> Usage:
+def _usage_of(counts: Counts, parts: Parts) -> Usage:
     prompt, completion, cached, written = counts
-    details = PromptDetails(cached, written) if cached or written else None
-    return Usage(prompt, completion, details)
+    asked = PromptDetails(cached, written, parts.audio_prompt, parts.image_prompt)
+    answered = AnswerDetails(parts.reasoning, parts.audio_completion, parts.image_completion)
+    return Usage(
+        prompt,
+        completion,
+        asked if asked != PromptDetails() else None,
+        answered if answered != AnswerDetails() else None,
+    )
+
+
+def _find_region(usage: Any) -> str | None:
+    region = find_provider(usage.get("inference_geo")) if isinstance(usage, dict) else None
+    return None if region in ("global", "not_available") else region
 
 
 def find_moment(value: Any) -> datetime | None:

@@ -31,6 +31,7 @@ def litellm(node: Node) -> Sighting | str:
     messages = node.messages or node.input or request.messages or request.input
     return Sighting(
         counts=counts,
+        usage=notes.usage_object if find_counts(notes.usage_object) else response.usage,
         moments=(node.startTime, node.start_time),
         models=(model, response.model),
         providers=(provider,),
@@ -78,7 +79,9 @@ def langfuse(node: Node) -> Sighting:
         models=(node.model,),
         providers=(node.provider,),
         ids=(node.id,),
-        tags=(node.tag, node.name, node.environment),
+        tags=(node.tag, node.name),
+        environment=node.environment,
+        session=node.sessionId,
         latency_ms=milliseconds_between(begun, ended),
         caps=(options.get("max_tokens"), options.get("max_completion_tokens"),
               options.get("maxTokens"), options.get("max_output_tokens")),

@@ -20,7 +20,11 @@ def find_counts(usage: Any) -> Counts | None:
         return None
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
     details = details if isinstance(details, dict) else {}
-    cached = _first(details.get("cached_tokens"), usage.get("cache_read_input_tokens"))
+    cached = _first(
+        details.get("cached_tokens"),
+        usage.get("cache_read_input_tokens"),
+        usage.get("prompt_cache_hit_tokens"),  # DeepSeek's name
+    )
     written = _first(
         details.get("cache_write_tokens"),
         details.get("cache_creation_tokens"),
@@ -37,6 +41,50 @@ def find_counts(usage: Any) -> Counts | None:
     if completion is None and usage.get("total_tokens") == usage.get("prompt_tokens"):
         completion = 0  # embeddings have none
     return checked(prompt, completion, cached, written)
+
+
+class Parts(NamedTuple):
+    """What a usage says besides its counts; parts are at most the count that includes them."""
+
+    reasoning: int = 0
+    audio_prompt: int = 0
+    image_prompt: int = 0
+    audio_completion: int = 0
+    image_completion: int = 0
+    cache_write_1h: int = 0
+    web_searches: int = 0
+
+
+def find_parts(usage: Any, counts: Counts) -> tuple[Counts, Parts]:
+    """Return the parts of a usage, and its counts with reasoning that was counted apart.
+
+    xAI's completion tokens exclude reasoning, which the total says.
+    """
+    if not isinstance(usage, dict):
+        return counts, Parts()
+    prompt = _inner(usage, "prompt_tokens_details", "input_tokens_details")
+    answer = _inner(usage, "completion_tokens_details", "output_tokens_details")
+    reasoning = _first(answer.get("reasoning_tokens"), answer.get("thinking_tokens"))
+    total = usage.get("total_tokens")
+    whole = counts.prompt + counts.completion + reasoning
+    if reasoning and (reasoning > counts.completion if total is None else total == whole):
+        counts = counts._replace(completion=counts.completion + reasoning)
+    audio = min(_first(prompt.get("audio_tokens")), counts.prompt)
+    spoken = min(_first(answer.get("audio_tokens")), counts.completion)
+    lifetimes = _inner(usage, "cache_creation")
+    return counts, Parts(
+        reasoning=min(reasoning, counts.completion),
+        audio_prompt=audio,
+        image_prompt=min(_first(prompt.get("image_tokens")), counts.prompt - audio),
+        audio_completion=spoken,
+        image_completion=min(_first(answer.get("image_tokens")), counts.completion - spoken),
+        cache_write_1h=min(_first(lifetimes.get("ephemeral_1h_input_tokens")), counts.cache_write),
+        web_searches=_first(_inner(usage, "server_tool_use").get("web_search_requests")),
+    )
+
+
+def _inner(usage: dict[str, Any], *names: str) -> dict[str, Any]:
+    return next((usage[name] for name in names if isinstance(usage.get(name), dict)), {})
 
 
 def sum_counts(usage: Any) -> Counts | None:

@@ -29,6 +29,7 @@ Moment = datetime | int | float | None
 _OPTIONAL: Final = {
     name: attrgetter(name)
     for name in (
+        "cache_write_1h_tokens",
         "web_searches",
         "prefix_hash_16k",
         "prefix_hash_64k",
@@ -52,6 +53,7 @@ class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     prefix_hash: PrefixHash | None = None
     declared_max_tokens: Count | None = None
     latency_ms: Annotated[float, Meta(ge=0, le=MAX_LATENCY_MS)] | None = None
+    cache_write_1h_tokens: Count | None = None
     web_searches: Count | None = None
     prefix_hash_16k: PrefixHash | None = None
     prefix_hash_64k: PrefixHash | None = None

@@ -27,6 +27,11 @@ def call(
     return {"ts": raw.TIME, "provider": provider, "model": model, "usage": usage} | labels
 
 
+def thinking(line: dict[str, Any]) -> dict[str, Any]:
+    details = {"completion_tokens_details": {"reasoning_tokens": 3}}
+    return line | {"usage": line["usage"] | details}
+
+
 SECOND: Final = {"ts": "2026-09-21T14:13:20Z"}
 GPT: Final = {"declared_max_tokens": 512, "prefix_hash": HASH}
 CHAT: Final = SECOND | {"request_id": "chatcmpl-1", "service_tier": "flex"}
@@ -34,22 +39,23 @@ ANTHROPIC: Final = call("anthropic", "claude-opus-4-8", BOTH, request_id="msg_1"
 EMBEDDED: Final = call("openai", "text-embedding-3-small", None, prefix_hash=QUESTIONS) | SECOND
 EXPECTED: Final[dict[str, dict[str, Any]]] = {
     "chat pair": call("openai", "gpt-5.4", CACHED, tag="support", latency_ms=250.0, **GPT) | CHAT,
-    "response pair": call(
-        "openai", "gpt-5.4", CACHED | {"cache_write_tokens": 5}, endpoint="/v1/ask", **GPT
+    "response pair": thinking(
+        call("openai", "gpt-5.4", CACHED | {"cache_write_tokens": 5}, endpoint="/v1/ask", **GPT)
     )
     | SECOND
     | {"request_id": "resp_1"},
     "message pair": ANTHROPIC | GPT,
     "embedding pair": EMBEDDED | {"usage": {"prompt_tokens": 40, "completion_tokens": 0}},
     "flat chat": call("openai", "gpt-5.4", CACHED, tag="support", prefix_hash=HASH) | CHAT,
-    "flat response": call(
-        "openai", "gpt-5.4", CACHED | {"cache_write_tokens": 5}, declared_max_tokens=512
+    "flat response": thinking(
+        call("openai", "gpt-5.4", CACHED | {"cache_write_tokens": 5}, declared_max_tokens=512)
     )
     | SECOND
     | {"request_id": "resp_1"},
     "batch": call("openai", "gpt-5.4", CACHED) | CHAT | {"service_tier": "batch"},
     "anthropic batch": ANTHROPIC | {"service_tier": "batch"},
-    "claude code": ANTHROPIC | {"provider": "claude-code", "tag": raw.SESSION},
+    "claude code": ANTHROPIC
+    | {"provider": "claude-code", "tag": raw.SESSION, "session_id": raw.SESSION},
     "litellm": call(
         "anthropic",
         "claude-opus-4-8",
