@@ -65,7 +65,8 @@ def _call(row: Mapping[str, Any], model: str) -> Evidence:
         cost_usd=rounded(row["cost_usd"]),
         saving_usd=rounded(row["saving_usd"]),
         request_id=row["request_id"],
-        **{name: round(row[name], _DECIMALS) for name in BASIS},
+        # A number that a detector has no use for is not in the document.
+        **{name: round(row[name], _DECIMALS) for name in BASIS if row[name]},
     )
 
 
