@@ -9,10 +9,11 @@ from statistics import median
 
 import pytest
 
-from benchmarks.accuracy.projections import AUDITS, DAYS, GOLDEN, WINDOWS, drawn_hours
+from benchmarks.accuracy.projections import DAYS, GOLDEN, WINDOWS, drawn_hours
 from detectors import Thresholds
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
+PARTS = 42  # of each length
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 THRESHOLDS = Thresholds()
@@ -59,7 +60,7 @@ def test_half_of_all_projections_are_over_and_half_under_the_true_month(
     truth = sum(usd for _, usd in calls) * 30 / DAYS
     latest = 24 * DAYS - hours - 1
     # A log of an hour is a little longer, or nothing would be projected from it.
-    parts = [part(calls, latest * (n * GOLDEN % 1), hours + 1 / 30) for n in range(AUDITS)]
+    parts = [part(calls, latest * (n * GOLDEN % 1), hours + 1 / 30) for n in range(PARTS)]
     assert 0.9 <= median(month(each) / truth for each in parts) <= 1.1
 
 
