@@ -30,11 +30,12 @@ def calls() -> list[Call]:
     )
 
 
-def month(calls: Sequence[Call]) -> float:
-    """The dollars of a month, projected as the report does it."""
+def month(calls: Sequence[Call]) -> float | None:
+    """The dollars of a month, projected as the report does it; None without a projection."""
     days = [_day([at for at, _ in each]) for _, each in groupby(calls, lambda c: c[0] // DAY_US)]
     projection = Projection.of(days, THRESHOLDS)
-    assert projection.kind != "none"
+    if projection.kind == "none":  # a log of a quiet hour may be a little too short
+        return None
     spent = sum(usd for at, usd in calls if projection.from_us <= at <= projection.to_us)
     return spent * float(projection.factor)
 
@@ -61,12 +62,15 @@ def test_half_of_all_projections_are_over_and_half_under_the_true_month(
     latest = 24 * DAYS - hours - 1
     # A log of an hour is a little longer, or nothing would be projected from it.
     parts = [part(calls, latest * (n * GOLDEN % 1), hours + 1 / 30) for n in range(PARTS)]
-    assert 0.9 <= median(month(each) / truth for each in parts) <= 1.1
+    months = [projected for each in parts if (projected := month(each)) is not None]
+    assert len(months) > PARTS / 2
+    assert 0.9 <= median(months) / truth <= 1.1
 
 
 def test_an_outlier_changes_monthly_dollars_by_less_than_a_percent(calls: list[Call]) -> None:
     day = part(calls, 36, 24)
     long_ago = (FIRST - 20 * 365 * DAY_US, 1_000)
+    assert month(day)
     assert month([long_ago, *day]) == pytest.approx(month(day), rel=0.01)
 
 
