@@ -31,6 +31,8 @@ from service.jobs.lease import HeldLeases, LeaseLostError
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
 from service.mail.report_ready import post_report_ready
+from service.models.audits.blob_keys import calls_key
+from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, is_finished, save_valid_pct
 from service.models.audits.publishing import Result, publish_reports
 
@@ -263,3 +265,26 @@ def _delete_frames(blobs: BlobStore, keys: list[str]) -> None:
     for key in keys:
         with suppress(OSError):
             blobs.delete(key)
+
+
+def write_calls(name: str) -> None:
+    """Write the calls behind a finding, named `<audit ID>/<finding ID>`, as a blob.
+
+    The blob is empty if today's prices and settings give other calls than the report.
+    """
+    from detectors.frames import read_log
+    from detectors.report.result.calls import write_calls as print_calls
+
+    audit_id, finding_id = name.split("/")
+    with _tools() as tools:
+        with tools.engine.connect() as connection:
+            found = find_calls_source(connection, audit_id, finding_id)
+        if found is None or found.is_purged:
+            return
+        with tools.blobs.open(found.frame_key) as file:
+            report = detectors.audit(read_log(file))
+        same = [each for each in report.findings if each.id == finding_id]
+        content = b""
+        if same and same[0].observed_cost_impact_usd == found.observed_usd:
+            content = print_calls(report.calls(finding_id)).encode("utf-8-sig")
+        tools.blobs.put(calls_key(found.frame_key, finding_id), content)

@@ -47,6 +47,7 @@ from service.web.pages.account import (
     settings,
 )
 from service.web.pages.audits import audit as audit_pages
+from service.web.pages.audits import calls as finding_calls
 from service.web.pages.audits import report as reports
 from service.web.pages.audits import sharing, upload
 from service.web.pages.developer import allowed, applications, consent
@@ -75,6 +76,7 @@ _PAGES: Final = (
     billing,
     upload,
     audit_pages,
+    finding_calls,
     dashboard,
 )
 for _page in (reports, *_PAGES):

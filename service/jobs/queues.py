@@ -1,4 +1,4 @@
-"""The queues, and the only two kinds of job in them: an audit and a mail."""
+"""The queues, and the only kinds of job in them: an audit, the calls of a finding, a mail."""
 
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -16,6 +16,7 @@ from service.core.redis import connect
 from service.models.audits.audits import INGEST, UPLOAD
 
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so the web process loads no dataframe library
+WRITE_CALLS: Final = "worker.write_calls"
 SEND_MAIL: Final = "service.mail.job.send_mail"
 QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads"}
 MAIL_QUEUE: Final = "mail"  # has its own worker, so that sign-in never waits for audits
@@ -43,14 +44,14 @@ class ForeignJobError(Exception):
 
 
 class AuditJob(Job):
-    """A job that can only be an audit or a mail, whatever Redis contains."""
+    """A job of one of our kinds, whatever Redis contains."""
 
     def restore(self, raw_data: dict[bytes, bytes]) -> Any:
         return super().restore({name: raw_data[name] for name in _FIELDS & raw_data.keys()})
 
     @property
     def func(self) -> Any:
-        if self.func_name not in (RUN_AUDIT, SEND_MAIL) or self.instance is not None:
+        if self.func_name not in (RUN_AUDIT, WRITE_CALLS, SEND_MAIL) or self.instance is not None:
             raise ForeignJobError
         return super().func
 
@@ -106,6 +107,17 @@ class AuditQueues:
         if mail_id is None:
             return False
         return self._try(lambda: self.push_mail(MailWakeUp(mail_id)), mail_id=mail_id)
+
+    def enqueue_calls(self, audit_id: str, finding_id: str, source: str) -> bool:
+        """Have a worker write the calls of a finding, unless a job for it exists. Never raises."""
+        job_id = f"calls-{audit_id}-{finding_id}"
+
+        def push() -> None:
+            if not self.existing_job_ids([job_id]):
+                name = f"{audit_id}/{finding_id}"
+                _push(self._queues[source], WRITE_CALLS, name, job_id, AUDIT_TIMEOUT_SECONDS)
+
+        return self._try(push, audit_id=audit_id)
 
     def push(self, wake_up: WakeUp) -> None:
         """Append one job to its queue; raise errors of Redis."""

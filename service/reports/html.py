@@ -44,6 +44,7 @@ class Terms:
     retention_days: int
     is_sample: bool = False
     is_owned: bool = False
+    calls_url: str = ""  # the folder of the calls of each finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
     return {
         "report": report,
         "terms": terms,
+        "calls_url": terms.calls_url,
         "sentence": sentence(report),
         "charts": charts,
         "full": report.findings[:_FULL_FINDINGS],
@@ -109,13 +111,16 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
     }
 
 
-def print_finding(document: Document, finding_id: str) -> str:
+def print_finding(document: Document, finding_id: str, calls_url: str = "") -> str:
     """Render one finding with its evidence; an unknown ID raises `NotFoundError`."""
     report = read_listed(document.load())
     for finding in report.findings:
         if finding.id == finding_id:
             return render_template(
-                "reports/finding_page.html", finding=with_evidence(finding), report=report
+                "reports/finding_page.html",
+                finding=with_evidence(finding),
+                report=report,
+                calls_url=calls_url,
             )
     raise NotFoundError
 

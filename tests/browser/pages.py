@@ -181,6 +181,10 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "text/csv",
         Example("owned-csv", "/audits/{done}/findings.csv", 200, RICH),
     ),
+    "/audits/<audit_id>/calls/<finding_id>.csv": (
+        "text/html",  # the calls themselves are computed by a worker
+        Example("owned-calls", "/audits/{done}/calls/d9-001.csv", 404, RICH),
+    ),
     "/r/<token>/pdf": ("application/pdf", Example("pdf", "/r/{report_token}/pdf")),
     "/r/<token>/json": ("application/json", Example("json", "/r/{report_token}/json")),
     "/r/<token>/findings.csv": (

@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from service.jobs.process import AUDIT_QUEUES, AuditWorker
-from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, RUN_AUDIT, SEND_MAIL
+from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, RUN_AUDIT, SEND_MAIL, WRITE_CALLS
 from service.models.audits.audits import SOURCES
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,9 @@ def test_a_process_is_started_for_every_kind_of_queue() -> None:
     assert '("service", "worker", "--queue=mail")' in stack
 
 
-@pytest.mark.parametrize(("path", "argument"), [(RUN_AUDIT, "audit_id"), (SEND_MAIL, "mail_id")])
+@pytest.mark.parametrize(
+    ("path", "argument"), [(RUN_AUDIT, "audit_id"), (WRITE_CALLS, "name"), (SEND_MAIL, "mail_id")]
+)
 def test_the_functions_named_on_the_queues_exist_and_take_an_id(path: str, argument: str) -> None:
     module, _, name = path.rpartition(".")
     function = getattr(importlib.import_module(module), name)

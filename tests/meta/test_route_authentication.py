@@ -49,6 +49,7 @@ DECISIONS = {
     ("GET", "/audits/<audit_id>/pdf"): PAGE,
     ("GET", "/audits/<audit_id>/json"): PAGE,
     ("GET", "/audits/<audit_id>/findings.csv"): PAGE,
+    ("GET", "/audits/<audit_id>/calls/<finding_id>.csv"): PAGE,
     ("GET", "/audits/<audit_id>/progress"): SESSION,
     ("GET", "/upload"): OPEN,
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read

@@ -6,7 +6,7 @@ A key is `<folder>/<audit ID>.<ending>`, with `-<attempt>` after the ID where ea
 from pathlib import PurePosixPath
 from typing import Final
 
-RAW, FRAMES, PDFS = BLOB_FOLDERS = ("raw", "frames", "pdf")
+RAW, FRAMES, PDFS, CALLS = BLOB_FOLDERS = ("raw", "frames", "pdf", "calls")
 _FRAME_PREFIX: Final = f"{FRAMES}/"
 
 
@@ -23,6 +23,11 @@ def frame_key(audit_id: str, attempt: int) -> str:
 def pdf_key(frame_key: str) -> str:
     """Return the key of the report's PDF; each attempt of an audit has its own."""
     return f"{PDFS}/{PurePosixPath(frame_key).stem}.pdf"
+
+
+def calls_key(frame_key: str, finding_id: str) -> str:
+    """Return the key of the calls behind a finding. No row names it, so it is soon an orphan."""
+    return f"{CALLS}/{PurePosixPath(frame_key).stem}-{finding_id}.csv"
 
 
 def is_frame_key(key: str) -> bool:

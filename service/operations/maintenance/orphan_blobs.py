@@ -2,7 +2,8 @@
 
 A raw blob is stored before its audit's row is committed, and a frame before its report, so a killed
 process can leave a blob behind. Both take far less than an hour. A purged raw upload becomes an
-orphan as well, and so does the PDF of a report that a rerun replaced.
+orphan as well, and so does the PDF of a report that a rerun replaced. The calls of a finding are an
+orphan from the start: after a download nobody needs them.
 """
 
 import time

@@ -48,7 +48,7 @@ def show(audit_id: str) -> Response:
         return make_response(render_template("pages/audits/audit.html", **_context(audit)))
     finding_id = request.args.get("finding")
     if finding_id is not None:
-        return make_response(print_finding(report, finding_id))
+        return make_response(print_finding(report, finding_id, _calls_url(audit)))
     return make_response(print_report(report, _owned_links(audit)))
 
 
@@ -111,10 +111,16 @@ def _owned_links(audit: Audit) -> ReportLinks:
             link_days=config.report_link_days,
             retention_days=config.raw_retention_days,
             is_owned=True,
+            calls_url=_calls_url(audit),
         ),
         owned=audit,
         shared=share(audit),
     )
+
+
+def _calls_url(audit: Audit) -> str:
+    """Return the folder of the calls of each finding; "" once the records are deleted."""
+    return "" if audit.raw_purged_at else f"/audits/{audit.id}/calls"
 
 
 def _context(audit: Audit) -> dict[str, Any]:

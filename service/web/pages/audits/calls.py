@@ -1,0 +1,62 @@
+"""/audits/<audit_id>/calls/<finding_id>.csv: every call behind a finding, for the owner only."""
+
+import os
+from typing import Final
+
+from flask import Blueprint, Response, make_response, render_template, send_file
+
+from service.core.blobs import BlobNotFoundError
+from service.errors import NotFoundError
+from service.models.audits.audits import find_audit
+from service.models.audits.blob_keys import calls_key
+from service.models.audits.finding_calls import CallsSource, find_calls_source
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import current_blobs, current_queues, get_session
+from service.web.http.headers import keep_private
+from service.web.http.paths import check_audit_id
+
+_RELOAD_SECONDS: Final = "2"
+_PURGED: Final = (
+    "We deleted the records of this audit, so its single calls can no longer be downloaded. Upload "
+    "the log again to get them."
+)
+_CHANGED: Final = (
+    "Today's prices or settings give other calls for this finding. Recalculate the report, then "
+    "download them again."
+)
+
+blueprint = Blueprint("finding_calls", __name__, url_prefix="/audits")
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("/<audit_id>/calls/<finding_id>.csv")
+@require_visitor
+def show(audit_id: str, finding_id: str) -> Response:
+    """Download the calls, or wait for a worker that computes them."""
+    audit_id = check_audit_id(audit_id)
+    found = _find(audit_id, finding_id)
+    try:
+        file = current_blobs().open(calls_key(found.frame_key, finding_id))
+    except BlobNotFoundError:
+        current_queues().enqueue_calls(audit_id, finding_id, found.source)
+        page = render_template("pages/audits/calls.html", audit_id=audit_id, finding_id=finding_id)
+        return make_response(page, 202, {"Refresh": _RELOAD_SECONDS})
+    if not file.seek(0, os.SEEK_END):
+        file.close()
+        raise NotFoundError(_CHANGED)
+    file.seek(0)
+    name = f"tallystick-calls-{finding_id}.csv"
+    return send_file(file, mimetype="text/csv", as_attachment=True, download_name=name)
+
+
+def _find(audit_id: str, finding_id: str) -> CallsSource:
+    session = get_session()
+    found = None
+    if find_audit(session, current_caller().account_id, audit_id) is not None:
+        found = find_calls_source(session.connection(), audit_id, finding_id)
+    if found is None:
+        raise NotFoundError("Your account has no such finding.")
+    if found.is_purged:
+        raise NotFoundError(_PURGED)
+    return found

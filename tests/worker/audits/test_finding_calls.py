@@ -1,0 +1,70 @@
+"""The calls behind a finding, computed again from the stored frame for a download."""
+
+import csv
+from collections.abc import Callable
+from decimal import Decimal
+from io import StringIO
+
+import pytest
+from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
+
+from service.core.blobs import BlobNotFoundError, BlobStore
+from service.models import Audit, FindingRow
+from service.models.audits.blob_keys import calls_key
+from service.models.base import utc_now
+from tests.worker.support.stored import load
+from worker import run_audit, write_calls
+
+
+def _first_finding(engine: Engine, audit_id: str) -> FindingRow:
+    with Session(engine, expire_on_commit=False) as session:
+        query = select(FindingRow).where(FindingRow.audit_id == audit_id).order_by(FindingRow.rank)
+        return session.scalars(query).all()[0]
+
+
+def _key(engine: Engine, finding: FindingRow) -> str:
+    return calls_key(load(engine, finding.audit_id).frame_key or "", finding.id)
+
+
+def test_the_savings_of_the_calls_add_up_to_the_finding(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    finding = _first_finding(engine, audit_id)
+    write_calls(f"{audit_id}/{finding.id}")
+    text = blobs.get(_key(engine, finding)).decode("utf-8-sig")
+    rows = list(csv.DictReader(StringIO(text)))
+    assert len(rows) == finding.calls
+    saved = sum(Decimal(row["saving_usd"]) for row in rows)
+    assert saved == pytest.approx(finding.observed_cost_impact_usd, abs=Decimal("0.000001"))
+
+
+def test_calls_that_differ_from_the_report_are_not_written(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    finding = _first_finding(engine, audit_id)
+    with engine.begin() as connection:
+        other = {"observed_cost_impact_usd": finding.observed_cost_impact_usd + 1}
+        own = (FindingRow.audit_id == audit_id, FindingRow.id == finding.id)
+        connection.execute(update(FindingRow).where(*own).values(other))
+    write_calls(f"{audit_id}/{finding.id}")
+    assert blobs.get(_key(engine, finding)) == b""
+
+
+def test_no_calls_are_written_once_the_records_are_deleted(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    finding = _first_finding(engine, audit_id)
+    with engine.begin() as connection:
+        purged = update(Audit).where(Audit.id == audit_id).values(raw_purged_at=utc_now())
+        connection.execute(purged)
+    write_calls(f"{audit_id}/{finding.id}")
+    write_calls(f"{audit_id}/d9-999")
+    with pytest.raises(BlobNotFoundError):
+        blobs.get(_key(engine, finding))
