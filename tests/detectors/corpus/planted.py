@@ -32,6 +32,7 @@ GPT: Final = Price("openai", "gpt-5.4", 2.5, 15, 0.25, 2.5)
 MINI: Final = Price("openai", "gpt-5.4-mini", 0.75, 4.5, 0.075, 0.75)
 NANO: Final = Price("openai", "gpt-5.4-nano", 0.2, 1.25, 0.02, 0.2)
 OPUS: Final = Price("anthropic", "claude-opus-4-8", 5, 25, 0.5, 6.25)
+OPUS_HOUR_WRITE: Final = 10
 
 
 @dataclass(frozen=True)
@@ -99,20 +100,26 @@ def uncached_prefix(count: int, rng: np.random.Generator) -> Planted:
     return Planted(calls, (count - 1) * 1_024 * (GPT.input - GPT.cache_read) / 1e6)
 
 
-def unhashed_prefix(count: int, rng: np.random.Generator) -> Planted:
-    """Half of each prompt alike, without a hash."""
+def expired_writes(count: int, rng: np.random.Generator) -> Planted:
+    """Jobs that write a prompt every seven minutes: an hour would have kept it."""
+    number, each = np.arange(count), 1_400  # so many calls of one route have room in a week
+    written = 3_000
     calls = _calls(
         OPUS,
-        _regularly(count),
-        prompt_tokens=4_096,
+        (number % each) * (420 * SECOND_US),
+        prompt_tokens=5_000,
         completion_tokens=rng.integers(500, 1_900, count),
+        cache_write_tokens=written,
+        prefix_hash=hashes(number // each, 6),
+        tag=[f"planted-{route}" for route in (number // each).tolist()],
     )
-    reads, write = (count - 1) * (OPUS.input - OPUS.cache_read), OPUS.cache_write - OPUS.input
-    return Planted(calls, 2_048 * (reads - write) / 1e6)
+    routes = -(-count // each)
+    reads = (count - routes) * (OPUS.cache_write - OPUS.cache_read)
+    return Planted(calls, written * (reads - routes * (OPUS_HOUR_WRITE - OPUS.cache_write)) / 1e6)
 
 
 def unread_writes(count: int, rng: np.random.Generator) -> Planted:
-    """Written to the cache at a surcharge, and never read."""
+    """Other prompts each time, written to the cache at a surcharge and never read."""
     written = rng.integers(2_000, 4_000, count)
     calls = _calls(
         OPUS,
@@ -120,19 +127,22 @@ def unread_writes(count: int, rng: np.random.Generator) -> Planted:
         prompt_tokens=5_000,
         completion_tokens=rng.integers(500, 1_900, count),
         cache_write_tokens=written,
+        prefix_hash=hashes(np.arange(count), 7),
     )
     return Planted(calls, written.sum() * (OPUS.cache_write - OPUS.input) / 1e6)
 
 
 def oversized_prompts(count: int, rng: np.random.Generator) -> Planted:
-    prompt = rng.integers(30_000, 60_000, count)
+    """A route whose prompts are normal in three calls of five, and huge in the others."""
+    is_huge = np.arange(count) % 5 >= 3
+    huge, usual = rng.integers(30_000, 60_000, count), rng.integers(4_600, 5_000, count)
     calls = _calls(
         NANO,
         _sometime(count, rng),
-        prompt_tokens=prompt,
+        prompt_tokens=np.where(is_huge, huge, usual),
         completion_tokens=rng.integers(512, 1_024, count),
     )
-    return Planted(calls, 0.5 * (prompt - MEDIAN_CLEAN_PROMPT).sum() * NANO.input / 1e6)
+    return Planted(calls, 0.5 * (huge - MEDIAN_CLEAN_PROMPT)[is_huge].sum() * NANO.input / 1e6)
 
 
 def same_prompt(count: int, rng: np.random.Generator) -> Planted:
@@ -163,16 +173,17 @@ def _bursts(
 
 
 def cut_answers(count: int, rng: np.random.Generator) -> Planted:
-    """Half of what a cut answer cost."""
-    prompt = rng.integers(2_000, 6_000, count)
+    """Answers cut off, thrown away and asked for again without a limit, ten seconds later."""
+    cut = count // 2
+    prompt, starts = rng.integers(2_000, 6_000, cut), np.arange(cut) * (WEEK_US // cut)
     calls = _calls(
         NANO,
-        _sometime(count, rng),
-        prompt_tokens=prompt,
-        completion_tokens=600,
-        declared_max_tokens=600,
+        np.concatenate([starts, starts + 10 * SECOND_US]),
+        prompt_tokens=np.tile(prompt, 2),
+        completion_tokens=np.repeat([600, 800], cut),
+        declared_max_tokens=np.repeat([600, 0], cut),
     )
-    return Planted(calls, 0.5 * (prompt.sum() * NANO.input + count * 600 * NANO.output) / 1e6)
+    return Planted(calls, (prompt.sum() * NANO.input + cut * 600 * NANO.output) / 1e6)
 
 
 def loops(count: int, rng: np.random.Generator) -> Planted:
@@ -196,13 +207,13 @@ def loops(count: int, rng: np.random.Generator) -> Planted:
 
 
 PLANTS: Final = (
-    Plant("d1_model_overkill", "", short_answers),
+    Plant("d1_model_overkill", "short_answers", short_answers),
     Plant("d2_missed_caching", "uncached_prefix", uncached_prefix),
-    Plant("d2_missed_caching", "unhashed_prefix", unhashed_prefix),
+    Plant("d2_missed_caching", "short_lifetime", expired_writes),
     Plant("d2_missed_caching", "unread_writes", unread_writes),
-    Plant("d3_context_bloat", "", oversized_prompts),
+    Plant("d3_context_bloat", "outgrown", oversized_prompts),
     Plant("d4_duplicate_calls", "same_prompt", same_prompt),
     Plant("d4_duplicate_calls", "same_shape", same_shape),
     Plant("d5_max_tokens_misfit", "truncated", cut_answers),
-    Plant("d6_chatty_loop", "", loops),
+    Plant("d6_chatty_loop", "hashed", loops),
 )
