@@ -12,14 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final
 
 from rq.timeouts import BaseTimeoutException
 from sqlalchemy import Connection
 from sqlalchemy.orm import configure_mappers
 
 import detectors
-from detectors.contract import Report
+from detectors.contract import Report, read_assumptions
 from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats import read_stored
 from service.core.blobs import BlobStore
@@ -31,6 +32,7 @@ from service.jobs.lease import HeldLeases, LeaseLostError
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
 from service.mail.report_ready import post_report_ready
+from service.models.audits.audit_settings import DEFAULTS, Chosen, list_chosen
 from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, is_finished, save_valid_pct
@@ -154,17 +156,38 @@ def _audit_together(tools: Tools, claims: Sequence[Claim]) -> list[Result]:
     with timed("read", len(claims)):
         logs = [_read(tools.blobs, claim) for claim in claims]
     with timed("audit", len(claims)):
-        reports = compute(claims, logs)
+        reports = compute(claims, logs, _find_chosen(tools, claims))
     with timed("store", len(claims)), ThreadPoolExecutor(_WRITERS) as pool:
         sizes = list(pool.map(partial(_store, tools.blobs), claims, logs))
     return [Result(*each) for each in zip(claims, reports, sizes, strict=True)]
 
 
-def compute(claims: Sequence[Claim], logs: "Sequence[UsageLog]") -> Sequence[Report]:
-    """Audit the logs of the claims."""
+def compute(
+    claims: Sequence[Claim], logs: "Sequence[UsageLog]", chosen: Mapping[str, Chosen]
+) -> Sequence[Report]:
+    """Audit the logs of the claims, each with the settings of its account."""
     if len(claims) == 1:
-        return [detectors.audit(logs[0])]
-    return detectors.audit_many(logs)
+        return [detectors.audit(logs[0], **_terms(chosen.get(claims[0].audit_id, DEFAULTS)))]
+    reports = dict[str, Report]()
+    by_audit = {claim.audit_id: chosen.get(claim.audit_id, DEFAULTS) for claim in claims}
+    for settings in {each.key: each for each in by_audit.values()}.values():
+        same = [by_audit[claim.audit_id].key == settings.key for claim in claims]
+        found = detectors.audit_many(list(compress(logs, same)), **_terms(settings))
+        ids = [claim.audit_id for claim in compress(claims, same)]
+        reports |= zip(ids, found, strict=True)
+    return [reports[claim.audit_id] for claim in claims]
+
+
+def _find_chosen(tools: Tools, claims: Sequence[Claim]) -> Mapping[str, Chosen]:
+    audit_ids = [claim.audit_id for claim in claims]
+    return transact(tools.engine, partial(list_chosen, audit_ids=audit_ids))
+
+
+def _terms(chosen: Chosen) -> dict[str, Any]:
+    """Return what an audit with these settings needs beside its log."""
+    if not chosen.assumptions:
+        return {}
+    return {"thresholds": detectors.Thresholds(**read_assumptions(chosen.assumptions))}
 
 
 def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
@@ -216,7 +239,7 @@ def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     if not transact(tools.engine, save, is_durable=False):
         raise LeaseLostError
     with timed("audit"):
-        (report,) = compute([claim], [log])
+        (report,) = compute([claim], [log], _find_chosen(tools, [claim]))
     leases.check(claim)
     with timed("store"):
         return Result(claim, report, _store(tools.blobs, claim, log))
@@ -279,10 +302,11 @@ def write_calls(name: str) -> None:
     with _tools() as tools:
         with tools.engine.connect() as connection:
             found = find_calls_source(connection, audit_id, finding_id)
+            chosen = list_chosen(connection, [audit_id]).get(audit_id, DEFAULTS)
         if found is None or found.is_purged:
             return
         with tools.blobs.open(found.frame_key) as file:
-            report = detectors.audit(read_log(file))
+            report = detectors.audit(read_log(file), **_terms(chosen))
         same = [each for each in report.findings if each.id == finding_id]
         content = b""
         if same and same[0].observed_cost_impact_usd == found.observed_usd:

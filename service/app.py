@@ -38,6 +38,7 @@ from service.web.openapi.security import admin_schemes, security_schemes
 from service.web.pages import admin
 from service.web.pages.account import (
     activity,
+    assumptions,
     billing,
     confirmation,
     dashboard,
@@ -65,6 +66,7 @@ _PAGES: Final = (
     client_index,
     docs,
     settings,
+    assumptions,
     activity,
     confirmation,
     passkeys,

@@ -3,6 +3,13 @@
 Nothing here imports a dataframe library, so that the service can validate and render without it.
 """
 
+from detectors.contract.assumptions import (
+    ASSUMPTIONS,
+    AssumedThresholds,
+    Assumption,
+    changed_assumptions,
+    read_assumptions,
+)
 from detectors.contract.findings import (
     Evidence,
     Finding,
@@ -60,6 +67,9 @@ from detectors.contract.thresholds import (
 )
 
 __all__ = [
+    "ASSUMPTIONS",
+    "AssumedThresholds",
+    "Assumption",
     "AuditSummary",
     "Count",
     "DataQuality",
@@ -105,4 +115,6 @@ __all__ = [
     "UsageRecord",
     "WiderLimits",
     "UsageRecordV2",
+    "changed_assumptions",
+    "read_assumptions",
 ]

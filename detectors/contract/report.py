@@ -6,6 +6,7 @@ from typing import Final, Literal, Self
 import msgspec
 from msgspec import Struct
 
+from detectors.contract.assumptions import AssumedThresholds
 from detectors.contract.findings import (
     Finding,
     PastFinding,
@@ -22,7 +23,6 @@ from detectors.contract.spend import (
     SpendByRoute,
     UnpricedModel,
 )
-from detectors.contract.thresholds import Thresholds
 
 LONGEST_LIST: Final = 1_000  # of a report document's models and routes
 
@@ -156,7 +156,7 @@ class Report(Struct, frozen=True, kw_only=True):
     unpriced: tuple[UnpricedModel, ...]
     invalid_rows: InvalidRows
     prices: PriceSource
-    thresholds: Thresholds
+    thresholds: AssumedThresholds
     spend_by_day_and_model: tuple[SpendByDayAndModel, ...] = ()
     savings_by_detector: tuple[SavingsByDetector, ...] = ()
     other_models: Others = Others()

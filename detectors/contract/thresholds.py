@@ -42,7 +42,7 @@ class Thresholds(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            lowest, highest = _limits(name)
+            lowest, highest = limits_of(name)
             value = getattr(self, name)
             is_whole = name in _whole_numbers(type(self))
             kinds = int if is_whole else int | float
@@ -58,7 +58,7 @@ def _whole_numbers(thresholds: type[Thresholds]) -> frozenset[str]:
     return frozenset(f.name for f in msgspec.structs.fields(thresholds) if f.type is int)
 
 
-def _limits(threshold: str) -> tuple[int, float]:
+def limits_of(threshold: str) -> tuple[int, float]:
     """Return the minimum and maximum of a threshold, by the unit in its name."""
     if "_per_" in threshold:  # it is a divisor
         return 1, _MAX_THRESHOLD

@@ -2,6 +2,7 @@
 
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
+from service.models.audits.audit_settings import AuditSettings
 from service.models.audits.audits import Audit, FindingRow, IdempotencyKey, ReportRow
 from service.models.audits.capacity import FailedWork
 from service.models.audits.report_links import ReportLink
@@ -21,6 +22,7 @@ __all__ = [
     "AccountTurn",
     "AdminAction",
     "Audit",
+    "AuditSettings",
     "Base",
     "Credit",
     "Customer",

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from detectors import charts
 from detectors.wording import figures
+from detectors.wording.assumptions import list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.headline import first_actions, sentence, tiles
 from detectors.wording.impact import amount, impact_range, seen
@@ -102,6 +103,7 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
         "terms": terms,
         "calls_url": terms.calls_url,
         "sentence": sentence(report),
+        "changed_assumptions": list(list_changed(report)),
         "charts": charts,
         "full": report.findings[:_FULL_FINDINGS],
         "listed": report.findings[_FULL_FINDINGS:_SHOWN_FINDINGS],

@@ -132,6 +132,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/billing": _seen_by("billing", "/billing", RICH, NEW),
     "/settings": _seen_by("settings", "/settings", RICH)
     + _seen_by("settings-saved", "/settings?saved=", RICH),
+    "/settings/assumptions": _seen_by("assumptions", "/settings/assumptions", RICH),
     "/settings/applications": _seen_by("allowed", "/settings/applications", RICH),
     "/settings/delete": _seen_by("delete-account", "/settings/delete", RICH),
     "/settings/activity": _seen_by("activity", "/settings/activity", RICH, NEW),

@@ -59,6 +59,11 @@ def mistype_address(page: Page) -> None:
     _press(page, "Delete account and all data")
 
 
+def mistype_assumption(page: Page) -> None:
+    page.get_by_label("A prompt cache lives for").fill("five minutes")
+    _press(page, "Save")
+
+
 def send_old_form(page: Page) -> None:
     page.evaluate(
         "() => document.querySelectorAll('[name=csrf_token]').forEach((one) => {"
@@ -90,6 +95,7 @@ STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
     "new-recovery-codes": ("/settings/passkeys", "rich", renew_codes),
     "wrong-recovery-code": ("/sign-in/passkey", "pending", mistype_code),
     "delete-mistyped": ("/settings/delete", "rich", mistype_address),
+    "assumption-mistyped": ("/settings/assumptions", "rich", mistype_assumption),
     "error-403": ("/developer", "rich", send_old_form),
     "signed-out": ("/settings", "leaving", sign_out),
     "asked-to-pay": ("/upload", "new", send_without_credit),

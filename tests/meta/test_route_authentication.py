@@ -55,6 +55,9 @@ DECISIONS = {
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read
     ("GET", "/settings"): PAGE,
     ("POST", "/settings/report-mails"): FORM,
+    ("GET", "/settings/assumptions"): PAGE,
+    ("POST", "/settings/assumptions"): FORM,
+    ("POST", "/settings/assumptions/reset"): FORM,
     ("GET", "/settings/delete"): PAGE,
     ("POST", "/settings/delete"): FORM,
     ("GET", "/developer"): PAGE,

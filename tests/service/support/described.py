@@ -25,6 +25,7 @@ PAGES = frozenset(
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
         *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
+        *("/settings/assumptions", "/settings/assumptions/reset"),
         *("/settings/passkeys", "/settings/passkeys/add", "/settings/passkeys/recovery-codes"),
         *("/settings/passkeys/<passkey_id>/remove", "/sign-in/passkey"),
         *("/settings/activity", "/settings/report-links", "/settings/report-links/revoke-all"),

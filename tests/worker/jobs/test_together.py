@@ -96,11 +96,11 @@ def test_a_lost_lease_publishes_nothing_and_the_others_are_published(
 ) -> None:
     compute = worker.compute
 
-    def lose(claims: list[Claim], logs: Any) -> Any:
+    def lose(claims: list[Claim], *more: Any) -> Any:
         lost = update(Audit).where(Audit.id == audit_ids[1]).values(lease_token="another's")
         with engine.begin() as connection:
             connection.execute(lost)
-        return compute(claims, logs)
+        return compute(claims, *more)
 
     monkeypatch.setattr(worker, "compute", lose)
     run_audit(audit_ids[0])

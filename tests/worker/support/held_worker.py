@@ -22,7 +22,7 @@ CONTROL = Path(os.environ["AUDIT_CONTROL"])
 compute = worker.compute
 
 
-def held_compute(claims: Sequence[Claim], logs: Any) -> Any:
+def held_compute(claims: Sequence[Claim], *more: Any) -> Any:
     names = [f"audit-{claim.audit_id}-{claim.attempt}.{os.getpid()}" for claim in claims]
     marks = [CONTROL / name for name in names]
     delay = CONTROL / "delay"
@@ -34,12 +34,12 @@ def held_compute(claims: Sequence[Claim], logs: Any) -> Any:
         if (CONTROL / "poison").exists():
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(seconds)
-        return compute(claims, logs)
+        return compute(claims, *more)
     finally:
         for mark in marks:
             mark.unlink()
 
 
 if __name__ == "__main__":
-    worker.compute = held_compute
+    worker.compute = held_compute  # type: ignore[assignment]
     run_worker(Config.load())

@@ -1,0 +1,74 @@
+"""An account's assumptions and price terms, which apply to every later audit of the account."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, ForeignKey, select
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from service.models.audits.audits import Audit
+from service.models.base import Base, utc_now
+
+
+class AuditSettings(Base):
+    """The settings of one account; an account without a row has the defaults."""
+
+    __tablename__ = "audit_settings"
+
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
+    )
+    assumptions: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict, server_default="{}")
+    price_terms: Mapped[str] = mapped_column(default="", server_default="")  # TOML
+    changed_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What an account chose; never in a log, because rates are confidential."""
+
+    assumptions: Mapping[str, float] = field(default_factory=dict, repr=False)
+    price_terms: str = field(default="", repr=False)
+    changed_at: datetime | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Return what audits with the same settings have in common."""
+        return (*sorted(self.assumptions.items()), self.price_terms)
+
+
+DEFAULTS: Final = Chosen()
+
+
+def find_settings(session: Session, account_id: str) -> Chosen:
+    """Return the account's settings, or the defaults."""
+    query = select(AuditSettings).where(AuditSettings.account_id == account_id)
+    row = session.scalars(query.execution_options(populate_existing=True)).one_or_none()
+    return Chosen(row.assumptions, row.price_terms, row.changed_at) if row else DEFAULTS
+
+
+def save_assumptions(session: Session, account_id: str, values: Mapping[str, float]) -> None:
+    """Replace the account's assumptions; a value that is not given has its default."""
+    _save(session, account_id, {"assumptions": dict(values)})
+
+
+def save_price_terms(session: Session, account_id: str, toml: str) -> None:
+    """Replace the account's aliases and negotiated rates."""
+    _save(session, account_id, {"price_terms": toml})
+
+
+def list_chosen(connection: Connection, audit_ids: Sequence[str]) -> dict[str, Chosen]:
+    """Return the settings of each audit's account by audit ID, if it has any."""
+    columns = (AuditSettings.assumptions, AuditSettings.price_terms, AuditSettings.changed_at)
+    owned = Audit.account_id == AuditSettings.account_id
+    query = select(Audit.id, *columns).join(AuditSettings, owned).where(Audit.id.in_(audit_ids))
+    return {row[0]: Chosen(*row[1:]) for row in connection.execute(query)}
+
+
+def _save(session: Session, account_id: str, values: Mapping[str, Any]) -> None:
+    new = {**values, "changed_at": utc_now()}
+    statement = insert(AuditSettings).values(account_id=account_id, **new)
+    session.execute(statement.on_conflict_do_update(index_elements=["account_id"], set_=new))
