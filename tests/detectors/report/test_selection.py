@@ -97,7 +97,7 @@ def test_informational_findings_are_bounded_by_the_spend_of_their_calls() -> Non
     ]  # fmt: skip
     thresholds = detectors.Thresholds(max_informational_findings=2)
     report = detectors.audit(log, thresholds=thresholds)
-    assert [each.route for each in report.findings if each.kind == "oversized_cap"] == ["r2", "r3"]
+    assert [each.route for each in report.findings if each.kind == "oversized_cap"] == ["r3", "r2"]
     (rest,) = [each for each in report.remainders if each.informational]
     assert (rest.detector, rest.informational) == ("d5_max_tokens_misfit", 2)
 
