@@ -21,6 +21,7 @@ from detectors.formats.json_logs.dialect import (
     label_columns,
     layout,
     to_microseconds,
+    with_more_labels,
 )
 from detectors.formats.json_logs.parts import column, cut_parts, given
 
@@ -180,8 +181,9 @@ ANTHROPIC: Final = Dialect(
     example='{"id": "msg_1", "type": "message", "ts": "2026-11-01T12:00:00Z",'
     ' "model": "claude-sonnet-4-5", "usage": {"input_tokens": 300,'
     ' "cache_read_input_tokens": 900, "output_tokens": 80}}',
-    flat=layout(_Flat, _flat_columns),
-    wrapped=layout(_Wrapped, _wrapped_columns),
+    flat=layout(with_more_labels(_Flat), _flat_columns),
+    wrapped=layout(with_more_labels(_Wrapped), _wrapped_columns),
+    without_more_labels=(layout(_Flat, _flat_columns), layout(_Wrapped, _wrapped_columns)),
     names={
         "ts": "ts",
         "prompt_tokens": "the sum of usage.input_tokens and the cache tokens",

@@ -26,20 +26,6 @@ from detectors.formats.moments import (
 
 Moment = datetime | int | float | None
 
-_OPTIONAL: Final = {
-    name: attrgetter(name)
-    for name in (
-        "cache_write_1h_tokens",
-        "web_searches",
-        "prefix_hash_16k",
-        "prefix_hash_64k",
-        "environment",
-        "session_id",
-        "status",
-        "region",
-    )
-}
-
 
 class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     """The record's own fields that the lines of both dialects may have at their top level."""
@@ -53,6 +39,11 @@ class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     prefix_hash: PrefixHash | None = None
     declared_max_tokens: Count | None = None
     latency_ms: Annotated[float, Meta(ge=0, le=MAX_LATENCY_MS)] | None = None
+
+
+class _MoreLabels(Struct, kw_only=True):
+    """The labels of the record's second version, which few logs have."""
+
     cache_write_1h_tokens: Count | None = None
     web_searches: Count | None = None
     prefix_hash_16k: PrefixHash | None = None
@@ -61,6 +52,19 @@ class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     session_id: Label | None = None
     status: Literal["ok", "error", "cancelled"] | None = None
     region: Label | None = None
+
+
+def with_more_labels(struct: type[Labels]) -> type[Struct]:
+    """Return a line's struct with these labels too; lines without them are read faster."""
+    more = [(field.name, field.type, None) for field in msgspec.structs.fields(_MoreLabels)]
+    return msgspec.defstruct(
+        f"{struct.__name__}WithMore",
+        more,
+        bases=(struct,),
+        kw_only=True,
+        forbid_unknown_fields=True,
+        gc=False,
+    )
 
 
 class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -101,6 +105,7 @@ class Dialect:
     example: str
     flat: Layout
     wrapped: Layout
+    without_more_labels: tuple[Layout, Layout]
     names: dict[str, str]
 
     def layout_of(self, document: dict[str, Any]) -> Layout:
@@ -122,8 +127,14 @@ def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
     }
 
 
+_OPTIONAL: Final = {name: attrgetter(name) for name in _MoreLabels.__struct_fields__}
+_FIRST_OPTIONAL: Final = next(iter(_OPTIONAL))
+
+
 def _optional_labels(rows: Sequence[Labels]) -> Columns:
     columns: Columns = {}
+    if not rows or not hasattr(rows[0], _FIRST_OPTIONAL):
+        return columns
     for name, get in _OPTIONAL.items():
         if any(map(get, rows)):
             empty = empty_value(name)

@@ -117,7 +117,7 @@ def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _D
         return None
     if can_hold_control_characters(b"\n".join(texts)):
         return None
-    for layout in (dialect.flat, dialect.wrapped):
+    for layout in (*dialect.without_more_labels, dialect.flat, dialect.wrapped):
         try:
             values = list(map(layout.decoder.decode, texts))
         except _DECODE_ERRORS:

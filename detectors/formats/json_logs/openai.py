@@ -22,6 +22,7 @@ from detectors.formats.json_logs.dialect import (
     label_columns,
     layout,
     to_microseconds,
+    with_more_labels,
 )
 from detectors.formats.json_logs.parts import add_reasoning, column, cut_parts, given
 
@@ -165,7 +166,7 @@ def _part_columns(details: Sequence[_InputDetails | None], usages: Sequence[_Usa
         [usage.completion_tokens_details for usage in usages],
         [usage.output_tokens_details for usage in usages],
     )
-    has_answers = any(answer is not None for answer in answers)
+    has_answers = answers.count(None) < len(answers)
     return given(
         audio_prompt_tokens=column(details, "audio_tokens"),
         image_prompt_tokens=column(details, "image_tokens"),
@@ -206,8 +207,9 @@ OPENAI: Final = Dialect(
     example='{"id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000,'
     ' "model": "gpt-4o-mini", "usage": {"prompt_tokens": 1200, "completion_tokens": 80},'
     ' "tag": "support-bot"}',
-    flat=layout(_Flat, _flat_columns),
-    wrapped=layout(_Wrapped, _wrapped_columns),
+    flat=layout(with_more_labels(_Flat), _flat_columns),
+    wrapped=layout(with_more_labels(_Wrapped), _wrapped_columns),
+    without_more_labels=(layout(_Flat, _flat_columns), layout(_Wrapped, _wrapped_columns)),
     names={
         "ts": "created, created_at or ts",
         "prompt_tokens": "usage.prompt_tokens or usage.input_tokens",

@@ -5,6 +5,7 @@ invalid. A column exists only if some call has the part.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from detectors.contract import PARTS
@@ -13,8 +14,10 @@ from detectors.formats.columns import Columns
 
 def column(details: Sequence[Any], name: str) -> list[int] | None:
     """Return a count of details that may be absent; None if all are absent or zero."""
-    counts = [getattr(detail, name) or 0 if detail else 0 for detail in details]
-    return counts if any(counts) else None
+    get = attrgetter(name)
+    if not any(map(get, filter(None, details))):
+        return None
+    return [get(detail) or 0 if detail else 0 for detail in details]
 
 
 def given(**columns: list[Any] | None) -> Columns:
