@@ -5,6 +5,7 @@ it forks must. It has not imported what starts threads: those programs import th
 """
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -23,14 +24,18 @@ _ROOT: Final = Path(__file__).parents[1]
 _MODULES: Final = (
     "gunicorn.app.wsgiapp",
     "gunicorn.workers.gthread",
+    "psycopg2.extras",
     "service.app",
     "service.cli.processes",
     "service.cli.up",
     "service.jobs.process",
     "service.mail.job",
     "service.operations.maintenance.sweeper",
+    "service.payments.paddle",
+    "service.payments.stripe",
     "service.web.server.gunicorn_config",
     "service.web.server.web_process",
+    "valkey",
 )
 
 
@@ -140,5 +145,7 @@ if __name__ == "__main__":
     for module in _MODULES:
         import_module(module)
     import_module("worker").prepare()
+    # A fork need not look for garbage in what was imported, and so leaves its pages shared.
+    gc.freeze()
     sys.argv = _take_orders()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

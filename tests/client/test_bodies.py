@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import httpx2
 import pytest
 
@@ -19,6 +18,7 @@ from tallystick import capture
 from tests.client import offline, vendors
 from tests.client.offline import queued, say
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
+from tests.lazily import anthropic
 from tests.worker.support.promises import sampled
 
 USAGES: list[Any] = [
