@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 _ROOT: Final = Path(__file__).parents[1]
@@ -43,10 +44,18 @@ class WarmProcess:
     """A forked program, used like a `subprocess.Popen`."""
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str], log_file: Path
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        log_file: Path,
+        error_file: Path | None = None,
     ) -> None:
-        """`arguments` are those of `python -m`, the module first; the log is appended to."""
+        """`arguments` are those of `python -m`, the module first; the files are appended to.
+
+        Errors go to the log, unless they have a file of their own.
+        """
         order = {"arguments": arguments, "environment": dict(environment), "log": str(log_file)}
+        order["errors"] = str(error_file or log_file)
         log_file.touch()
         self._forking = _forking()
         self.pid: int = self._forking.ask("start", order)
@@ -75,6 +84,16 @@ class WarmProcess:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def run_warm(
+    arguments: Sequence[str], environment: Mapping[str, str], timeout: float = 60
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end in a fork."""
+    with NamedTemporaryFile("r") as output, NamedTemporaryFile("r") as errors:
+        process = WarmProcess(arguments, environment, Path(output.name), Path(errors.name))
+        code = process.wait(timeout)
+        return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())
 
 
 class _Forking:
@@ -133,12 +152,15 @@ def _become(order: dict[str, Any]) -> None:
     os.setsid()
     os.environ.clear()
     os.environ.update(order["environment"])
-    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, source in enumerate((nothing, log, log)):
+    appended = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    opened = [
+        os.open(os.devnull, os.O_RDONLY),
+        os.open(order["log"], appended, 0o666),
+        os.open(order["errors"], appended, 0o666),
+    ]
+    for number, source in enumerate(opened):
         os.dup2(source, number)
-    os.close(log)
-    os.close(nothing)
+        os.close(source)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import pytest
 import requests
@@ -17,7 +16,7 @@ from tests.service.payments import paddle_events, stripe_events
 from tests.service.payments.providers import PROVIDERS
 from tests.service.support.live import start_live_service, stop_live_service
 from tests.service.support.rotating import Rotating, add_report
-from tests.warm import WarmProcess
+from tests.warm import run_warm
 from tests.worker.support.promises import Note, at_both_scales, scaled
 
 ROUNDS = 10
@@ -159,7 +158,6 @@ def _replace_webhook_secrets(rotating: Rotating, number: int) -> list[str]:
 def _keys(rotating: Rotating, *words: str, code: int = 0) -> str:
     """Run the command as an operator does, with the service's own settings."""
     environment = {"PATH": os.environ["PATH"], **rotating.environment}
-    with NamedTemporaryFile("r") as output:
-        ran = WarmProcess(("service", "keys", *words), environment, Path(output.name))
-        assert ran.wait() == code, output.read()
-        return output.read()
+    ran = run_warm(("service", "keys", *words), environment)
+    assert ran.returncode == code, ran.stderr
+    return ran.stdout + ran.stderr
