@@ -245,9 +245,9 @@ def test_a_token_of_another_secret_is_not_found(client: FlaskClient, add_report:
 
 
 def test_the_links_days_are_a_setting(
-    make_app: Callable[..., Flask], config: Config, add_report: AddReport
+    share_app: Callable[..., Flask], config: Config, add_report: AddReport
 ) -> None:
-    client = make_app(report_link_days=1).test_client()
+    client = share_app(report_link_days=1).test_client()
     with time_machine.travel(datetime.now(UTC) - timedelta(days=2), tick=False):
         token = sign_report(config.secret_key, add_report(make_report()))
     assert client.get(f"/r/{token}").status_code == 404
