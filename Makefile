@@ -36,11 +36,11 @@ help: ## Show this help
 demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
 
-# Three processes on two processors, because some tests mostly wait.
+# Four processes on two processors, because some tests mostly wait.
 # Tests that share a server share a process, the long groups first (tests/groups.py).
 # The wording is one of the checks.
 test: check ## Run the checks and the whole suite; list skipped tests and the 30 slowest
-	$(BIN)/python -m pytest -m "not stress" -n 3 --no-loadscope-reorder --durations=30 \
+	$(BIN)/python -m pytest -m "not stress" -n 4 --no-loadscope-reorder --durations=30 \
 	  --ignore=tests/meta/test_words.py
 
 # No live servers, Spark, browser or subprocesses; the time budget is in docs/testing.md.

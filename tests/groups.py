@@ -86,7 +86,8 @@ _SLOW_PATHS: Final = (
     "tests/worker/operations/",
     "tests/worker/reliability/",
 )
-# Tests of several files that share a server; a test of any other file is grouped with its file.
+# Tests of several files that share a server, or libraries that are slow to import; a test of any
+# other file is grouped with its file.
 # What takes longest is first: it must not be what everything else waits for at the end.
 _GROUPS: Final = {
     "browser": ("tests/browser/",),
@@ -108,6 +109,22 @@ _GROUPS: Final = {
         "tests/service/web/pages/test_examples.py",
         "tests/service/operations/test_admin.py",
         "tests/service/operations/test_ending_access.py",
+    ),
+    "providers' libraries": (
+        "tests/client/test_bodies.py",
+        "tests/client/test_canaries.py",
+        "tests/client/test_contract.py",
+        "tests/client/test_faults.py",
+        "tests/client/test_guards.py",
+        "tests/client/test_init.py",
+        "tests/client/test_memory.py",
+        "tests/client/test_objects.py",
+        "tests/client/test_open_streams.py",
+        "tests/client/test_records.py",
+        "tests/client/test_styles.py",
+        "tests/client/test_tag.py",
+        "tests/detectors/formats/test_vendor_types.py",
+        "tests/detectors/scrub/test_vendor_types.py",
     ),
     "up": (
         "tests/meta/test_readme.py",
