@@ -47,12 +47,13 @@ test: check ## Run the checks and the whole suite; list skipped tests and the 30
 test-fast: $(DEV) ## Run the fast tests
 	$(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
 
+# The types take one processor as long as everything else takes the other. Collecting all tests
+# compiles them once, before several processes would each compile them.
 check: $(DEV) ## Check style, types, imports between packages, and wording
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/meta/test_words.py
+	@$(BIN)/mypy & types=$$!; \
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
+	  $(BIN)/python -m pytest -q -k test_words; \
+	others=$$?; wait $$types && exit $$others
 
 format: $(DEV) ## Format the code and fix lint errors
 	$(BIN)/ruff check --fix .

@@ -32,8 +32,6 @@ _MODULES: Final = (
     "service.jobs.process",
     "service.mail.job",
     "service.operations.maintenance.sweeper",
-    "service.payments.paddle",
-    "service.payments.stripe",
     "service.web.server.gunicorn_config",
     "service.web.server.web_process",
     "valkey",
@@ -49,13 +47,20 @@ class WarmProcess:
         environment: Mapping[str, str],
         log_file: Path,
         error_file: Path | None = None,
+        imports: Sequence[str] = (),
     ) -> None:
         """`arguments` are those of `python -m`, the module first; the files are appended to.
 
-        Errors go to the log, unless they have a file of their own.
+        Errors go to the log, unless they have a file of their own. `imports` are modules that the
+        program imports before it forks, so that its forks need not.
         """
-        order = {"arguments": arguments, "environment": dict(environment), "log": str(log_file)}
-        order["errors"] = str(error_file or log_file)
+        order = {
+            "arguments": arguments,
+            "environment": dict(environment),
+            "log": str(log_file),
+            "errors": str(error_file or log_file),
+            "imports": imports,
+        }
         log_file.touch()
         self._forking = _forking()
         self.pid: int = self._forking.ask("start", order)
@@ -137,6 +142,8 @@ def _take_orders() -> list[str]:
             answer: int | None = os.fork()
             if answer == 0:
                 _become(value)
+                for name in value["imports"]:
+                    import_module(name)
                 arguments: list[str] = value["arguments"]
                 return arguments
         else:
