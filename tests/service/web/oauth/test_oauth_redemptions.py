@@ -57,7 +57,7 @@ def test_no_verifier_but_the_one_redeems_a_code(
         lost += not _refused(browser, form, 400, "invalid_grant")
     lost += db_session.query(OAuthToken).count()
     tries = len(MALFORMED) + len(OTHERS) + 1
-    note("verifiers of 42 and 129 characters, non-ASCII and others are refused", tries, lost)
+    note("29 verifiers of 42 and 129 characters, non-ASCII and others are refused", tries, lost)
     assert browser.post(TOKEN, data=application.redeems(code)).status_code == 200
 
 
