@@ -10,6 +10,9 @@ LIBRARIES := openai-1.109 openai-2.8 openai-2.54 anthropic-0.60 anthropic-0.125 
 	mypy-1.19
 # The tests start hundreds of processes, and without bytecode each would compile the code again.
 unexport PYTHONDONTWRITEBYTECODE
+# The tests' servers write gigabytes; in memory, where there is enough, their disk writes cost nothing.
+MEMORY := $(shell df --output=avail /dev/shm 2>/dev/null | \
+	awk 'NR > 1 && $$1 > 8000000 { print "TMPDIR=/dev/shm" }')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 
 # The first Python 3.11 or later, unless PYTHON is set.
@@ -36,23 +39,24 @@ help: ## Show this help
 demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
 
-# Three processes on two processors, because some tests mostly wait.
+# Four processes on two processors, because some tests mostly wait.
 # Tests that share a server share a process, the long groups first (tests/groups.py).
 # The wording is one of the checks.
 test: check ## Run the checks and the whole suite; list skipped tests and the 30 slowest
-	$(BIN)/python -m pytest -m "not stress" -n 3 --no-loadscope-reorder --durations=30 \
+	$(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 4 --no-loadscope-reorder --durations=30 \
 	  --ignore=tests/meta/test_words.py
 
 # No live servers, Spark, browser or subprocesses; the time budget is in docs/testing.md.
 test-fast: $(DEV) ## Run the fast tests
-	$(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
+	$(MEMORY) $(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
 
+# The types take one processor as long as everything else takes the other. Collecting all tests
+# compiles them once, before several processes would each compile them.
 check: $(DEV) ## Check style, types, imports between packages, and wording
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/meta/test_words.py
+	@$(BIN)/mypy & types=$$!; \
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
+	  $(BIN)/python -m pytest -q -k test_words; \
+	others=$$?; wait $$types && exit $$others
 
 format: $(DEV) ## Format the code and fix lint errors
 	$(BIN)/ruff check --fix .

@@ -27,7 +27,7 @@ from benchmarks.ingest import (
     stop_workers,
     wait_for_report,
 )
-from benchmarks.service import Measured, print_table, running_service
+from benchmarks.running import Measured, print_table, running_service
 from service.operations.local.stack import Stack
 
 RECORDS: Final = 50

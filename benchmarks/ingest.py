@@ -22,7 +22,7 @@ from typing import Final
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session
 
-from benchmarks.service import Measured, print_table, running_service
+from benchmarks.running import Measured, print_table, running_service
 from service.cli.account import create_account, mint_ingest_key
 from service.operations.local.stack import Stack
 

@@ -25,7 +25,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from benchmarks.service import running_service
+from benchmarks.running import running_service
 from detectors.contract import Report
 from service.app import create_app
 from service.cli.account import create_account

@@ -21,7 +21,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from benchmarks.service import running_service
+from benchmarks.running import running_service
 from service.cli.account import create_account, mint_read_token
 from service.core import tokens
 from service.models import OAuthApplication, OAuthCode, OAuthToken, ReportRow

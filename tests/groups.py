@@ -86,21 +86,28 @@ _SLOW_PATHS: Final = (
     "tests/worker/operations/",
     "tests/worker/reliability/",
 )
-# Tests of several files that share a server; a test of any other file is grouped with its file.
+# Tests of several files that share a server, or libraries that are slow to import; a test of any
+# other file is grouped with its file.
 # What takes longest is first: it must not be what everything else waits for at the end.
 _GROUPS: Final = {
-    "browser": ("tests/browser/",),
-    "unreliable system": ("tests/worker/reliability/",),
-    "system": ("tests/worker/jobs/", "tests/worker/audits/", "tests/worker/operations/"),
-    "fuzzed service": (
-        "tests/service/web/openapi/test_fuzzing.py",
-        "tests/service/web/http/test_hostile_requests.py",
+    "system": (
+        "tests/worker/jobs/",
+        "tests/worker/audits/",
+        "tests/worker/operations/",
     ),
-    "mailing system": ("tests/worker/mail/", "tests/worker/web/"),
+    "unreliable system": ("tests/worker/reliability/",),
+    "up": (
+        "tests/meta/test_readme.py",
+        "tests/meta/test_api_guides.py",
+        "tests/service/cli/test_up.py",
+    ),
+    "browser": ("tests/browser/",),
     "live service": (
         "tests/service/web/oauth/test_oauth_live.py",
         "tests/service/web/auth/test_sign_in_limits.py",
         "tests/service/web/auth/test_admin_gate.py",
+        "tests/service/web/http/test_canaries.py",
+        "tests/service/web/http/test_slow_clients.py",
         "tests/service/web/http/test_sockets.py",
         "tests/service/web/intake/test_ingest_live.py",
         "tests/service/web/intake/test_hostile_uploads_at_once.py",
@@ -109,11 +116,33 @@ _GROUPS: Final = {
         "tests/service/operations/test_admin.py",
         "tests/service/operations/test_ending_access.py",
     ),
-    "up": (
-        "tests/meta/test_readme.py",
-        "tests/meta/test_api_guides.py",
-        "tests/service/cli/test_up.py",
+    "providers' libraries": (
+        "tests/client/test_bodies.py",
+        "tests/client/test_canaries.py",
+        "tests/client/test_contract.py",
+        "tests/client/test_faults.py",
+        "tests/client/test_guards.py",
+        "tests/client/test_init.py",
+        "tests/client/test_memory.py",
+        "tests/client/test_objects.py",
+        "tests/client/test_open_streams.py",
+        "tests/client/test_records.py",
+        "tests/client/test_styles.py",
+        "tests/client/test_tag.py",
+        "tests/detectors/formats/test_vendor_types.py",
+        "tests/detectors/scrub/test_vendor_types.py",
     ),
+    "mailing system": (
+        "tests/worker/mail/",
+        "tests/worker/web/",
+    ),
+    "key rotation": ("tests/service/operations/test_key_rotation.py",),
+    "fuzzed service": (
+        "tests/service/web/openapi/test_fuzzing.py",
+        "tests/service/web/http/test_hostile_requests.py",
+    ),
+    "servers": ("tests/embedded/",),
+    "up as root": ("tests/service/cli/test_up_as_root.py",),
 }
 _SPARK: Final = "spark"
 # The cases of the detectors on engines other than Polars.

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.embedded.processes import is_gone
+from tests.warm import run_warm
 
 ROOT = Path(__file__).parents[1]
 # Tests that send one request at a time need one process of each kind.
@@ -122,11 +123,5 @@ def make_clone(parent: Path) -> Path:
 
 
 def tallystick(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a command on a data folder."""
-    return subprocess.run(
-        [sys.executable, "-m", "service", *arguments, "--data", str(folder)],
-        capture_output=True,
-        text=True,
-        env=plain_environment(),
-        check=False,
-    )
+    """Run a command on a data folder, in a fork; `Running` runs the real program."""
+    return run_warm(("service", *arguments, "--data", str(folder)), plain_environment())

@@ -5,6 +5,7 @@ it forks must. It has not imported what starts threads: those programs import th
 """
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -17,12 +18,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 _ROOT: Final = Path(__file__).parents[1]
 _MODULES: Final = (
     "gunicorn.app.wsgiapp",
     "gunicorn.workers.gthread",
+    "psycopg2.extras",
     "service.app",
     "service.cli.processes",
     "service.cli.up",
@@ -31,6 +34,7 @@ _MODULES: Final = (
     "service.operations.maintenance.sweeper",
     "service.web.server.gunicorn_config",
     "service.web.server.web_process",
+    "valkey",
 )
 
 
@@ -38,10 +42,25 @@ class WarmProcess:
     """A forked program, used like a `subprocess.Popen`."""
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str], log_file: Path
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        log_file: Path,
+        error_file: Path | None = None,
+        imports: Sequence[str] = (),
     ) -> None:
-        """`arguments` are those of `python -m`, the module first; the log is appended to."""
-        order = {"arguments": arguments, "environment": dict(environment), "log": str(log_file)}
+        """`arguments` are those of `python -m`, the module first; the files are appended to.
+
+        Errors go to the log, unless they have a file of their own. `imports` are modules that the
+        program imports before it forks, so that its forks need not.
+        """
+        order = {
+            "arguments": arguments,
+            "environment": dict(environment),
+            "log": str(log_file),
+            "errors": str(error_file or log_file),
+            "imports": imports,
+        }
         log_file.touch()
         self._forking = _forking()
         self.pid: int = self._forking.ask("start", order)
@@ -70,6 +89,16 @@ class WarmProcess:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def run_warm(
+    arguments: Sequence[str], environment: Mapping[str, str], timeout: float = 60
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end in a fork."""
+    with NamedTemporaryFile("r") as output, NamedTemporaryFile("r") as errors:
+        process = WarmProcess(arguments, environment, Path(output.name), Path(errors.name))
+        code = process.wait(timeout)
+        return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())
 
 
 class _Forking:
@@ -113,6 +142,8 @@ def _take_orders() -> list[str]:
             answer: int | None = os.fork()
             if answer == 0:
                 _become(value)
+                for name in value["imports"]:
+                    import_module(name)
                 arguments: list[str] = value["arguments"]
                 return arguments
         else:
@@ -128,17 +159,22 @@ def _become(order: dict[str, Any]) -> None:
     os.setsid()
     os.environ.clear()
     os.environ.update(order["environment"])
-    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, source in enumerate((nothing, log, log)):
+    appended = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    opened = [
+        os.open(os.devnull, os.O_RDONLY),
+        os.open(order["log"], appended, 0o666),
+        os.open(order["errors"], appended, 0o666),
+    ]
+    for number, source in enumerate(opened):
         os.dup2(source, number)
-    os.close(log)
-    os.close(nothing)
+        os.close(source)
 
 
 if __name__ == "__main__":
     for module in _MODULES:
         import_module(module)
     import_module("worker").prepare()
+    # A fork need not look for garbage in what was imported, and so leaves its pages shared.
+    gc.freeze()
     sys.argv = _take_orders()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -12,6 +12,7 @@ from service.web.http.headers import SECURITY_HEADERS
 from tests.browser.pages import ALL, EXAMPLES, PAGES, Example
 from tests.browser.site import Site
 from tests.worker.support.mailing import get
+from tests.worker.support.promises import Note, always_in_full
 
 _LINK: Final = re.compile(r'(?:href|src|action|data-evidence)="([^"]+)"')
 # Forms and visits that sign somebody out or wait for a mail; what they answer is tested elsewhere.
@@ -32,7 +33,11 @@ def test_the_headers_of_every_answer(site: Site, example: Example) -> None:
         assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_every_link_of_every_page_leads_somewhere_with_the_same_headers(site: Site) -> None:
+@always_in_full
+@pytest.mark.usefixtures("occasion")
+def test_every_link_of_every_page_leads_somewhere_with_the_same_headers(
+    site: Site, note: Note
+) -> None:
     seen: set[tuple[str | None, str]] = set()
     broken: list[str] = []
     errors = {one.path_on(site) for one in EXAMPLES if one.status != 200}
@@ -50,6 +55,7 @@ def test_every_link_of_every_page_leads_somewhere_with_the_same_headers(site: Si
                 broken.append(f"{example.name}: {link} {answer.status_code}")
     assert broken == [], "\n".join(broken)
     assert len(seen) > len(PAGES)
+    note("34 every page and link has the security headers", len(seen), len(broken))
 
 
 def test_pages_ask_no_other_site_for_anything_and_name_no_report(site: Site) -> None:

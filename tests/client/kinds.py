@@ -1,18 +1,20 @@
 """Calls of every kind, each as a function that gives what its caller sees; no server is needed."""
 
+from __future__ import annotations
+
 import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 from tests.client import offline, vendors
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
+from tests.lazily import anthropic, openai
 
 
 def _plain() -> Any:
@@ -73,23 +75,26 @@ def _looked_up() -> Any:
     return offline.openai_client().get("/models", cast_to=object)
 
 
-class _Counted(openai.Stream[dict[str, Any]]):
-    """Whose iterator is no generator."""
+@cache
+def _counted() -> type[openai.Stream[dict[str, Any]]]:
+    """Return a kind of stream whose iterator is no generator."""
 
-    def __stream__(self) -> Iterator[dict[str, Any]]:
-        return map(dict, super().__stream__())
+    class Counted(openai.Stream[dict[str, Any]]):
+        def __stream__(self) -> Iterator[dict[str, Any]]:
+            return map(dict, super().__stream__())
+
+    return Counted
 
 
 def _iterator() -> Any:
-    asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": _Counted}
+    asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": _counted()}
     return list(offline.openai_client().post("/chat/completions", cast_to=object, **asked))
 
 
-class AnthropicBedrock(anthropic.Anthropic):
-    pass
-
-
 def _bedrock() -> Any:
+    class AnthropicBedrock(anthropic.Anthropic):
+        pass
+
     client = AnthropicBedrock(api_key="k", http_client=offline.anthropic_client()._client)
     return client.messages.create(**CLAUDE)
 

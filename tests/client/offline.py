@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 import tallystick
@@ -22,6 +20,7 @@ from tallystick import capture
 from tallystick.sending.records import write_record
 from tests.client import vendors
 from tests.client.vendors import Event, Json
+from tests.lazily import anthropic, openai
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
 HEADERS = {"x-request-id": "req_1", "request-id": "req_1"}

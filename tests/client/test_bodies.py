@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import httpx2
 import pytest
 
@@ -19,6 +18,7 @@ from tallystick import capture
 from tests.client import offline, vendors
 from tests.client.offline import queued, say
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
+from tests.lazily import anthropic
 from tests.worker.support.promises import sampled
 
 USAGES: list[Any] = [
@@ -96,7 +96,7 @@ def _compare(asks: Callable[[], list[Callable[[], Any]]], monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize("body", sampled(CASES, 2), ids=range(len(CASES)))
+@pytest.mark.parametrize("body", sampled(CASES, 3), ids=range(len(CASES)))
 def test_an_unusual_response_reaches_its_caller(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _compare(lambda: _asks(lambda request: say(body)), monkeypatch)
     for record in queued():
@@ -128,7 +128,7 @@ def test_a_response_that_is_not_json_reaches_its_caller(
 
 
 @pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize("usage", sampled(USAGES, 2), ids=range(len(USAGES)))
+@pytest.mark.parametrize("usage", sampled(USAGES, 3), ids=range(len(USAGES)))
 def test_an_unusual_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     events = copy.deepcopy(vendors.chat_events(with_usage=True))
     events[-1][1]["usage"] = usage

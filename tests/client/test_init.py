@@ -5,8 +5,6 @@ import sys
 import threading
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 import tallystick
@@ -16,6 +14,7 @@ from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.offline import capturing, openai_client, queued
 from tests.client.styles import CHAT
+from tests.lazily import anthropic, openai
 from tests.worker.support.promises import sampled
 
 KEY = "ik_" + "a" * 38

@@ -10,9 +10,7 @@ import pickle
 import time
 from typing import Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 import tallystick
@@ -21,6 +19,7 @@ from tests.client import kinds, offline, vendors
 from tests.client.offline import queued
 from tests.client.styles import CHAT, CLAUDE, STREAMED
 from tests.client.vendors import CHAT_COUNTS, RESPONSES_COUNTS
+from tests.lazily import anthropic, openai
 
 pytestmark = pytest.mark.usefixtures("captured")
 

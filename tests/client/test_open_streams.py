@@ -3,7 +3,6 @@
 import time
 from typing import Any
 
-import openai
 import pytest
 
 import tallystick
@@ -12,6 +11,7 @@ from tests.client import offline
 from tests.client.collector import Collector
 from tests.client.offline import capturing, queued
 from tests.client.styles import CLAUDE, STREAMED
+from tests.lazily import openai
 
 
 @pytest.mark.usefixtures("captured")
@@ -80,16 +80,15 @@ class _Slow:
         return await anext(self._items)
 
 
-class _AsyncCounted(openai.AsyncStream[dict[str, Any]]):
-    def __stream__(self) -> Any:
-        return _Slow(super().__stream__())
-
-
 @pytest.mark.usefixtures("captured")
 def test_an_asynchronous_stream_whose_iterator_is_no_generator_counts() -> None:
+    class Counted(openai.AsyncStream[dict[str, Any]]):
+        def __stream__(self) -> Any:
+            return _Slow(super().__stream__())
+
     async def ask() -> int:
         client = offline.async_openai_client()
-        asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": _AsyncCounted}
+        asked: dict[str, Any] = {"body": STREAMED, "stream": True, "stream_cls": Counted}
         stream = await client.post("/chat/completions", cast_to=object, **asked)
         return len([item async for item in stream])
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
-import openai
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
@@ -19,6 +18,7 @@ from tallystick.reading.prompts import hash_prompt
 from tests.client import offline, vendors
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT
+from tests.lazily import openai
 
 WHOLE: dict[str, Any] = {
     "model": "gpt-5.5",

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from anthropic.resources.beta.messages import Messages as BetaMessages
-from anthropic.resources.messages import Messages
-from openai.resources import Completions, Embeddings, chat
-from openai.resources.responses import Responses
 
 from tests.client.environments import LOCKS, environment_python, interpreters, run
 from tests.client.matrix import ABSENT, CAPTURED
 from tests.client.styles import STYLES
+from tests.lazily import anthropic, openai
 from tests.worker.support.promises import Note
 
 OLDER: Final = sorted(path for path in LOCKS.glob("*.lock") if not path.stem.startswith("mypy"))
@@ -105,12 +102,12 @@ def test_every_interpreter_captures_every_style(version: str, name: str, note: N
 
 def test_every_public_method_that_makes_calls_is_a_style() -> None:
     resources = {
-        "chat": chat.Completions,
-        "completions": Completions,
-        "responses": Responses,
-        "embeddings": Embeddings,
-        "messages": Messages,
-        "beta.messages": BetaMessages,
+        "chat": openai.resources.chat.Completions,
+        "completions": openai.resources.Completions,
+        "responses": openai.resources.responses.Responses,
+        "embeddings": openai.resources.Embeddings,
+        "messages": anthropic.resources.messages.Messages,
+        "beta.messages": anthropic.resources.beta.messages.Messages,
     }
     names = " ".join(style.name for style in STYLES)
     for prefix, resource in resources.items():

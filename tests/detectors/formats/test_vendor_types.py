@@ -1,25 +1,16 @@
 """Logs made by the providers' own libraries: every count that their types know is read or refused
 for a reason, so that a count that a new version adds fails here."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from io import BytesIO
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-import anthropic.types as anthropic_types
-import anthropic.types.beta as anthropic_beta
-import openai.types as openai_types
-import openai.types.beta as openai_beta
 import pytest
-from anthropic.types.message_delta_usage import MessageDeltaUsage
-from openai.types.batch_usage import BatchUsage
-from openai.types.beta.beta_response_usage import BetaResponseUsage
-from openai.types.chat import ChatCompletion
-from openai.types.images_response import Usage as ImageUsage
-from openai.types.responses import Response
-from openai.types.responses.response_usage import ResponseUsage
-from pydantic import BaseModel
 
 from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
@@ -27,30 +18,46 @@ from detectors.formats import read_chunks, records_of
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.shapes import Listed, Shape
+from tests.lazily import anthropic, openai
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 CREATED: Final = 1_767_225_600
 # What their usage holds besides counts and short labels.
 NO_COUNT: Final = {
     "fallback_credit.status.remove_to_redeem": "a list of the request's parameters, no count",
 }
-OPENAI_USAGES: Final[list[type[BaseModel]]] = [
-    openai_types.CompletionUsage,
-    ResponseUsage,
-    BetaResponseUsage,
-    BatchUsage,
-    ImageUsage,
-    openai_types.create_embedding_response.Usage,
-]
-ANTHROPIC_USAGES: Final[list[type[BaseModel]]] = [
-    anthropic_types.Usage,
-    MessageDeltaUsage,
-    anthropic_beta.BetaUsage,
-    anthropic_beta.BetaMessageDeltaUsage,
-]
+
+
+def usages_of_openai() -> list[type[BaseModel]]:
+    from openai.types.beta.beta_response_usage import BetaResponseUsage
+
+    types = openai.types
+    return [
+        types.CompletionUsage,
+        types.responses.response_usage.ResponseUsage,
+        BetaResponseUsage,
+        types.batch_usage.BatchUsage,
+        types.images_response.Usage,
+        types.create_embedding_response.Usage,
+    ]
+
+
+def usages_of_anthropic() -> list[type[BaseModel]]:
+    types = anthropic.types
+    return [
+        types.Usage,
+        types.message_delta_usage.MessageDeltaUsage,
+        types.beta.BetaUsage,
+        types.beta.BetaMessageDeltaUsage,
+    ]
 
 
 def models_of(annotation: Any) -> list[type[BaseModel]]:
     """The models that a value of this annotation may be, or may be made of."""
+    from pydantic import BaseModel
+
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in models_of(part)]
@@ -83,20 +90,24 @@ def usage_shape(shape: Shape) -> Shape:
 
 @pytest.mark.parametrize(
     ("usages", "shape"),
-    [(OPENAI_USAGES, OPENAI.flat.shape), (ANTHROPIC_USAGES, ANTHROPIC.flat.shape)],
+    [(usages_of_openai, OPENAI.flat.shape), (usages_of_anthropic, ANTHROPIC.flat.shape)],
     ids=["openai", "anthropic"],
 )
 def test_every_member_of_the_providers_usage_is_known(
-    usages: list[type[BaseModel]], shape: Shape
+    usages: Callable[[], list[type[BaseModel]]], shape: Shape
 ) -> None:
-    theirs = {path for usage in usages for path in paths_of(usage)}
+    theirs = {path for usage in usages() for path in paths_of(usage)}
     ours = set(shape_paths(usage_shape(shape)))
     assert theirs - ours == {path for path in theirs if path in NO_COUNT}
     assert len(theirs) > 10
 
 
+def _every_usage() -> list[type[BaseModel]]:
+    return usages_of_openai() + usages_of_anthropic()
+
+
 def test_every_reason_for_leaving_a_member_out_is_still_needed() -> None:
-    theirs = {path for usage in OPENAI_USAGES + ANTHROPIC_USAGES for path in paths_of(usage)}
+    theirs = {path for usage in _every_usage() for path in paths_of(usage)}
     assert set(NO_COUNT) <= theirs
 
 
@@ -131,75 +142,98 @@ def counted(response: BaseModel, **usage: Any) -> dict[str, Any]:
     }
 
 
-CHAT = counted(
-    ChatCompletion.model_validate(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": CREATED,
-            "model": "gpt-5.4",
-            "choices": [],
-            "service_tier": "flex",
-            "usage": filled(openai_types.CompletionUsage, iter(range(100, 200))),
-        }
+def _chat() -> dict[str, Any]:
+    return counted(
+        openai.types.chat.ChatCompletion.model_validate(
+            {
+                "id": "chatcmpl-1",
+                "object": "chat.completion",
+                "created": CREATED,
+                "model": "gpt-5.4",
+                "choices": [],
+                "service_tier": "flex",
+                "usage": filled(openai.types.CompletionUsage, iter(range(100, 200))),
+            }
+        )
     )
-)
-RESPONSE = counted(
-    Response.model_validate(
-        {
-            "id": "resp_1",
-            "object": "response",
-            "created_at": float(CREATED),
-            "model": "gpt-5.4",
-            "output": [],
-            "parallel_tool_calls": False,
-            "tool_choice": "auto",
-            "tools": [],
-            "usage": filled(ResponseUsage, iter(range(100, 200))),
-        }
+
+
+def _response() -> dict[str, Any]:
+    return counted(
+        openai.types.responses.Response.model_validate(
+            {
+                "id": "resp_1",
+                "object": "response",
+                "created_at": float(CREATED),
+                "model": "gpt-5.4",
+                "output": [],
+                "parallel_tool_calls": False,
+                "tool_choice": "auto",
+                "tools": [],
+                "usage": filled(
+                    openai.types.responses.response_usage.ResponseUsage, iter(range(100, 200))
+                ),
+            }
+        )
     )
-)
-EMBEDDING = counted(
-    openai_types.CreateEmbeddingResponse.model_validate(
-        {
-            "object": "list",
-            "model": "text-embedding-3-small",
-            "data": [],
-            "usage": {"prompt_tokens": 100, "total_tokens": 100},
-        }
-    )
-) | {"created": CREATED}
-MESSAGE = counted(
-    anthropic_types.Message.model_validate(
-        {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-opus-4-8",
-            "content": [],
-            "usage": filled(anthropic_types.Usage, iter(range(100, 200))),
-        }
-    )
-) | {"ts": "2026-01-01T00:00:00Z"}
-BETA_MESSAGE = counted(
-    anthropic_beta.BetaMessage.model_validate(
-        {
-            "id": "msg_2",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-opus-4-8",
-            "content": [],
-            "usage": filled(anthropic_beta.BetaUsage, iter(range(100, 200))),
-        }
-    )
-) | {"ts": "2026-01-01T00:00:00Z"}
-SHAPES: Final = {
-    "chat": CHAT,
-    "response": RESPONSE,
-    "embedding": EMBEDDING,
-    "message": MESSAGE,
-    "beta": BETA_MESSAGE,
+
+
+def _embedding() -> dict[str, Any]:
+    return counted(
+        openai.types.CreateEmbeddingResponse.model_validate(
+            {
+                "object": "list",
+                "model": "text-embedding-3-small",
+                "data": [],
+                "usage": {"prompt_tokens": 100, "total_tokens": 100},
+            }
+        )
+    ) | {"created": CREATED}
+
+
+def _message() -> dict[str, Any]:
+    return counted(
+        anthropic.types.Message.model_validate(
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude-opus-4-8",
+                "content": [],
+                "usage": filled(anthropic.types.Usage, iter(range(100, 200))),
+            }
+        )
+    ) | {"ts": "2026-01-01T00:00:00Z"}
+
+
+def _beta_message() -> dict[str, Any]:
+    return counted(
+        anthropic.types.beta.BetaMessage.model_validate(
+            {
+                "id": "msg_2",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude-opus-4-8",
+                "content": [],
+                "usage": filled(anthropic.types.beta.BetaUsage, iter(range(100, 200))),
+            }
+        )
+    ) | {"ts": "2026-01-01T00:00:00Z"}
+
+
+LINES: Final = {
+    "chat": _chat,
+    "response": _response,
+    "embedding": _embedding,
+    "message": _message,
+    "beta": _beta_message,
 }
+
+
+@cache
+def line_of(shape: str) -> dict[str, Any]:
+    """Return a line of a log of this shape, made by its provider's types."""
+    return LINES[shape]()
 
 
 def expected_of(line: dict[str, Any]) -> tuple[int, int, int, int]:
@@ -243,11 +277,11 @@ CONTAINERS: Final[dict[str, Callable[[bytes], bytes]]] = {
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("is_wrapped", [False, True], ids=["flat", "wrapped"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", LINES)
 def test_a_log_of_the_providers_own_objects_is_read(
     shape: str, is_wrapped: bool, container: str
 ) -> None:
-    line = SHAPES[shape]
+    line = line_of(shape)
     text = json.dumps(wrapped(line) if is_wrapped else line).encode()
     record = read_one(CONTAINERS[container](text))
     counts = (
@@ -264,8 +298,10 @@ def test_a_log_of_the_providers_own_objects_is_read(
 
 
 def test_the_betas_of_the_responses_api_are_the_same_as_its_own_counts() -> None:
-    assert set(paths_of(openai_beta.beta_response_usage.BetaResponseUsage)) == set(
-        paths_of(ResponseUsage)
+    from openai.types.beta.beta_response_usage import BetaResponseUsage
+
+    assert set(paths_of(BetaResponseUsage)) == set(
+        paths_of(openai.types.responses.response_usage.ResponseUsage)
     )
 
 
@@ -280,7 +316,7 @@ COMMAS: Final = [
 
 @pytest.mark.parametrize(("pattern", "said"), COMMAS)
 def test_the_reason_names_an_extra_comma(pattern: bytes, said: str) -> None:
-    text = pattern.replace(b"%s", json.dumps(CHAT).encode())
+    text = pattern.replace(b"%s", json.dumps(line_of("chat")).encode())
     chunks = list(read_chunks(BytesIO(text)))
     reasons = {row.reason for chunk in chunks for row in chunk.invalid}
     assert [said in reason and "CANARY" not in reason for reason in reasons] == [True]
@@ -288,12 +324,12 @@ def test_the_reason_names_an_extra_comma(pattern: bytes, said: str) -> None:
 
 
 def test_a_log_with_a_comma_after_every_line_is_rejected_with_that_reason() -> None:
-    line = json.dumps(CHAT).encode()
+    line = json.dumps(line_of("chat")).encode()
     with pytest.raises(UnreadableLogError, match="a comma after the object. Use OpenAI"):
         list(read_chunks(BytesIO(line + b",\n" + line + b",\n")))
 
 
 def test_commas_within_strings_are_not_extra_commas() -> None:
-    text = json.dumps(CHAT).encode() + b'\n{"model": ",,", "tag": ",}" "x"}'
+    text = json.dumps(line_of("chat")).encode() + b'\n{"model": ",,", "tag": ",}" "x"}'
     [chunk] = read_chunks(BytesIO(text))
     assert [row.reason for row in chunk.invalid] == ["not JSON"]

@@ -19,7 +19,7 @@ from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
 from service.operations.local.run_state import find_state
 from service.operations.local.users import choose_user
 from tests.embedded.processes import is_gone, wait_until
-from tests.running import ROOT, Up, tallystick
+from tests.running import ONE_OF_EACH, ROOT, Up, tallystick
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as another user")
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -68,7 +68,7 @@ def up(servers_folder: Path, open_python: dict[str, str]) -> Iterator[Up]:
     class OpenUp(Up):
         program = (open_python["PYTHON"], "-m", "service")
 
-    up = OpenUp(folder, **{**open_python, "REFUSE_ROOT": "1"})
+    up = OpenUp(folder, **{**open_python, **ONE_OF_EACH, "REFUSE_ROOT": "1"})
     yield up
     if up.process.poll() is None:
         up.stop(signal.SIGTERM)

@@ -77,8 +77,8 @@ def test_connections_that_were_cut_are_replaced_before_they_are_lent(
     assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
 
 
-def test_storage_that_fails_is_unavailable(make_app: Callable[..., Flask], tenant: Tenant) -> None:
-    app = make_app(storage_url="file:///proc/nowhere")
+def test_storage_that_fails_is_unavailable(share_app: Callable[..., Flask], tenant: Tenant) -> None:
+    app = share_app(storage_url="file:///proc/nowhere")
     response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
     error_of(response, 503, "unavailable")
 

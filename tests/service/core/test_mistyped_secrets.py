@@ -108,7 +108,7 @@ def test_a_mistyped_secret_is_rejected_without_a_query(
     # Who redeems a code is looked up first.
     is_code = kind == Kind.AUTHORIZATION_CODE
     assert [one for one in statements if not (is_code and "FROM oauth_applications" in one)] == []
-    note(f"{kind} with one character changed is refused without a query", tries, taken)
+    note(f"27 {kind} with one character changed is refused without a query", tries, taken)
 
 
 @pytest.mark.parametrize("kind", PRESENTED)

@@ -6,10 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
-from paddle_billing.Entities.Event import Event
-from paddle_billing.Json import PayloadEncoder
-from paddle_billing.Notifications import PaddleSignature
-
 SECRET: Final = "pdl_ntfset_a_secret_for_tests_of_paddle"
 PATH: Final = "/api/v1/webhooks/paddle"
 START: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -22,6 +18,9 @@ def event(
     kind: str, reported: dict[str, Any], *, minute: float = 0, **fields: Any
 ) -> dict[str, Any]:
     """The event as the library's types write it; they refuse what lacks a field of theirs."""
+    from paddle_billing.Entities.Event import Event
+    from paddle_billing.Json import PayloadEncoder
+
     occurred_at = START + timedelta(minutes=minute)
     typed = Event.from_dict(
         {
@@ -142,6 +141,8 @@ def signed(
     document: dict[str, Any], *, secret: str = SECRET, at: float | None = None
 ) -> tuple[bytes, dict[str, str]]:
     """The body and the headers of the request that delivers an event."""
+    from paddle_billing.Notifications import PaddleSignature
+
     body = json.dumps(document, ensure_ascii=False).encode()
     timestamp = int(time.time() if at is None else at)
     signature = PaddleSignature.calculate_hmac(secret, f"{timestamp}:".encode() + body).hexdigest()

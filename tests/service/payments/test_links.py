@@ -15,9 +15,9 @@ ACCOUNT = "0f" * 16
 
 
 @pytest.fixture
-def configured(make_app: Callable[..., Flask]) -> Callable[..., Config]:
+def configured(share_app: Callable[..., Flask]) -> Callable[..., Config]:
     def make(**links: str) -> Config:
-        with make_app(**SETTINGS, **links).app_context():
+        with share_app(**SETTINGS, **links).app_context():
             return current_config()
 
     return make

@@ -134,10 +134,10 @@ def test_a_body_larger_than_any_event_is_rejected(client: FlaskClient, provider:
 
 @each_provider
 def test_a_provider_without_a_secret_is_not_there(
-    make_app: Callable[..., Flask], provider: Provider
+    share_app: Callable[..., Flask], provider: Provider
 ) -> None:
     other = next(one for one in PROVIDERS if one is not provider)
-    client = make_app(**{f"{other.name}_webhook_secret": other.secret}).test_client()
+    client = share_app(**{f"{other.name}_webhook_secret": other.secret}).test_client()
     body, headers = provider.signed(provider.paid())
     error_of(client.post(provider.path, data=body, headers=headers), 404, "not_found")
     assert client.get(provider.path).status_code == 405

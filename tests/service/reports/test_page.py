@@ -60,7 +60,7 @@ def test_the_dollars_of_each_finding_are_those_of_the_document(
         assert usd(finding.monthly_cost_impact_usd) in page.findings[finding.id]
 
 
-@pytest.mark.parametrize("shape", sampled(SHAPES, 2))
+@pytest.mark.parametrize("shape", sampled(SHAPES, 3))
 def test_the_totals_and_the_charts_are_those_of_the_document(
     client: FlaskClient, publish: Publish, shape: str
 ) -> None:
@@ -74,7 +74,7 @@ def test_the_totals_and_the_charts_are_those_of_the_document(
     assert [one for one in amounts if usd(one) not in text] == []
 
 
-@pytest.mark.parametrize("shape", sampled(SHAPES, 2))
+@pytest.mark.parametrize("shape", sampled(SHAPES, 3))
 def test_a_page_stays_small_and_brings_no_style_or_script_of_its_own(
     client: FlaskClient, publish: Publish, shape: str
 ) -> None:

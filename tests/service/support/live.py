@@ -5,6 +5,7 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import requests
 from sqlalchemy import Engine, create_engine
@@ -14,6 +15,9 @@ from service.core.db import make_session_factory
 from tests.databases import make_database
 from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
 from tests.warm import WarmProcess
+
+# Each web process would take most of a second to import them.
+_PROVIDERS: Final = ("service.payments.paddle", "service.payments.stripe")
 
 
 @dataclass(frozen=True)
@@ -68,16 +72,13 @@ def start_live_service(
         **{name.upper(): str(value) for name, value in settings.items()},
     }
     log_file = folder / "web.log"
-    process = _start_gunicorn(port, environment, log_file)
+    imports = _PROVIDERS if any("webhook" in name for name in settings) else ()
+    config = "--config=python:service.web.server.gunicorn_config"
+    command = ("gunicorn", config, f"--bind=127.0.0.1:{port}")
+    process = WarmProcess(command, environment, log_file, imports=imports)
     url = f"http://127.0.0.1:{port}"
     _wait_until_answering(url, process, log_file)
     return LiveService(url, log_file, folder / "blobs", create_engine(own_url), process)
-
-
-def _start_gunicorn(port: int, environment: dict[str, str], log_file: Path) -> WarmProcess:
-    config = "--config=python:service.web.server.gunicorn_config"
-    command = ("gunicorn", config, f"--bind=127.0.0.1:{port}")
-    return WarmProcess(command, environment, log_file)
 
 
 def stop_live_service(service: LiveService) -> None:

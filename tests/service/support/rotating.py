@@ -44,6 +44,7 @@ class Rotating:
     signing: dict[str, str] = field(default_factory=dict)
     tried: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
+    pause: float = 0.05  # of each client between two requests
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -179,7 +180,7 @@ class Rotating:
                 if not is_right:
                     self.failed.append(name)
             self.tried[name] += 1
-            done.wait(0.02)
+            done.wait(self.pause)
 
 
 def _cookies(response: requests.Response) -> str:

@@ -248,8 +248,8 @@ class TestTheOrderOfTheGates:
     BAD_BODY = b'{"records": ['
 
     @pytest.fixture
-    def strict(self, make_app: Callable[..., Flask]) -> FlaskClient:
-        return make_app(ingest_key_limit_per_minute=1, max_body_bytes=10).test_client()
+    def strict(self, share_app: Callable[..., Flask]) -> FlaskClient:
+        return share_app(ingest_key_limit_per_minute=1, max_body_bytes=10).test_client()
 
     def _post(self, client: FlaskClient, headers: dict[str, str], body: bytes = BAD_BODY) -> int:
         return client.post(

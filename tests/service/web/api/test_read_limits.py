@@ -15,12 +15,12 @@ LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 @pytest.mark.parametrize("ending", [*READS, "/x/status"])
 def test_every_route_that_reads_has_its_own_limit(
-    make_app: Callable[..., Flask],
+    share_app: Callable[..., Flask],
     tenant: Tenant,
     sessions: "sessionmaker[Session]",
     ending: str,
 ) -> None:
-    client = make_app(read_limit_per_minute=2).test_client(use_cookies=False)
+    client = share_app(read_limit_per_minute=2).test_client(use_cookies=False)
     is_status = ending.endswith("status")
     headers = add_browser(sessions, tenant.account_id).headers if is_status else tenant.reads
     answers = [client.get(f"{AUDITS}{ending}", headers=headers) for _ in range(3)]
@@ -33,9 +33,9 @@ def test_every_route_that_reads_has_its_own_limit(
 
 
 def test_the_rest_of_the_limit_is_shown_until_it_is_used_up(
-    make_app: Callable[..., Flask], tenant: Tenant
+    share_app: Callable[..., Flask], tenant: Tenant
 ) -> None:
-    client = make_app(read_limit_per_minute=3).test_client()
+    client = share_app(read_limit_per_minute=3).test_client()
     for left in (2, 1, 0):
         headers = client.get(AUDITS, headers=tenant.reads).headers
         assert headers["RateLimit-Limit"] == "3"
@@ -48,12 +48,12 @@ def test_the_rest_of_the_limit_is_shown_until_it_is_used_up(
 
 
 def test_two_tokens_of_one_account_have_a_limit_each(
-    make_app: Callable[..., Flask], tenant: Tenant, db_session: Session
+    share_app: Callable[..., Flask], tenant: Tenant, db_session: Session
 ) -> None:
     row, second = ReadToken.minted(tenant.account_id, scopes=("read:audits",))
     db_session.add(row)
     db_session.commit()
-    client = make_app(read_limit_per_minute=1).test_client()
+    client = share_app(read_limit_per_minute=1).test_client()
     for headers in (tenant.reads, bearer(second)):
         assert client.get(AUDITS, headers=headers).status_code == 200
         assert client.get(AUDITS, headers=headers).status_code == 429

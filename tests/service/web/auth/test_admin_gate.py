@@ -157,9 +157,9 @@ def test_the_log_contains_no_token_and_no_admin_route_without_the_token(
 
 
 def test_wrong_tokens_are_logged_and_lock_their_network_out(
-    make_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture
+    share_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = make_app(admin_token=TOKEN, admin_refusals_per_minute=5).test_client()
+    client = share_app(admin_token=TOKEN, admin_refusals_per_minute=5).test_client()
 
     def ask(token: str | None, address: str = "10.8.0.1") -> int:
         headers = {"X-Admin-Token": token} if token else {}

@@ -81,10 +81,10 @@ def test_a_forged_session_counts_by_address(live: LiveService, path: str) -> Non
 
 @pytest.mark.parametrize("path", PATHS)
 def test_the_limit_comes_before_the_body_is_judged(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]", path: str
+    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", path: str
 ) -> None:
     limits = {"magic_link_limit_per_minute": 5, "early_access_limit_per_minute": 5}
-    client = make_app(**limits).test_client(use_cookies=False)
+    client = share_app(**limits).test_client(use_cookies=False)
     headers = sign_in(sessions, f"{uuid4().hex}@example.org")
     statuses = [client.post(path, json={}, headers=headers).status_code for _ in range(6)]
     assert statuses == [422] * 5 + [429]
@@ -92,19 +92,19 @@ def test_the_limit_comes_before_the_body_is_judged(
 
 
 def test_the_limits_are_settings(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
 ) -> None:
     limits = {"magic_link_limit_per_minute": 2, "early_access_limit_per_minute": 3}
-    client = make_app(**limits).test_client(use_cookies=False)
+    client = share_app(**limits).test_client(use_cookies=False)
     headers = sign_in(sessions, f"{uuid4().hex}@example.org")
     for path, allowed in ((MAGIC_LINK, 2), (EARLY_ACCESS, 3)):
         answers = [client.post(path, json={}, headers=headers) for _ in range(5)]
         assert sum(one.status_code == 422 for one in answers) == allowed
 
 
-def test_an_ipv6_network_counts_as_one_address(make_app: Callable[..., Flask]) -> None:
+def test_an_ipv6_network_counts_as_one_address(share_app: Callable[..., Flask]) -> None:
     limits = {"magic_link_limit_per_minute": 5, "early_access_limit_per_minute": 5}
-    client = make_app(**limits).test_client(use_cookies=False)
+    client = share_app(**limits).test_client(use_cookies=False)
     for path in PATHS:
         neighbors = [f"2001:db8:7:{number % 2}::{number:x}" for number in range(30)]
         answers = [
@@ -119,9 +119,9 @@ def test_an_ipv6_network_counts_as_one_address(make_app: Callable[..., Flask]) -
 
 
 def test_a_recipient_gets_no_more_links_than_it_can_use(
-    make_app: Callable[..., Flask], db_session: Session
+    share_app: Callable[..., Flask], db_session: Session
 ) -> None:
-    app = make_app(magic_link_limit_per_recipient=5)
+    app = share_app(magic_link_limit_per_recipient=5)
     client, victim = app.test_client(use_cookies=False), "victim@example.org"
     answers = {
         (answer.status_code, answer.get_data())

@@ -97,7 +97,7 @@ def test_a_hostile_corpus_gets_described_answers(
         pytest.fail("\n".join(map(repr, wrong[:20])), pytrace=False)
     assert tried >= 1_000 * share
     assert kinds == KINDS
-    note(f"hand-written hostile requests, {who}: described", tried, len(wrong))
+    note(f"31 hand-written hostile requests, {who}: described", tried, len(wrong))
 
 
 def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -13,8 +13,8 @@ PAGES = ["/", "/docs", "/sample", "/sign-in", "/client/", LINK, f"{LINK}/pdf", f
 
 
 @pytest.fixture
-def limited(make_app: Callable[..., Flask]) -> Flask:
-    return make_app(page_limit_per_minute=20)
+def limited(share_app: Callable[..., Flask]) -> Flask:
+    return share_app(page_limit_per_minute=20)
 
 
 def test_pages_and_links_share_a_limit(limited: Flask) -> None:

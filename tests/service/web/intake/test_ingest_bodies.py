@@ -78,17 +78,17 @@ def test_broken_gzip_is_a_bad_request(client: FlaskClient, tenant: Tenant, body:
     error_of(_post(client, tenant, body, "gzip"), 400, "bad_request")
 
 
-def test_a_gzip_bomb_is_too_large(make_app: Callable[..., Flask], tenant: Tenant) -> None:
-    client = make_app(max_body_bytes=100_000).test_client()
+def test_a_gzip_bomb_is_too_large(share_app: Callable[..., Flask], tenant: Tenant) -> None:
+    client = share_app(max_body_bytes=100_000).test_client()
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 100_000
     error_of(_post(client, tenant, bomb, "gzip"), 413, "payload_too_large")
 
 
 def test_the_size_limit_is_exact_packed_and_unpacked(
-    make_app: Callable[..., Flask], tenant: Tenant
+    share_app: Callable[..., Flask], tenant: Tenant
 ) -> None:
-    client = make_app(max_body_bytes=len(PLAIN)).test_client()
+    client = share_app(max_body_bytes=len(PLAIN)).test_client()
     assert _post(client, tenant, PLAIN).status_code == 201
     assert _post(client, tenant, gzip.compress(PLAIN), "gzip").status_code == 201
     error_of(_post(client, tenant, PLAIN + b" "), 413, "payload_too_large")

@@ -33,9 +33,9 @@ def _post(
 
 
 def test_a_key_is_limited_exactly_and_gets_the_time_to_wait(
-    make_app: MakeApp, tenant: Tenant
+    share_app: MakeApp, tenant: Tenant
 ) -> None:
-    client = make_app(ingest_key_limit_per_minute=10).test_client()
+    client = share_app(ingest_key_limit_per_minute=10).test_client()
     statuses = [_post(client, tenant, _address()).status_code for _ in range(30)]
     assert statuses == [201] * 10 + [429] * 20
     response = _post(client, tenant, _address())
@@ -44,34 +44,34 @@ def test_a_key_is_limited_exactly_and_gets_the_time_to_wait(
 
 
 def test_each_key_has_a_limit_of_its_own(
-    make_app: MakeApp, tenant: Tenant, sessions: "sessionmaker[Session]"
+    share_app: MakeApp, tenant: Tenant, sessions: "sessionmaker[Session]"
 ) -> None:
-    client = make_app(ingest_key_limit_per_minute=2).test_client()
+    client = share_app(ingest_key_limit_per_minute=2).test_client()
     other = add_tenant(sessions)
     assert [_post(client, tenant, _address()).status_code for _ in range(3)] == [201, 201, 429]
     assert [_post(client, other, _address()).status_code for _ in range(3)] == [201, 201, 429]
 
 
 def test_an_address_is_limited_over_all_its_keys(
-    make_app: MakeApp, sessions: "sessionmaker[Session]"
+    share_app: MakeApp, sessions: "sessionmaker[Session]"
 ) -> None:
-    client, address = make_app(ingest_ip_limit_per_minute=10).test_client(), _address()
+    client, address = share_app(ingest_ip_limit_per_minute=10).test_client(), _address()
     tenants = [add_tenant(sessions) for _ in range(3)]
     statuses = [_post(client, tenants[i % 3], address).status_code for i in range(30)]
     assert statuses == [201] * 10 + [429] * 20
     assert _post(client, tenants[0], _address()).status_code == 201
 
 
-def test_a_forged_forwarded_address_does_not_help(make_app: MakeApp, tenant: Tenant) -> None:
-    client, address = make_app(ingest_ip_limit_per_minute=5).test_client(), _address()
+def test_a_forged_forwarded_address_does_not_help(share_app: MakeApp, tenant: Tenant) -> None:
+    client, address = share_app(ingest_ip_limit_per_minute=5).test_client(), _address()
     statuses = [
         _post(client, tenant, address, forwarded=f"10.0.0.{i}").status_code for i in range(50)
     ]
     assert statuses == [201] * 5 + [429] * 45
 
 
-def test_behind_one_proxy_only_its_own_word_counts(make_app: MakeApp, tenant: Tenant) -> None:
-    app = make_app(ingest_ip_limit_per_minute=5, trusted_proxies=1)
+def test_behind_one_proxy_only_its_own_word_counts(share_app: MakeApp, tenant: Tenant) -> None:
+    app = share_app(ingest_ip_limit_per_minute=5, trusted_proxies=1)
     client, proxy, real = app.test_client(), _address(), _address()
     forged = [
         _post(client, tenant, proxy, forwarded=f"10.0.0.{i}, {real}").status_code for i in range(50)
@@ -80,15 +80,15 @@ def test_behind_one_proxy_only_its_own_word_counts(make_app: MakeApp, tenant: Te
     assert _post(client, tenant, proxy, forwarded=_address()).status_code == 201
 
 
-def test_the_announced_wait_is_the_rest_of_the_window(make_app: MakeApp, tenant: Tenant) -> None:
-    client = make_app(ingest_key_limit_per_minute=1).test_client()
+def test_the_announced_wait_is_the_rest_of_the_window(share_app: MakeApp, tenant: Tenant) -> None:
+    client = share_app(ingest_key_limit_per_minute=1).test_client()
     _post(client, tenant, _address())
     time.sleep(1.1)
     assert 50 <= int(_post(client, tenant, _address()).headers["Retry-After"]) <= 59
 
 
-def test_a_limit_holds_over_any_sixty_seconds(make_app: MakeApp, tenant: Tenant) -> None:
-    client = make_app(ingest_key_limit_per_minute=2).test_client()
+def test_a_limit_holds_over_any_sixty_seconds(share_app: MakeApp, tenant: Tenant) -> None:
+    client = share_app(ingest_key_limit_per_minute=2).test_client()
     minute = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
     statuses = []
     for seconds in (58, 59, 61, 117, 119):
@@ -97,8 +97,8 @@ def test_a_limit_holds_over_any_sixty_seconds(make_app: MakeApp, tenant: Tenant)
     assert statuses == [201, 201, 429, 429, 201]
 
 
-def test_a_rejected_request_does_not_push_the_window_on(make_app: MakeApp, tenant: Tenant) -> None:
-    client = make_app(ingest_key_limit_per_minute=1).test_client()
+def test_a_rejected_request_does_not_push_the_window_on(share_app: MakeApp, tenant: Tenant) -> None:
+    client = share_app(ingest_key_limit_per_minute=1).test_client()
     waits = []
     for _ in range(3):
         response = _post(client, tenant, _address())
@@ -108,9 +108,9 @@ def test_a_rejected_request_does_not_push_the_window_on(make_app: MakeApp, tenan
 
 @pytest.mark.parametrize("nowhere", ["redis://127.0.0.1:1/0", "unix:///nowhere/valkey.sock"])
 def test_without_redis_ingest_answers_quickly_and_stays_limited(
-    make_app: MakeApp, tenant: Tenant, nowhere: str
+    share_app: MakeApp, tenant: Tenant, nowhere: str
 ) -> None:
-    client = make_app(redis_url=nowhere, ingest_key_limit_per_minute=3).test_client()
+    client = share_app(redis_url=nowhere, ingest_key_limit_per_minute=3).test_client()
     began = time.monotonic()
     statuses = [_post(client, tenant, _address()).status_code for _ in range(5)]
     assert statuses == [201, 201, 201, 429, 429]

@@ -99,11 +99,11 @@ def _send(client: FlaskClient, kind: str, tenant: Tenant) -> Any:
 @pytest.mark.parametrize("kind", VIEWS)
 def test_an_audit_is_queued_in_eight_hops_without_turning_back(
     kind: str,
-    make_app: Callable[..., Flask],
+    share_app: Callable[..., Flask],
     sessions: "sessionmaker[Session]",
     tenant: Tenant,
 ) -> None:
-    client = make_app().test_client()
+    client = share_app().test_client()
     browser_of(sessions, client, tenant.account_id)
     with sessions() as session:
         session.add(Credit(account_id=tenant.account_id))

@@ -35,9 +35,9 @@ def _send(client: FlaskClient, person: Person, body: bytes) -> TestResponse:
 
 @pytest.mark.parametrize("name", SLOW)
 def test_a_file_that_takes_too_long_is_rejected(
-    make_app: MakeApp, sessions: Sessions, name: str
+    share_app: MakeApp, sessions: Sessions, name: str
 ) -> None:
-    client = make_app(upload_cpu_seconds=0.2, **LIMITS).test_client(use_cookies=False)
+    client = share_app(upload_cpu_seconds=0.2, **LIMITS).test_client(use_cookies=False)
     person, body = add_person(sessions, 1), one_file(FILES[name](6_000_000))
     started_at = time.thread_time()
     answer = _send(client, person, body)
@@ -48,19 +48,19 @@ def test_a_file_that_takes_too_long_is_rejected(
     assert free_credits(sessions, person) == 1
 
 
-def test_receiving_a_file_counts_as_well(make_app: MakeApp, sessions: Sessions) -> None:
-    client = make_app(upload_cpu_seconds=0.000_1, **LIMITS).test_client(use_cookies=False)
+def test_receiving_a_file_counts_as_well(share_app: MakeApp, sessions: Sessions) -> None:
+    client = share_app(upload_cpu_seconds=0.000_1, **LIMITS).test_client(use_cookies=False)
     answer = _send(client, add_person(sessions, 1), one_file(log_file(20_000)))
     assert "seconds to check" in error_of(answer, 422, "validation_error")
 
 
 @pytest.mark.parametrize("redis", ["with", "without"])
 def test_rejected_files_have_a_daily_limit(
-    make_app: MakeApp, sessions: Sessions, redis: str
+    share_app: MakeApp, sessions: Sessions, redis: str
 ) -> None:
     """Of one second: each takes a tenth at least. One credit does not serve forever."""
     settings = {} if redis == "with" else {"redis_url": "redis://127.0.0.1:1/0"}
-    app = make_app(refused_upload_seconds_per_day=1, **LIMITS, **settings)
+    app = share_app(refused_upload_seconds_per_day=1, **LIMITS, **settings)
     client, person, other = (
         app.test_client(use_cookies=False),
         add_person(sessions, 1),
@@ -77,16 +77,16 @@ def test_rejected_files_have_a_daily_limit(
 
 
 def test_a_file_that_takes_longer_than_what_is_left_uses_it_up(
-    make_app: MakeApp, sessions: Sessions
+    share_app: MakeApp, sessions: Sessions
 ) -> None:
     settings = {"refused_upload_seconds_per_day": 1, "upload_cpu_seconds": 1.5}
-    client = make_app(**settings, **LIMITS).test_client(use_cookies=False)
+    client = share_app(**settings, **LIMITS).test_client(use_cookies=False)
     person, body = add_person(sessions, 1), one_file(FILES["lines of letters"](6_000_000))
     assert [_send(client, person, body).status_code for _ in range(2)] == [422, 429]
 
 
-def test_what_is_not_a_rejected_file_does_not_count(make_app: MakeApp, sessions: Sessions) -> None:
-    app = make_app(refused_upload_seconds_per_day=1, **LIMITS)
+def test_what_is_not_a_rejected_file_does_not_count(share_app: MakeApp, sessions: Sessions) -> None:
+    app = share_app(refused_upload_seconds_per_day=1, **LIMITS)
     client, person = app.test_client(use_cookies=False), add_person(sessions, 12)
     assert [_send(client, person, one_file(log_file())).status_code for _ in range(12)] == [
         201
@@ -95,8 +95,8 @@ def test_what_is_not_a_rejected_file_does_not_count(make_app: MakeApp, sessions:
     assert [_send(client, without, one_file(b"")).status_code for _ in range(12)] == [402] * 12
 
 
-def test_a_malformed_body_counts_as_well(make_app: MakeApp, sessions: Sessions) -> None:
-    app = make_app(refused_upload_seconds_per_day=1, **LIMITS)
+def test_a_malformed_body_counts_as_well(share_app: MakeApp, sessions: Sessions) -> None:
+    app = share_app(refused_upload_seconds_per_day=1, **LIMITS)
     client, person = app.test_client(use_cookies=False), add_person(sessions, 1)
     bodies = [b"no multipart"] * 5 + [multipart([("name=x", b"")])] * 5
     statuses = [_send(client, person, body).status_code for body in bodies]

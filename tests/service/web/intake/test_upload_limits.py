@@ -50,14 +50,14 @@ def _upload(
 
 
 @pytest.fixture
-def client(make_app: MakeApp) -> FlaskClient:
+def client(share_app: MakeApp) -> FlaskClient:
     """With the default limit."""
-    return make_app().test_client(use_cookies=False)
+    return share_app().test_client(use_cookies=False)
 
 
 @pytest.fixture
-def without_redis(make_app: MakeApp) -> FlaskClient:
-    return make_app(redis_url="redis://127.0.0.1:1/0").test_client(use_cookies=False)
+def without_redis(share_app: MakeApp) -> FlaskClient:
+    return share_app(redis_url="redis://127.0.0.1:1/0").test_client(use_cookies=False)
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +143,9 @@ def test_the_limit_holds_without_redis_and_nothing_breaks(
 
 
 def test_reading_the_status_has_a_limit(
-    make_app: MakeApp, sessions: "sessionmaker[Session]"
+    share_app: MakeApp, sessions: "sessionmaker[Session]"
 ) -> None:
-    client = make_app(read_limit_per_minute=2).test_client(use_cookies=False)
+    client = share_app(read_limit_per_minute=2).test_client(use_cookies=False)
     person = add_person(sessions)
     path = f"{AUDITS}/x/status"
     statuses = [client.get(path, headers=person.headers).status_code for _ in range(3)]
@@ -153,7 +153,7 @@ def test_reading_the_status_has_a_limit(
 
 
 def test_the_402_has_a_link_for_each_provider_that_is_configured(
-    make_app: MakeApp, sessions: "sessionmaker[Session]"
+    share_app: MakeApp, sessions: "sessionmaker[Session]"
 ) -> None:
     links = {
         "stripe_credit_link": "https://buy.stripe.com/x",
@@ -161,7 +161,7 @@ def test_the_402_has_a_link_for_each_provider_that_is_configured(
     }
     secrets = {"stripe_webhook_secret": "whsec_x", "paddle_webhook_secret": "pdl_x"}
     client, person = (
-        make_app(**links, **secrets).test_client(use_cookies=False),
+        share_app(**links, **secrets).test_client(use_cookies=False),
         add_person(sessions),
     )
     response = _upload(client, person, _address())

@@ -74,11 +74,11 @@ def test_a_turn_is_taken_across_processes_and_ends_with_its_process() -> None:
 
 
 def test_a_file_whose_turn_does_not_come_keeps_its_credit(
-    make_app: MakeApp,
+    share_app: MakeApp,
     sessions: "sessionmaker[Session]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    client, person = make_app().test_client(use_cookies=False), add_person(sessions, 1)
+    client, person = share_app().test_client(use_cookies=False), add_person(sessions, 1)
     body = one_file(log_file())
     with upload_turns.turn(person.account_id):
         monkeypatch.setattr(turns, "WAIT_SECONDS", 0.1)

@@ -125,7 +125,7 @@ def test_fifty_redemptions_at_once_issue_at_most_one_token(
         lost += sum(one.status_code not in (200, 400, 503) for one in answers)
         lost += any(_is_read_by(live, token) for token in granted)
         given += len(granted)
-    note("50 redemptions of one code at once give out at most one token", rounds * 50, lost)
+    note("29 50 redemptions of one code at once give out at most one token", rounds * 50, lost)
     assert given > 0
 
 

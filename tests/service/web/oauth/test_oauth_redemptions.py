@@ -57,7 +57,7 @@ def test_no_verifier_but_the_one_redeems_a_code(
         lost += not _refused(browser, form, 400, "invalid_grant")
     lost += db_session.query(OAuthToken).count()
     tries = len(MALFORMED) + len(OTHERS) + 1
-    note("verifiers of 42 and 129 characters, non-ASCII and others are refused", tries, lost)
+    note("29 verifiers of 42 and 129 characters, non-ASCII and others are refused", tries, lost)
     assert browser.post(TOKEN, data=application.redeems(code)).status_code == 200
 
 
@@ -222,8 +222,8 @@ def test_the_browser_of_a_person_redeems_nothing_for_being_signed_in(
     assert _refused(browser, form, 401, "invalid_client")
 
 
-def test_a_rate_limit_error_has_the_standards_shape(make_app: Any) -> None:
-    limited = make_app(oauth_limit_per_minute=2).test_client()
+def test_a_rate_limit_error_has_the_standards_shape(share_app: Any) -> None:
+    limited = share_app(oauth_limit_per_minute=2).test_client()
     statuses = [limited.post(TOKEN, data={"grant_type": "x"}) for _ in range(3)]
     assert [one.status_code for one in statuses] == [400, 400, 429]
     assert statuses[-1].get_json()["error"] == "temporarily_unavailable"

@@ -179,7 +179,7 @@ def test_no_code_is_issued_without_an_s256_challenge(
         sent = consent(browser, application, sent_to=application.asks(**wrong))
         lost += answer_of(sent.headers["Location"]).get("error") != "invalid_request"
     lost += db_session.query(OAuthCode).count()
-    note("plain, missing and malformed challenges get no code", 2 * len(CHALLENGES), lost)
+    note("29 plain, missing and malformed challenges get no code", 2 * len(CHALLENGES), lost)
 
 
 def test_a_rejected_request_leaves_no_code(

@@ -72,7 +72,7 @@ def test_generated_requests_get_described_answers(
     assert sent >= count * _count_variable(target.document(), () if share == 1 else alone)
     if share == 1:  # also each bound of each parameter, one by one
         sent += sum(_run(target, who, fuzzing_folder, count, [coverage, *part]) for part in parts)
-    note(f"{count} generated requests an operation, {who}: described", sent, 0)
+    note(f"31 {count} generated requests an operation, {who}: described", sent, 0)
 
 
 def _count_variable(document: dict[str, Any], without: tuple[str, ...]) -> int:

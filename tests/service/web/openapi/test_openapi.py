@@ -29,9 +29,9 @@ def test_it_is_openapi_3_1_of_every_route_of_the_api(app: Flask, document: dict[
 
 
 def test_concurrent_first_requests_all_get_the_complete_document(
-    document: dict[str, Any], make_app: Callable[..., Flask]
+    document: dict[str, Any], share_app: Callable[..., Flask]
 ) -> None:
-    fresh = make_app()
+    fresh = share_app()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: fresh.test_client().get("/openapi.json"), range(8)))
     assert [answer.get_json() for answer in answers] == [document] * 8

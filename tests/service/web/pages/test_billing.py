@@ -25,8 +25,8 @@ SOLD: dict[str, Any] = {
 
 
 @pytest.fixture
-def browser(make_app: Callable[..., Flask], sessions: "sessionmaker[Session]") -> Browser:
-    return Browser(make_app(**SOLD), sessions, "ada@example.org")
+def browser(share_app: Callable[..., Flask], sessions: "sessionmaker[Session]") -> Browser:
+    return Browser(share_app(**SOLD), sessions, "ada@example.org")
 
 
 def _pay(session: Session, account_id: str, **fields: Any) -> Payment:
@@ -109,9 +109,9 @@ def test_payments_of_others_are_not_shown(
 
 
 def test_the_owner_of_a_self_hosted_installation_grants_credits(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]", db_session: Session
+    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", db_session: Session
 ) -> None:
-    owner = Browser(make_app(owner_email="Owner@localhost"), sessions, "owner@localhost")
+    owner = Browser(share_app(owner_email="Owner@localhost"), sessions, "owner@localhost")
     assert "credits are free" in words_of(owner.get("/billing"))
     assert "You have no credits left." in words_of(owner.get("/upload"))
     granted = owner.post("/upload", "/billing/grant", next="/upload")
@@ -124,27 +124,27 @@ def test_the_owner_of_a_self_hosted_installation_grants_credits(
 
 @pytest.mark.parametrize("owner_email", ["", "owner@localhost"])
 def test_nobody_else_can_grant_credits(
-    make_app: Callable[..., Flask],
+    share_app: Callable[..., Flask],
     sessions: "sessionmaker[Session]",
     db_session: Session,
     owner_email: str,
 ) -> None:
-    guest = Browser(make_app(owner_email=owner_email), sessions, "ada@example.org")
+    guest = Browser(share_app(owner_email=owner_email), sessions, "ada@example.org")
     assert "/billing/grant" not in guest.get("/billing") + guest.get("/upload")
     assert guest.act("/upload", "/billing/grant").status_code == 404
     assert db_session.query(Credit).filter_by(account_id=guest.account_id).count() == 0
 
 
 def test_credits_are_not_granted_without_the_token_of_the_form(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
 ) -> None:
-    owner = Browser(make_app(owner_email="owner@localhost"), sessions, "owner@localhost")
+    owner = Browser(share_app(owner_email="owner@localhost"), sessions, "owner@localhost")
     assert owner.client.post("/billing/grant").status_code == 403
 
 
 def test_a_grant_leads_to_no_other_site(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
 ) -> None:
-    owner = Browser(make_app(owner_email="owner@localhost"), sessions, "owner@localhost")
+    owner = Browser(share_app(owner_email="owner@localhost"), sessions, "owner@localhost")
     granted = owner.post("/billing", "/billing/grant", next="https://evil.example/")
     assert granted.headers["Location"] == "/billing"

@@ -51,8 +51,8 @@ def test_requests_from_outside_get_the_status_and_nothing_else(
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_what_is_down_is_hidden_from_outside(make_app: Callable[..., Flask], path: str) -> None:
-    client = make_app(redis_url=NO_REDIS, database_url=NO_DATABASE).test_client()
+def test_what_is_down_is_hidden_from_outside(share_app: Callable[..., Flask], path: str) -> None:
+    client = share_app(redis_url=NO_REDIS, database_url=NO_DATABASE).test_client()
     found = client.get(path, environ_base={"REMOTE_ADDR": "203.0.113.7"})
     assert found.status_code == (200 if path == "/healthz" else 503)
     assert found.get_json() == {"status": "degraded"}
@@ -92,9 +92,9 @@ def test_where_no_admin_token_is_set_an_empty_one_reveals_nothing(client: FlaskC
     ],
 )
 def test_a_component_that_is_down_decides_whether_traffic_should_come(
-    make_app: Callable[..., Flask], settings: dict[str, str], down: str, readiness: int
+    share_app: Callable[..., Flask], settings: dict[str, str], down: str, readiness: int
 ) -> None:
-    client = make_app(**settings).test_client()
+    client = share_app(**settings).test_client()
     alive, ready = client.get("/healthz"), client.get("/readyz")
     assert alive.status_code == 200
     assert alive.get_json()["status"] == "degraded"
@@ -119,8 +119,8 @@ def test_the_components_are_asked_once_a_second_however_many_ask(app: Flask) -> 
 
 
 def test_health_needs_no_credential_and_reveals_no_address(
-    make_app: Callable[..., Flask], tmp_path: Path
+    share_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
-    text = make_app(database_url=NO_DATABASE).test_client().get("/healthz").get_data(as_text=True)
+    text = share_app(database_url=NO_DATABASE).test_client().get("/healthz").get_data(as_text=True)
     assert "nowhere" not in text
     assert str(tmp_path) not in text

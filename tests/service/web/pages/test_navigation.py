@@ -42,9 +42,9 @@ def test_the_current_page_is_marked(client: FlaskClient, person: Person) -> None
 
 
 def test_an_unavailable_database_is_reported_to_signed_in_visitors(
-    make_app: Callable[..., Flask], person: Person
+    share_app: Callable[..., Flask], person: Person
 ) -> None:
-    app = make_app()
+    app = share_app()
     app.extensions["session_factory"] = _sessions_of_a_database_that_is_away()
     client = app.test_client(use_cookies=False)
     assert SESSION_COOKIE in person.headers["Cookie"]

@@ -145,3 +145,10 @@ def test_deleting_the_account_deletes_its_links(
     _shared(ada, audit_id)
     assert ada.post("/settings/delete", "/settings/delete", email=ada.email).status_code == 303
     assert db_session.scalars(select(Account)).all() == []
+
+
+def test_a_revoked_link_has_no_expiry(ada: Browser, audit_id: str) -> None:
+    ada.get(f"/audits/{audit_id}")
+    assert 'data-label="Expires"' in ada.get(LINKS)
+    ada.post(LINKS, f"{LINKS}/{audit_id}/revoke")
+    assert 'data-label="Expires"' not in ada.get(LINKS)

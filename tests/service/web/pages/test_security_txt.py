@@ -22,10 +22,10 @@ def _fields(app: Flask) -> list[tuple[str, str]]:
 
 
 def test_it_names_the_contacts_in_order_and_expires_within_a_year(
-    make_app: Callable[..., Flask],
+    share_app: Callable[..., Flask],
 ) -> None:
     contacts = "mailto:security@example.org https://example.org/report tel:+49123"
-    fields = _fields(make_app(security_contact=contacts, base_url="https://tallystick.example"))
+    fields = _fields(share_app(security_contact=contacts, base_url="https://tallystick.example"))
     assert [value for name, value in fields if name == "Contact"] == contacts.split()
     [expires] = [value for name, value in fields if name == "Expires"]
     left = datetime.fromisoformat(expires) - datetime.now(UTC)
@@ -35,15 +35,15 @@ def test_it_names_the_contacts_in_order_and_expires_within_a_year(
 
 
 def test_the_operators_email_address_is_the_contact_if_there_is_no_other(
-    make_app: Callable[..., Flask],
+    share_app: Callable[..., Flask],
 ) -> None:
-    fields = _fields(make_app(operator_contact="ops@example.org"))
+    fields = _fields(share_app(operator_contact="ops@example.org"))
     assert ("Contact", "mailto:ops@example.org") in fields
 
 
 @pytest.mark.parametrize("contact", ["", "1 Example Street, Berlin", "a@b, c@d", "<a@b>"])
-def test_without_a_contact_it_does_not_exist(make_app: Callable[..., Flask], contact: str) -> None:
-    assert make_app(operator_contact=contact).test_client().get(PATH).status_code == 404
+def test_without_a_contact_it_does_not_exist(share_app: Callable[..., Flask], contact: str) -> None:
+    assert share_app(operator_contact=contact).test_client().get(PATH).status_code == 404
 
 
 def test_by_default_it_does_not_exist(client: FlaskClient) -> None:

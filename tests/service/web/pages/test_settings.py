@@ -63,3 +63,13 @@ def test_sessions_that_are_over_are_not_listed(
     db_session.commit()
     page = client.get("/settings/sessions", headers=headers).get_data(as_text=True)
     assert page.count('/revoke"') == 1
+
+
+def test_other_sessions_can_be_ended_where_there_are_others(
+    client: FlaskClient, sessions: "sessionmaker[Session]"
+) -> None:
+    headers = sign_in(sessions, "ada@example.org")
+    button = b"Sign out all other sessions"
+    assert button not in client.get("/settings/sessions", headers=headers).data
+    sign_in(sessions, "ada@example.org")
+    assert button in client.get("/settings/sessions", headers=headers).data

@@ -75,9 +75,9 @@ def test_each_page_has_its_own_key_and_shows_the_credits(
 
 
 def test_without_a_credit_the_page_says_where_to_buy_one(
-    make_app: MakeApp, sessions: Sessions
+    share_app: MakeApp, sessions: Sessions
 ) -> None:
-    client, poor = make_app(**SHOP).test_client(use_cookies=False), add_person(sessions)
+    client, poor = share_app(**SHOP).test_client(use_cookies=False), add_person(sessions)
     page = client.get("/upload", headers=poor.headers)
     assert "You have no credits left." in words(page)
     link = f"https://pay.example.com/credit?client_reference_id={poor.account_id}"
@@ -186,9 +186,9 @@ def test_a_rejected_form_can_be_sent_again_as_it_came(client: FlaskClient, perso
 
 
 def test_without_a_credit_the_form_is_answered_402_with_where_to_buy_one(
-    make_app: MakeApp, sessions: Sessions
+    share_app: MakeApp, sessions: Sessions
 ) -> None:
-    client, poor = make_app(**SHOP).test_client(use_cookies=False), add_person(sessions)
+    client, poor = share_app(**SHOP).test_client(use_cookies=False), add_person(sessions)
     response = send(client, load(client, poor), log_file())
     assert response.status_code == 402
     assert "You have no credits left." in words(response)
@@ -197,9 +197,9 @@ def test_without_a_credit_the_form_is_answered_402_with_where_to_buy_one(
 
 
 def test_a_file_that_is_too_large_is_answered_413_with_the_form(
-    make_app: MakeApp, person: Person, sessions: Sessions
+    share_app: MakeApp, person: Person, sessions: Sessions
 ) -> None:
-    client = make_app(max_upload_bytes=1000).test_client(use_cookies=False)
+    client = share_app(max_upload_bytes=1000).test_client(use_cookies=False)
     response = send(client, load(client, person), log_file(50))
     assert response.status_code == 413
     assert "The file must be at most 1,000 bytes." in words(response)
@@ -285,9 +285,9 @@ def test_visitors_signed_out_in_the_meantime_go_to_sign_in_and_back(
 
 
 def test_the_limit_a_minute_counts_forms_and_api_together(
-    make_app: MakeApp, person: Person
+    share_app: MakeApp, person: Person
 ) -> None:
-    client = make_app(upload_limit_per_minute=3).test_client(use_cookies=False)
+    client = share_app(upload_limit_per_minute=3).test_client(use_cookies=False)
     form = load(client, person)
     for _ in range(2):
         assert client.post(AUDITS, headers=person.headers).status_code == 415
