@@ -37,6 +37,7 @@ from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, is_finished, save_valid_pct
 from service.models.audits.publishing import Result, publish_reports
+from service.operations.price_terms import load_book
 
 if TYPE_CHECKING:
     from detectors.frames import UsageLog
@@ -185,9 +186,12 @@ def _find_chosen(tools: Tools, claims: Sequence[Claim]) -> Mapping[str, Chosen]:
 
 def _terms(chosen: Chosen) -> dict[str, Any]:
     """Return what an audit with these settings needs beside its log."""
-    if not chosen.assumptions:
-        return {}
-    return {"thresholds": detectors.Thresholds(**read_assumptions(chosen.assumptions))}
+    terms: dict[str, Any] = {}
+    if chosen.assumptions:
+        terms["thresholds"] = detectors.Thresholds(**read_assumptions(chosen.assumptions))
+    if chosen.price_terms:
+        terms["prices"] = load_book(chosen.price_terms)
+    return terms
 
 
 def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:

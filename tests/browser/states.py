@@ -64,6 +64,11 @@ def mistype_assumption(page: Page) -> None:
     _press(page, "Save")
 
 
+def mistype_terms(page: Page) -> None:
+    page.get_by_label("Terms (TOML)").fill("[discounts]\nopenay = 0.1")
+    _press(page, "Save terms")
+
+
 def send_old_form(page: Page) -> None:
     page.evaluate(
         "() => document.querySelectorAll('[name=csrf_token]').forEach((one) => {"
@@ -96,6 +101,7 @@ STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
     "wrong-recovery-code": ("/sign-in/passkey", "pending", mistype_code),
     "delete-mistyped": ("/settings/delete", "rich", mistype_address),
     "assumption-mistyped": ("/settings/assumptions", "rich", mistype_assumption),
+    "terms-mistyped": ("/settings/prices", "rich", mistype_terms),
     "error-403": ("/developer", "rich", send_old_form),
     "signed-out": ("/settings", "leaving", sign_out),
     "asked-to-pay": ("/upload", "new", send_without_credit),

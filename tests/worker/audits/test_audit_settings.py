@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Report
 from service.models import Account, Audit
-from service.models.audits.audit_settings import save_assumptions
+from service.models.audits.audit_settings import save_assumptions, save_price_terms
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
@@ -59,3 +59,16 @@ def test_audits_of_several_accounts_that_are_claimed_together_use_their_own(
     seconds = {each: report_of(engine, each).thresholds.d2_cache_seconds for each in done}
     assert set(seconds.values()) == {60, 300}
     assert seconds == {each: 60 if each in audit_ids[:12] else 300 for each in done}
+
+
+def test_an_audit_uses_the_prices_of_its_account(engine: Engine, new_audit: NewAudit) -> None:
+    plain, discounted = new_audit(), new_audit()
+    run_audit(plain)
+    before = report_of(engine, plain)
+    providers = {each.provider for each in before.spend_by_model}
+    terms = "\n".join(["[discounts]", *(f'"{name}" = 0.5' for name in sorted(providers))])
+    choose(engine, discounted, save_price_terms, terms)
+    run_audit(discounted)
+    after = report_of(engine, discounted)
+    assert len(after.prices.negotiated) == len(providers)
+    assert after.audit.total_spend_usd == pytest.approx(before.audit.total_spend_usd / 2)

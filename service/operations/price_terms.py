@@ -1,0 +1,86 @@
+"""An account's aliases and negotiated rates: check them, add to them, and find outdated reports.
+
+The price book is imported where it is used, because it takes half a second and only these pages
+need it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from detectors.contract import Report, changed_assumptions
+from service.models.audits.audit_settings import Chosen
+
+if TYPE_CHECKING:
+    from detectors.prices.book import PriceBook
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """A model without a price, and what it is priced as: another model, or rates of its own."""
+
+    provider: str
+    model: str
+    as_provider: str = ""
+    as_model: str = ""
+    input_mtok: str = ""
+    output_mtok: str = ""
+
+
+def check_terms(toml: str) -> None:
+    """Check a TOML file of price terms; `PriceTermsError` says what was expected and where."""
+    load_book(toml)
+
+
+def add_price(toml: str, named: Named) -> str:
+    """Return the terms with a price for one more model, which replaces an earlier one."""
+    from detectors.prices.agreed.price_file import PriceTerms, read_toml, write_toml
+
+    terms, key = read_toml(toml), (named.provider.lower(), named.model.lower())
+    if named.as_model:
+        new = PriceTerms.read(aliases={key: (named.as_provider, named.as_model)})
+    else:
+        rates = {"input_mtok": named.input_mtok, "output_mtok": named.output_mtok}
+        new = PriceTerms.read(overrides={key: {k: _number(v) for k, v in rates.items() if v}})
+    aliases = [each for each in terms.aliases if (each.provider, each.model) != key]
+    overrides = [each for each in terms.overrides if each.concerns != key]
+    added = replace(
+        terms,
+        aliases=(*aliases, *new.aliases),
+        overrides=(*overrides, *new.overrides),
+    )
+    written = write_toml(added)
+    check_terms(written)
+    return written
+
+
+def suggest(provider: str, model: str) -> Sequence[tuple[str, str]]:
+    """Return the providers and names of the models that are closest to an unknown one."""
+    return load_book("").suggest(provider, model)
+
+
+def find_changes(report: Report, chosen: Chosen) -> Sequence[str]:
+    """Return which of "prices" and "assumptions" would give the report other figures today."""
+    from detectors.prices.updates import is_outdated
+
+    used: Mapping[str, float] = {
+        each.name: value for each, value in changed_assumptions(report.thresholds)
+    }
+    changes = ["assumptions"] if used != chosen.assumptions else []
+    return ["prices", *changes] if is_outdated(report, load_book(chosen.price_terms)) else changes
+
+
+def load_book(toml: str) -> "PriceBook":
+    """Return the latest prices that are stored here, with these terms."""
+    from detectors.prices.agreed.price_file import read_toml
+    from detectors.prices.updates import load
+
+    book = load()
+    return book.with_terms(read_toml(toml)) if toml.strip() else book
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,112 @@
+"""/settings/prices: an account's aliases and negotiated rates, as one TOML file."""
+
+from typing import Any, Final
+
+from flask import Blueprint, Response, redirect, render_template, request, url_for
+
+from detectors.errors import PriceTermsError
+from service.errors import InvalidRequestError
+from service.models.audits.audit_settings import find_settings, save_price_terms
+from service.operations.price_terms import Named, add_price, check_terms, suggest
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import get_session
+from service.web.http.headers import keep_private
+
+MAX_CHARACTERS: Final = 40_000
+_MAX_NAME: Final = 200
+_FIELDS: Final = ("provider", "model", "as_provider", "as_model", "input_mtok", "output_mtok")
+
+blueprint = Blueprint("prices", __name__, url_prefix="/settings/prices")
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    return _show(_stored(), _named(request.args), is_saved="saved" in request.args)
+
+
+@blueprint.post("")
+@require_visitor
+def save() -> Any:
+    """Save the file that was typed or, if there is one, the file that was chosen."""
+    file = request.files.get("file")
+    terms = request.form.get("terms", "")
+    try:
+        if file is not None and file.filename:
+            terms = file.stream.read().decode("utf-8-sig")
+        terms = terms.replace("\r\n", "\n")
+        if len(terms) > MAX_CHARACTERS:
+            raise PriceTermsError(f"the file has over {MAX_CHARACTERS:,} characters")
+        check_terms(terms)
+    except UnicodeDecodeError:
+        return _show(terms, _named({}), problem="This file isn't UTF-8 text."), 422
+    except PriceTermsError as error:
+        return _show(terms, _named({}), problem=_sentence(error)), 422
+    return _save(terms)
+
+
+@blueprint.post("/models")
+@require_visitor
+def add_model() -> Any:
+    """Add a price for one model."""
+    named = _named(request.form)
+    try:
+        if not named.provider or not named.model:
+            raise PriceTermsError("enter the provider and the model as your calls name them")
+        if bool(named.as_provider) != bool(named.as_model) or not (
+            named.as_model or (named.input_mtok and named.output_mtok)
+        ):
+            raise PriceTermsError(
+                "enter the provider and model to price it as, or an input and an output rate"
+            )
+        terms = add_price(_stored(), named)
+    except PriceTermsError as error:
+        return _show(_stored(), named, model_problem=_sentence(error)), 422
+    return _save(terms)
+
+
+@blueprint.get("/export")
+@require_visitor
+def export() -> Response:
+    """Download the terms as a file that the command line and the library read."""
+    headers = {"Content-Disposition": 'attachment; filename="tallystick-prices.toml"'}
+    return Response(_stored(), mimetype="application/toml", headers=headers)
+
+
+def _save(terms: str) -> Any:
+    if len(terms) > MAX_CHARACTERS:
+        raise InvalidRequestError(f"The file has over {MAX_CHARACTERS:,} characters.")
+    save_price_terms(get_session(), current_caller().account_id, terms)
+    get_session().commit()
+    return redirect(url_for("prices.home", saved=""), 303)
+
+
+def _stored() -> str:
+    return find_settings(get_session(), current_caller().account_id).price_terms
+
+
+def _named(given: Any) -> Named:
+    return Named(**{name: given.get(name, "").strip()[:_MAX_NAME] for name in _FIELDS})
+
+
+def _show(
+    terms: str, named: Named, *, problem: str = "", model_problem: str = "", is_saved: bool = False
+) -> str:
+    near = suggest(named.provider, named.model) if named.model else ()
+    return render_template(
+        "pages/account/prices.html",
+        terms=terms,
+        named=named,
+        near=near,
+        problem=problem,
+        model_problem=model_problem,
+        is_saved=is_saved,
+        most=MAX_CHARACTERS,
+    )
+
+
+def _sentence(error: PriceTermsError) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
