@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from detectors.contract import Report, changed_assumptions
+from detectors.errors import PriceTermsError
 from service.models.audits.audit_settings import Chosen
 
 if TYPE_CHECKING:
@@ -61,13 +62,20 @@ def suggest(provider: str, model: str) -> Sequence[tuple[str, str]]:
 
 def find_changes(report: Report, chosen: Chosen) -> Sequence[str]:
     """Return which of "prices" and "assumptions" would give the report other figures today."""
-    from detectors.prices.updates import is_outdated
-
     used: Mapping[str, float] = {
         each.name: value for each, value in changed_assumptions(report.thresholds)
     }
     changes = ["assumptions"] if used != chosen.assumptions else []
-    return ["prices", *changes] if is_outdated(report, load_book(chosen.price_terms)) else changes
+    return ["prices", *changes] if _has_other_prices(report, chosen.price_terms) else changes
+
+
+def _has_other_prices(report: Report, toml: str) -> bool:
+    from detectors.prices.updates import is_outdated
+
+    try:
+        return is_outdated(report, load_book(toml))
+    except PriceTermsError:  # of a model that is no longer in the price book
+        return False
 
 
 def load_book(toml: str) -> "PriceBook":

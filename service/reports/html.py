@@ -1,7 +1,7 @@
 """The report document as an HTML page. Computes no figure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
@@ -61,6 +61,7 @@ class ReportLinks:
     terms: Terms
     owned: Audit | None = None
     shared: "SharedLink | None" = None
+    changes: Sequence[str] = ()  # of "prices" and "assumptions" since the report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

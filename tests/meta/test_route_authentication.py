@@ -51,6 +51,7 @@ DECISIONS = {
     ("GET", "/audits/<audit_id>/findings.csv"): PAGE,
     ("GET", "/audits/<audit_id>/calls/<finding_id>.csv"): PAGE,
     ("GET", "/audits/<audit_id>/progress"): SESSION,
+    ("POST", "/audits/<audit_id>/recalculate"): FORM,
     ("GET", "/upload"): OPEN,
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read
     ("GET", "/settings"): PAGE,

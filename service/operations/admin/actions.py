@@ -8,9 +8,9 @@ from decimal import Decimal
 from sqlalchemy.orm import Session
 
 from service.core.blobs import BlobStore
-from service.errors import InvalidRequestError, NotFoundError
+from service.errors import NotFoundError
 from service.mail.security_notice import post_notice
-from service.models.audits.audits import DONE, FAILED, QUEUED, Audit, ReportRow
+from service.models.audits.audits import Audit, ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.payments import Payment
 from service.models.identity.accounts import COMP, Account
@@ -29,17 +29,16 @@ from service.models.operations.admin_actions import (
     Via,
     log_admin_action,
 )
+from service.operations.recalculation import NO_AUDIT, get_ended, queue_again
 from service.payments import ManualPayment, mark_paid
 from service.reports.kept import get_pdf
-
-_NOT_FOUND = "There is no audit with this ID."
 
 
 def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> bytes:
     """Return the report of an audit as PDF; reading another account's report is logged too."""
     audit, row = session.get(Audit, audit_id), session.get(ReportRow, audit_id)
     if audit is None:
-        raise NotFoundError(_NOT_FOUND)
+        raise NotFoundError(NO_AUDIT)
     if row is None:
         raise NotFoundError("This audit has no report.")
     log_admin_action(session, via, READ_REPORT, audit.id, {})
@@ -52,7 +51,7 @@ def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]
     The order matters, because a row must not name a deleted blob. If a crash leaves the blob
     behind, it is removed as an orphan.
     """
-    audit = _get_ended(session, audit_id, "purged")
+    audit = get_ended(session, audit_id, "purged")
     is_new = audit.raw_purged_at is None
     audit.raw_purged_at = audit.raw_purged_at or utc_now()
     log_admin_action(session, via, PURGE, audit.id, {"is_repeat": not is_new})
@@ -64,16 +63,8 @@ def queue_rerun(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> 
 
     The count of attempts starts over. The previous report stays until it is replaced.
     """
-    audit = _get_ended(session, audit_id, "rerun")
-    source_key = audit.blob_key if audit.raw_purged_at is None else audit.frame_key
-    if source_key is None or not blobs.exists(source_key):
-        raise InvalidRequestError(
-            "This audit can't be rerun: its raw upload was purged and it has no record frame."
-        )
+    audit, source_key = queue_again(session, blobs, audit_id)
     log_admin_action(session, via, RERUN, audit.id, {"source": source_key.partition("/")[0]})
-    audit.status, audit.uncounted_attempts = QUEUED, audit.attempts
-    audit.enqueued_at = audit.started_at = audit.finished_at = None
-    audit.error = audit.valid_pct = None
     return audit
 
 
@@ -139,15 +130,3 @@ def get_any_account(session: Session, account_id: str) -> Account:
     if account is None:
         raise NotFoundError("There is no account with this ID.")
     return account
-
-
-def _get_ended(session: Session, audit_id: str, action: str) -> Audit:
-    """Return the audit with its row locked; raise while a worker may be reading its upload."""
-    audit = session.get(Audit, audit_id, with_for_update=True, populate_existing=True)
-    if audit is None:
-        raise NotFoundError(_NOT_FOUND)
-    if audit.status not in (DONE, FAILED):
-        raise InvalidRequestError(
-            f"This audit is {audit.status}. It can be {action} once it is done or failed."
-        )
-    return audit

@@ -1,10 +1,13 @@
 """/audits/<audit_id>: the progress of an audit, and its report once it is done."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
-from flask import Blueprint, Response, make_response, render_template, request, url_for
+from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
 
+from detectors.contract import Report
 from service.errors import NotFoundError
+from service.models.audits.audit_settings import find_settings
 from service.models.audits.audits import (
     DONE,
     FAILED,
@@ -14,12 +17,16 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.audits.turns import count_ahead
+from service.models.base import utc_now
+from service.operations.price_terms import find_changes
+from service.operations.recalculation import recalculate
 from service.reports.documents import Document, find_published, print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report
-from service.reports.kept import get_pdf
+from service.reports.kept import KeptParts, get_pdf
 from service.web.auth.callers import current_caller, require_login
 from service.web.auth.visitors import require_visitor
-from service.web.http.current import current_blobs, current_config, get_session
+from service.web.http.current import current_blobs, current_config, current_queues, get_session
+from service.web.http.error_responses import storage_needed
 from service.web.http.headers import keep_private
 from service.web.http.paths import check_audit_id
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
@@ -27,6 +34,8 @@ from service.web.pages.audits.sharing import share
 
 # The steps shown to the visitor.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
+
+_changes: Final = KeptParts[Sequence[str]](1_000)
 
 blueprint = Blueprint("audit_pages", __name__, url_prefix="/audits")
 blueprint.after_request(keep_private)
@@ -49,7 +58,19 @@ def show(audit_id: str) -> Response:
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return make_response(print_finding(report, finding_id, _calls_url(audit)))
-    return make_response(print_report(report, _owned_links(audit)))
+    return make_response(print_report(report, _owned_links(audit, _find_changes(audit, report))))
+
+
+@blueprint.post("/<audit_id>/recalculate")
+@require_visitor
+def recalculate_own(audit_id: str) -> Any:
+    """Audit the stored records again, at today's prices and the account's settings."""
+    session, account_id = get_session(), current_caller().account_id
+    with storage_needed():
+        audit = recalculate(session, current_blobs(), account_id, check_audit_id(audit_id))
+    session.commit()
+    current_queues().enqueue_audit(audit.id, audit.source, audit.attempts + 1)
+    return redirect(url_for("audit_pages.show", audit_id=audit.id), 303)
 
 
 @blueprint.get("/<audit_id>/pdf")
@@ -100,7 +121,17 @@ def _get_report(audit_id: str) -> tuple[Audit, Document]:
     return audit, document
 
 
-def _owned_links(audit: Audit) -> ReportLinks:
+def _find_changes(audit: Audit, document: Document) -> Sequence[str]:
+    """Return what has changed since the report, if the audit can be recalculated."""
+    if audit.raw_purged_at is not None and audit.frame_key is None:
+        return ()
+    chosen = find_settings(get_session(), audit.account_id)
+    # Prices are updated daily at most.
+    key = (document.key, chosen.key, utc_now().date())
+    return _changes.get(key, lambda: find_changes(Report.from_json(document.load()), chosen))
+
+
+def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
     """Return the links of the owner's page, which work without the signed link."""
     config = current_config()
     return ReportLinks(
@@ -115,6 +146,7 @@ def _owned_links(audit: Audit) -> ReportLinks:
         ),
         owned=audit,
         shared=share(audit),
+        changes=changes,
     )
 
 

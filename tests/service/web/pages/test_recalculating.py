@@ -1,0 +1,94 @@
+"""Reports whose prices or assumptions have changed since offer to be recalculated."""
+
+import msgspec
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+
+import detectors
+from detectors.contract import Report
+from service.models import Audit
+from service.models.audits.audit_settings import save_assumptions, save_price_terms
+from tests.service.support.documents import make_report
+from tests.service.support.scenes import record
+from tests.service.support.uploads import Person, add_person
+from tests.service.web.pages.forms import load_form
+from tests.service.web.pages.scenes import add_run
+from tests.service.web.pages.words import words
+
+Sessions = sessionmaker[Session]
+OFFER = "This report was computed with other"
+
+
+def audited() -> Report:
+    """A real report: only those have a fingerprint of their prices."""
+    report = detectors.audit([record()])
+    return msgspec.json.decode(report.to_json(), type=Report)
+
+
+def page(client: FlaskClient, person: Person, audit_id: str) -> str:
+    return words(client.get(f"/audits/{audit_id}", headers=person.headers))
+
+
+def test_a_report_with_the_prices_and_assumptions_of_today_offers_nothing(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    assert OFFER not in page(client, person, add_run(sessions, person.account_id, audited()))
+
+
+def test_changed_terms_are_named_if_they_concern_the_report(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    report = audited()
+    (model,) = report.spend_by_model
+    audit_id = add_run(sessions, person.account_id, report)
+    for share, other in (("0.5", "groq" if model.provider != "groq" else "openai"),):
+        with sessions() as session:
+            save_price_terms(session, person.account_id, f"[discounts]\n{other} = {share}")
+            session.commit()
+        assert OFFER not in page(client, person, audit_id)
+    with sessions() as session:
+        save_price_terms(session, person.account_id, f"[discounts]\n{model.provider} = 0.5")
+        save_assumptions(session, person.account_id, {"d2_cache_seconds": 60})
+        session.commit()
+    assert f"{OFFER} prices and assumptions than" in page(client, person, audit_id)
+
+
+def test_its_owner_recalculates_it_without_a_credit(
+    client: FlaskClient, app: Flask, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report(), attempts=1)
+    with sessions() as session:
+        save_assumptions(session, person.account_id, {"d2_cache_seconds": 60})
+        session.commit()
+        app.extensions["blobs"].put(session.get_one(Audit, audit_id).blob_key, b"")
+    form = load_form(client, f"/audits/{audit_id}", "recalculate", person.headers)
+    sent = {"headers": form.headers, "data": {"csrf_token": form.token}}
+    answer = client.post(form.action, **sent)
+    assert (answer.status_code, answer.location) == (303, f"/audits/{audit_id}")
+    assert client.post(form.action, **sent).status_code == 422  # it waits already
+    with sessions() as session:
+        audit = session.get_one(Audit, audit_id)
+        assert (audit.status, audit.attempts, audit.uncounted_attempts) == ("queued", 1, 1)
+
+
+def test_nobody_else_recalculates_it(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, make_report())
+    other = add_person(sessions)
+    form = load_form(client, "/settings/assumptions", "assumptions", other.headers)
+    data = {"csrf_token": form.token}
+    path = f"/audits/{audit_id}/recalculate"
+    assert client.post(path, headers=form.headers, data=data).status_code == 404
+
+
+def test_records_that_are_gone_are_not_offered(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    with sessions() as session:
+        save_assumptions(session, person.account_id, {"d2_cache_seconds": 60})
+        session.commit()
+    fields = {"raw_purged_at": "2026-01-01T00:00:00Z", "frame_key": None}
+    audit_id = add_run(sessions, person.account_id, make_report(), **fields)
+    assert OFFER not in page(client, person, audit_id)
