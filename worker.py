@@ -186,12 +186,10 @@ def _find_chosen(tools: Tools, claims: Sequence[Claim]) -> Mapping[str, Chosen]:
 
 def _terms(chosen: Chosen) -> dict[str, Any]:
     """Return what an audit with these settings needs beside its log."""
-    terms: dict[str, Any] = {}
-    if chosen.assumptions:
-        terms["thresholds"] = detectors.Thresholds(**read_assumptions(chosen.assumptions))
-    if chosen.price_terms:
-        terms["prices"] = load_book(chosen.price_terms)
-    return terms
+    return {
+        "prices": load_book(chosen.price_terms),
+        "thresholds": detectors.Thresholds(**read_assumptions(chosen.assumptions)),
+    }
 
 
 def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:

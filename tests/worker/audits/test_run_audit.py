@@ -85,7 +85,7 @@ def test_an_audit_that_is_unknown_is_passed_over(config: Config) -> None:
 def test_data_at_fault_fails_at_once_with_its_message(
     engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_log: Any) -> Report:
+    def refuse(_log: Any, **_terms: Any) -> Report:
         raise TooFewValidRowsError(12.5, 50)
 
     monkeypatch.setattr(detectors, "audit", refuse)
@@ -105,7 +105,7 @@ def test_an_unexpected_error_is_tried_three_times(
     new_audit: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def break_off(_log: Any) -> Report:
+    def break_off(_log: Any, **_terms: Any) -> Report:
         raise RuntimeError("a record says 4711")
 
     monkeypatch.setattr(detectors, "audit", break_off)

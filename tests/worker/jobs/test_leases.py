@@ -25,12 +25,12 @@ def test_an_attempt_whose_lease_was_taken_publishes_nothing(
     new_audit: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def lose(log: Any) -> Report:
+    def lose(log: Any, **terms: Any) -> Report:
         with engine.begin() as connection:
             connection.execute(
                 update(Audit).where(Audit.attempts == 1).values(lease_token="another's")
             )
-        return real_audit(log)
+        return real_audit(log, **terms)
 
     monkeypatch.setattr(detectors, "audit", lose)
     audit_id = new_audit()
@@ -48,13 +48,13 @@ def test_a_lease_is_renewed_while_the_audit_runs(
     audit_id = new_audit()
     taken = []
 
-    def take_long(log: Any) -> Report:
+    def take_long(log: Any, **terms: Any) -> Report:
         ends_at = time.monotonic() + 1.5  # two and a half leases
         while time.monotonic() < ends_at:
             with engine.begin() as connection:
                 taken.append(claim_audit(connection, audit_id, lease_seconds=1, max_attempts=3))
             time.sleep(0.05)
-        return real_audit(log)
+        return real_audit(log, **terms)
 
     monkeypatch.setattr(detectors, "audit", take_long)
     run_audit(audit_id)

@@ -86,7 +86,7 @@ def test_one_broken_audit_does_not_hold_up_the_others(
 def test_an_error_of_all_together_leads_to_one_by_one(
     engine: Engine, audit_ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detectors, "audit_many", lambda _logs: 1 / 0)
+    monkeypatch.setattr(detectors, "audit_many", lambda _logs, **_terms: 1 / 0)
     run_audit(audit_ids[0])
     assert [load(engine, one).status for one in audit_ids[:FIRST]] == ["done"] * FIRST
 
