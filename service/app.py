@@ -27,7 +27,7 @@ from service.web.auth.web_sessions import init_web_sessions
 from service.web.http.current import init_current
 from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
-from service.web.http.limits import init_limits
+from service.web.http.limits import init_limits, refuse_when_busy
 from service.web.http.paths import API_PREFIX, INGEST_PREFIX
 from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests
@@ -101,6 +101,7 @@ def create_app(config: Config | None = None) -> Flask:
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
     log_requests(app)
+    refuse_when_busy(app)
     hide_admin(app)
     count_requests(app)
     add_security_headers(app)

@@ -10,7 +10,12 @@ from werkzeug.exceptions import HTTPException
 
 from detectors.contract import UsageRecord
 from detectors.formats import Version, decode_batch
-from service.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
+from service.errors import (
+    BadRequestError,
+    PayloadTooLargeError,
+    UnavailableError,
+    UnsupportedMediaTypeError,
+)
 from service.web.http.current import current_config
 
 P = ParamSpec("P")
@@ -60,7 +65,7 @@ def read_body(max_bytes: int) -> bytes:
 def _read_body(announced: int | None) -> bytes:
     try:
         body = request.get_data(cache=True)
-    except HTTPException:
+    except (HTTPException, UnavailableError):
         raise
     except Exception as error:
         # Each server has its own exceptions for incomplete and malformed bodies.

@@ -14,6 +14,8 @@ from service.payments.webhooks import Provider, load_providers
 
 # The key in the WSGI environment of a function that sleeps without holding up other requests.
 SLEEP: Final = "service.sleep"
+# The key of whether the server had no room for the request in time.
+IS_BUSY: Final = "service.is_busy"
 
 
 def init_current(app: Flask, config: Config, session_factory: sessionmaker[Session]) -> None:

@@ -11,7 +11,8 @@ from flask_limiter import Limiter, RequestLimit
 
 from service.config import Config
 from service.core.redis import connection_options
-from service.web.http.current import current_config
+from service.errors import UnavailableError
+from service.web.http.current import IS_BUSY, current_config
 
 _IPV6_NETWORK_BITS: Final = 64
 
@@ -53,6 +54,16 @@ limiter: Final = Limiter(
     swallow_errors=True,
     on_breach=_remember_reset,
 )
+
+
+def refuse_when_busy(app: Flask) -> None:
+    """Answer 503 to requests that the server had no room for in time."""
+
+    def refuse() -> None:
+        if request.environ.get(IS_BUSY):
+            raise UnavailableError
+
+    app.before_request(refuse)
 
 
 def init_limits(app: Flask, config: Config) -> None:

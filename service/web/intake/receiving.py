@@ -20,6 +20,7 @@ from service.errors import (
     BadRequestError,
     InvalidRequestError,
     PayloadTooLargeError,
+    UnavailableError,
     UnsupportedMediaTypeError,
 )
 from service.web.auth.csrf import TOKEN_FIELD
@@ -182,7 +183,7 @@ def _read_blocks(check_time: TimeCheck) -> Iterator[bytes]:
 def _read_block() -> bytes:
     try:
         return request.stream.read(BLOCK_BYTES)
-    except HTTPException:
+    except (HTTPException, UnavailableError):
         raise
     except Exception as error:
         # Servers raise exceptions of their own here, and an OSError would pass for a full disk.

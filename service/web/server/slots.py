@@ -2,7 +2,8 @@
 
 Each connection that sends something has a thread, of which there are many. But only a few requests
 at a time run in the application: a request gives its slot up while it waits for its client. A
-client that takes too long in total is cut off, however regularly it sends or reads a byte.
+client that takes too long in total is cut off, however regularly it sends or reads a byte. A
+request that waits too long for a slot is refused with a 503.
 """
 
 import socket
@@ -12,12 +13,18 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any, Final
 
-from service.web.http.current import SLEEP
+from service.errors import UnavailableError
+from service.web.http.current import IS_BUSY, SLEEP
 
 HEADER_SECONDS: Final = 15.0
 # What a body or a response may take: this long, and longer for each byte at the slowest rate.
 _TRANSFER_SECONDS: Final = 30.0
 _SLOWEST_BYTES_PER_SECOND: Final = 16 * 1024
+
+# How long a request waits for slots in total: half of the ten seconds in which it is answered.
+_QUEUE_SECONDS: Final = 5.0
+# A large body needs a slot for each of its parts, so it may wait longer, by this much.
+_QUEUED_BYTES_PER_SECOND: Final = 256 * 1024
 
 
 class Deadlines:
@@ -58,7 +65,8 @@ class SlottedApplication:
         client = _Client(environ["gunicorn.socket"], self._slots, self._deadlines)
         environ["wsgi.input"] = _Body(environ["wsgi.input"], client)
         environ[SLEEP] = client.sleep
-        with client.running():
+        with client.running() as has_slot:
+            environ[IS_BUSY] = not has_slot
             parts = self._application(environ, start_response)
         return _Parts(parts, client)
 
@@ -74,16 +82,33 @@ class _Client:
         self._deadlines = deadlines
         self._patience = _TRANSFER_SECONDS  # for the body, less what its parts took so far
         self._read_by = 0.0  # when the response should be read, on the monotonic clock
+        self._queue_seconds = _QUEUE_SECONDS  # less what the request has waited so far
+        self._has_slot = False
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> Iterator[bool]:
+        """Take a slot while the request runs, and yield whether there was one in time."""
         self._deadlines.clear(self._connection)
-        with self._slots:
-            yield
+        try:
+            yield self._take_slot()
+        finally:
+            self._give_slot_up()
+
+    def _take_slot(self) -> bool:
+        began_at = time.monotonic()
+        self._has_slot = self._slots.acquire(timeout=max(0.0, self._queue_seconds))
+        self._queue_seconds -= time.monotonic() - began_at
+        return self._has_slot
+
+    def _give_slot_up(self) -> None:
+        if self._has_slot:
+            self._has_slot = False
+            self._slots.release()
 
     @contextmanager
     def sending_body(self) -> Iterator[None]:
-        self._slots.release()
+        """Give the slot up while the client sends; raise `UnavailableError` without one after."""
+        self._give_slot_up()
         self._deadlines.set(self._connection, self._patience, socket.SHUT_RD)
         began_at = time.monotonic()
         try:
@@ -91,18 +116,18 @@ class _Client:
         finally:
             self._patience -= time.monotonic() - began_at
             self._deadlines.clear(self._connection)
-            self._slots.acquire()
+        if not self._take_slot():
+            raise UnavailableError
 
     def sleep(self, seconds: float) -> None:
         """Sleep without a slot, for requests that wait for something else than the processor."""
-        self._slots.release()
-        try:
-            time.sleep(seconds)
-        finally:
-            self._slots.acquire()
+        self._give_slot_up()
+        time.sleep(seconds)
+        self._has_slot = self._slots.acquire()
 
     def count_received(self, size: int) -> None:
         self._patience += size / _SLOWEST_BYTES_PER_SECOND
+        self._queue_seconds += size / _QUEUED_BYTES_PER_SECOND
 
     def start_reading(self) -> None:
         self._read_by = time.monotonic() + _TRANSFER_SECONDS

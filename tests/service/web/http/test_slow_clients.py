@@ -13,8 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
+from flask import Flask
 
-from service.web.http.current import SLEEP
+from service.errors import UnavailableError
+from service.web.http.current import IS_BUSY, SLEEP
+from service.web.server import slots
 from service.web.server.slots import Deadlines, SlottedApplication
 from tests.service.support.live import LiveService
 from tests.worker.support.promises import Note, at_a_twentieth, scaled
@@ -145,6 +148,19 @@ def time_until_end(live: LiveService, opening: bytes, drip: bytes) -> tuple[floa
     return time.monotonic() - began_at, received
 
 
+@dataclass
+class Asking:
+    """Sends requests to a WSGI application in this process."""
+
+    application: SlottedApplication
+    connection: socket.socket
+    body: Any = field(default_factory=lambda: SimpleNamespace(reader=None))
+
+    def __call__(self, path: str) -> list[bytes]:
+        environ = {"PATH_INFO": path, "gunicorn.socket": self.connection, "wsgi.input": self.body}
+        return list(self.application(environ, lambda *_: None))
+
+
 def test_a_request_that_sleeps_lets_others_run() -> None:
     """As an upload does that waits for its account's turn."""
     client, server = socket.socketpair()
@@ -157,13 +173,7 @@ def test_a_request_that_sleeps_lets_others_run() -> None:
                 environ[SLEEP](0.01)
         return [environ["PATH_INFO"].encode()]
 
-    slotted = SlottedApplication(application, 1, Deadlines())
-
-    def ask(path: str) -> list[bytes]:
-        body = SimpleNamespace(reader=None)
-        environ = {"PATH_INFO": path, "gunicorn.socket": server, "wsgi.input": body}
-        return list(slotted(environ, lambda *_: None))
-
+    ask = Asking(SlottedApplication(application, 1, Deadlines()), server)
     with client, server, ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(ask, "/waits")
         assert asleep.wait(5)
@@ -172,3 +182,72 @@ def test_a_request_that_sleeps_lets_others_run() -> None:
         finally:
             awake.set()
         assert waiting.result(5) == [b"/waits"]
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "_QUEUE_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_request_without_a_slot_in_time_is_refused_and_takes_none() -> None:
+    client, server = socket.socketpair()
+    running, done = Event(), Event()
+
+    def application(environ: dict[str, Any], start_response: object) -> list[bytes]:
+        if environ[IS_BUSY]:
+            return [b"busy"]
+        running.set()
+        assert done.wait(5)
+        return [b"done"]
+
+    ask = Asking(SlottedApplication(application, 1, Deadlines()), server)
+    with client, server, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ask, "/")
+        assert running.wait(5)
+        try:
+            assert [ask("/"), ask("/")] == [[b"busy"], [b"busy"]]
+        finally:
+            done.set()
+        assert first.result(5) == [b"done"]
+        assert ask("/") == [b"done"]
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_request_that_finds_no_slot_after_its_body_is_refused() -> None:
+    client, server = socket.socketpair()
+    reading, taken, done = Event(), Event(), Event()
+
+    class SlowBody:
+        reader = None
+
+        def read(self) -> bytes:
+            reading.set()
+            assert taken.wait(5)
+            return b"body"
+
+    def application(environ: dict[str, Any], start_response: object) -> list[bytes]:
+        if environ["PATH_INFO"] == "/reads":
+            try:
+                return [environ["wsgi.input"].read()]
+            except UnavailableError:
+                return [b"busy"]
+        taken.set()
+        assert done.wait(5)
+        return [b"done"]
+
+    ask = Asking(SlottedApplication(application, 1, Deadlines()), server, SlowBody())
+    with client, server, ThreadPoolExecutor(2) as pool:
+        reads = pool.submit(ask, "/reads")
+        assert reading.wait(5)
+        runs = pool.submit(ask, "/runs")
+        assert reads.result(5) == [b"busy"]
+        done.set()
+        assert runs.result(5) == [b"done"]
+        assert ask("/reads") == [b"body"]
+
+
+def test_a_busy_server_answers_503_and_when_to_try_again(app: Flask) -> None:
+    for path in ("/api/v1/audits", "/sign-in", "/admin"):
+        response = app.test_client().get(path, environ_overrides={IS_BUSY: True})
+        assert (response.status_code, response.headers["Retry-After"]) == (503, "2")
