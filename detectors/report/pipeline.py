@@ -28,7 +28,6 @@ from detectors.report.evidence import Detail, collect_details
 from detectors.report.findings import write_findings
 from detectors.report.impacts import (
     Group,
-    Impact,
     drop_findings,
     limit_lows,
     measure,
@@ -36,13 +35,14 @@ from detectors.report.impacts import (
 )
 from detectors.report.money import rounded, split, sums, usd
 from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
-from detectors.report.result.document import Finding, Report, attach_calls
+from detectors.report.result.document import Report, attach_calls
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS, Thresholds
 from detectors.rules.methods import METHODS
 
 _PCT_DECIMALS = 9
 _DAYS_DECIMALS = 9
+_SUMMED_COLUMNS = 3
 _MOST_OUTLIER_TIMES = 10
 # Up to so many calls, planning the queries takes longer than computing them.
 _FEW_CALLS = 20_000
@@ -130,7 +130,13 @@ class Audits:
             models, period = lists["spend_by_model"], (audit.first_call, audit.last_call)
             report = Report(
                 audit=audit,
-                findings=self._write(log, selection.listed, own),
+                findings=write_findings(
+                    selection.listed,
+                    own,
+                    book=self.book,
+                    projection=log.projection,
+                    thresholds=self.thresholds,
+                ),
                 savings_by_detector=self._savings_by_detector(selection, saved),
                 invalid_rows=log.invalid,
                 prices=describe(self.book, models, lists["unpriced"], *period),
@@ -185,18 +191,32 @@ class Audits:
         ]
 
         def plan(calls: Calls, *found: Calls) -> list[Calls]:
-            combined = split(compose_savings(found), *COMBINED)
+            combined = compose_savings(found)
             if not self.keys:
-                return [combined.select(*sums(*COMBINED))]
+                return [combined]
             logs = calls.select("number", *self.keys)
-            numbered = combined.join(logs, on="number", how="inner")
-            return [numbered.group_by(*self.keys).agg(*sums(*COMBINED))]
+            return [combined.join(logs, on="number", how="inner")]
 
-        (summed,) = self.engine.apply(("savings", self.keys), plan, self.calls, *counting)
+        (combined,) = self.engine.apply(("savings", self.keys), plan, self.calls, *counting)
+        combined = self.engine.keep(combined)
         saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in self.logs]
-        for row in self.engine.fetch(summed):
-            saved[row.get("log", 0)] = {name: usd(row, name) for name in COMBINED}
+        # A few columns at a time: all of them at once, in parts, would take most of the memory.
+        size = len(COMBINED) if self.engine.has_few_calls else _SUMMED_COLUMNS
+        for first in range(0, len(COMBINED), size):
+            names = COMBINED[first : first + size]
+            for row in self.engine.fetch(self._sum_columns(combined, names)):
+                saved[row.get("log", 0)] |= {name: usd(row, name) for name in names}
         return saved
+
+    def _sum_columns(self, combined: Calls, names: Sequence[str]) -> Calls:
+        def plan(combined: Calls) -> list[Calls]:
+            parts = split(combined.select(*self.keys, *names), *names)
+            if not self.keys:
+                return [parts.select(*sums(*names))]
+            return [parts.group_by(*self.keys).agg(*sums(*names))]
+
+        (summed,) = self.engine.apply(("sums", self.keys, tuple(names)), plan, combined)
+        return summed
 
     def _sum_spend(self) -> list[LogSpend]:
         """Return the spend of each log by model, route and day."""
@@ -207,17 +227,6 @@ class Audits:
         days = by_day(self.calls, self.engine, len(self.logs), self.keys)
         daily = by_day_and_model(self.calls, self.labels, days, models, self.engine)
         return [LogSpend(*each) for each in zip(by_log, models, days, daily, strict=True)]
-
-    def _write(
-        self, log: Records, numbered: Mapping[str, Impact], details: Sequence[Detail]
-    ) -> tuple[Finding, ...]:
-        return write_findings(
-            numbered,
-            details,
-            book=self.book,
-            projection=log.projection,
-            thresholds=self.thresholds,
-        )
 
     def _headline(
         self, log: Records, groups: Sequence[Group], summed: Mapping[str, Decimal]
