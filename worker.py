@@ -168,12 +168,14 @@ def compute(
 ) -> Sequence[Report]:
     """Audit the logs of the claims, each with the settings of its account."""
     if len(claims) == 1:
-        return [detectors.audit(logs[0], **_terms(chosen.get(claims[0].audit_id, DEFAULTS)))]
+        settings = chosen.get(claims[0].audit_id, DEFAULTS)
+        return [detectors.audit(logs[0], keep_calls=False, **_terms(settings))]
     reports = dict[str, Report]()
     by_audit = {claim.audit_id: chosen.get(claim.audit_id, DEFAULTS) for claim in claims}
     for settings in {each.key: each for each in by_audit.values()}.values():
         same = [by_audit[claim.audit_id].key == settings.key for claim in claims]
-        found = detectors.audit_many(list(compress(logs, same)), **_terms(settings))
+        own = list(compress(logs, same))
+        found = detectors.audit_many(own, keep_calls=False, **_terms(settings))
         ids = [claim.audit_id for claim in compress(claims, same)]
         reports |= zip(ids, found, strict=True)
     return [reports[claim.audit_id] for claim in claims]

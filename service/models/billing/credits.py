@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Exists, exists, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from service.models.audits.audits import ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.payments import Credit, Payment
 
@@ -68,10 +69,12 @@ def claim_credit(session: Session, account_id: str, audit_id: str) -> None:
 def return_credit(connection: Connection, audit_id: str) -> bool:
     """Return the credit of an audit that fails, in the transaction that fails it.
 
-    Return False if the audit has no credit, so that it is returned only once. If its payment was
+    Return False if the audit has no credit, so that it is returned only once, or if it has a
+    report: what failed is then another audit of it, which is free. If the credit's payment was
     refunded in the meantime, the returned credit is revoked.
     """
-    named = select(Credit.id).where(Credit.audit_id == audit_id).with_for_update()
+    is_reported = exists().where(ReportRow.audit_id == audit_id)
+    named = select(Credit.id).where(Credit.audit_id == audit_id, ~is_reported).with_for_update()
     credit_id = connection.scalar(named)
     if credit_id is None:
         return False

@@ -11,6 +11,7 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, Audit, Credit, Payment
+from service.models.audits.audits import ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.credits import (
     NoCreditError,
@@ -61,6 +62,17 @@ def _free(sessions: Sessions, account_id: str) -> int:
 def _return(sessions: Sessions, audit_id: str) -> bool:
     with sessions.begin() as session:
         return return_credit(session.connection(), audit_id)
+
+
+def test_an_audit_with_a_report_keeps_its_credit_when_a_rerun_fails(
+    own_sessions: Sessions,
+) -> None:
+    account_id = _add_account(own_sessions, 1)
+    audit_id = _claim(own_sessions, account_id)
+    with own_sessions.begin() as session:
+        session.add(ReportRow(audit_id=audit_id, document=b"{}"))
+    assert not _return(own_sessions, audit_id)
+    assert _free(own_sessions, account_id) == 0
 
 
 def test_a_claim_takes_the_oldest_free_credit(own_sessions: Sessions) -> None:
