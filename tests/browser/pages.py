@@ -188,6 +188,10 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "text/html",  # the calls themselves are computed by a worker
         Example("owned-calls", "/audits/{done}/calls/d9-001.csv", 404, RICH),
     ),
+    "/settings/prices/export": (
+        "application/toml",
+        Example("prices-export", "/settings/prices/export", 200, RICH),
+    ),
     "/r/<token>/pdf": ("application/pdf", Example("pdf", "/r/{report_token}/pdf")),
     "/r/<token>/json": ("application/json", Example("json", "/r/{report_token}/json")),
     "/r/<token>/findings.csv": (

@@ -38,7 +38,7 @@ def test_every_error_of_a_program_stands_in_the_guide_to_oauth() -> None:
     [
         ("records of a batch", f"1 to {MAX_BATCH_RECORDS:,}"),
         (
-            "ingest",
+            "ingest, both versions together",
             f"{DEFAULTS['ingest_key_limit_per_minute']} requests a minute and key,"
             f" {DEFAULTS['ingest_ip_limit_per_minute']} a minute and address",
         ),

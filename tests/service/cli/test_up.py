@@ -291,7 +291,7 @@ def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(second: Up) -> 
     workers = demo.find("worker")
     # Two for audits, one for mail; the processes of their jobs have the same command line.
     assert len([each for each in workers if each.parent() not in workers]) == 3
-    assert "15 more findings" in demo.printed
+    assert "20 more findings" in demo.printed, demo.printed
     [report] = re.findall(r"^Report: (.+)$", demo.printed, re.MULTILINE)
     demo.stop_in_order(signal.SIGINT)
     assert Path(report).read_text().startswith("<!doctype html>")

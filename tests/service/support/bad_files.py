@@ -68,13 +68,15 @@ BAD_FILES: Final[dict[str, bytes]] = {
     "a CSV without a header": _csv(ROW, SENTENCE),
     "a CSV that lacks a column": _csv("ts,provider,model,tag", f"2026-01-01,openai,x,{CANARY}"),
     "a CSV that names a column twice": _csv(f"{HEADER},tag,TAG", f"{ROW},{CANARY},{CANARY}"),
-    "a CSV with semicolons": _csv(HEADER.replace(",", ";"), SENTENCE),
+    "a CSV with semicolons": _csv(
+        f"{HEADER},prompt".replace(",", ";"), f"{ROW},{SENTENCE}".replace(",", ";")
+    ),
     "a CSV of its header alone": _csv(HEADER),
     "nothing": b"",
     "blank lines": b"\n" * 1_000,
     "plain text": f"{SENTENCE}\n".encode() * 100,
     "HTML": f"<html><body>{SENTENCE}</body></html>".encode(),
-    "UTF-16": _lines(openai_line(tag=SENTENCE)).decode().encode("utf-16"),
+    "UTF-16": _lines(openai_line(prompt=SENTENCE)).decode().encode("utf-16"),
     "binary": random.Random(7).randbytes(200_000) + CANARY.encode(),
     "an image": b"\x89PNG\r\n\x1a\n" + bytes(5_000) + CANARY.encode(),
     "a ZIP archive": b"PK\x03\x04" + bytes(26) + CANARY.encode(),

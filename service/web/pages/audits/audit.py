@@ -151,8 +151,9 @@ def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
 
 
 def _calls_url(audit: Audit) -> str:
-    """Return the folder of the calls of each finding; "" once the records are deleted."""
-    return "" if audit.raw_purged_at else f"/audits/{audit.id}/calls"
+    """Return the folder of the calls of each finding; "" without the records behind them."""
+    has_records = audit.frame_key is not None and audit.raw_purged_at is None
+    return f"/audits/{audit.id}/calls" if has_records else ""
 
 
 def _context(audit: Audit) -> dict[str, Any]:

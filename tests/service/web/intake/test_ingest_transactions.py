@@ -53,10 +53,10 @@ def test_no_connection_is_held_while_records_are_decoded_and_stored(
     tenant, app, held = add_tenant(own_sessions), create_app(own_database), list[int]()
     pool = app.extensions["session_factory"].kw["bind"].pool
 
-    def counting(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def counted(argument: Any) -> Any:
+    def counting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
             held.append(pool.checkedout())
-            return function(argument)
+            return function(*arguments)
 
         return counted
 

@@ -88,9 +88,9 @@ def test_a_price_for_one_model_joins_the_terms(
 ) -> None:
     send(client, person, "terms-form", terms=TERMS)
     alias = {"provider": "azure", "model": "chat", "as_provider": "azure", "as_model": "gpt-4o"}
-    assert send(client, person, "model", **alias).status_code == 303
+    assert send(client, person, "set-price-form", **alias).status_code == 303
     rates = {"provider": "acme", "model": "tiny", "input_mtok": "1.5", "output_mtok": "6"}
-    assert send(client, person, "model", **rates).status_code == 303
+    assert send(client, person, "set-price-form", **rates).status_code == 303
     book = PriceBook.from_toml(stored(db_session))
     assert book.negotiated == (
         "anthropic: 12% off",
@@ -117,7 +117,7 @@ def test_a_price_for_one_model_joins_the_terms(
 def test_an_incomplete_price_says_what_is_missing(
     client: FlaskClient, person: Person, fields: dict[str, str], problem: str
 ) -> None:
-    answer = send(client, person, "model", **fields)
+    answer = send(client, person, "set-price-form", **fields)
     assert answer.status_code == 422
     assert problem in words(answer)
 
