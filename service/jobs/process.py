@@ -153,6 +153,8 @@ class AuditWorker(QueueWorker):
         self._process.start()  # a replacement gets ready while there is no job
 
     def _prepare_process(self) -> None:
+        # A copy of the worker's socket would survive its death, and Redis would give it a job.
+        self.connection.connection_pool.reset()
         random.seed()
         self.setup_work_horse_signals()
         self._is_horse = True

@@ -135,24 +135,28 @@ class System(Records, Jobs):
         counts = self._counts.items()
         return ["web", *(f"{kind}-{number}" for kind, count in counts for number in range(count))]
 
-    def start_process(self, name: str) -> None:
+    def start_process(self, name: str, **settings: str) -> None:
+        """Start one of the service's processes, with `settings` of its own if there are any."""
         kind = name.partition("-")[0]
         web = (*WEB, f"--bind=127.0.0.1:{self.port}")
         command = {"web": web, "worker": WORKER, "sweeper": SWEEPER, "mail": MAIL_WORKER}[kind]
         log_file = self.folder / f"{name}.log"
+        environment = {**self.environment, **settings}
         # A session of its own: to the system the process is what a service manager starts.
         if self._is_cold:
-            self.processes[name] = self._start_cold(command, log_file)
+            self.processes[name] = self._start_cold(command, environment, log_file)
         else:
-            self.processes[name] = WarmProcess(command[1:], self.environment, log_file)
+            self.processes[name] = WarmProcess(command[1:], environment, log_file)
         self._sessions.add(self.processes[name].pid)
 
-    def _start_cold(self, command: tuple[str, ...], log_file: Path) -> "subprocess.Popen[bytes]":
+    def _start_cold(
+        self, command: tuple[str, ...], environment: dict[str, str], log_file: Path
+    ) -> "subprocess.Popen[bytes]":
         with log_file.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, *command],
                 cwd=ROOT,
-                env=self.environment,
+                env=environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -163,9 +167,9 @@ class System(Records, Jobs):
         self.processes[name].kill()
         self.processes[name].wait()
 
-    def restart_process(self, name: str) -> None:
+    def restart_process(self, name: str, **settings: str) -> None:
         self.kill_process(name)
-        self.start_process(name)
+        self.start_process(name, **settings)
 
     @contextmanager
     def without_workers(self) -> Iterator[None]:
