@@ -4,16 +4,21 @@ Every test process collects every test, and only one of them runs those that use
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 
 class _Lazy:
     """A module that is imported when its first attribute is read."""
 
+    # pytest looks for this at everything that a test file has, and would import every library.
+    _mock_name: Final = None
+
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> object:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)
 
 

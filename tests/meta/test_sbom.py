@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 ROOT = Path(__file__).parents[2]
 SBOM = ROOT / "requirements" / "sbom.cdx.json"
@@ -22,6 +20,10 @@ def document() -> dict[str, Any]:
 
 
 def test_it_is_valid_cyclonedx() -> None:
+    # Importing them takes a second, which only the process of this test has to spend.
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(SBOM.read_text()) is None
 
 
