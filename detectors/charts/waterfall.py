@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Final
 
 from detectors.charts.bars import BAR, ROW, label_row, share
 from detectors.charts.chart import (
@@ -22,6 +23,8 @@ from detectors.wording.figures import percent, usd
 from detectors.wording.names import detector_name
 from detectors.wording.projection import is_monthly, per_month
 
+_FIXES: Final = "verified and estimated fixes"
+
 
 @dataclass(frozen=True, slots=True)
 class _Step:
@@ -36,7 +39,9 @@ def savings_waterfall(report: Report) -> Chart:
     """Chart the savings of each detector, of the spend that the steps before it leave."""
     steps = list(_steps(report))
     audit = report.audit
-    title = f"{'Monthly spend' if is_monthly(audit) else 'Spend'} after fixing each finding"
+    # The only sum in documents of earlier versions includes every finding.
+    fixes = "fixing each finding" if audit.verified_savings_usd is None else _FIXES
+    title = f"{'Monthly spend' if is_monthly(audit) else 'Spend'} after {fixes}"
     summary = (
         f"{usd(audit.projected_spend_usd)}{per_month(audit)} now; avoidable spend: "
         f"{usd(audit.projected_savings_usd)}; remaining spend: {usd(steps[-1].amount)}."

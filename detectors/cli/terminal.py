@@ -12,9 +12,10 @@ from rich.text import Text
 
 from detectors.cli.bars import spend_bars
 from detectors.contract import Finding, Report
+from detectors.wording.actions import action, action_labels
 from detectors.wording.figures import counted, percent
 from detectors.wording.headline import basis, first_actions, sentence
-from detectors.wording.impact import amount, impact
+from detectors.wording.impact import amount, how_sure, impact
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
 from detectors.wording.projection import is_monthly
@@ -23,7 +24,7 @@ from detectors.wording.tail import footnotes, past_findings
 
 PLAIN_WIDTH = 100  # for a file or a pipe, which has no width
 PROSE_WIDTH = 100  # longer lines are hard to read, however wide the terminal
-STACKED_BELOW = 110  # columns: too narrow for route and model beside each other
+STACKED_BELOW = 110  # columns: too narrow for route beside model and severity beside confidence
 SHORTENED_BELOW = 80
 
 _SEVERITY_STYLES = {"high": "bold red", "medium": "yellow"}
@@ -42,37 +43,45 @@ def report_console() -> Console:
 def print_report(report: Report, console: Console, top: int) -> None:
     """Print the headline, what to fix first, spend as bars, the findings and the data quality."""
     width = min(console.width, PROSE_WIDTH)
-    for line in (*_first_screen(report), *spend_bars(report, width, console.encoding)):
+    for line in _first_screen(report):
+        console.print(line, width=width)
+    for line in spend_bars(report, width, console.encoding):
         console.print(line, width=width)
     findings = report.findings[:top]
     if findings:
         console.print(_table(findings, report, console.width))
-        console.print(_fixes(findings), width=width)
+        # Below the table: fixes are too long for a column.
+        console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
     else:
         console.print(Text("\nWe found no avoidable spend."))
     for line in (*_below(report, top), *_quality(report)):
         console.print(line, width=width)
 
 
-def _first_screen(report: Report) -> Iterator[Text]:
+def _first_screen(report: Report) -> Iterator[Text | Table]:
     audit = report.audit
     yield Text(sentence(report), style="bold")
     yield Text(basis(report))
-    for rank, finding in enumerate(first_actions(report), start=1):
-        if rank == 1:
-            yield Text("\nFix these first", style="bold")
-        name = detector_name(finding.detector, report.methods)
-        yield Text.assemble(
-            f"  {rank}. ",
-            (impact(finding, audit), "bold green"),
-            f" ({finding.confidence.lower()}): {name} on {inert(finding.route)}",
-        )
+    actions = first_actions(report)
+    if actions:
+        yield Text(f"\nFix {'this' if len(actions) == 1 else 'these'} first", style="bold")
+        yield _numbered([_action(finding, report) for finding in actions], indent=2)
     if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
         yield Text(
             f"\nWarning: only {percent(audit.valid_pct)} of rows could be read. See data quality "
             "below.",
             style="bold yellow",
         )
+
+
+def _action(finding: Finding, report: Report) -> Text:
+    """Return the savings and the change, and in a second line where and how sure."""
+    where = " · ".join(map(inert, action_labels(finding)))
+    return Text.assemble(
+        (impact(finding, report.audit), "bold green"),
+        f": {action(finding, report.methods)}\n",
+        (f"{where} · {how_sure(finding)}", "dim"),
+    )
 
 
 def _below(report: Report, top: int) -> Iterator[Text]:
@@ -101,15 +110,14 @@ def _table(findings: Sequence[Finding], report: Report, width: int) -> Table:
     table.add_column("Finding", overflow="fold", min_width=None if is_short else 20)
     for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
         table.add_column(heading, overflow="fold", max_width=30)
-    table.add_column("Severity", no_wrap=True)
-    if not is_short:
-        table.add_column("Confidence", no_wrap=True)
+    for heading in ("Severity\nConfidence",) if is_stacked else ("Severity", "Confidence"):
+        table.add_column(heading, no_wrap=True)
     heading = "Per month" if is_monthly(report.audit) else "Savings"
     table.add_column(heading, justify="right", no_wrap=True)
     for rank, finding in enumerate(findings, start=1):
         name = detector_name(finding.detector, report.methods)
         names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
-        table.add_row(Text(str(rank)), *names, *_figures(finding, is_short=is_short))
+        table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
     return table
 
 
@@ -124,17 +132,17 @@ def _stacked_names(finding: Finding, name: str) -> list[Text]:
     return [Text("\n".join(inert(name) for name in names if name)) for names in columns]
 
 
-def _figures(finding: Finding, *, is_short: bool) -> list[Text]:
+def _how_sure(finding: Finding, is_stacked: bool) -> list[Text]:
     severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
-    confidence = [] if is_short else [Text(finding.confidence.lower())]
-    return [severity, *confidence, Text(amount(finding))]
+    confidence = Text(finding.confidence.lower())
+    return [Text("\n").join((severity, confidence))] if is_stacked else [severity, confidence]
 
 
-def _fixes(findings: tuple[Finding, ...]) -> Table:
-    """Return the fixes by rank, below the table: they are too long for a column."""
+def _numbered(items: Sequence[Text], indent: int = 0) -> Table:
+    """Return the items by rank; lines that wrap line up with the first."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
-    for rank, finding in enumerate(findings, start=1):
-        grid.add_row(Text(f"{rank}."), Text(inert(finding.fix)))
+    for rank, item in enumerate(items, start=1):
+        grid.add_row(Text(f"{' ' * indent}{rank}."), item)
     return grid

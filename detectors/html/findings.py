@@ -15,10 +15,11 @@ from detectors.html.markup import (
     table,
     text,
 )
+from detectors.wording.actions import action, action_labels
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.figures import counted
 from detectors.wording.headline import basis, first_actions, sentence, tiles
-from detectors.wording.impact import amount, impact_alone
+from detectors.wording.impact import amount, how_sure, impact_alone
 from detectors.wording.names import SEVERITY_WORDS, detector_name
 from detectors.wording.projection import per_month
 from detectors.wording.quality import warnings
@@ -49,15 +50,15 @@ def first_screen(report: Report) -> str:
     actions = first_actions(report)
     if actions:
         items = "".join(f"<li>{_action(finding, report.methods)}</li>" for finding in actions)
-        body += f"<h2>Fix these first</h2><ol>{items}</ol>"
+        body += f"<h2>Fix {'this' if len(actions) == 1 else 'these'} first</h2><ol>{items}</ol>"
     return body + paragraph(basis(report), "quiet")
 
 
 def _action(finding: Finding, methods: Sequence[Method]) -> str:
-    name = detector_name(finding.detector, methods)
+    where = " · ".join(map(text, action_labels(finding)))
     return (
-        f"<b>{text(impact_alone(finding))}</b> ({text(finding.confidence.lower())}): {text(name)} "
-        f"on {route_of(finding)}"
+        f"<b>{text(impact_alone(finding))}</b>: {text(action(finding, methods))}<br>"
+        f'<span class="quiet">{where} · {text(how_sure(finding))}</span>'
     )
 
 

@@ -2,8 +2,10 @@
 
 from detectors.contract import AuditSummary, Finding, PastFinding
 from detectors.wording.figures import day, usd
+from detectors.wording.names import CONFIDENCE_NAMES, CONFIDENCE_WORDS
 from detectors.wording.projection import per_month
 
+ESTIMATED = "ESTIMATED"
 CONDITIONAL = "CONDITIONAL"
 INFORMATIONAL = "INFORMATIONAL"
 
@@ -32,7 +34,7 @@ def impact_alone(finding: Finding) -> str:
     """Return the same of a finding without its report."""
     if not is_priced(finding):
         return "no savings claimed"
-    return f"{amount(finding)}{'/month' if finding.is_monthly else ' in this period'}"
+    return f"{amount(finding)}{_unit(finding)}"
 
 
 def impact_range(finding: Finding) -> str:
@@ -41,7 +43,19 @@ def impact_range(finding: Finding) -> str:
     if low is None or high is None or not is_priced(finding):
         return ""
     ends = usd(low), usd(high)
-    return "" if ends[0] == ends[1] else " to ".join(ends)
+    return "" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}{_unit(finding)}"
+
+
+def how_sure(finding: Finding) -> str:
+    """Return the confidence with its range or its meaning: Estimated: $1.25 to $7.50/month."""
+    name = CONFIDENCE_NAMES.get(finding.confidence, finding.confidence)
+    between = impact_range(finding) if finding.confidence == ESTIMATED else ""
+    words = between or CONFIDENCE_WORDS.get(finding.confidence, "")
+    return f"{name}: {words}" if words else name
+
+
+def _unit(finding: Finding) -> str:
+    return "/month" if finding.is_monthly else " in this period"
 
 
 def seen(finding: Finding | PastFinding) -> str:

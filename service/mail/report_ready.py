@@ -7,10 +7,10 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from detectors.contract import Finding, Method, Report
+from detectors.wording.actions import action
 from detectors.wording.headline import first_actions, sentence
 from detectors.wording.impact import impact_alone, is_priced
 from detectors.wording.labels import inert, may_be_link
-from detectors.wording.names import detector_name
 from detectors.wording.projection import caution
 from service.config import Config
 from service.core.tokens import sign_report
@@ -95,8 +95,9 @@ def describe_finding(
     an upload that a mail program would make a link of.
     """
     where = _LINK_LABEL if may_be_link(finding.route) else inert(finding.route)
+    names_model = has_labels and not may_be_link(finding.model)
     return {
-        "what": detector_name(finding.detector, methods),
+        "what": action(finding, methods, has_labels=names_model),
         "where": where if has_labels else "",
         "saving": _saving(finding) if is_priced(finding) else "",
     }

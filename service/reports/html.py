@@ -12,10 +12,11 @@ from markupsafe import Markup, escape
 
 from detectors import charts
 from detectors.wording import figures
+from detectors.wording.actions import action, action_labels
 from detectors.wording.assumptions import list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.headline import first_actions, sentence, tiles
-from detectors.wording.impact import amount, impact_range, seen
+from detectors.wording.impact import amount, how_sure, impact_range, seen
 from detectors.wording.labels import inert, is_right_to_left, shortened
 from detectors.wording.names import (
     CONFIDENCE_NAMES,
@@ -159,12 +160,15 @@ def register_filters(app: Flask) -> None:
         evidence_cell=evidence_cell,
         moment=moment,
         isolated=isolated,
+        action_labels=action_labels,
         amount=amount,
+        how_sure=how_sure,
         impact_range=impact_range,
         seen=seen,
         sentence_case=_sentence_case,
     )
     app.jinja_env.globals.update(
+        action=action,
         detector_name=detector_name,
         evidence_columns=evidence_columns,
         severity_words=SEVERITY_WORDS,

@@ -27,13 +27,15 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
     second = make_finding(
         2, kind="uncached_prefix", severity="low", monthly_cost_impact_usd=Decimal(7)
     )
-    lines = _printed(make_report(make_finding(1), second)).splitlines()
+    first = make_finding(1, suggested_model="gpt-5.4-mini")
+    lines = _printed(make_report(first, second)).splitlines()
     assert lines[0] == "You spend about $10,000/month. About $3,140 of it (31.4%) is avoidable."
     assert "14 days (Oct 1, 2026 to Oct 14, 2026) · 4,210 calls" in lines[1]
     assert "genai-prices 1.2.3" in " ".join(lines[1:3])
-    assert lines[3:5] == [
+    assert [line.rstrip() for line in lines[3:6]] == [
         "Fix these first",
-        "  1. $1,234.50/month (estimated): Oversized model on support-bot",
+        "  1. $1,234.50/month: Try gpt-5.4-mini instead of gpt-5.4",
+        "     support-bot · Estimated: based on the assumption stated in the fix",
     ]
     rows = [line for line in lines if "support-bot" in line][2:]
     for cell in (
@@ -54,6 +56,12 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
 def test_it_stays_within_the_terminal(width: int) -> None:
     report = make_report(make_finding(1, fix="Try another model. " * 20, route="x" * 200))
     assert all(len(line) <= width for line in _printed(report, width=width).splitlines())
+
+
+def test_a_narrow_terminal_shows_whole_amounts() -> None:
+    finding = make_finding(1, route="invoice-extraction", confidence="CONDITIONAL")
+    rows = _printed(make_report(finding), width=80).splitlines()
+    assert any(line.rstrip().endswith(" up to $1,234.50") for line in rows)
 
 
 def test_it_breaks_no_name_of_usual_length_on_a_narrow_terminal() -> None:

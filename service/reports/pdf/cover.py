@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from typing import Final
 
+from reportlab.lib.enums import TA_RIGHT
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.platypus import Flowable, Spacer
 
 from detectors import charts
 from detectors.contract import Finding, Report
+from detectors.wording.actions import action, action_labels
 from detectors.wording.figures import percent, usd
 from detectors.wording.headline import first_actions, sentence
 from detectors.wording.headline import tiles as headline_tiles
-from detectors.wording.impact import impact
-from detectors.wording.names import CONFIDENCE_WORDS, detector_name
+from detectors.wording.impact import how_sure, impact
 from detectors.wording.projection import caution, observed, per_month
 from service.reports.pdf.fonts import fitted
 from service.reports.pdf.looks import (
@@ -28,12 +29,13 @@ from service.reports.pdf.looks import (
 )
 from service.reports.pdf.parts import drawing, side_by_side, tiles, words
 
-_CHART_SHARE, _FIRST_SHARE = 0.58, 0.36
+_AMOUNT_SHARE: Final = 0.28
+_CHART_SHARE, _NOTE_SHARE = 0.58, 0.36
 _BRAND: Final = ParagraphStyle("brand", FINDING, textColor=ACCENT)
-_AMOUNT: Final = ParagraphStyle("amount", BODY, fontName=FINDING.fontName, spaceAfter=0)
-_CONFIDENCE: Final = ParagraphStyle("confidence", QUIET, spaceAfter=10)
-_NAME: Final = ParagraphStyle("name", BODY, spaceAfter=0)
-_ROUTE: Final = ParagraphStyle("route", QUIET, spaceAfter=0)
+_CHANGE: Final = ParagraphStyle("change", BODY, fontName=FINDING.fontName, spaceAfter=0)
+_AMOUNT: Final = ParagraphStyle("amount", _CHANGE, alignment=TA_RIGHT)
+_WHERE: Final = ParagraphStyle("where", QUIET, spaceAfter=0)
+_HOW_SURE: Final = ParagraphStyle("how sure", QUIET, spaceAfter=10)
 
 _OVERLAP: Final = (
     "A call can trigger several findings; totals count each dollar once. Potential savings are for "
@@ -55,28 +57,31 @@ def cover(report: Report) -> Iterator[Flowable]:
     if audit.records:
         yield tiles(headline_tiles(report))
     yield Spacer(1, 18)
-    if first_actions(report):
+    actions = first_actions(report)
+    if actions:
+        yield words(f"Fix {'this' if len(actions) == 1 else 'these'} first", CHART_TITLE)
+        yield side_by_side([_action(finding, report) for finding in actions], _AMOUNT_SHARE)
+        yield Spacer(1, 10)
         waterfall = drawing(charts.savings_waterfall(report), TEXT_WIDTH * _CHART_SHARE)
-        yield side_by_side([[waterfall, list(_first(report))]], _FIRST_SHARE)
+        yield side_by_side([[waterfall, list(_overlap(report))]], _NOTE_SHARE)
+
+
+def _action(finding: Finding, report: Report) -> list[list[Flowable]]:
+    """Return one row: what to change, where and how sure its savings are, beside the savings."""
+    width = TEXT_WIDTH * (1 - _AMOUNT_SHARE)
+    change = fitted(action(finding, report.methods), width, _CHANGE.fontSize)
+    where = fitted(" · ".join(action_labels(finding)), width, _WHERE.fontSize)
+    return [
+        [words(change, _CHANGE), words(where, _WHERE), words(how_sure(finding), _HOW_SURE)],
+        [words(impact(finding, report.audit), _AMOUNT)],
+    ]
+
+
+def _overlap(report: Report) -> Iterator[Flowable]:
     if len(report.findings) > 1:
-        savings = f"{usd(audit.projected_savings_usd)}{per_month(audit)}"
+        yield Spacer(1, 22)
+        savings = f"{usd(report.audit.projected_savings_usd)}{per_month(report.audit)}"
         yield words(_OVERLAP.format(savings), QUIET)
-
-
-def _first(report: Report) -> Iterator[Flowable]:
-    """List the most valuable findings, in four lines each."""
-    yield words("Fix these first", CHART_TITLE)
-    for finding in first_actions(report):
-        route = finding.route if finding.route == finding.model else _route_and_model(finding)
-        yield words(detector_name(finding.detector, report.methods), _NAME)
-        yield words(fitted(route, TEXT_WIDTH * _FIRST_SHARE, _ROUTE.fontSize), _ROUTE)
-        yield words(impact(finding, report.audit), _AMOUNT)
-        confidence = CONFIDENCE_WORDS.get(finding.confidence, "")
-        yield words(f"{finding.confidence.lower()}: {confidence}", _CONFIDENCE)
-
-
-def _route_and_model(finding: Finding) -> str:
-    return f"{finding.route} · {finding.model}"
 
 
 def _warnings(report: Report) -> Iterator[Flowable]:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from detectors.contract import DataQuality, InvalidRows, UnpricedModel
-from detectors.wording.impact import amount, impact, impact_range, seen
+from detectors.wording.impact import amount, how_sure, impact, impact_range, seen
 from detectors.wording.quality import warnings
 from tests.detectors.reports import make_finding, make_report
 
@@ -41,10 +41,23 @@ def test_an_amount_of_a_short_log_is_of_its_period() -> None:
 
 
 def test_a_range_is_shown_where_it_is_known_and_wide() -> None:
-    assert impact_range(make_finding(1, **RANGED)) == "$375.00 to $1,503.60"
+    assert impact_range(make_finding(1, **RANGED)) == "$375.00 to $1,503.60/month"
     assert impact_range(make_finding(1)) == ""
     assert impact_range(make_finding(1, impact_low=Decimal(1), impact_high=Decimal(1))) == ""
     assert impact_range(make_finding(1, confidence="INFORMATIONAL", **RANGED)) == ""
+
+
+@pytest.mark.parametrize(
+    ("confidence", "shown"),
+    [
+        ("VERIFIED", "Verified: calculated from billed token counts"),
+        ("ESTIMATED", "Estimated: $375.00 to $1,503.60/month"),
+        ("CONDITIONAL", "Conditional: if the cheaper model passes your own evaluation"),
+        ("OF_A_LATER_VERSION", "OF_A_LATER_VERSION"),
+    ],
+)
+def test_a_finding_says_how_sure_its_savings_are(confidence: str, shown: str) -> None:
+    assert how_sure(make_finding(1, confidence=confidence, **RANGED)) == shown
 
 
 def test_a_finding_says_when_its_calls_were_seen() -> None:
