@@ -10,7 +10,7 @@ NO_AUDIT = "There is no audit with this ID."
 
 
 def recalculate(session: Session, blobs: BlobStore, account_id: str, audit_id: str) -> Audit:
-    """Queue an audit of this account again. The previous report stays until it is replaced."""
+    """Queue an audit of this account again. Its report stays if that fails."""
     if find_audit(session, account_id, audit_id) is None:
         raise NotFoundError(NO_AUDIT)
     audit, _source_key = queue_again(session, blobs, audit_id)
@@ -24,14 +24,15 @@ def queue_again(session: Session, blobs: BlobStore, audit_id: str) -> tuple[Audi
     over.
     """
     audit = get_ended(session, audit_id, "rerun")
-    source_key = audit.blob_key if audit.raw_purged_at is None else audit.frame_key
+    source_key = audit.rerun_key
     if source_key is None or not blobs.exists(source_key):
         raise InvalidRequestError(
             "This audit can't be rerun: its raw upload was purged and it has no record frame."
         )
+    if audit.status == FAILED:
+        audit.valid_pct = None  # a report keeps its own
     audit.status, audit.uncounted_attempts = QUEUED, audit.attempts
-    audit.enqueued_at = audit.started_at = audit.finished_at = None
-    audit.error = audit.valid_pct = None
+    audit.enqueued_at = audit.started_at = audit.finished_at = audit.error = None
     return audit, source_key
 
 

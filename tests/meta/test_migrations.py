@@ -88,3 +88,28 @@ def test_migrations_are_numbered_without_a_gap_or_a_branch() -> None:
     scripts = ScriptDirectory(str(ROOT / "migrations"))
     assert len(scripts.get_heads()) == 1
     assert scripts.get_current_head() == files[-1][:4]
+
+
+def test_an_audit_with_a_report_whose_recalculation_failed_is_done_again(
+    empty_database: str,
+) -> None:
+    migrate(empty_database, "0010")
+    engine = create_engine(empty_database)
+    with engine.begin() as connection:
+        for statement in (
+            "INSERT INTO accounts (id, email, created_at) VALUES ('a', 'a@example.com', now())",
+            "INSERT INTO audits (id, account_id, source, status, created_at, blob_key, starts,"
+            " records, observed_days, total_spend_usd, projected_spend_usd, projected_savings_usd,"
+            " savings_pct, equiv_spend, findings_count)"
+            " SELECT id, 'a', 'upload', 'failed', now(), id, 4, 1, 1, 0, 0, 0, 0, false, 0"
+            " FROM unnest(ARRAY['reported', 'never']) AS id",
+            "INSERT INTO reports (audit_id, document, created_at)"
+            " VALUES ('reported', '{}', '2026-01-01T00:00:00Z')",
+        ):
+            connection.execute(text(statement))
+    migrate(empty_database)
+    with engine.connect() as connection:
+        query = text("SELECT id, status, finished_at::date::text FROM audits ORDER BY id")
+        rows = [tuple(row) for row in connection.execute(query)]
+    engine.dispose()
+    assert rows == [("never", "failed", None), ("reported", "done", "2026-01-01")]

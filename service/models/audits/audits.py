@@ -79,7 +79,7 @@ class Audit(Base):
     lease_expires_at: Mapped[datetime | None]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
-    error: Mapped[str | None]
+    error: Mapped[str | None]  # also of a recalculation that failed: its audit is `done` again
 
     # Totals of the report document; 0 until computed.
     records: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -103,6 +103,11 @@ class Audit(Base):
     conditional_savings_usd: Mapped[Decimal | None] = mapped_column(_USD)
     conditional_savings_low_usd: Mapped[Decimal | None] = mapped_column(_USD)
     conditional_savings_high_usd: Mapped[Decimal | None] = mapped_column(_USD)
+
+    @property
+    def rerun_key(self) -> str | None:
+        """Return the blob of a rerun: the raw upload or, if it was purged, the frame, if any."""
+        return self.blob_key if self.raw_purged_at is None else self.frame_key
 
 
 class FindingRow(Base):

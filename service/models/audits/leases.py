@@ -17,6 +17,7 @@ from sqlalchemy import (
     Row,
     Update,
     and_,
+    case,
     cast,
     column,
     func,
@@ -27,7 +28,7 @@ from sqlalchemy import (
     values,
 )
 
-from service.models.audits.audits import DONE, FAILED, PROCESSING, QUEUED, Audit
+from service.models.audits.audits import DONE, FAILED, PROCESSING, QUEUED, Audit, ReportRow
 from service.models.audits.blob_keys import frame_key
 from service.models.billing.credits import return_credit
 
@@ -119,7 +120,10 @@ def renew_lease(connection: Connection, claim: Claim, lease_seconds: float) -> b
 
 
 def save_valid_pct(connection: Connection, claim: Claim, valid_pct: float) -> bool:
-    return _update(connection, _held(claim).values(valid_pct=valid_pct))
+    """Save the share of valid rows, unless an earlier attempt at the same records has saved it."""
+    return _update(
+        connection, _held(claim).values(valid_pct=func.coalesce(Audit.valid_pct, valid_pct))
+    )
 
 
 def finish_each(connection: Connection, totals: Mapping[Claim, Mapping[str, Any]]) -> set[Claim]:
@@ -148,7 +152,7 @@ def is_finished(connection: Connection, audit_id: str, frame_key: str) -> bool:
 
 
 def fail_audit(connection: Connection, claim: Claim, error: str) -> bool:
-    """Fail the audit with a reason and return its credit; False if the claim lost the audit."""
+    """End the audit with a reason and return its credit; False if the claim lost the audit."""
     has_failed = _update(connection, _held(claim).values(_failed(error)))
     if has_failed:
         return_credit(connection, claim.audit_id)
@@ -166,7 +170,7 @@ def requeue_audit(connection: Connection, claim: Claim) -> str | None:
     Return the audit's source, or None if the claim no longer holds it.
     """
     uncounted = Audit.uncounted_attempts + 1  # `attempts` itself names frames, so it never falls
-    queued = {"status": QUEUED, "uncounted_attempts": uncounted, "valid_pct": None, **_NO_LEASE}
+    queued = {"status": QUEUED, "uncounted_attempts": uncounted, **_NO_LEASE}
     return connection.scalar(_held(claim).values(queued).returning(Audit.source))
 
 
@@ -244,7 +248,18 @@ def _update(connection: Connection, statement: Update) -> bool:
 
 
 def _failed(error: str) -> dict[str, Any]:
-    return {"status": FAILED, "error": error, "finished_at": func.now(), **_NO_LEASE}
+    """Return the columns of an audit that ends with an error.
+
+    If it has a report, what failed is its recalculation: it goes back to that report.
+    """
+    published = select(ReportRow.created_at).where(ReportRow.audit_id == Audit.id)
+    published_at = published.scalar_subquery()
+    return {
+        "status": case((published_at.is_not(None), DONE), else_=FAILED),
+        "error": error,
+        "finished_at": func.coalesce(published_at, func.now()),
+        **_NO_LEASE,
+    }
 
 
 def _in(seconds: float) -> ColumnElement[datetime]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, delete, func, insert
 
 from detectors.contract import Finding, Report
 from service.models.audits.audits import FindingRow, ReportRow
@@ -70,7 +70,8 @@ def _replace_reports(connection: Connection, results: Sequence[Result]) -> None:
         {"audit_id": result.claim.audit_id, "document": result.report.to_json()}
         for result in results
     ]
-    connection.execute(insert(ReportRow), documents)
+    # The database's time, as the audit's end, which a failed recalculation restores from it.
+    connection.execute(insert(ReportRow).values(created_at=func.now()), documents)
 
 
 def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:

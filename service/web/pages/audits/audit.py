@@ -123,7 +123,7 @@ def _get_report(audit_id: str) -> tuple[Audit, Document]:
 
 def _find_changes(audit: Audit, document: Document) -> Sequence[str]:
     """Return what has changed since the report, if the audit can be recalculated."""
-    if audit.raw_purged_at is not None and audit.frame_key is None:
+    if audit.rerun_key is None:
         return ()
     chosen = find_settings(get_session(), audit.account_id)
     # Prices are updated daily at most.

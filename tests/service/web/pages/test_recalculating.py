@@ -72,6 +72,33 @@ def test_its_owner_recalculates_it_without_a_credit(
         assert (audit.status, audit.attempts, audit.uncounted_attempts) == ("queued", 1, 1)
 
 
+def test_a_recalculation_that_failed_says_so_above_the_earlier_report(
+    client: FlaskClient, app: Flask, person: Person, sessions: Sessions
+) -> None:
+    reason = "The audit ended unexpectedly in each of its 3 attempts and was given up."
+    audit_id = add_run(sessions, person.account_id, make_report(), error=reason)
+    shown = page(client, person, audit_id)
+    assert f"couldn't recalculate this report, so you see the earlier result. {reason}" in shown
+    assert "Where the money goes" in shown
+    form = load_form(client, f"/audits/{audit_id}", "recalculate", person.headers)
+    with sessions() as session:
+        app.extensions["blobs"].put(session.get_one(Audit, audit_id).blob_key, b"")
+    sent = {"headers": form.headers, "data": {"csrf_token": form.token}}
+    assert client.post(form.action, **sent).status_code == 303
+    with sessions() as session:
+        assert session.get_one(Audit, audit_id).error is None
+
+
+def test_a_failed_recalculation_that_cannot_be_repeated_offers_nothing(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    fields = {"raw_purged_at": "2026-01-01T00:00:00Z", "frame_key": None, "error": "Gone."}
+    audit_id = add_run(sessions, person.account_id, make_report(), **fields)
+    answer = client.get(f"/audits/{audit_id}", headers=person.headers)
+    assert "the earlier result. Gone." in words(answer)
+    assert "/recalculate" not in answer.text
+
+
 def test_nobody_else_recalculates_it(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
