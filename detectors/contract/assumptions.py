@@ -44,24 +44,28 @@ class Assumption(Struct, frozen=True):
 
 
 ASSUMPTIONS: Final = (
-    Assumption("d1_median_completion_tokens", "Median of a route's short answers, at most", 150),
-    Assumption("d1_p90_completion_tokens", "90th percentile of short answers, at most", 400),
+    Assumption("d1_median_completion_tokens", "Short answers: median of a route, at most", 150),
+    Assumption(
+        "d1_p90_completion_tokens", "Short answers: 90th percentile of a route, at most", 400
+    ),
     Assumption("d1_max_completion_tokens", "Longest answer that counts as short", 400),
     Assumption("d2_cache_seconds", "A prompt cache lives for", 300),
-    Assumption("d2_hour_cache_seconds", "A cache with one-hour writes lives for", 3600),
-    Assumption("d2_conversation_share", "Calls that continue a conversation, at least", 0.5),
-    Assumption("d3_p90_multiple", "Prompts are too long from this multiple of usual", 3.0),
+    Assumption("d2_hour_cache_seconds", "A one-hour prompt cache lives for", 3600),
+    Assumption("d2_conversation_share", "Conversations: share of calls that grow, at least", 0.5),
+    Assumption("d3_p90_multiple", "Long prompts: multiple of the usual length, over", 3.0),
     Assumption("d3_saving_share", "Avoidable share of the tokens above the usual length", 0.5),
-    Assumption("d4_gap_seconds", "Equal calls within this time are duplicates", 30.0),
-    Assumption("d4_min_burst_calls", "Equal calls in a burst, at least", 3),
-    Assumption("d5_again_seconds", "A call after a cut-off answer is a retry within", 120.0),
-    Assumption("d5_thrown_away_share", "Part of an answer that a continuation repeats", 0.5),
-    Assumption("d6_session_gap_seconds", "A pause that ends a session", 900.0),
+    Assumption("d4_gap_seconds", "Duplicate calls follow each other within", 30.0),
+    Assumption("d4_min_burst_calls", "Calls in a burst of duplicates, at least", 3),
+    Assumption("d5_again_seconds", "A cut-off answer is retried within", 120.0),
+    Assumption(
+        "d5_thrown_away_share", "Share of a cut-off answer that its continuation repeats", 0.5
+    ),
+    Assumption("d6_session_gap_seconds", "A session ends after a pause of", 900.0),
     Assumption("d6_calls_per_request", "Calls that one request could replace", 5),
-    Assumption("d6_saving_share", "Avoidable share of a repeated prompt", 0.5),
+    Assumption("d6_saving_share", "Avoidable share of repeated prompts", 0.5),
     Assumption("floor_usd", "Smallest finding to list, per month", 0.01),
-    Assumption("medium_severity_usd", "Medium severity from, per month", 50.0),
-    Assumption("high_severity_usd", "High severity from, per month", 500.0),
+    Assumption("medium_severity_usd", "Medium severity: per month, at least", 50.0),
+    Assumption("high_severity_usd", "High severity: per month, at least", 500.0),
 )
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
 def advise(flagged: FlaggedCalls) -> str:
     loop = (
         f"Send several items per request from {flagged.route} to {flagged.model}: "
-        f"{flagged.calls:,} of its {flagged.group_calls:,} calls were sent one after another and "
+        f"{flagged.calls_of_group} were sent one after another and "
         f"got short answers (median {flagged.median_completion_tokens:,.0f} tokens for prompts of "
         f"{flagged.median_prompt_tokens:,.0f}). "
     )

@@ -115,17 +115,17 @@ def advise(flagged: FlaggedCalls) -> str:
     lengths = f"{2**flagged.smallest_basis:,.0f} to {2 ** (flagged.largest_basis + 1) - 1:,.0f}"
     prompt, norm = flagged.median_prompt_tokens, flagged.median_norm_tokens
     opening = (
-        f"Shorten the prompts of {flagged.route} to {flagged.model}: {flagged.calls:,} of its "
-        f"{flagged.group_calls:,} calls sent {prompt:,.0f} tokens (median), "
+        f"Shorten the prompts of {flagged.route} to {flagged.model}: {flagged.calls_of_group} "
+        f"sent {prompt:,.0f} tokens (median), "
         f"{prompt / max(norm, 1):,.1f} times the {norm:,.0f} of comparable calls in this audit "
         f"(answers of {lengths} tokens). "
     )
     if flagged.confidence == INFORMATIONAL:
         return opening + "Counts can't tell whether the work differs, so no savings are claimed."
     return opening + (
-        "The route itself usually sends no more than these. Send the passages that matter, cut old "
-        f"turns and unused tools. {flagged.share('d3_saving_share')} of the tokens above the norm "
-        "are counted as avoidable."
+        "The route itself usually sends no more than that. Send only the passages that matter, and "
+        f"cut old turns and unused tools. {flagged.share('d3_saving_share')} of the tokens above "
+        "the norm are counted as avoidable."
     )
 
 

@@ -85,6 +85,13 @@ class FlaggedCalls:
         return counted(self.calls, "call")
 
     @property
+    def calls_of_group(self) -> str:
+        """Write how many calls of the group are flagged: 36 of its 142 calls."""
+        if self.calls == self.group_calls > 1:
+            return f"all {self.calls:,} of its calls"
+        return f"{self.calls:,} of its {counted(self.group_calls, 'call')}"
+
+    @property
     def cost(self) -> str:
         return fine_usd(self.cost_usd)
 

@@ -93,29 +93,29 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
 
 def advise(flagged: FlaggedCalls) -> str:
     opening = (
-        f"{flagged.calls:,} of its {flagged.group_calls:,} calls to {flagged.model} repeated an "
-        f"earlier one within {flagged.thresholds.d4_gap_seconds:g} seconds"
+        f"{flagged.calls_of_group} to {flagged.model} repeated an earlier call within "
+        f"{flagged.thresholds.d4_gap_seconds:g} seconds"
     )
     shape = (
-        f"{flagged.median_prompt_tokens:,.0f} tokens in and "
-        f"{flagged.median_completion_tokens:,.0f} out (medians)"
+        f"(medians: {flagged.median_prompt_tokens:,.0f} tokens in, "
+        f"{flagged.median_completion_tokens:,.0f} out)"
     )
     if flagged.confidence == INFORMATIONAL:
         return (
             f"Check that {flagged.route} samples on purpose: {opening} with the same prompt and "
-            f"different answers, {shape}, nearly always {flagged.largest_basis:g} calls at a time. "
+            f"different answers {shape}, nearly always {flagged.largest_basis:g} calls at a time. "
             "That looks like sampling of several answers, so no savings are claimed; where the API "
             "allows it, request several answers (n) in one call."
         )
-    proof = "with equal prompt and answer length, with few or no other calls in between"
+    proof = "with the same prompt and answer lengths and few or no other calls in between"
     if flagged.kind == "same_prompt":
-        proof = "with the same prompt (equal hash over all of it)"
+        proof = "with the same prompt, as its full hash shows"
     if flagged.kind == "same_prompt" and flagged.confidence == ESTIMATED:
-        proof = f"{proof} but mostly different answers, so they may be wanted"
+        proof = f"{proof}, but mostly with different answers, so they may be intended"
     return (
-        f"Stop {flagged.route} from sending the same call again: {opening} {proof}, {shape}. Look "
-        "for retries without a pause, double submits and two workers on one queue; reuse the first "
-        "answer."
+        f"Stop {flagged.route} from sending the same call again: {opening} {proof} {shape}. Look "
+        "for retries without a pause, double submits and two workers on one queue, and reuse the "
+        "first answer."
     )
 
 

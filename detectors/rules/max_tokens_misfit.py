@@ -107,20 +107,20 @@ def advise(flagged: FlaggedCalls) -> str:
             "runaway answer can cost."
         )
     cut = (
-        f"{flagged.calls:,} of its {flagged.group_calls:,} calls to {model} were cut off at their "
-        f"limit (median {flagged.median_declared_max_tokens:,.0f} tokens)"
+        f"{flagged.calls_of_group} to {model} were cut off at their limit (median "
+        f"{flagged.median_declared_max_tokens:,.0f} tokens)"
     )
     again = flagged.total_basis / (flagged.largest_basis or 1)
     if flagged.confidence == INFORMATIONAL:
         return (
-            f"Check max_tokens on {route}: {cut}. {again:,.0f} were followed by a call that looks "
-            "like the same question, hardly more often than calls that were not cut off, so no "
-            "savings are claimed."
+            f"Check max_tokens on {route}: {cut}. A call that looks like the same question "
+            f"followed {again:,.0f} of them, hardly more often than calls that were not cut off, "
+            "so no savings are claimed."
         )
     return (
         f"Raise max_tokens on {route}, or request shorter answers: {cut}, and {again:,.0f} of "
-        "these were asked again within "
-        f"{flagged.thresholds.d5_again_seconds:g} seconds, far more often than other calls."
+        f"them were retried within {flagged.thresholds.d5_again_seconds:g} seconds, far more often "
+        "than other calls."
     )
 
 

@@ -110,10 +110,10 @@ def advise(flagged: FlaggedCalls) -> str:
     if flagged.kind == "legacy_model":
         reason = f"used this model, which its provider has replaced with {target}"
     return (
-        f"Try {target} instead of {flagged.model} on {flagged.route}: {flagged.calls:,} of its "
-        f"{flagged.group_calls:,} calls {reason}. A million tokens now cost {own}, and "
-        f"{rate(other_in)} and {rate(other_out)} with {target}. Token counts don't show whether "
-        "its answers are good enough: run your own quality evaluation before you switch."
+        f"Try {target} instead of {flagged.model} on {flagged.route}: {flagged.calls_of_group} "
+        f"{reason}. A million tokens now cost {own}; with {target}, {rate(other_in)} and "
+        f"{rate(other_out)}. Token counts don't show whether its answers are good enough: run your "
+        "own quality evaluation before you switch."
     )
 
 

@@ -24,7 +24,8 @@ def write_value(assumption: Assumption, value: float) -> str:
     if assumption.unit == "usd":
         return usd(value)
     shown = number(int(value)) if value == int(value) else f"{value:g}"
-    return f"{shown} {unit_name(assumption)}"
+    unit = unit_name(assumption)
+    return f"{shown} {unit.removesuffix('s') if value == 1 and unit != 'times' else unit}"
 
 
 def unit_name(assumption: Assumption) -> str:

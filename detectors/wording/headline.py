@@ -88,14 +88,16 @@ def tiles(report: Report) -> tuple[Tile, ...]:
     if audit.verified_savings_usd is None:
         share = f"{percent(audit.savings_pct)} of your spend"
         return spend, Tile("Avoidable spend", whole_usd(audit.projected_savings_usd), share)
+    verified = whole_usd(audit.verified_savings_usd)
+    most = whole_usd(audit.conditional_savings_high_usd or Decimal(0))
     return (
         spend,
-        Tile("Verified", whole_usd(audit.verified_savings_usd), "From billed token counts"),
+        Tile("Avoidable, verified", verified, _in_a_month(audit, "from billed token counts")),
         _estimated(audit),
         Tile(
-            "With cheaper models",
-            f"up to {whole_usd(audit.conditional_savings_high_usd or Decimal(0))}",
-            "If they pass your evaluation",
+            "Avoidable with cheaper models",
+            f"up to {most}",
+            _in_a_month(audit, "if they pass your evaluation"),
         ),
     )
 
@@ -103,7 +105,13 @@ def tiles(report: Report) -> tuple[Tile, ...]:
 def _estimated(audit: AuditSummary) -> Tile:
     span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
     about = f"about {whole_usd(audit.estimated_savings_usd or Decimal(0))}"
-    return Tile("Estimated", about, span or "Based on stated assumptions")
+    basis = _in_a_month(audit, span or "based on stated assumptions")
+    return Tile("Avoidable, estimated", about, basis)
+
+
+def _in_a_month(audit: AuditSummary, words: str) -> str:
+    """Return the line below a figure, with its unit first: Per month, $49 to $341."""
+    return f"Per month, {words}" if is_monthly(audit) else f"{words[:1].upper()}{words[1:]}"
 
 
 def first_actions(report: Report) -> tuple[Finding, ...]:

@@ -45,8 +45,8 @@ def measures(report: Report) -> list[tuple[str, str]]:
         ("Duplicate rows, counted once", number(audit.echoes_dropped)),
     ]
     if audit.projection:
-        kind = "not projected" if not is_monthly(audit) else audit.projection
-        found.append(("Projection", kind))
+        kind = audit.projection if is_monthly(audit) else "not projected"
+        found.append(("Projection", kind.capitalize()))
     if is_monthly(audit):
         found.append(("Monthly spend", usd(audit.projected_spend_usd)))
     if quality is not None:
@@ -117,12 +117,19 @@ def unpriced(report: Report) -> str:
     has, is_ = ("has", "is") if calls == 1 else ("have", "are")
     quality = report.data_quality
     known = (
-        "" if quality is None else f" {percent(quality.priced_tokens_pct)} of tokens are priced."
+        ""
+        if quality is None
+        else f" {_sentence_percent(quality.priced_tokens_pct)} of tokens are priced."
     )
     return (
         f"{counted(calls, 'call')} to {counted(models, 'model')} {has} no known price and {is_} "
-        f"excluded from dollar figures.{known} Add an alias or a rate: {_named(report)}."
+        f"excluded from dollar figures.{known} Add an alias or a rate for {_named(report)}."
     )
+
+
+def _sentence_percent(value: float) -> str:
+    """Format a percentage that starts a sentence: More than 99.9%."""
+    return percent(value).replace("> ", "More than ").replace("< ", "Less than ")
 
 
 def _named(report: Report) -> str:

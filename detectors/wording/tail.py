@@ -22,10 +22,11 @@ def footnotes(report: Report) -> Iterator[str]:
         )
     for wider in report.wider_limits:
         name = detector_name(wider.detector, report.methods)
+        them = "It counts" if wider.groups == 1 else "They count"
         yield (
             f"{name}: with wider limits, {counted(wider.groups, 'more route')} could save up to "
-            f"{usd(wider.monthly_cost_impact_usd)}{per_month(report.audit)}. They count only in "
-            "the upper end of the headline."
+            f"{usd(wider.monthly_cost_impact_usd)}{per_month(report.audit)}. {them} only in the "
+            "upper end of the headline."
         )
 
 

@@ -20,8 +20,8 @@ def _advise_caching(flagged: FlaggedCalls) -> str:
         f"{flagged.median_pause_seconds:,.0f} seconds earlier, {flagged.median_prefix_tokens:,.0f} "
         f"tokens in common). They paid {rate(flagged.input_usd_per_mtok)} per million tokens; a "
         f"cache read costs {rate(flagged.cache_read_usd_per_mtok)}. Keep the fixed part first and "
-        "unchanged, in conversations all earlier turns, and ask for caching where the provider "
-        "requires it. That equal hashes mean equal text up to the counted tokens is an assumption."
+        "unchanged (in conversations, all earlier turns), and opt in to caching where the provider "
+        "requires it. We assume that equal hashes mean equal text up to the counted tokens."
     )
 
 
@@ -39,12 +39,12 @@ def _advise_hashes(flagged: FlaggedCalls) -> str:
 def _advise_the_hour(flagged: FlaggedCalls) -> str:
     minutes = flagged.thresholds.d2_cache_seconds / 60
     return (
-        f"Use the one-hour cache on {flagged.route}: its calls to {flagged.model} come too far "
-        f"apart for a cache of {minutes:g} minutes (median pause "
+        f"Use the one-hour cache on {flagged.route}: its calls to {flagged.model} are too far "
+        f"apart for a {minutes:g}-minute cache (median pause "
         f"{flagged.median_pause_seconds / 60:,.1f} minutes), so they write the same text again at "
         f"{rate(flagged.cache_write_usd_per_mtok)} per million tokens instead of reading it at "
         f"{rate(flagged.cache_read_usd_per_mtok)}. Set the lifetime to one hour "
-        '(cache_control with "ttl": "1h"); each write then costs more, which is subtracted.'
+        '(cache_control with "ttl": "1h"). Each write then costs more; the savings account for it.'
     )
 
 
@@ -58,11 +58,12 @@ def _advise_less(flagged: FlaggedCalls) -> str:
             "Calls follow each other within minutes and still write nearly all of each prompt: put "
             "the fixed part first, before anything that changes, and the marker at its end."
         )
+    read = f"only {flagged.cached_tokens:,}" if flagged.cached_tokens else "none"
     return (
         f"Cache less on {flagged.route}: {flagged.cache_write_tokens:,} tokens were written to "
         f"the cache of {flagged.model} at {rate(flagged.cache_write_usd_per_mtok)} per million "
-        f"instead of {rate(flagged.input_usd_per_mtok)}, and only {flagged.cached_tokens:,} were "
-        f"read back at {rate(flagged.cache_read_usd_per_mtok)}. {advice}"
+        f"instead of {rate(flagged.input_usd_per_mtok)}, and {read} were read back at "
+        f"{rate(flagged.cache_read_usd_per_mtok)}. {advice}"
     )
 
 

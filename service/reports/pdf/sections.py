@@ -93,7 +93,7 @@ def _methods(report: Report) -> Iterator[Flowable]:
 
 def _negotiated(report: Report) -> str:
     aliases = "; ".join(report.prices.aliases)
-    named = f" Names of your own: {aliases}." if aliases else ""
+    named = f" Your aliases: {aliases}." if aliases else ""
     if not report.prices.negotiated:
         return f"Your negotiated discounts are not included.{named}"
     return f"These negotiated rates replace them: {'; '.join(report.prices.negotiated)}.{named}"

@@ -34,7 +34,13 @@ def _sampled(at: float) -> list[dict[str, Any]]:
             calls(6, every=3_600),
             "d1",
             "short_answers",
-            ["Try gpt-5.4-mini instead of gpt-5.4", "6 of its 6", "$2.50", "$0.75", "evaluation"],
+            [
+                "Try gpt-5.4-mini instead of gpt-5.4",
+                "all 6 of its calls",
+                "$2.50",
+                "$0.75",
+                "evaluation",
+            ],
         ),
         (
             calls(5, model="gpt-4-0613", completion_tokens=900),
@@ -58,7 +64,7 @@ def _sampled(at: float) -> list[dict[str, Any]]:
             calls(4, every=7_200, cache_write_tokens=3_000, **CLAUDE),
             "d2",
             "unread_writes",
-            ["12,000 tokens were written", "$6.25", "only 0 were read back", "Remove the cache"],
+            ["12,000 tokens were written", "$6.25", "none were read back", "Remove the cache"],
         ),
         (
             calls(4, every=60, cache_write_tokens=3_600, **CLAUDE),
@@ -82,7 +88,7 @@ def _sampled(at: float) -> list[dict[str, Any]]:
             calls(30, tag="usual", every=60) + calls(10, every=60, prompt_tokens=9_000),
             "d3",
             "large_prompts",
-            ["10 of its 10", "9,000 tokens", "no savings are claimed"],
+            ["all 10 of its calls", "9,000 tokens", "no savings are claimed"],
         ),
         (
             calls(3, prefix_hash=HASH),
@@ -96,18 +102,18 @@ def _sampled(at: float) -> list[dict[str, Any]]:
             "same_prompt",
             ["samples on purpose", "3 calls at a time", "no savings are claimed"],
         ),
-        (calls(3), "d4", "same_shape", ["2 of its 3", "equal prompt and answer length"]),
+        (calls(3), "d4", "same_shape", ["2 of its 3", "same prompt and answer lengths"]),
         (
             calls(5, every=60, declared_max_tokens=100),
             "d5",
             "truncated",
-            ['Raise max_tokens on "labels"', "5 of its 5", "100 tokens", "4 of these were asked"],
+            ['Raise max_tokens on "labels"', "all 5 of its calls", "100 tokens", "4 of them"],
         ),
         (
             calls(5, every=3_600, declared_max_tokens=100),
             "d5",
             "truncated",
-            ['Check max_tokens on "labels"', "5 of its 5", "no savings are claimed"],
+            ['Check max_tokens on "labels"', "all 5 of its calls", "no savings are claimed"],
         ),
         (
             calls(20, every=60, declared_max_tokens=8_000),

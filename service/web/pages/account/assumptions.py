@@ -76,9 +76,9 @@ def _show(typed: Mapping[str, str], problems: Mapping[str, str], *, is_saved: bo
 
 
 def _hint(assumption: Assumption) -> str:
-    lowest, highest = (write_value(assumption, limit) for limit in assumption.limits)
-    most = f" to {highest}" if assumption.unit == "share" else " or more"
-    return f"Default: {write_value(assumption, assumption.default)}. Allowed: {lowest}{most}."
+    default = f"Default: {write_value(assumption, assumption.default)}."
+    lowest, _ = assumption.limits
+    return f"{default} Minimum: {write_value(assumption, lowest)}." if lowest else default
 
 
 def _heading(code: str) -> str:

@@ -54,7 +54,7 @@ def add_model() -> Any:
     named = _named(request.form)
     try:
         if not named.provider or not named.model:
-            raise PriceTermsError("enter the provider and the model as your calls name them")
+            raise PriceTermsError("enter the provider and the model as they appear in your logs")
         if bool(named.as_provider) != bool(named.as_model) or not (
             named.as_model or (named.input_mtok and named.output_mtok)
         ):

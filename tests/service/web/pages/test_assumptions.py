@@ -42,8 +42,8 @@ def test_it_shows_each_with_its_default_unit_and_limits(
 ) -> None:
     page = words(client.get(PATH, headers=person.headers))
     assert "A prompt cache lives for (seconds)" in page
-    assert "Default: 300 seconds. Allowed: 0 seconds or more." in page
-    assert "Default: 50%. Allowed: 0% to 100%." in page
+    assert "Default: 300 seconds." in page
+    assert "Default: 5 calls. Minimum: 1 call." in page
     assert "Missed prompt caching" in page
 
 
