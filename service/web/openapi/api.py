@@ -36,7 +36,8 @@ class Api(SmorestApi):  # type: ignore[misc]  # it has no types
     def spec(self) -> Any:
         """Return the document, after describing what was deferred."""
         with self._describing:
-            undescribed, self._undescribed = self._undescribed, []
+            undescribed = self._undescribed[:]
+            self._undescribed.clear()
             for describe in undescribed:
                 describe()
         return self._spec

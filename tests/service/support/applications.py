@@ -18,6 +18,7 @@ from service.web.auth.credential_usage import init_credential_usage
 from service.web.http.limits import limiter
 from service.web.openapi.api import Api, admin_api, api
 from service.web.pages.public.health import init_health
+from tests.service.support.compiled_routes import compile_once
 from tests.service.support.compiled_templates import COMPILED_TEMPLATES
 from tests.service.support.described import read_document, watch
 
@@ -25,6 +26,7 @@ Sessions = sessionmaker[Session]
 # The test client ends the boundary of a form with a random number, and one in some hundred
 # boundaries is longer than the 70 characters that a server accepts.
 vars(werkzeug.test)["random"] = lambda: 0.5
+compile_once()
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,6 @@ def share_application(config: Config, sessions: Sessions) -> Flask:
 
 
 def _made(app: Flask) -> _Shared:
-    for each in _APIS:
-        assert each.spec is not None  # describes the routes, which is done once
     apis = {each: dict(each.__dict__) for each in _APIS}
     return _Shared(app, dict(app.config), dict(app.extensions), dict(limiter.__dict__), apis)
 
