@@ -4,25 +4,21 @@ Uses genai-prices' own matching first, then the names of module `names`, then a 
 in its snapshot only. An unknown model is never guessed.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cached_property
 from typing import Final
 
 from genai_prices.data_snapshot import DataSnapshot, find_provider_by_id
-from genai_prices.types import ModelInfo, Provider
 
 from detectors.prices import model_data
 from detectors.prices.listing import Listing
+from detectors.prices.lookup.index import REGIONAL, index_of
 from detectors.prices.lookup.names import Attempt, is_guessed, rewrite
 from detectors.prices.lookup.targets import NO_TARGET, find_target, is_same_model, names_at_host
 
 _MOST_SUGGESTIONS: Final = 3
 _LEAST_LIKENESS: Final = 0.6
-# The book's mark of Bedrock's prices within a region, which no call has in its name.
-_REGIONAL: Final = "regional."
 
 
 class Catalog:
@@ -30,6 +26,7 @@ class Catalog:
 
     def __init__(self, snapshot: DataSnapshot) -> None:
         self._snapshot = snapshot
+        self._index = index_of(snapshot)
         self._found: dict[tuple[str, str], Listing | None] = {}
 
     def host(self, label: str) -> str | None:
@@ -73,41 +70,15 @@ class Catalog:
     def _same_but_for_snapshot(self, own: str | None, model: str) -> Iterator[Attempt]:
         """Yield the provider's names that differ from this one in prefix and snapshot only."""
         prefix = model_data.prefix(model)
-        for name in self._ids_by_base.get((own or "", model_data.base_name(model)), ()):
+        for name in self._index.ids_by_base.get((own or "", model_data.base_name(model)), ()):
             if not prefix or prefix == model_data.prefix(name):
-                yield own, name.removeprefix(_REGIONAL)
+                yield own, name.removeprefix(REGIONAL)
 
     def _sold_by_one(self, model: str) -> Iterator[Attempt]:
         """Yield the only provider that sells a model of this name."""
-        sellers = self._sellers.get(model.lower(), [])
+        sellers = self._index.sellers.get(model.lower(), [])
         if len(sellers) == 1:
             yield sellers[0], model
-
-    @cached_property
-    def _ids_by_base(self) -> dict[tuple[str, str], list[str]]:
-        found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for provider in self._snapshot.providers:
-            for info in self._models(provider):
-                found[provider.id, model_data.base_name(info.id)].append(info.id)
-        for names in found.values():
-            # A bare name on Bedrock is priced within its region; undated names come first.
-            names.sort(key=lambda name: (not name.startswith(_REGIONAL), len(name)))
-        return found
-
-    @cached_property
-    def _sellers(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = defaultdict(list)
-        for provider in self._snapshot.providers:
-            for info in provider.models:
-                found[info.id.lower()].append(provider.id)
-        return found
-
-    def _models(self, provider: Provider) -> Iterable[ModelInfo]:
-        """Yield the models that a provider sells, its own first."""
-        yield from provider.models
-        for other in self._snapshot.providers:
-            if other.id in (provider.fallback_model_providers or ()):
-                yield from other.models
 
     def _look_up(self, provider: str | None, model: str) -> Listing | None:
         listing = self._look_up_alone(provider, model)
@@ -145,9 +116,9 @@ class Catalog:
         by_name: dict[str, tuple[str, str]] = {}
         for provider in providers:
             if own in (None, provider.id):
-                for info in self._models(provider):
-                    name = model_data.base_name(info.id.removeprefix(_REGIONAL))
-                    by_name.setdefault(name, (provider.id, info.id.removeprefix(_REGIONAL)))
+                for info in self._index.models(provider):
+                    name = model_data.base_name(info.id.removeprefix(REGIONAL))
+                    by_name.setdefault(name, (provider.id, info.id.removeprefix(REGIONAL)))
         wanted = model_data.base_name(model.removeprefix("ft:").partition(":")[0])
         near = get_close_matches(wanted, by_name, n=2 * _MOST_SUGGESTIONS, cutoff=_LEAST_LIKENESS)
         # Some names of the book are the beginning of names, such as a fine-tune's.
