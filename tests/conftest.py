@@ -7,7 +7,6 @@ import gc
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -17,14 +16,19 @@ from typing import Any
 import pytest
 
 from service.operations.local.embedded import EmbeddedServers
-from tests.databases import count_rows, migrate_as_owner
+from tests.databases import count_rows
 from tests.groups import arrange, scheduler
 from tests.running import ONE_OF_EACH, Up, make_clone
+from tests.templates import keep_templates, make_data_folder
 from tests.worker.support.promises import STRESS_SECONDS, Note
 
 _promises: list[tuple[str, int, int]] = []
 # Almost nothing that collection makes is garbage; looking for it took a fifth of the time.
 gc.disable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    keep_templates(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -65,6 +69,7 @@ def servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
 
     A test that stops or kills servers starts a set of its own, on another folder.
     """
+    make_data_folder(servers_folder / "shared", with_tables=True)
     with EmbeddedServers(servers_folder / "shared") as servers:
         yield servers
 
@@ -75,7 +80,6 @@ def database_url(servers: EmbeddedServers) -> Iterator[str]:
 
     Rows that a test commits would be found by another one; such a test copies a database.
     """
-    migrate_as_owner(servers.database_url)
     before = count_rows(servers.database_url)
     yield servers.database_url
     after = count_rows(servers.database_url)
@@ -87,20 +91,12 @@ def redis_url(servers: EmbeddedServers) -> str:
     return servers.redis_url
 
 
-@pytest.fixture(scope="session")
-def stopped_servers(servers_folder: Path) -> Path:
-    """The data folder of servers that were stopped; a copy starts sooner than an empty folder."""
-    folder = servers_folder / "stopped"
-    with EmbeddedServers(folder):
-        return folder
-
-
 @pytest.fixture
-def data_folder(servers_folder: Path, stopped_servers: Path) -> Iterator[Path]:
+def data_folder(servers_folder: Path) -> Iterator[Path]:
     """A data folder of a test's own, without tables and without servers."""
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o711)
-    subprocess.run(["cp", "-a", stopped_servers, folder / "var"], check=True)
+    make_data_folder(folder / "var", with_tables=False)
     yield folder / "var"
     shutil.rmtree(folder, ignore_errors=True)
 

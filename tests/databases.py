@@ -5,6 +5,7 @@ Tests use the service's role, like the service, so that they notice a missing gr
 
 from collections import Counter
 from functools import cache
+from typing import Final
 from uuid import uuid4
 
 from sqlalchemy import create_engine, inspect, make_url, text
@@ -12,21 +13,28 @@ from sqlalchemy import create_engine, inspect, make_url, text
 from service.core.db import migrate
 from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
 
+_TEMPLATE: Final = "migrated_template"
+
 
 def make_database(database_url: str) -> str:
     """Copy a migrated database beside the shared one; return the copy's address."""
-    template, name = _migrated_template(database_url), f"live_{uuid4().hex}"
-    _create_database(database_url, f"{name} TEMPLATE {template}")
+    make_template(database_url)
+    name = f"live_{uuid4().hex}"
+    _create_database(database_url, f"{name} TEMPLATE {_TEMPLATE}")
     return _beside(database_url, name)
 
 
 @cache
-def _migrated_template(database_url: str) -> str:
+def make_template(database_url: str) -> None:
     """Migrate a database that nobody is connected to, so that PostgreSQL can copy it."""
-    name = f"template_{uuid4().hex}"
-    _create_database(database_url, name)
-    migrate_as_owner(_beside(database_url, name))
-    return name
+    owner = create_engine(as_owner(database_url))
+    with owner.connect() as connection:
+        known = text("SELECT count(*) FROM pg_database WHERE datname = :name")
+        is_made = connection.scalar(known, {"name": _TEMPLATE})
+    owner.dispose()
+    if not is_made:
+        _create_database(database_url, _TEMPLATE)
+        migrate_as_owner(_beside(database_url, _TEMPLATE))
 
 
 def migrate_as_owner(database_url: str) -> None:

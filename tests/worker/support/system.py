@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 
 from service.cli.account import create_account, mint_ingest_key
 from service.operations.local.embedded import EmbeddedServers
-from tests.databases import migrate_as_owner
+from tests.templates import make_data_folder
 from tests.warm import WarmProcess
 from tests.worker.support.jobs import Jobs, RunningJob
 from tests.worker.support.records import Records
@@ -84,8 +84,8 @@ class System(Records, Jobs):
 
     def start(self) -> None:
         self.control.mkdir(parents=True)
+        make_data_folder(self.servers.data_dir, with_tables=True)
         self.servers.start()
-        migrate_as_owner(self.servers.database_url)
         # Tests ask again and again, so connections are kept; each is tried before it is used,
         # as the database may have been killed meanwhile.
         self.engine = create_engine(self.servers.database_url, pool_pre_ping=True)
