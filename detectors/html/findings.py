@@ -57,8 +57,8 @@ def first_screen(report: Report) -> str:
 def _action(finding: Finding, methods: Sequence[Method]) -> str:
     where = " · ".join(map(text, action_labels(finding)))
     return (
-        f"<b>{text(impact_alone(finding))}</b>: {text(action(finding, methods))}<br>"
-        f'<span class="quiet">{where} · {text(how_sure(finding))}</span>'
+        f"<b>{text(impact_alone(finding))}</b>: {text(action(finding, methods))}"
+        f'<p class="quiet">{where} · {text(how_sure(finding))}</p>'
     )
 
 
