@@ -9,6 +9,7 @@ from detectors.html.markup import (
     cell,
     figure,
     marks,
+    own,
     paragraph,
     route_of,
     show_tiles,
@@ -73,11 +74,11 @@ def list_findings(findings: Iterable[Finding], methods: Sequence[Method], unit: 
         ("Finding", "Detector", "Route", "Severity", "Confidence", f"Potential savings{unit}"),
         (
             (
-                text(finding.id),
-                text(detector_name(finding.detector, methods)),
+                own(finding.id),
+                own(detector_name(finding.detector, methods)),
                 route_of(finding),
-                text(SEVERITY_WORDS.get(finding.severity, finding.severity)),
-                text(finding.confidence.lower()),
+                own(SEVERITY_WORDS.get(finding.severity, finding.severity)),
+                own(finding.confidence.lower()),
                 amount(finding),
             )
             for finding in findings

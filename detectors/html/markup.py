@@ -21,13 +21,16 @@ STYLE: Final = (
     ".tallystick h3{font-size:1em;margin:1.2em 0 .2em}"
     f".tallystick .quiet{{color:{FAINT}}}.tallystick figure{{margin:1em 0}}"
     ".tallystick figcaption{font-weight:bold;margin-bottom:.4em}"
-    ".tallystick .tiles{display:flex;flex-wrap:wrap;gap:.5em 2.5em;margin:.8em 0}"
+    ".tallystick .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(10em,1fr));"
+    "gap:.8em 1.2em;margin:.8em 0}.tallystick .tiles .quiet{font-size:.87em}"
     ".tallystick .tiles p,.tallystick li p{margin:0}"
     ".tallystick .figure{font-size:1.5em;font-weight:bold}"
     ".tallystick svg{max-width:100%;height:auto}"
     ".tallystick table{border-collapse:collapse;font-size:.93em;margin:.6em 0}"
     f".tallystick th,.tallystick td{{text-align:left;padding:.25em .8em .25em 0;"
     f"border-bottom:1px solid {RULE};vertical-align:top;background:{PAPER};color:{INK}}}"
+    # Labels may break anywhere, our own words only between words.
+    ".tallystick table{overflow-wrap:normal}.tallystick td bdi{overflow-wrap:anywhere}"
     ".tallystick .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
 )
 
@@ -40,6 +43,11 @@ def cell(body: str) -> str:
 def text(words: str) -> str:
     """Escape words that may contain a label, so that they cannot affect the page."""
     return f"<bdi>{escape(inert(words))}</bdi>"
+
+
+def own(words: str) -> str:
+    """Escape words of ours, which need no isolation."""
+    return escape(inert(words))
 
 
 def show_tiles(tiles: Iterable[Tile]) -> str:
@@ -99,7 +107,7 @@ def marks(finding: Finding) -> str:
     words = f"{finding.id} · {finding.detector} · {severity} · {finding.confidence.lower()}"
     words += f" ({meaning})" if meaning else ""
     between = impact_range(finding)
-    words += f" · {between}" if between else ""
+    words += f" · range {between}" if between else ""
     words += f" · {counted(finding.calls, 'call')} · {finding.provider}"
     when = seen(finding)
     return escape(f"{words} · {when}" if when else words)

@@ -25,7 +25,7 @@ class Explanation:
     formula : str
         The detector's formula with this finding's numbers, or a note if no savings are claimed.
     most_expensive : str
-        The most expensive call and its potential savings, empty without evidence.
+        The most expensive call and what the fix would change, empty without evidence.
     thresholds : dict of str to float
         The numbers that the detector used, by the names of `Thresholds`.
     """
@@ -110,10 +110,10 @@ def _describe(call: Evidence) -> str:
         "cache-write": call.cache_write_tokens,
     }
     tokens = [f"{count:,} {name}" for name, count in counts.items() if count]
-    return (
-        f"{call.ts}, {', '.join(tokens) or 'no'} tokens, cost {usd(call.cost_usd)}, of which "
-        f"{usd(call.saving_usd)} is avoidable"
-    )
+    savings = f"of which {usd(call.saving_usd)} is avoidable"
+    if call.saving_usd < 0:
+        savings = f"which the fix would raise by {usd(-call.saving_usd)}"
+    return f"{call.ts}, {', '.join(tokens) or 'no'} tokens, cost {usd(call.cost_usd)}, {savings}"
 
 
 def _thresholds(thresholds: Thresholds, finding: Finding) -> dict[str, float]:
