@@ -9,14 +9,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from rq.timeouts import BaseTimeoutException
-from sqlalchemy import Connection
 from sqlalchemy.orm import configure_mappers
 
 import detectors
@@ -31,13 +30,13 @@ from service.jobs.ending import refuse, retry_or_fail
 from service.jobs.lease import HeldLeases, LeaseLostError
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
-from service.mail.report_ready import post_report_ready
 from service.models.audits.audit_settings import DEFAULTS, Chosen, list_chosen
 from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
-from service.models.audits.leases import Claim, is_finished, save_valid_pct
-from service.models.audits.publishing import Result, publish_reports
+from service.models.audits.leases import Claim, save_valid_pct
+from service.models.audits.publishing import Result
 from service.operations.price_terms import load_book
+from service.operations.publishing import abandon, delete_frames, finish, publish
 
 if TYPE_CHECKING:
     from detectors.frames import UsageLog
@@ -141,14 +140,13 @@ def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
     try:
         results = _audit_together(tools, claims)
         with timed("publish", len(claims)):
-            publish = partial(_publish, results=results)
-            published = transact(tools.engine, publish)
+            published = transact(tools.engine, partial(publish, results=results))
     except Exception as error:
         _raise_if_late(error)
         _log.warning("audits_run_alone", audits=len(claims), error_type=type(error).__name__)
         return False
     for result in results:
-        _finish(tools, result, published)
+        finish(tools, result, published)
     return True
 
 
@@ -200,9 +198,9 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
     try:
         result = _audit(tools, claim, leases)
         with timed("publish"):
-            published = transact(engine, partial(_publish, results=[result]))
+            published = transact(engine, partial(publish, results=[result]))
     except LeaseLostError:
-        _lose(tools, claim)
+        abandon(tools, claim)
     except DetectorError as error:
         ATTEMPTS.labels("refused").inc()
         log.info("audit_refused", error_type=type(error).__name__)
@@ -211,28 +209,10 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
         ATTEMPTS.labels("broken").inc()
         seconds = time.monotonic() - began
         if retry_or_fail(engine, claim, tools.config.max_starts, seconds):
-            _delete_frames(tools.blobs, [claim.frame_key])
+            delete_frames(tools.blobs, [claim.frame_key])
         raise
     else:
-        _finish(tools, result, published)
-
-
-def _finish(tools: Tools, result: Result, mail_ids: Mapping[str, str | None]) -> None:
-    claim = result.claim
-    if claim.audit_id not in mail_ids:
-        _lose(tools, claim)
-        return
-    ATTEMPTS.labels("done").inc()
-    records = result.report.audit.records
-    _log.info("audit_done", audit_id=claim.audit_id, attempt=claim.attempt, records=records)
-    tools.queues.enqueue_mail(mail_ids[claim.audit_id])
-    _delete_frames(tools.blobs, claim.earlier_frame_keys)
-
-
-def _lose(tools: Tools, claim: Claim) -> None:
-    ATTEMPTS.labels("lease_lost").inc()
-    _log.warning("lease_lost", audit_id=claim.audit_id, attempt=claim.attempt)
-    tools.blobs.delete(claim.frame_key)
+        finish(tools, result, published)
 
 
 def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
@@ -270,28 +250,6 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         raise UnreadableLogError("the stored records were deleted before they were audited")
     with blobs.open(claim.published_frame_key) as file:
         return read_log(file)
-
-
-def _publish(connection: Connection, results: Sequence[Result]) -> dict[str, str | None]:
-    """Publish the reports whose claims still hold their audits.
-
-    Return the ID of the notification mail of each published audit, if there is one to enqueue.
-    """
-    held = publish_reports(connection, results)
-    mail_ids: dict[str, str | None] = {}
-    for result in results:
-        audit_id = result.claim.audit_id
-        if result.claim in held:
-            mail_ids[audit_id] = post_report_ready(connection, audit_id, result.report)
-        elif is_finished(connection, audit_id, result.claim.frame_key):
-            mail_ids[audit_id] = None
-    return mail_ids
-
-
-def _delete_frames(blobs: BlobStore, keys: list[str]) -> None:
-    for key in keys:
-        with suppress(OSError):
-            blobs.delete(key)
 
 
 def write_calls(name: str) -> None:

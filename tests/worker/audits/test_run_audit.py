@@ -128,7 +128,7 @@ def test_an_error_while_publishing_leaves_no_frame(
     new_audit: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.publish_reports", lambda *_: 1 / 0)
+    monkeypatch.setattr("service.operations.publishing.publish_reports", lambda *_: 1 / 0)
     audit_id = new_audit()
     with pytest.raises(ZeroDivisionError):
         run_audit(audit_id)

@@ -147,7 +147,7 @@ def test_the_frame_of_an_earlier_run_stays_while_reruns_fail(
     run_audit(audit_id)
     expected, kept = document(engine, audit_id), load(engine, audit_id).frame_key
     with monkeypatch.context() as broken:
-        broken.setattr("worker.publish_reports", lambda *_: 1 / 0)
+        broken.setattr("service.operations.publishing.publish_reports", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             _rerun(engine, audit_id, raw_purged_at=func.now())
     assert list(blobs.list_old("frames", -60)) == [kept]

@@ -1,0 +1,59 @@
+"""The end of an attempt that has a report: publish it, wake the mail worker, delete old frames."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from sqlalchemy import Connection
+
+from service.core.blobs import BlobStore
+from service.core.counters import ATTEMPTS
+from service.core.logs import get_logger
+from service.jobs.claiming import Tools
+from service.mail.report_ready import post_report_ready
+from service.models.audits.leases import Claim, is_finished
+from service.models.audits.publishing import Result, publish_reports
+
+_log = get_logger(__name__)
+
+
+def publish(connection: Connection, results: Sequence[Result]) -> dict[str, str | None]:
+    """Publish the reports whose claims still hold their audits.
+
+    Return the ID of the notification mail of each published audit, if there is one to enqueue.
+    """
+    held = publish_reports(connection, results)
+    mail_ids: dict[str, str | None] = {}
+    for result in results:
+        audit_id = result.claim.audit_id
+        if result.claim in held:
+            mail_ids[audit_id] = post_report_ready(connection, audit_id, result.report)
+        elif is_finished(connection, audit_id, result.claim.frame_key):
+            mail_ids[audit_id] = None
+    return mail_ids
+
+
+def finish(tools: Tools, result: Result, mail_ids: Mapping[str, str | None]) -> None:
+    """Do what follows the commit of `publish`, whose result this is."""
+    claim = result.claim
+    if claim.audit_id not in mail_ids:
+        abandon(tools, claim)
+        return
+    ATTEMPTS.labels("done").inc()
+    records = result.report.audit.records
+    _log.info("audit_done", audit_id=claim.audit_id, attempt=claim.attempt, records=records)
+    tools.queues.enqueue_mail(mail_ids[claim.audit_id])
+    delete_frames(tools.blobs, claim.earlier_frame_keys)
+
+
+def abandon(tools: Tools, claim: Claim) -> None:
+    """Leave the audit to the worker that holds it now."""
+    ATTEMPTS.labels("lease_lost").inc()
+    _log.warning("lease_lost", audit_id=claim.audit_id, attempt=claim.attempt)
+    tools.blobs.delete(claim.frame_key)
+
+
+def delete_frames(blobs: BlobStore, keys: Iterable[str]) -> None:
+    """Delete frames that no row names; one that can't be deleted is removed as an orphan."""
+    for key in keys:
+        with suppress(OSError):
+            blobs.delete(key)
