@@ -8,15 +8,16 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
-from urllib.request import urlopen
 
 import genai_prices
+import httpx2
 from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from genai_prices.types import _providers_from_raw
 from genai_prices.update_prices import DEFAULT_UPDATE_URL
@@ -27,7 +28,8 @@ from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
 
 MAX_BYTES: Final = 64 << 20
-TIMEOUT_SECONDS: Final = 20.0
+TIMEOUT_SECONDS: Final = 10.0  # without a byte
+MAX_SECONDS: Final = 60.0
 # Reports compare at most so many models with a price, and so many without.
 _MOST_MODELS: Final = 100
 _LEAST_SHARE: Final = 0.5
@@ -48,6 +50,19 @@ def update(file: Path, url: str | None = None) -> PriceBook:
 
     Anything that goes wrong raises `PriceUpdateError` and leaves the file as it was.
     """
+    content = fetch(url)
+    try:
+        _replace(file, content)
+    except OSError as error:
+        raise PriceUpdateError(f"cannot write {file}: {error.strerror}") from error
+    return load(file)
+
+
+def fetch(url: str | None = None) -> bytes:
+    """Fetch the published prices and check them; return what to store.
+
+    Anything that goes wrong raises `PriceUpdateError`.
+    """
     providers = _fetch(url or DEFAULT_UPDATE_URL)
     _read(providers)
     stored = {
@@ -55,38 +70,62 @@ def update(file: Path, url: str | None = None) -> PriceBook:
         "version": genai_prices.__version__,
         "providers": providers,
     }
-    try:
-        _replace(file, json.dumps(stored).encode())
-    except OSError as error:
-        raise PriceUpdateError(f"cannot write {file}: {error.strerror}") from error
-    return load(file)
+    return json.dumps(stored).encode()
+
+
+@dataclass(frozen=True)
+class Update:
+    """The prices of a stored update."""
+
+    snapshot: DataSnapshot
+    version: str
+    as_of: str
+
+    def make_book(self) -> PriceBook:
+        return PriceBook(self.snapshot, version=self.version, as_of=self.as_of)
+
+
+def read(content: bytes) -> Update | None:
+    """Read a stored update; return None if it is damaged or of another version."""
+    with suppress(ValueError, TypeError, KeyError, PriceUpdateError):
+        stored = json.loads(content)
+        if stored["version"] == genai_prices.__version__:
+            as_of = datetime.fromisoformat(stored["as_of"]).date().isoformat()
+            return Update(_read(stored["providers"]), f"{stored['version']}+{as_of}", as_of)
+    return None
 
 
 def load(file: Path | None = None) -> PriceBook:
     """Return the price book of the file; the installed one if there is no newer update."""
-    with suppress(OSError, ValueError, TypeError, KeyError, PriceUpdateError):
-        stored = json.loads((file or default_file()).read_bytes())
-        if stored["version"] == genai_prices.__version__:
-            as_of = datetime.fromisoformat(stored["as_of"]).date().isoformat()
-            version = f"{stored['version']}+{as_of}"
-            return PriceBook(_read(stored["providers"]), version=version, as_of=as_of)
+    with suppress(OSError):
+        found = read((file or default_file()).read_bytes())
+        if found is not None:
+            return found.make_book()
     return PriceBook()
 
 
 def _fetch(url: str) -> Any:
-    if not url.startswith(("https://", "http://")):
-        raise PriceUpdateError(f"cannot fetch {url}: this is not an address of a web server")
     try:
-        with urlopen(url, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - checked above
-            payload = response.read(MAX_BYTES + 1)
-    except (OSError, HTTPException, ValueError) as error:
+        payload = _download(url)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
-    if len(payload) > MAX_BYTES:
-        raise PriceUpdateError(f"the prices at {url} are larger than {MAX_BYTES:,} bytes")
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise PriceUpdateError(f"the prices at {url} are not JSON") from error
+
+
+def _download(url: str) -> bytes:
+    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
+    with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS, follow_redirects=True) as response:
+        response.raise_for_status()
+        for part in response.iter_bytes():
+            payload += part
+            if len(payload) > MAX_BYTES:
+                raise PriceUpdateError(f"the prices at {url} are larger than {MAX_BYTES:,} bytes")
+            if time.monotonic() > ends_at:
+                raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
+    return bytes(payload)
 
 
 def _read(providers: Any) -> DataSnapshot:

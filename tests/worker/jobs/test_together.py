@@ -113,7 +113,7 @@ def test_a_lost_lease_publishes_nothing_and_the_others_are_published(
 def test_an_error_while_publishing_publishes_none_of_them(
     engine: Engine, audit_ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "publish_reports", lambda *_: 1 / 0)
+    monkeypatch.setattr("service.operations.publishing.publish_reports", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run_audit(audit_ids[0])
     assert statuses(engine) == {"queued": COUNT}
