@@ -9,13 +9,15 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from rq.timeouts import BaseTimeoutException
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import configure_mappers
 
 import detectors
@@ -35,10 +37,12 @@ from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result
-from service.operations.price_terms import load_book
+from service.operations.price_book import load_prices
+from service.operations.price_terms import add_terms
 from service.operations.publishing import abandon, delete_frames, finish, publish
 
 if TYPE_CHECKING:
+    from detectors import PriceBook
     from detectors.frames import UsageLog
 
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
@@ -71,6 +75,8 @@ def warm_up() -> None:
     """Make everything ready in a process that will run many audits, and keep it."""
     global _kept
     _kept = Tools.open()
+    with suppress(SQLAlchemyError), _kept.engine.connect() as connection:
+        load_prices(connection)
     import_module("detectors.report").audit([_FIRST_CALL])
 
 
@@ -155,39 +161,47 @@ def _audit_together(tools: Tools, claims: Sequence[Claim]) -> list[Result]:
     with timed("read", len(claims)):
         logs = [_read(tools.blobs, claim) for claim in claims]
     with timed("audit", len(claims)):
-        reports = compute(claims, logs, _find_chosen(tools, claims))
+        reports = compute(claims, logs, *_find_terms(tools, claims))
     with timed("store", len(claims)), ThreadPoolExecutor(_WRITERS) as pool:
         sizes = list(pool.map(partial(_store, tools.blobs), claims, logs))
     return [Result(*each) for each in zip(claims, reports, sizes, strict=True)]
 
 
 def compute(
-    claims: Sequence[Claim], logs: "Sequence[UsageLog]", chosen: Mapping[str, Chosen]
+    claims: Sequence[Claim],
+    logs: "Sequence[UsageLog]",
+    chosen: Mapping[str, Chosen],
+    book: "PriceBook",
 ) -> Sequence[Report]:
     """Audit the logs of the claims, each with the settings of its account."""
     if len(claims) == 1:
         settings = chosen.get(claims[0].audit_id, DEFAULTS)
-        return [detectors.audit(logs[0], keep_calls=False, **_terms(settings))]
+        return [detectors.audit(logs[0], keep_calls=False, **_terms(settings, book))]
     reports = dict[str, Report]()
     by_audit = {claim.audit_id: chosen.get(claim.audit_id, DEFAULTS) for claim in claims}
     for settings in {each.key: each for each in by_audit.values()}.values():
         same = [by_audit[claim.audit_id].key == settings.key for claim in claims]
         own = list(compress(logs, same))
-        found = detectors.audit_many(own, keep_calls=False, **_terms(settings))
+        found = detectors.audit_many(own, keep_calls=False, **_terms(settings, book))
         ids = [claim.audit_id for claim in compress(claims, same)]
         reports |= zip(ids, found, strict=True)
     return [reports[claim.audit_id] for claim in claims]
 
 
-def _find_chosen(tools: Tools, claims: Sequence[Claim]) -> Mapping[str, Chosen]:
+def _find_terms(tools: Tools, claims: Sequence[Claim]) -> "tuple[Mapping[str, Chosen], PriceBook]":
+    """Return the settings of each audit's account, and the prices in force."""
     audit_ids = [claim.audit_id for claim in claims]
-    return transact(tools.engine, partial(list_chosen, audit_ids=audit_ids))
+
+    def find(connection: Connection) -> "tuple[Mapping[str, Chosen], PriceBook]":
+        return list_chosen(connection, audit_ids), load_prices(connection)
+
+    return transact(tools.engine, find)
 
 
-def _terms(chosen: Chosen) -> dict[str, Any]:
+def _terms(chosen: Chosen, book: "PriceBook") -> dict[str, Any]:
     """Return what an audit with these settings needs beside its log."""
     return {
-        "prices": load_book(chosen.price_terms),
+        "prices": add_terms(book, chosen.price_terms),
         "thresholds": detectors.Thresholds(**read_assumptions(chosen.assumptions)),
     }
 
@@ -223,7 +237,7 @@ def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     if not transact(tools.engine, save, is_durable=False):
         raise LeaseLostError
     with timed("audit"):
-        (report,) = compute([claim], [log], _find_chosen(tools, [claim]))
+        (report,) = compute([claim], [log], *_find_terms(tools, [claim]))
     leases.check(claim)
     with timed("store"):
         return Result(claim, report, _store(tools.blobs, claim, log))
@@ -265,10 +279,11 @@ def write_calls(name: str) -> None:
         with tools.engine.connect() as connection:
             found = find_calls_source(connection, audit_id, finding_id)
             chosen = list_chosen(connection, [audit_id]).get(audit_id, DEFAULTS)
+            book = load_prices(connection)
         if found is None or found.is_purged:
             return
         with tools.blobs.open(found.frame_key) as file:
-            report = detectors.audit(read_log(file), **_terms(chosen))
+            report = detectors.audit(read_log(file), **_terms(chosen, book))
         same = [each for each in report.findings if each.id == finding_id]
         content = b""
         if same and same[0].observed_cost_impact_usd == found.observed_usd:

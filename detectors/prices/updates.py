@@ -117,7 +117,7 @@ def _fetch(url: str) -> Any:
 
 def _download(url: str) -> bytes:
     payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
-    with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS, follow_redirects=True) as response:
+    with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
         response.raise_for_status()
         for part in response.iter_bytes():
             payload += part

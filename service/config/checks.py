@@ -23,8 +23,9 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "storage_url": ("file", "s3"),
     "base_url": ("http", "https"),
     "smtp_url": ("smtp", "smtps", "smtp+starttls"),
+    "prices_url": ("http", "https"),
 }
-_OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url"}
+_OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url"}
 _AT_LEAST_ZERO: Final = {"trusted_proxies"}
 _PAYMENT_PROVIDERS: Final = ("stripe", "paddle")
 
@@ -100,6 +101,8 @@ def _text_problems(values: Values) -> Iterator[str]:
         yield "OWNER_EMAIL must be an email address"
     if any("@" not in address for address in split_addresses(values["admin_accounts"])):
         yield "ADMIN_ACCOUNTS must be email addresses, separated by commas"
+    if values["prices_update"] not in ("on", "off"):
+        yield "PRICES_UPDATE must be on or off"
     if values["log_level"] not in _LOG_LEVELS:
         yield f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}"
     if not all(map(_CONTACT.fullmatch, values["security_contact"].split())):

@@ -70,6 +70,8 @@ class Config:
     failed_raw_retention_days: int = 30
     mail_retention_days: int = 30
     activity_retention_days: int = 365
+    prices_update: str = "on"
+    prices_url: str = ""
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 9464
     metrics_folder: str = ""

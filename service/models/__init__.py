@@ -16,6 +16,7 @@ from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import Mail
 from service.models.operations.admin_actions import AdminAction
+from service.models.operations.price_updates import PriceUpdate
 
 __all__ = [
     "Account",
@@ -40,6 +41,7 @@ __all__ = [
     "Payment",
     "PaymentEvent",
     "PendingSignIn",
+    "PriceUpdate",
     "ReadToken",
     "RecoveryCode",
     "ReportLink",

@@ -1,7 +1,6 @@
 """An account's aliases and negotiated rates: check them, add to them, and find outdated reports.
 
-The price book is imported where it is used, because it takes half a second and only these pages
-need it.
+The modules of prices are imported where they are used, as in `price_book`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,12 +27,17 @@ class Named:
     output_mtok: str = ""
 
 
-def check_terms(toml: str) -> None:
-    """Check a TOML file of price terms; `PriceTermsError` says what was expected and where."""
-    load_book(toml)
+def add_terms(book: "PriceBook", toml: str) -> "PriceBook":
+    """Return the prices with the terms of a TOML file.
+
+    `PriceTermsError` says what was expected and where.
+    """
+    from detectors.prices.agreed.price_file import read_toml
+
+    return book.with_terms(read_toml(toml)) if toml.strip() else book
 
 
-def add_price(toml: str, named: Named) -> str:
+def add_price(book: "PriceBook", toml: str, named: Named) -> str:
     """Return the terms with a price for one more model, which replaces an earlier one."""
     from detectors.prices.agreed.price_file import PriceTerms, read_toml, write_toml
 
@@ -51,40 +55,27 @@ def add_price(toml: str, named: Named) -> str:
         overrides=(*overrides, *new.overrides),
     )
     written = write_toml(added)
-    check_terms(written)
+    add_terms(book, written)
     return written
 
 
-def suggest(provider: str, model: str) -> Sequence[tuple[str, str]]:
-    """Return the providers and names of the models that are closest to an unknown one."""
-    return load_book("").suggest(provider, model)
-
-
-def find_changes(report: Report, chosen: Chosen) -> Sequence[str]:
+def find_changes(report: Report, chosen: Chosen, book: "PriceBook") -> Sequence[str]:
     """Return which of "prices" and "assumptions" would give the report other figures today."""
     used: Mapping[str, float] = {
         each.name: value for each, value in changed_assumptions(report.thresholds)
     }
     changes = ["assumptions"] if used != chosen.assumptions else []
-    return ["prices", *changes] if _has_other_prices(report, chosen.price_terms) else changes
+    is_other = _has_other_prices(report, book, chosen.price_terms)
+    return ["prices", *changes] if is_other else changes
 
 
-def _has_other_prices(report: Report, toml: str) -> bool:
+def _has_other_prices(report: Report, book: "PriceBook", toml: str) -> bool:
     from detectors.prices.updates import is_outdated
 
     try:
-        return is_outdated(report, load_book(toml))
+        return is_outdated(report, add_terms(book, toml))
     except PriceTermsError:  # of a model that is no longer in the price book
         return False
-
-
-def load_book(toml: str) -> "PriceBook":
-    """Return the latest prices that are stored here, with these terms."""
-    from detectors.prices.agreed.price_file import read_toml
-    from detectors.prices.updates import load
-
-    book = load()
-    return book.with_terms(read_toml(toml)) if toml.strip() else book
 
 
 def _number(text: str) -> float | str:

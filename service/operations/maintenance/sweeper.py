@@ -20,6 +20,7 @@ from service.models.audits.capacity import add_failed_seconds
 from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
+from service.operations.maintenance.price_updates import PriceUpdates
 
 # An arbitrary number: every sweeper of this database takes the same lock.
 _SWEEPER_LOCK: Final = 7_255_019_430_872
@@ -43,6 +44,7 @@ class Sweeper:
         self._queues = queues
         self._orphan_blobs = OrphanBlobs(blobs)
         self._housekeeping = Housekeeping(config, blobs)
+        self._price_updates = PriceUpdates(config, engine)
         self._taken_before: set[str] = set()
 
     def run(self, stopping: Event) -> None:
@@ -75,6 +77,7 @@ class Sweeper:
         sweep_mails(connection, self._queues)
         self._orphan_blobs.clear_page(connection)
         self._housekeeping.take_turn(connection)
+        self._price_updates.take_turn(connection)
 
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:
         while not stopping.is_set():

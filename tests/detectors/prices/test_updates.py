@@ -1,10 +1,8 @@
 """Updates of the price book come from a file, and never stop an audit."""
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import detectors
 from detectors import PriceBook
 from detectors.errors import PriceUpdateError
 from detectors.prices import updates
+from tests.detectors.prices.published import Publisher, make_providers, started_publisher
 
 CALL = {
     "ts": "2026-11-02T10:00:00Z",
@@ -25,52 +24,17 @@ CALL = {
 }
 
 
-def _providers(rate: float) -> list[dict[str, Any]]:
-    """A book as it is published: many models, and gpt-5.4 at this rate."""
-    models = [
-        {"id": f"m-{n}", "match": {"equals": f"m-{n}"}, "prices": {"input_mtok": 1}}
-        for n in range(2_000)
-    ]
-    rates = {"input_mtok": rate, "output_mtok": 15}
-    known = {"id": "gpt-5.4", "match": {"equals": "gpt-5.4"}, "prices": rates}
-    openai = {"id": "openai", "name": "OpenAI", "api_pattern": "x", "models": [known, *models]}
-    return [openai]
-
-
-class _Published(BaseHTTPRequestHandler):
-    body = b"[]"
-    status = 200
-
-    def do_GET(self) -> None:
-        self.send_response(self.status)
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture
-def server() -> Iterator[str]:
-    httpd = HTTPServer(("127.0.0.1", 0), _Published)
-    thread = threading.Thread(target=httpd.serve_forever)
-    thread.start()
-    _Published.status = 200
-    yield f"http://127.0.0.1:{httpd.server_port}/data.json"
-    httpd.shutdown()
-    thread.join()
-    httpd.server_close()
-
-
-def _publish(body: object) -> None:
-    _Published.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+def publisher() -> Iterator[Publisher]:
+    with started_publisher() as publisher:
+        yield publisher
 
 
 def test_an_update_is_used_from_then_on_and_named_in_the_report(
-    server: str, tmp_path: Path
+    publisher: Publisher, tmp_path: Path
 ) -> None:
-    _publish(_providers(7.0))
-    book = updates.update(tmp_path / "new" / "prices.json", server)
+    publisher.publish(make_providers(7.0))
+    book = updates.update(tmp_path / "new" / "prices.json", publisher.url)
     today = datetime.now(UTC).date().isoformat()
     assert book.version == f"{genai_prices.__version__}+{today}"
     report = detectors.audit([CALL], prices=updates.load(tmp_path / "new" / "prices.json"))
@@ -79,27 +43,28 @@ def test_an_update_is_used_from_then_on_and_named_in_the_report(
 
 
 @pytest.mark.parametrize(
-    "body", [b"no json", [], {"a": 1}, _providers(1.0)[0]["models"], [{"id": 5}], b"[" * 100_000]
+    "body",
+    [b"no json", [], {"a": 1}, make_providers(1.0)[0]["models"], [{"id": 5}], b"[" * 100_000],
 )
 def test_what_is_no_price_book_leaves_the_file_as_it_was(
-    server: str, tmp_path: Path, body: object
+    publisher: Publisher, tmp_path: Path, body: object
 ) -> None:
     file = tmp_path / "prices.json"
-    _publish(_providers(7.0))
-    updates.update(file, server)
+    publisher.publish(make_providers(7.0))
+    updates.update(file, publisher.url)
     before = file.read_bytes()
-    _publish(body)
+    publisher.publish(body)
     with pytest.raises(PriceUpdateError):
-        updates.update(file, server)
+        updates.update(file, publisher.url)
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["prices.json"]
 
 
 def test_a_server_that_fails_or_is_missing_is_an_error_of_its_own(
-    server: str, tmp_path: Path
+    publisher: Publisher, tmp_path: Path
 ) -> None:
-    _Published.status = 503
-    for url in (server, "http://127.0.0.1:9/", "file:///etc/hosts", "http://[bad"):
+    publisher.status = 503
+    for url in (publisher.url, "http://127.0.0.1:9/", "file:///etc/hosts", "http://[bad"):
         with pytest.raises(PriceUpdateError):
             updates.update(tmp_path / "prices.json", url)
     assert not list(tmp_path.iterdir())

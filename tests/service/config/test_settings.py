@@ -61,6 +61,8 @@ def test_all_problems_are_reported_together() -> None:
         ("STORAGE_URL", "/var/blobs"),
         ("BASE_URL", "javascript:alert(1)"),
         ("LOG_LEVEL", "LOUD"),
+        ("PRICES_UPDATE", "yes"),
+        ("PRICES_URL", "file:///etc/hosts"),
         ("MAX_BODY_BYTES", "0"),
         ("INGEST_KEY_LIMIT_PER_MINUTE", "-1"),
         ("TRUSTED_PROXIES", "-1"),

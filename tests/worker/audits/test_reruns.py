@@ -8,6 +8,8 @@ from uuid import uuid4
 import pytest
 import requests
 
+from service.models.base import utc_now
+from tests.detectors.prices.published import Publisher, make_providers, started_publisher
 from tests.service.support.scenes import ADMIN_TOKEN
 from tests.worker.conftest import SHORT, started_system
 from tests.worker.support.promises import Note, at_a_twentieth, at_both_scales, scaled
@@ -18,8 +20,16 @@ MAX_STARTS = 3
 
 
 @pytest.fixture(scope="module")
-def administered_system() -> Iterator[System]:
+def publisher() -> Iterator[Publisher]:
+    with started_publisher() as publisher:
+        publisher.publish(make_providers(7.0))
+        yield publisher
+
+
+@pytest.fixture(scope="module")
+def administered_system(publisher: Publisher) -> Iterator[System]:
     settings = {**SHORT, "ADMIN_TOKEN": ADMIN_TOKEN, "HOUSEKEEPING_SECONDS": "0.5"}
+    settings |= {"PRICES_UPDATE": "on", "PRICES_URL": publisher.url}
     with started_system(sweepers=2, **settings) as system:
         yield system
 
@@ -130,6 +140,18 @@ def test_a_rerun_gives_the_same_report_from_the_upload_and_from_the_frame(
     assert len(set(documents)) == 1
     # The worker deletes the earlier frame after it has published the report.
     wait_until(lambda: len(list(system.blobs.glob("frames/*"))) == 1, 10)
+
+
+def test_one_of_two_sweepers_fetches_prices_and_workers_use_them(
+    administered: System, publisher: Publisher
+) -> None:
+    system = administered
+    wait_until(lambda: system.rows("SELECT version FROM price_updates"), 20)
+    (audit_id,) = system.ingest(1)
+    system.wait_done([audit_id], 20)
+    today = utc_now().date().isoformat()
+    assert json.loads(_document(system, audit_id))["prices"]["as_of"] == today
+    assert publisher.requests == 1
 
 
 @at_both_scales

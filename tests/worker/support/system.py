@@ -126,6 +126,7 @@ class System(Records, Jobs):
             "INGEST_IP_LIMIT_PER_MINUTE": UNLIMITED,
             "QUEUED_AUDITS_TEAM": UNLIMITED,
             "PAGE_LIMIT_PER_MINUTE": UNLIMITED,
+            "PRICES_UPDATE": "off",
             **self._settings,
         }
 

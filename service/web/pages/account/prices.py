@@ -7,7 +7,8 @@ from flask import Blueprint, Response, redirect, render_template, request, url_f
 from detectors.errors import PriceTermsError
 from service.errors import InvalidRequestError
 from service.models.audits.audit_settings import find_settings, save_price_terms
-from service.operations.price_terms import Named, add_price, check_terms, suggest
+from service.operations.price_book import load_prices
+from service.operations.price_terms import Named, add_price, add_terms
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
@@ -39,7 +40,7 @@ def save() -> Any:
         terms = terms.replace("\r\n", "\n")
         if len(terms) > MAX_CHARACTERS:
             raise PriceTermsError(f"the file has over {MAX_CHARACTERS:,} characters")
-        check_terms(terms)
+        add_terms(load_prices(get_session().connection()), terms)
     except UnicodeDecodeError:
         return _show(terms, _named({}), problem="This file isn't UTF-8 text."), 422
     except PriceTermsError as error:
@@ -61,7 +62,7 @@ def add_model() -> Any:
             raise PriceTermsError(
                 "enter the provider and model to price it as, or an input and an output rate"
             )
-        terms = add_price(_stored(), named)
+        terms = add_price(load_prices(get_session().connection()), _stored(), named)
     except PriceTermsError as error:
         return _show(_stored(), named, model_problem=_sentence(error)), 422
     return _save(terms)
@@ -94,7 +95,8 @@ def _named(given: Any) -> Named:
 def _show(
     terms: str, named: Named, *, problem: str = "", model_problem: str = "", is_saved: bool = False
 ) -> str:
-    near = suggest(named.provider, named.model) if named.model else ()
+    prices = load_prices(get_session().connection()) if named.model else None
+    near = prices.suggest(named.provider, named.model) if prices else ()
     return render_template(
         "pages/account/prices.html",
         terms=terms,

@@ -17,7 +17,7 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.audits.turns import count_ahead
-from service.models.base import utc_now
+from service.operations.price_book import find_fetched_at, load_prices
 from service.operations.price_terms import find_changes
 from service.operations.recalculation import recalculate
 from service.reports.documents import Document, find_published, print_findings
@@ -125,10 +125,13 @@ def _find_changes(audit: Audit, document: Document) -> Sequence[str]:
     """Return what has changed since the report, if the audit can be recalculated."""
     if audit.rerun_key is None:
         return ()
+    connection = get_session().connection()
     chosen = find_settings(get_session(), audit.account_id)
-    # Prices are updated daily at most.
-    key = (document.key, chosen.key, utc_now().date())
-    return _changes.get(key, lambda: find_changes(Report.from_json(document.load()), chosen))
+
+    def compare() -> Sequence[str]:
+        return find_changes(Report.from_json(document.load()), chosen, load_prices(connection))
+
+    return _changes.get((document.key, chosen.key, find_fetched_at(connection)), compare)
 
 
 def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:

@@ -1,5 +1,7 @@
 """Reports whose prices or assumptions have changed since offer to be recalculated."""
 
+import json
+
 import msgspec
 from flask import Flask
 from flask.testing import FlaskClient
@@ -9,6 +11,8 @@ import detectors
 from detectors.contract import Report
 from service.models import Audit
 from service.models.audits.audit_settings import save_assumptions, save_price_terms
+from service.operations.price_book import VERSION, save_update
+from tests.detectors.prices.published import make_providers
 from tests.service.support.documents import make_report
 from tests.service.support.scenes import record
 from tests.service.support.uploads import Person, add_person
@@ -52,6 +56,18 @@ def test_changed_terms_are_named_if_they_concern_the_report(
         save_assumptions(session, person.account_id, {"d2_cache_seconds": 60})
         session.commit()
     assert f"{OFFER} prices and assumptions than" in page(client, person, audit_id)
+
+
+def test_an_update_of_the_price_book_is_named_if_it_concerns_the_report(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, audited())
+    assert OFFER not in page(client, person, audit_id)
+    stored = {"version": VERSION, "as_of": "2026-11-22", "providers": make_providers(7.0)}
+    with sessions() as session:
+        save_update(session.connection(), json.dumps(stored).encode())
+        session.commit()
+    assert f"{OFFER} prices than" in page(client, person, audit_id)
 
 
 def test_its_owner_recalculates_it_without_a_credit(

@@ -1,0 +1,69 @@
+"""The prices that audits use: the latest update that a sweeper stored, or the installed ones.
+
+The price book is imported where it is used, because it takes half a second and most processes of
+the web never need it.
+"""
+
+from datetime import datetime
+from importlib.metadata import version
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import Connection
+
+from service.models.operations import price_updates
+
+if TYPE_CHECKING:
+    from detectors.prices.book import PriceBook
+    from detectors.prices.updates import Update
+
+# Another version may read updates differently, so each has its own.
+VERSION: Final = version("genai-prices")
+
+
+class _LatestUpdate:
+    """The latest update that this process has read, because reading takes longer than an audit."""
+
+    def __init__(self) -> None:
+        self._fetched_at: datetime | None = None
+        self._update: Update | None = None
+        self._lock = Lock()
+
+    def get(self, connection: Connection) -> "Update | None":
+        """Return the stored update; None if there is none, or if it is damaged."""
+        from detectors.prices.updates import read
+
+        with self._lock:
+            if price_updates.find_fetched_at(connection, VERSION) != self._fetched_at:
+                found = price_updates.find_update(connection, VERSION)
+                self._fetched_at, content = found or (None, b"")
+                self._update = read(content)
+            return self._update
+
+
+_latest: Final = _LatestUpdate()
+
+
+def load_prices(connection: Connection) -> "PriceBook":
+    """Return the prices in force, without an account's terms."""
+    from detectors.prices.book import PriceBook
+
+    update = _latest.get(connection)
+    return PriceBook() if update is None else update.make_book()
+
+
+def find_fetched_at(connection: Connection) -> datetime | None:
+    """Return when the prices in force were fetched; None for the installed ones."""
+    return price_updates.find_fetched_at(connection, VERSION)
+
+
+def fetch_update(url: str) -> bytes:
+    """Fetch and check the published prices; `PriceUpdateError` says what went wrong."""
+    from detectors.prices.updates import fetch
+
+    return fetch(url or None)
+
+
+def save_update(connection: Connection, content: bytes) -> None:
+    """Use these prices from now on, in every process."""
+    price_updates.save_update(connection, VERSION, content)
