@@ -218,7 +218,7 @@ def test_an_explanation_has_the_formula_with_the_findings_own_numbers(report: Re
     words = str(explanation)
     for part in (finding.id, finding.formula, finding.fix, explanation.rule, "d2_min_hash_calls"):
         assert part in words
-    assert usd(finding.evidence[0].saving_usd) in explanation.most_expensive
+    assert usd(abs(finding.evidence[0].saving_usd)) in explanation.most_expensive
     assert finding.formula in _Reader(explanation._repr_html_()).text
 
 
