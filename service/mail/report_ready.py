@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from detectors.contract import Finding, Method, Report
 from detectors.wording.actions import action
-from detectors.wording.headline import first_actions, sentence
+from detectors.wording.headline import first_actions, sentence, title
 from detectors.wording.impact import impact_alone, is_priced
 from detectors.wording.labels import inert, may_be_link
 from detectors.wording.projection import caution
@@ -43,6 +43,7 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         parameters={
             "audit_id": audit_id,
             "link": link_parameters(connection, reader.account_id, audit_id),
+            "title": title(report.audit) if report.audit.projected_savings_usd else "",
             "sentence": sentence(report),
             "caution": caution(report.audit),
             "findings": [
@@ -83,7 +84,9 @@ def write_report_ready(config: Config, parameters: Mapping[str, Any]) -> tuple[s
         "settings_url": f"{site}/settings",
         "site": site,
     }
-    return f"Your cost report is ready: {parameters['sentence']}", words
+    # A subject has no room for all of the sentence.
+    short = parameters.get("title") or parameters["sentence"].partition(". ")[0]
+    return f"Your cost report is ready: {short}", words
 
 
 def describe_finding(

@@ -127,6 +127,15 @@ def test_a_report_with_hostile_labels_is_inert_and_readable(
     assert max(map(len, message.as_bytes().splitlines())) < 998
 
 
+def test_the_subject_of_a_report_is_short_and_complete(config: Config, dispatch: Dispatch) -> None:
+    fields = {"audit_id": "a", "sentence": "You spend $9. Avoidable: $1.", "more": 0}
+    parameters: dict[str, object] = {**fields, "findings": []}
+    ready = replace(dispatch, kind=REPORT_READY, parameters=parameters)
+    assert compose(config, ready)["Subject"] == "Your cost report is ready: You spend $9"
+    parameters["title"] = "$1 of $9 is avoidable"
+    assert compose(config, ready)["Subject"] == "Your cost report is ready: $1 of $9 is avoidable"
+
+
 @pytest.mark.parametrize(
     "label",
     [
