@@ -103,12 +103,11 @@ def drop_empty(columns: Columns) -> Columns:
     }
 
 
-def lowered(providers: list[str]) -> list[str]:
-    """Return the providers in lower case, as prices are listed."""
-    distinct = set(providers)
-    if all(provider == provider.lower() for provider in distinct):
-        return providers
-    return [provider.lower() for provider in providers]
+def lowered(texts: list[str]) -> list[str]:
+    """Return the texts in lower case; most columns of labels are already, with few different."""
+    if all(text == text.lower() for text in set(texts)):
+        return texts
+    return [text.lower() for text in texts]
 
 
 def service_tiers(named: Sequence[str | None]) -> list[str]:

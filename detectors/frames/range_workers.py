@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from io import BytesIO
 from typing import IO, Final, Self
 
 import msgspec
@@ -93,6 +92,7 @@ class RangeWorkers:
                 stdout=file,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(self._ranges.descriptor, self.tickets),
+                env=os.environ | {"POLARS_MAX_THREADS": "1"},
             )
             opened.pop_all()  # from here on, the file is closed in __exit__
         self._started.append((process, file))
@@ -121,18 +121,21 @@ def worker_main(
 ) -> None:
     """Run a worker: take tickets, read their ranges, write the results to standard output."""
     ranges = Ranges(descriptor, start, size, _DIALECTS[dialect], range_bytes)
-    for result in _take_and_read(ranges, tickets):
-        dump(result, sys.stdout.buffer)
+    with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as file:
+        for result in _take_and_read(ranges, tickets):
+            dump(result, file)
 
 
 def dump(result: RangeResult, file: IO[bytes]) -> None:
-    frame = BytesIO()
-    result.frame.write_ipc_stream(frame)
-    notes = msgspec.msgpack.encode(result.notes)
-    file.write(_LENGTHS.pack(len(notes), frame.tell()))
+    """Append a result; its lengths come last, so that one that is incomplete has none."""
+    start, notes = file.tell(), msgspec.msgpack.encode(result.notes)
+    file.write(_LENGTHS.pack(0, 0))
     file.write(notes)
-    file.write(frame.getbuffer())
-    file.flush()
+    result.frame.write_ipc_stream(file)
+    end = file.tell()
+    file.seek(start)
+    file.write(_LENGTHS.pack(len(notes), end - start - _LENGTHS.size - len(notes)))
+    file.seek(end)
 
 
 def load(file: IO[bytes]) -> Iterator[RangeResult]:
@@ -140,6 +143,6 @@ def load(file: IO[bytes]) -> Iterator[RangeResult]:
     while len(lengths := file.read(_LENGTHS.size)) == _LENGTHS.size:
         notes_length, frame_length = _LENGTHS.unpack(lengths)
         notes, frame = file.read(notes_length), file.read(frame_length)
-        if len(frame) < frame_length:
+        if not frame or len(frame) < frame_length:
             return
         yield RangeResult(msgspec.msgpack.decode(notes, type=RangeNotes), pl.read_ipc_stream(frame))

@@ -22,6 +22,7 @@ from detectors.formats.columns import (
     OPTIONAL_HASHES,
     Columns,
     empty_value,
+    lowered,
     present_columns,
 )
 
@@ -51,6 +52,7 @@ OPTIONAL_CALLS: Final = pl.Schema(
     {name: pl.Int64() if name in OPTIONAL_COUNTS else pl.String() for name in OPTIONAL_COLUMNS}
 )
 _HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
+_NUMBERS: Final = (*COUNTS, *OPTIONAL_COUNTS, "latency_ms")
 
 
 @dataclass
@@ -135,20 +137,18 @@ def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def from_columns(columns: Columns) -> pl.DataFrame:
     """Build a frame from checked columns."""
-    series = [pl.Series("ts", columns["ts"], pl.Int64).cast(CALLS["ts"])]
-    names = present_columns(columns)
-    series += [_series(name, columns[name]) for name in names if name != "ts"]
-    # Upper and lower case digits mean the same, but the rules compare hashes as text.
-    lowered = pl.col(name for name in _HASHES if name in columns).str.to_lowercase()
-    order = [*CALLS.names(), *names[len(COLUMNS) :]]
-    return pl.DataFrame(series).select(order).with_columns(lowered)
+    return pl.DataFrame([_series(name, columns[name]) for name in present_columns(columns)])
 
 
 def _series(name: str, values: list[Any]) -> pl.Series:
-    if name == "latency_ms" or name in COUNTS or any(values):
-        return pl.Series(name, values, CALLS.get(name) or OPTIONAL_CALLS[name])
-    # No call has this label: a constant column is faster.
-    return pl.repeat("", len(values), dtype=pl.String, eager=True).alias(name)
+    if name == "ts":
+        return pl.Series(name, values, pl.Int64).cast(CALLS[name])
+    if name not in _NUMBERS and not any(values):
+        # No call has this label: a constant column is faster.
+        return pl.Series(name, [""], pl.String).new_from_index(0, len(values))
+    # Upper and lower case digits mean the same, but the rules compare hashes as text.
+    own = lowered(values) if name in _HASHES else values
+    return pl.Series(name, own, CALLS.get(name) or OPTIONAL_CALLS[name])
 
 
 def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:

@@ -5,7 +5,8 @@ Memory stays bounded: a line or an element longer than any counts-only object ra
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from detectors.errors import UnreadableLogError
 
@@ -16,6 +17,8 @@ _WHITESPACE: Final = b" \t\r\n"
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _DEPTH: Final = 6  # deeper than any allowed object
+_MAX_DEPTH: Final = 1_000
+_MARKS: Final = b'"{}[],'
 
 
 def _brackets(depth: int) -> bytes:
@@ -26,18 +29,30 @@ def _brackets(depth: int) -> bytes:
     return rb"\{(?:%s)*+\}|\[(?:%s)*+\]" % (inner, inner)
 
 
-# Matches a whole element if it is an ordinary object that is complete.
-_ELEMENT: Final = re.compile(rb"\s*+(?=\{)(?:%s)\s*+[,\]]" % _brackets(_DEPTH), re.DOTALL)
-# What cannot end an element, as one token; or else a single mark. A single quote is the start of an
-# incomplete string.
-_OUTSIDE: Final = re.compile(
-    rb'(?:[^"{\[\],]++|%s|%s)++|["{\[\],]' % (_STRING, _brackets(_DEPTH)), re.DOTALL
-)
-_INSIDE: Final = re.compile(
-    rb'(?:[^"{}\[\]]++|%s|%s)++|["{}\[\]]' % (_STRING, _brackets(_DEPTH)), re.DOTALL
-)
-_MAX_DEPTH: Final = 1_000
-_MARKS: Final = b'"{}[],'
+class _Patterns(NamedTuple):
+    """The patterns that find the end of an element.
+
+    `element` matches a whole one if it is an ordinary object that is complete. `outside` and
+    `inside` match what cannot end an element, as one token; or else a single mark. A single quote
+    is the start of an incomplete string.
+    """
+
+    element: re.Pattern[bytes]
+    outside: re.Pattern[bytes]
+    inside: re.Pattern[bytes]
+
+
+@cache
+def _patterns() -> _Patterns:
+    """Compile the patterns on first use: it takes longer than reading thousands of lines."""
+    nested = _brackets(_DEPTH)
+    outside = rb'(?:[^"{\[\],]++|%s|%s)++|["{\[\],]' % (_STRING, nested)
+    inside = rb'(?:[^"{}\[\]]++|%s|%s)++|["{}\[\]]' % (_STRING, nested)
+    return _Patterns(
+        re.compile(rb"\s*+(?=\{)(?:%s)\s*+[,\]]" % nested, re.DOTALL),
+        re.compile(outside, re.DOTALL),
+        re.compile(inside, re.DOTALL),
+    )
 
 
 def split_lines(
@@ -138,7 +153,8 @@ class _ElementScanner:
             start = self._leave_string(text, start + self._is_escaped)
             if start < 0:
                 return -1
-        while match := (_INSIDE if self._depth else _OUTSIDE).match(text, start):
+        patterns = _patterns()
+        while match := (patterns.inside if self._depth else patterns.outside).match(text, start):
             mark, start = text[start : start + 1], match.end()
             if start - match.start() > 1 or mark not in _MARKS:
                 continue
@@ -196,7 +212,7 @@ class _ArraySplitter:
         self._keep(block[start:])
 
     def _find_end(self, block: bytes, start: int) -> int:
-        element = None if self._kept else _ELEMENT.match(block, start)
+        element = None if self._kept else _patterns().element.match(block, start)
         return element.end() - 1 if element else self._scanner.find_end(block, start)
 
     def _take(self, text: bytes) -> bytes:
