@@ -76,10 +76,11 @@ class PolarsEngine(Engine):
     def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         frame = _collect(calls).select(fields)
         # Compare hashes first, which is several times faster than comparing texts.
-        named = frame["request_id"] != ""
-        candidates = (named & frame["request_id"].hash().is_duplicated()).arg_true()
-        if candidates.is_empty():
+        hashes, named = frame["request_id"].hash(), frame["request_id"] != ""
+        # Counting them first takes a third of the time, and most logs have no duplicate rows.
+        if hashes.filter(named).n_unique() == named.sum():
             return _lazy(frame)
+        candidates = (named & hashes.is_duplicated()).arg_true()
         candidate_rows = frame[candidates].with_columns(candidates.alias("row"))
         first = candidate_rows.unique(subset=fields, keep="first")
         duplicates = candidate_rows.join(first, on="row", how="anti")["row"]

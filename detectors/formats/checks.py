@@ -95,16 +95,17 @@ def _find_bad_counts(counts: list[int | None]) -> set[int]:
 
 
 def _find_bad_instants(instants: list[int | None]) -> set[int]:
-    known = [instant for instant in instants if instant is not None]
-    if len(known) == len(instants) and (
-        not known or (min(known) >= FIRST_MICROSECOND and max(known) < LAST_MICROSECOND)
-    ):
+    if not instants or (None not in instants and _are_valid(instants)):
         return set()
     return {
         row
         for row, instant in enumerate(instants)
         if instant is None or not FIRST_MICROSECOND <= instant < LAST_MICROSECOND
     }
+
+
+def _are_valid(instants: list[Any]) -> bool:
+    return bool(min(instants) >= FIRST_MICROSECOND and max(instants) < LAST_MICROSECOND)
 
 
 def _find_bad_providers(providers: list[str]) -> set[int]:

@@ -3,7 +3,7 @@
 Overlapping savings are composed, never added: a call that is no longer made cannot save more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls
 from detectors.rules import DETECTORS
-from detectors.rules.detector import CONDITIONAL, ESTIMATED, VERIFIED, Detector
+from detectors.rules.detector import CONDITIONAL, ESTIMATED, VERIFIED
 
 # What each sum composes: of each confidence the savings as stated, or one end of their range. The
 # names must not end like those that `money.split` adds.
@@ -30,6 +30,10 @@ SUMS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _STEPS: Final = tuple(f"step_{index}" for index in range(len(DETECTORS)))
 COMBINED: Final = (*SUMS, *_STEPS)
+# A claim is a detector's index and a confidence; few of them save anything in one audit.
+EVERY_CLAIM: Final = frozenset(
+    (index, kind.confidence) for index, detector in enumerate(DETECTORS) for kind in detector.kinds
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,52 +48,74 @@ class _Part:
     def name(self) -> str:
         return f"{self.amount}_{self.confidence.lower()}_{self.detector}"
 
+    @property
+    def kinds(self) -> list[int]:
+        kinds = enumerate(DETECTORS[self.detector].kinds)
+        return [number for number, kind in kinds if kind.confidence == self.confidence]
+
     def of(self, index: int) -> nw.Expr:
         """Return the part among the calls that the detector of this index flags."""
         if index != self.detector:
             return nw.lit(0.0)
-        kinds = [
-            number
-            for number, kind in enumerate(DETECTORS[index].kinds)
-            if kind.confidence == self.confidence
-        ]
-        amount = nw.when(nw.col("kind").is_in(kinds)).then(nw.col(self.amount))
+        amount = nw.when(nw.col("kind").is_in(self.kinds)).then(nw.col(self.amount))
         return amount.otherwise(nw.lit(0.0))
 
 
-def _parts(index: int, detector: Detector) -> list[_Part]:
-    confidences = {kind.confidence for kind in detector.kinds}
+def _parts(claims: Set[tuple[int, str]]) -> list[_Part]:
     used = {each for composed in SUMS.values() for each in composed.items()}
     return [
         _Part(index, confidence, amount)
+        for index in range(len(DETECTORS))
         for confidence, amount in sorted(used)
-        if confidence in confidences
+        if (index, confidence) in claims
     ]
 
 
-def compose_savings(flagged: Sequence[Calls]) -> Calls:
-    """Return what each flagged call of the window saves, as the columns of `COMBINED`.
+def find_columns(claims: Set[tuple[int, str]] = EVERY_CLAIM) -> dict[str, str]:
+    """Return the column of each sum in `COMBINED` that is not zero; equal sums have the same."""
+    parts = _parts(claims)
+    columns: dict[str, str] = {}
+    first: dict[tuple[str, ...], str] = {}
+    for name, composed in SUMS.items():
+        if own := _select(parts, composed):
+            columns[name] = first.setdefault(tuple(part.name for part in own), name)
+    for index, name in enumerate(_STEPS):
+        if any(part.detector == index for part in _select(parts, SUMS["claimed"])):
+            columns[name] = name
+    return columns
+
+
+def _select(parts: Iterable[_Part], composed: Mapping[str, str]) -> list[_Part]:
+    return [part for part in parts if composed.get(part.confidence) == part.amount]
+
+
+def compose_savings(flagged: Sequence[Calls], claims: Set[tuple[int, str]] = EVERY_CLAIM) -> Calls:
+    """Return what each flagged call of the window saves, as the columns of `find_columns`.
 
     With s a detector's saving on a call of cost c, a sum is c (1 - the product of all 1 - s/c). A
     saving is at most the cost, and negative if a fix makes this call more expensive. `step_0` and
     so on are what each detector saves of the cost that the detectors before it leave; they add up
-    to `claimed`.
+    to `claimed`. There must be a claim that saves something.
     """
-    parts = [part for each in enumerate(DETECTORS) for part in _parts(*each)]
+    parts, columns = _parts(claims), find_columns(claims).values()
     # One column per part, so that the terms of a call are summed in a fixed order.
-    wide = [
-        calls.filter(nw.col("in_window"), nw.col("cost_usd") > 0).select(
-            "number", "cost_usd", *[part.of(index).alias(part.name) for part in parts]
-        )
-        for index, calls in enumerate(flagged)
-    ]
+    wide = []
+    for index, calls in enumerate(flagged):
+        kinds = {kind for part in parts if part.detector == index for kind in part.kinds}
+        if kinds:
+            counted = calls.filter(
+                nw.col("in_window"), nw.col("cost_usd") > 0, nw.col("kind").is_in(sorted(kinds))
+            )
+            amounts = [part.of(index).alias(part.name) for part in parts]
+            wide.append(counted.select("number", "cost_usd", *amounts))
     savings = (
         nw.concat(wide, how="vertical")
         .group_by("number")
         .agg(nw.col("cost_usd").max(), *[nw.col(part.name).sum() for part in parts])
     )
-    composed = [_compose(name, composed, parts) for name, composed in SUMS.items()]
-    return savings.select("number", *composed, *_steps(parts))
+    composed = [_compose(name, SUMS[name], parts) for name in SUMS if name in columns]
+    steps = [step for name, step in zip(_STEPS, _steps(parts), strict=True) if name in columns]
+    return savings.select("number", *composed, *steps)
 
 
 def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> nw.Expr:
@@ -115,11 +141,7 @@ def _steps(parts: Sequence[_Part]) -> list[nw.Expr]:
 
 def _saving(index: int, composed: Mapping[str, str], parts: Sequence[_Part]) -> nw.Expr | None:
     """Return what a detector saves on a call, at most its cost; None if it has no such kind."""
-    own = [
-        nw.col(part.name)
-        for part in parts
-        if part.detector == index and composed.get(part.confidence) == part.amount
-    ]
+    own = [nw.col(part.name) for part in _select(parts, composed) if part.detector == index]
     return nw.min_horizontal(reduce(add, own), "cost_usd") if own else None
 
 

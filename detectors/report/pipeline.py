@@ -1,5 +1,6 @@
 """The audit of some logs on one engine: priced calls, flagged calls, and a report of each log."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,7 +20,14 @@ from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.prices.updates import describe
 from detectors.report import spend
-from detectors.report.compose import COMBINED, Savings, compose_savings, headline_savings
+from detectors.report.compose import (
+    COMBINED,
+    EVERY_CLAIM,
+    Savings,
+    compose_savings,
+    find_columns,
+    headline_savings,
+)
 from detectors.report.counting.projection import DAY_US, iso_time
 from detectors.report.counting.quality import measure_quality
 from detectors.report.counting.records import CountedCalls, Records
@@ -185,30 +193,47 @@ class Audits:
         """Sum the composed savings of each log's window."""
         losing = [each.key for selection in selections for each in selection.losing]
         priced = [each for selection in selections for each in selection.priced]
+        wider = [each for selection in selections for each in selection.wider]
+        claims = frozenset((each.detector_index, each.kind.confidence) for each in priced + wider)
+        saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in self.logs]
+        if not claims:
+            return saved
+        # For few calls, a plan for every claim is made once, and then reused by other audits.
+        claims = EVERY_CLAIM if self.engine.has_few_calls else claims
         counting = [
             limit_lows(drop_findings(calls, losing, self.engine), priced, self.engine)
             for calls in found
         ]
 
         def plan(calls: Calls, *found: Calls) -> list[Calls]:
-            combined = compose_savings(found)
+            combined = compose_savings(found, claims)
             if not self.keys:
                 return [combined]
             logs = calls.select("number", *self.keys)
             return [combined.join(logs, on="number", how="inner")]
 
-        (combined,) = self.engine.apply(("savings", self.keys), plan, self.calls, *counting)
-        combined = self.engine.keep(combined)
-        saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in self.logs]
-        # A few columns at a time: all of them at once, in parts, would take most of the memory.
-        size = len(COMBINED) if self.engine.has_few_calls else _SUMMED_COLUMNS
-        for first in range(0, len(COMBINED), size):
-            names = COMBINED[first : first + size]
-            for row in self.engine.fetch(self._sum_columns(combined, names)):
-                saved[row.get("log", 0)] |= {name: usd(row, name) for name in names}
+        name = "savings", self.keys, claims
+        (combined,) = self.engine.apply(name, plan, self.calls, *counting)
+        columns = find_columns(claims)
+        summed = self._sum_columns(
+            self.engine.keep(combined), list(dict.fromkeys(columns.values()))
+        )
+        for log, own in summed.items():
+            saved[log] |= {name: own[column] for name, column in columns.items()}
         return saved
 
-    def _sum_columns(self, combined: Calls, names: Sequence[str]) -> Calls:
+    def _sum_columns(self, combined: Calls, names: Sequence[str]) -> dict[int, dict[str, Decimal]]:
+        """Return the sums by log."""
+        # A few columns at a time: all of them at once, in parts, would take most of the memory.
+        size = len(names) if self.engine.has_few_calls else _SUMMED_COLUMNS
+        summed: dict[int, dict[str, Decimal]] = defaultdict(dict)
+        for first in range(0, len(names), size):
+            some = names[first : first + size]
+            for row in self.engine.fetch(self._sum(combined, some)):
+                summed[row.get("log", 0)] |= {name: usd(row, name) for name in some}
+        return summed
+
+    def _sum(self, combined: Calls, names: Sequence[str]) -> Calls:
         def plan(combined: Calls) -> list[Calls]:
             parts = split(combined.select(*self.keys, *names), *names)
             if not self.keys:

@@ -121,7 +121,7 @@ def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
 
 
 def _instants(rows: Sequence[Labels]) -> list[int | None]:
-    return to_microseconds(first_given([row.ts for row in rows], [row.created for row in rows]))
+    return to_microseconds(first_given([row.ts for row in rows], (row.created for row in rows)))
 
 
 def _usage_columns(usages: Sequence[_Usage]) -> Columns:

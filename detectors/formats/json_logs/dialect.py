@@ -3,7 +3,7 @@
 A dialect defines the shapes of a model provider's objects and converts their rows to columns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -158,10 +158,10 @@ def declared_of(labels: Labels, request: Request | None) -> int:
     return request.max_tokens or request.max_completion_tokens or request.max_output_tokens or 0
 
 
-def first_given(*columns: list[Any]) -> list[Any]:
-    """Return the first value of each row that is not null."""
-    result = columns[0]
-    for column in columns[1:]:
+def first_given(first: list[Any], *others: Iterable[Any]) -> list[Any]:
+    """Return the first value of each row that is not null; most often that of the first column."""
+    result = first
+    for column in others:
         if None not in result:
             break
         result = [

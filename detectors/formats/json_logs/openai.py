@@ -123,10 +123,8 @@ def _moments(
     labels: Sequence[_Flat | _Wrapped], bodies: Sequence[_Flat | _Response]
 ) -> list[Moment]:
     moments = [row.created if row.ts is None else row.ts for row in labels]
-    if None not in moments:
-        return moments
     return first_given(
-        moments, [body.created for body in bodies], [body.created_at for body in bodies]
+        moments, (body.created for body in bodies), (body.created_at for body in bodies)
     )
 
 
@@ -135,11 +133,11 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     completions = _completion_tokens(bodies, usages)
     details = first_given(
         [usage.prompt_tokens_details for usage in usages],
-        [usage.input_tokens_details for usage in usages],
+        (usage.input_tokens_details for usage in usages),
     )
     columns: Columns = {
         "prompt_tokens": first_given(
-            [usage.prompt_tokens for usage in usages], [usage.input_tokens for usage in usages]
+            [usage.prompt_tokens for usage in usages], (usage.input_tokens for usage in usages)
         ),
         "completion_tokens": completions,
         "cached_tokens": _cached_tokens(details, usages),
@@ -149,7 +147,7 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
         "service_tier": service_tiers([body.service_tier for body in bodies]),
         **_part_columns(details, usages),
     }
-    add_reasoning(columns, [usage.total_tokens for usage in usages])
+    add_reasoning(columns, (usage.total_tokens for usage in usages))
     return cut_parts(columns)
 
 
@@ -164,9 +162,9 @@ def _cached_tokens(details: Sequence[_InputDetails | None], usages: Sequence[_Us
 def _part_columns(details: Sequence[_InputDetails | None], usages: Sequence[_Usage]) -> Columns:
     answers = first_given(
         [usage.completion_tokens_details for usage in usages],
-        [usage.output_tokens_details for usage in usages],
+        (usage.output_tokens_details for usage in usages),
     )
-    has_answers = answers.count(None) < len(answers)
+    has_answers = any(answers)
     return given(
         audio_prompt_tokens=column(details, "audio_tokens"),
         image_prompt_tokens=column(details, "image_tokens"),
@@ -179,10 +177,9 @@ def _part_columns(details: Sequence[_InputDetails | None], usages: Sequence[_Usa
 def _completion_tokens(
     bodies: Sequence[_Flat | _Response], usages: Sequence[_Usage]
 ) -> list[int | None]:
-    counts = [usage.completion_tokens for usage in usages]
-    if None not in counts:
-        return counts
-    counts = first_given(counts, [usage.output_tokens for usage in usages])
+    counts = first_given(
+        [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
+    )
     if None not in counts:
         return counts
     return [

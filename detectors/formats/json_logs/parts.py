@@ -4,7 +4,7 @@ Providers count by rules of their own, so a part is cut to its total instead of 
 invalid. A column exists only if some call has the part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +25,7 @@ def given(**columns: list[Any] | None) -> Columns:
     return {name: values for name, values in columns.items() if values is not None}
 
 
-def add_reasoning(columns: Columns, totals: Sequence[int | None]) -> None:
+def add_reasoning(columns: Columns, totals: Iterable[int | None]) -> None:
     """Add reasoning tokens to the answers of providers that count them apart, such as xAI.
 
     They are apart where the provider's total says so or, without a total, where they exceed the

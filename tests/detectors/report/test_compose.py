@@ -1,5 +1,6 @@
 """Savings that overlap on one call, by how sure they are, worked out by hand."""
 
+from collections.abc import Set
 from decimal import Decimal
 from typing import Any
 
@@ -8,7 +9,14 @@ import polars as pl
 import pytest
 
 from detectors.engines import Calls
-from detectors.report.compose import COMBINED, Savings, compose_savings, headline_savings
+from detectors.report.compose import (
+    COMBINED,
+    EVERY_CLAIM,
+    Savings,
+    compose_savings,
+    find_columns,
+    headline_savings,
+)
 from detectors.rules import DETECTORS
 from detectors.rules.detector import CONDITIONAL, ESTIMATED, INFORMATIONAL, VERIFIED
 
@@ -45,8 +53,17 @@ def compose(*rows: tuple[int, Row], spent: int = 100, factor: int = 1) -> Saving
     for index in range(len(DETECTORS)):
         own = [each for detector, each in rows if detector == index]
         flagged.append(nw.from_native(pl.DataFrame(own, SCHEMA).lazy()))
-    combined: pl.DataFrame = compose_savings(flagged).collect("polars").to_native()
-    summed = {name: Decimal(str(round(combined[name].sum(), 9))) for name in COMBINED}
+    claimed = {(index, DETECTORS[index].kinds[each["kind"]].confidence) for index, each in rows}
+    saved = [sum_up(flagged, claims, spent, factor) for claims in (EVERY_CLAIM, claimed)]
+    assert saved[0] == saved[1]  # claims of no call make no difference
+    return saved[0]
+
+
+def sum_up(flagged: list[Calls], claims: Set[tuple[int, str]], spent: int, factor: int) -> Savings:
+    combined: pl.DataFrame = compose_savings(flagged, claims).collect("polars").to_native()
+    summed = dict.fromkeys(COMBINED, Decimal(0))
+    for name, column in find_columns(claims).items():
+        summed[name] = Decimal(str(round(combined[column].sum(), 9)))
     return headline_savings(summed, Decimal(spent), Decimal(factor))
 
 
@@ -103,7 +120,7 @@ def test_kinds_of_one_detector_are_summed_before_they_are_composed() -> None:
 
 
 def test_kinds_without_savings_and_kinds_that_are_not_reported() -> None:
-    assert compose(row(detector_with(INFORMATIONAL), 0)).estimated == 0
+    assert compose(row(LIKELY, 1), row(detector_with(INFORMATIONAL), 0, number=2)).estimated == 1
     hidden = next(
         (index, number)
         for index, detector in enumerate(DETECTORS)
