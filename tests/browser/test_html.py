@@ -1,15 +1,16 @@
-"""Every page is valid HTML according to the W3C checker."""
+"""Every page is valid HTML according to the W3C checker: each template once, all under stress."""
 
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.browser.pages import EXAMPLES, OTHERS, Example
+from tests.browser.pages import EXAMPLES, OTHERS, TEMPLATES, Example
 from tests.browser.site import Site
 from tests.browser.windows import Windows
 
@@ -20,10 +21,19 @@ _JAVA_OPTIONS: Final = ("-Xss4m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 MISSING: Final = "no java here: install Debian's (apt install default-jre-headless)"
 
 
-def test_every_page_is_valid_html(windows: Windows, site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "examples",
+    [
+        pytest.param(TEMPLATES, id="each_template_once"),
+        pytest.param(EXAMPLES, id="in_full", marks=pytest.mark.stress),
+    ],
+)
+def test_every_page_is_valid_html(
+    windows: Windows, site: Site, tmp_path: Path, examples: Sequence[Example]
+) -> None:
     if shutil.which("java") is None:
         pytest.skip(MISSING)
-    for example in EXAMPLES:
+    for example in examples:
         (tmp_path / f"{example.name}.html").write_text(_source(windows, site, example))
     _, part = OTHERS["/audits/<audit_id>/progress"]
     whole = f"<!doctype html><html lang=en><title>x</title>{_source(windows, site, part)}"

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,52 +17,57 @@ BORDER = {
     "detectors.charts",
     "detectors.wording",
 }
-EVERY_MODULE = """
-import json, pkgutil, sys, importlib, service
+# What is loaded after each of these, one after the other in one process. No setting is there to
+# read: an import that needed any would fail.
+TABLES, SERVING, EVERY_MODULE = "settings and tables", "the web", "every module"
+PROGRAM = f"""
+import os; os.environ.clear()
+import importlib, json, pkgutil, sys
+loaded = {{}}
+import service.config, service.core.db, service.models
+loaded[{TABLES!r}] = sorted(sys.modules)
+import service.app
+loaded[{SERVING!r}] = sorted(sys.modules)
 for found in pkgutil.walk_packages(service.__path__, "service."):
     importlib.import_module(found.name)
-print(json.dumps(sorted(sys.modules)))
-"""
-# No setting is there to read: an import that needed any would fail.
-SERVING = """
-import os; os.environ.clear()
-import json, sys, service.app; print(json.dumps(sorted(sys.modules)))
+loaded[{EVERY_MODULE!r}] = sorted(sys.modules)
+print(json.dumps(loaded))
 """
 
 
-@cache
-def _loaded(program: str) -> frozenset[str]:
-    finished = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True, timeout=120
-    )
-    return frozenset(json.loads(finished.stdout))
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    command = [sys.executable, "-c", PROGRAM]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=120)
+    return {step: set(names) for step, names in json.loads(finished.stdout).items()}
 
 
-@pytest.mark.parametrize("program", [EVERY_MODULE, SERVING], ids=["every module", "the web"])
-def test_importing_the_service_loads_no_dataframe_library(program: str) -> None:
-    assert not {name.partition(".")[0] for name in _loaded(program)} & DATAFRAMES
+@pytest.mark.parametrize("step", [EVERY_MODULE, SERVING])
+def test_importing_the_service_loads_no_dataframe_library(
+    loaded: dict[str, set[str]], step: str
+) -> None:
+    assert not {name.partition(".")[0] for name in loaded[step]} & DATAFRAMES
 
 
-def test_the_web_loads_only_the_border_of_the_detectors() -> None:
-    ours = {name for name in _loaded(SERVING) if name.partition(".")[0] == "detectors"}
+def test_the_web_loads_only_the_border_of_the_detectors(loaded: dict[str, set[str]]) -> None:
+    ours = {name for name in loaded[SERVING] if name.partition(".")[0] == "detectors"}
     parts = ("detectors.formats", "detectors.charts.", "detectors.contract.", "detectors.wording.")
     assert {name for name in ours if not name.startswith(parts)} == BORDER
 
 
-def test_importing_the_web_opens_no_connection_and_reads_no_setting() -> None:
-    loaded = _loaded(SERVING)
-    assert "obstore" not in loaded
-    assert "reportlab" not in loaded  # only who prints a PDF pays for it
-    assert "worker" not in loaded
+def test_importing_the_web_opens_no_connection_and_reads_no_setting(
+    loaded: dict[str, set[str]],
+) -> None:
+    assert "obstore" not in loaded[SERVING]
+    assert "reportlab" not in loaded[SERVING]  # only who prints a PDF pays for it
+    assert "worker" not in loaded[SERVING]
 
 
-@pytest.mark.parametrize("module", ["service.config", "service.models", "service.core.db"])
-def test_settings_and_tables_load_no_web_framework(module: str) -> None:
-    program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
-    assert not {"flask", "flask_limiter", "werkzeug"} & _loaded(program)
+def test_settings_and_tables_load_no_web_framework(loaded: dict[str, set[str]]) -> None:
+    assert not {"flask", "flask_limiter", "werkzeug"} & loaded[TABLES]
 
 
-def test_the_web_does_not_load_the_worker_process() -> None:
+def test_the_web_does_not_load_the_worker_process(loaded: dict[str, set[str]]) -> None:
     # `import rq` itself loads rq's Worker; see docs/decisions/13-web-and-rq.md.
-    assert "service.jobs.process" not in _loaded(SERVING)
-    assert "service.jobs.stopping" not in _loaded(SERVING)
+    assert "service.jobs.process" not in loaded[SERVING]
+    assert "service.jobs.stopping" not in loaded[SERVING]

@@ -13,6 +13,7 @@ import requests
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, Tenant, record
 from tests.service.support.traces import traces_of
+from tests.service.support.uploads import add_person, openai_line, upload
 from tests.worker.support.promises import sampled
 
 CANARY = "CANARYx7Qp"
@@ -182,3 +183,12 @@ def test_the_search_for_traces_finds_what_is_kept(
     blob = live.blobs / "raw" / f"{response.json()['audit_id']}.jsonl"
     # A label that the contract allows is in the stored records, and nowhere else.
     assert traces_of(live, redis_url, "KEPTx7Qp") == [str(blob)]
+
+
+def test_a_value_that_a_later_key_replaces_is_not_stored(live: LiveService, redis_url: str) -> None:
+    """The last of duplicate keys counts, and no other is kept."""
+    text = json.dumps(openai_line(tag="last"))
+    twice = text.replace('"tag"', f'"tag": "{CANARY}", "tag"')
+    response = upload(live.url, add_person(live.sessions, 1), twice.encode())
+    assert response.status_code == 201
+    assert traces_of(live, redis_url, CANARY) == []

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.service.support.fuzzed import CREDENTIALS, Target
-from tests.worker.support.promises import Note, at_a_twentieth
+from tests.worker.support.promises import Note, at_a_fortieth
 
 ENDS_SESSIONS = ("/auth/verify", "/auth/logout")
 BODIES: tuple[tuple[str, bytes], ...] = (
@@ -70,12 +70,12 @@ TOO_LONG = frozenset({414, 431})
 KINDS = {("params",), ("headers",), (), ("data", "headers")}
 
 
-@at_a_twentieth
+@at_a_fortieth
 @pytest.mark.parametrize("who", CREDENTIALS)
 def test_a_hostile_corpus_gets_described_answers(
     target: Target, note: Note, who: str, share: float
 ) -> None:
-    """A twentieth is every twentieth attempt, beginning at another one for each credential."""
+    """A fortieth is every fortieth attempt, beginning at another one for each credential."""
     number, tried, wrong, own = CREDENTIALS.index(who), 0, [], target.caller(who).headers
     kinds = set()
     with requests.Session() as session:

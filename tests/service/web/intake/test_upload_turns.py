@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
 
 import pytest
 from flask import Flask
@@ -28,7 +27,6 @@ from tests.service.support.uploads import (
 )
 
 MakeApp = Callable[..., Flask]
-LINES: Final = 400_000
 
 
 def test_a_second_turn_waits_for_the_first() -> None:
@@ -92,10 +90,11 @@ def test_a_file_whose_turn_does_not_come_keeps_its_credit(
     assert answer.status_code == 201
 
 
-def test_parallel_files_lose_nothing(live: LiveService) -> None:
+@pytest.mark.parametrize("lines", [50_000, pytest.param(400_000, marks=pytest.mark.stress)])
+def test_parallel_files_lose_nothing(live: LiveService, lines: int) -> None:
     """Each becomes an audit or keeps its credit, also where they take seconds to check."""
     person = add_person(live.sessions, 4)
-    file = log_file(1) * LINES
+    file = log_file(1) * lines
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: upload(live.url, person, file), range(4)))
     statuses = Counter(answer.status_code for answer in answers)

@@ -162,45 +162,43 @@ def _kill_web_amid(live: LiveService, person: Person, body: bytes) -> None:
 
 @at_both_scales
 def test_an_upload_that_is_killed_leaves_nothing(
-    database_url: str, redis_url: str, tmp_path: Path, note: Note, share: float
+    live: LiveService, note: Note, share: float
 ) -> None:
-    live = start_live_service(database_url, redis_url, tmp_path)
     person, tries = add_person(live.sessions, 1), scaled(5, share)
-    try:
-        for _ in range(tries):
-            _kill_web_amid(live, person, one_file(log_file(10_000)))
-        wait_until(lambda: _is_clean(live, set()), 10)
-        note("5 an upload that is killed leaves nothing", tries, _audits(live, person))
-        assert upload(live.url, person, log_file()).status_code == 201
-    finally:
-        stop_live_service(live)
+    before = live.blob_names()
+    for _ in range(tries):
+        _kill_web_amid(live, person, one_file(log_file(10_000)))
+    wait_until(lambda: _is_clean(live, before), 10)
+    note("5 an upload that is killed leaves nothing", tries, _audits(live, person))
+    assert upload(live.url, person, log_file()).status_code == 201
 
 
-def _fill_disk(live: LiveService, room: int) -> None:
+@contextmanager
+def _filled_disk(live: LiveService, room: int) -> Iterator[None]:
     """The kernel refuses to write files beyond this size, as it does on a full disk."""
-    for pid in _web_pids(live):
-        psutil.Process(pid).rlimit(psutil.RLIMIT_FSIZE, (room, room))
+    processes = [psutil.Process(pid) for pid in _web_pids(live)]
+    for process in processes:
+        process.rlimit(psutil.RLIMIT_FSIZE, (room, psutil.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
 
 
-def test_an_upload_that_finds_no_room_is_free_and_may_be_tried_again(
-    database_url: str, redis_url: str, tmp_path: Path
-) -> None:
+def test_an_upload_that_finds_no_room_is_free_and_may_be_tried_again(live: LiveService) -> None:
     """Neither while it is received, nor while what passed is stored."""
-    live = start_live_service(database_url, redis_url, tmp_path)
-    person = add_person(live.sessions, 1)
+    person, before = add_person(live.sessions, 1), live.blob_names()
     received, stored = log_file(40_000), _growing_log()
     assert len(received) > ROOM > len(stored)
-    try:
-        _fill_disk(live, ROOM)
+    with _filled_disk(live, ROOM):
         for file in (received, stored):
             response = upload(live.url, person, file)
             error_in(response, 503, "unavailable")
             assert int(response.headers["Retry-After"]) > 0
-            assert _is_clean(live, set())
+            assert _is_clean(live, before)
         assert free_credits(live.sessions, person) == 1
         assert upload(live.url, person, log_file()).status_code == 201
-    finally:
-        stop_live_service(live)
 
 
 def _growing_log() -> bytes:
@@ -211,13 +209,12 @@ def _growing_log() -> bytes:
 
 @at_both_scales
 def test_uploads_go_on_without_redis_and_rejected_ones_stay_free(
-    private_servers: EmbeddedServers, tmp_path: Path, note: Note, share: float
+    database_url: str, servers_folder: Path, tmp_path: Path, note: Note, share: float
 ) -> None:
     tries, losses = scaled(30, share), 0
-    servers = private_servers
-    live = start_live_service(servers.database_url, servers.redis_url, tmp_path)
+    with EmbeddedServers(servers_folder / "redis alone", with_postgres=False) as servers:
+        live = start_live_service(database_url, servers.redis_url, tmp_path)
     try:
-        servers.stop_redis()
         person = add_person(live.sessions, tries)
         for _ in range(tries):
             losses += upload(live.url, person, b"no log").status_code != 422
