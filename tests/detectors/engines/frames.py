@@ -66,6 +66,10 @@ ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
     "pyspark": _on_spark,
 }
 LOCAL_ENGINES = [name for name in ENGINES if name != "pyspark"]
+SPARK_UNDER_STRESS = [
+    *LOCAL_ENGINES,
+    pytest.param("pyspark", marks=[NEEDS_JAVA, pytest.mark.stress]),
+]
 EVERY_ENGINE = [
     pytest.param(name, marks=[NEEDS_JAVA] if name == "pyspark" else []) for name in ENGINES
 ]

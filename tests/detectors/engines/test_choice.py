@@ -13,11 +13,13 @@ import pytest
 
 import detectors
 from detectors.engines import MissingEngineError, UnknownEngineError
+from detectors.engines.duckdb import DuckdbEngine
+from detectors.engines.polars import PolarsEngine
 from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
+from detectors.frames import place
 from tests.detectors.engines.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
-from tests.worker.support.promises import sampled
 
 
 @pytest.fixture
@@ -88,33 +90,42 @@ def test_other_files_are_not_parquet(engine: str, tmp_path: Path) -> None:
 
 def test_lazy_frames_of_other_engines_are_not_collected() -> None:
     table = pl.DataFrame(as_polars(draw_log(9)[:3])).to_arrow()
-    assert detectors.audit(table).audit.records == 3  # in this process already
-    lazy = nw.from_native(duckdb.from_arrow(table)).lazy()
-    assert detectors.audit(lazy).audit.records == 3
+    for frame, kind in (
+        (table, PolarsEngine),  # in this process already
+        (nw.from_native(duckdb.from_arrow(table)).lazy(), DuckdbEngine),
+    ):
+        placed, engine = place(frame)
+        assert placed.rows == 3
+        assert type(engine) is kind
 
 
-@pytest.mark.parametrize(
-    "text",
-    sampled([
-        "2026-01-01", "2026-01-01T10:00", "2026-01-01 10:00:00", "2026-01-01T10:00:00Z",
-        "2026-01-01t10:00:00z", "2026-01-01T10:00:00+01:00", "2026-01-01T10:00:00-0830",
-        "2026-01-01T10:00:00+05", "2026-01-01T10:00:00.5", "2026-01-01T10:00:00,25Z",
-        "2026-01-01T10:00:00.1234565Z", "2026-01-01T10:00:00.123456489-01:00",
-        "2026-02-30", "2026-01-01T24:00", "2026-01-01T10:60", "2026-01-01T10:00:60", "soon", "",
-        "2026-01-01T10:00:00+24:00", "2026-13-01", "1999-12-31", "2100-01-01", "2026-01-01T",
-    ], 2),
-)  # fmt: skip
-def test_duckdb_reads_times_as_every_log_does(text: str) -> None:
-    row = {"provider": "openai", "model": "gpt-5.4", "prompt_tokens": 1, "completion_tokens": 1}
-    frame = pl.DataFrame([row | {"ts": text}, row | {"ts": "2026-06-01"}])
-    log = detectors.read(duckdb.from_arrow(frame.to_arrow()))
+TEXTS = [
+    "2026-01-01", "2026-01-01T10:00", "2026-01-01 10:00:00", "2026-01-01T10:00:00Z",
+    "2026-01-01t10:00:00z", "2026-01-01T10:00:00+01:00", "2026-01-01T10:00:00-0830",
+    "2026-01-01T10:00:00+05", "2026-01-01T10:00:00.5", "2026-01-01T10:00:00,25Z",
+    "2026-01-01T10:00:00.1234565Z", "2026-01-01T10:00:00.123456489-01:00",
+    "2026-02-30", "2026-01-01T24:00", "2026-01-01T10:60", "2026-01-01T10:00:60", "soon", "",
+    "2026-01-01T10:00:00+24:00", "2026-13-01", "1999-12-31", "2100-01-01", "2026-01-01T",
+]  # fmt: skip
+
+
+def test_duckdb_reads_times_as_every_log_does() -> None:
+    row = {"provider": "openai", "model": "gpt-5.4", "completion_tokens": 1}
+    rows = [row | {"ts": text, "prompt_tokens": number} for number, text in enumerate(TEXTS)]
+    log = detectors.read(duckdb.from_arrow(pl.DataFrame(rows).to_arrow()))
+    found = dict(log.frame.select("prompt_tokens", pl.col("ts").dt.timestamp("us")).iter_rows())
+    expected = {number: at for number, text in enumerate(TEXTS) if (at := _at_us(text)) is not None}
+    assert len(expected) == 12
+    assert found == expected
+    assert log.invalid.count == len(TEXTS) - len(expected)
+    assert all("ts must be" in reason for reason in log.invalid.reasons)
+
+
+def _at_us(text: str) -> int | None:
     try:
-        expected = (read_moment(text) - EPOCH) // MICROSECOND
+        return (read_moment(text) - EPOCH) // MICROSECOND
     except ValueError:
-        assert log.invalid.count == 1
-        assert "ts must be" in next(iter(log.invalid.reasons))
-    else:
-        assert log.frame["ts"].dt.timestamp("us").to_list()[0] == expected
+        return None
 
 
 def test_python_objects_of_pandas_are_checked_by_their_type() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-import detectors
-from detectors.contract import UsageRecord
+from detectors.contract import Thresholds, UsageRecord
+from detectors.frames import place
+from detectors.report.counting.records import CountedCalls
 from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES, as_polars
 from tests.worker.support.promises import sampled
 
@@ -25,8 +26,10 @@ NAMED = CALL | {"request_id": "req_1"}
 def _counts(rows: list[Mapping[str, Any]], engine: str) -> tuple[int, int]:
     """The calls that are left, and the number of duplicate rows."""
     frame = as_polars([UsageRecord(**row) for row in rows])
-    summary = detectors.audit(ENGINES[engine](frame)).audit
-    return summary.records, summary.echoes_dropped
+    log, placed = place(ENGINES[engine](frame))
+    (counted,) = CountedCalls.of([log], log.calls, placed, Thresholds()).logs
+    placed.close()
+    return counted.count, counted.duplicate_rows
 
 
 @pytest.mark.parametrize("engine", LOCAL_ENGINES)

@@ -28,9 +28,10 @@ from tests.detectors.engines.frames import (
     as_polars,
     spark,
 )
+from tests.detectors.engines.test_record_v2 import FRAME as WITH_NEW_COLUMNS
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
-from tests.worker.support.promises import at_a_twentieth, at_both_scales, sampled
+from tests.worker.support.promises import at_a_fortieth, at_both_scales, sampled
 
 # Logs that between them have every kind of finding, price changes within and duplicate rows.
 SEEDS = (106, 39)
@@ -111,7 +112,7 @@ def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes], share:
         assert detectors.audit(log).to_json() == expected, chunk_bytes
 
 
-@at_a_twentieth
+@at_a_fortieth
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
 def test_files_of_parquet_cut_anywhere_are_the_same_log(
     engine: str, share: float, tmp_path: Path
@@ -137,7 +138,8 @@ def _write_parts(frame: pl.DataFrame, folder: Path) -> str:
 def test_spark_reads_files_of_parquet_too(count: int | None, tmp_path: Path) -> None:
     """It checks the calls and counts them; whole audits on Spark run under stress."""
     spark()
-    frame = as_polars(_log(16)[:count])
+    calls = as_polars(_log(16)[:count])
+    frame = pl.concat([calls, WITH_NEW_COLUMNS.select(calls.columns)])
     found, _ = place(_write_parts(frame, tmp_path), "pyspark")
     expected, _ = place(frame)
     assert found.rows == expected.rows == frame.height

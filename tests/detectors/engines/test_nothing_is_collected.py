@@ -1,5 +1,6 @@
 """The calls stay where they are: only findings, groups and days come back."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -28,9 +29,14 @@ def _refuse(*_: object, **__: object) -> None:
     raise AssertionError("collected")
 
 
-@pytest.fixture
-def crossed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+@pytest.fixture(scope="module")
+def crossed() -> Iterator[list[int]]:
     """How many rows each result had that came back; whatever else would collect is refused."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield _count_fetched(monkeypatch)
+
+
+def _count_fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     fetch = DuckdbEngine.fetch
 
@@ -45,17 +51,28 @@ def crossed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_duckdb_fetches_no_more_than_findings_need(crossed: list[int]) -> None:
-    report = detectors.audit(ENGINES["duckdb"](_calls(COPIES)))
+@pytest.fixture(scope="module")
+def on_duckdb() -> Any:
+    return ENGINES["duckdb"](_calls(COPIES))
+
+
+@pytest.fixture(scope="module")
+def report(crossed: list[int], on_duckdb: Any) -> detectors.Report:
+    crossed.clear()
+    return detectors.audit(on_duckdb)
+
+
+def test_duckdb_fetches_no_more_than_findings_need(
+    crossed: list[int], report: detectors.Report
+) -> None:
     assert report.audit.records > COPIES * 700
     assert 0 < sum(crossed) < report.audit.records / 10
     assert max(crossed) <= 20 * len(report.findings)
 
 
-def test_duckdb_keeps_no_table_of_ours() -> None:
-    frame = ENGINES["duckdb"](_calls(1))
-    detectors.audit(frame)
-    tables = frame.query("calls", "SELECT count(*) FROM duckdb_tables()").fetchall()
+def test_duckdb_keeps_no_table_of_ours(report: detectors.Report, on_duckdb: Any) -> None:
+    assert report.findings
+    tables = on_duckdb.query("calls", "SELECT count(*) FROM duckdb_tables()").fetchall()
     assert tables == [(0,)]
 
 
