@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection
+
 from detectors.contract import Report, changed_assumptions
 from detectors.errors import PriceTermsError
-from service.models.audits.audit_settings import Chosen
+from service.operations.price_book import load_prices
 
 if TYPE_CHECKING:
     from detectors.prices.book import PriceBook
@@ -37,6 +39,14 @@ def add_terms(book: "PriceBook", toml: str) -> "PriceBook":
     return book.with_terms(read_toml(toml)) if toml.strip() else book
 
 
+def find_own_prices(connection: Connection, toml: str) -> "PriceBook | None":
+    """Return the prices in force with an account's terms; None if these no longer fit."""
+    try:
+        return add_terms(load_prices(connection), toml)
+    except PriceTermsError:  # of a model that is no longer in the price book
+        return None
+
+
 def add_price(book: "PriceBook", toml: str, named: Named) -> str:
     """Return the terms with a price for one more model, which replaces an earlier one."""
     from detectors.prices.agreed.price_file import PriceTerms, read_toml, write_toml
@@ -59,23 +69,21 @@ def add_price(book: "PriceBook", toml: str, named: Named) -> str:
     return written
 
 
-def find_changes(report: Report, chosen: Chosen, book: "PriceBook") -> Sequence[str]:
-    """Return which of "prices" and "assumptions" would give the report other figures today."""
+def find_changes(
+    report: Report, assumptions: Mapping[str, float], book: "PriceBook | None"
+) -> Sequence[str]:
+    """Return which of "prices" and "assumptions" would give the report other figures today.
+
+    The book has the account's terms; without a book, prices are not compared.
+    """
+    from detectors.prices.updates import is_outdated
+
     used: Mapping[str, float] = {
         each.name: value for each, value in changed_assumptions(report.thresholds)
     }
-    changes = ["assumptions"] if used != chosen.assumptions else []
-    is_other = _has_other_prices(report, book, chosen.price_terms)
-    return ["prices", *changes] if is_other else changes
-
-
-def _has_other_prices(report: Report, book: "PriceBook", toml: str) -> bool:
-    from detectors.prices.updates import is_outdated
-
-    try:
-        return is_outdated(report, add_terms(book, toml))
-    except PriceTermsError:  # of a model that is no longer in the price book
-        return False
+    changes = ["assumptions"] if used != assumptions else []
+    has_other_prices = book is not None and is_outdated(report, book)
+    return ["prices", *changes] if has_other_prices else changes
 
 
 def _number(text: str) -> float | str:

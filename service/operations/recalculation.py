@@ -31,9 +31,14 @@ def queue_again(session: Session, blobs: BlobStore, audit_id: str) -> tuple[Audi
         )
     if audit.status == FAILED:
         audit.valid_pct = None  # a report keeps its own
+    queue_ended(audit)
+    return audit, source_key
+
+
+def queue_ended(audit: Audit) -> None:
+    """Queue an ended audit, whose row is locked, with a new count of attempts."""
     audit.status, audit.uncounted_attempts = QUEUED, audit.attempts
     audit.enqueued_at = audit.started_at = audit.finished_at = audit.error = None
-    return audit, source_key
 
 
 def get_ended(session: Session, audit_id: str, action: str) -> Audit:

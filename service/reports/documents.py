@@ -27,6 +27,11 @@ def find_published(session: Session, audit_id: str) -> Document | None:
     """Return the audit's report, or None before it is published. A rerun replaces it."""
     query = select(ReportRow.created_at).where(ReportRow.audit_id == audit_id)
     published_at = session.scalar(query)
+    return None if published_at is None else make_document(session, audit_id, published_at)
+
+
+def make_document(session: Session, audit_id: str, published_at: datetime) -> Document:
+    """Return the report that was published at this time."""
 
     def load() -> bytes:
         row = session.get(ReportRow, audit_id)
@@ -34,7 +39,7 @@ def find_published(session: Session, audit_id: str) -> Document | None:
             raise NotFoundError
         return row.document
 
-    return None if published_at is None else Document((audit_id, published_at), load, published_at)
+    return Document((audit_id, published_at), load, published_at)
 
 
 class ListedFinding(Finding, frozen=True, kw_only=True):

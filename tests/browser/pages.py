@@ -133,6 +133,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/settings": _seen_by("settings", "/settings", RICH)
     + _seen_by("settings-saved", "/settings?saved=", RICH),
     "/settings/assumptions": _seen_by("assumptions", "/settings/assumptions", RICH),
+    "/settings/recalculate": _seen_by("recalculation", "/settings/recalculate", RICH),
     "/settings/prices": _seen_by("prices", "/settings/prices", RICH)
     + _seen_by("prices-set", "/settings/prices?provider=azure&model=gpt-4o-prod", RICH),
     "/settings/applications": _seen_by("allowed", "/settings/applications", RICH),

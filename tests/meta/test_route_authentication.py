@@ -56,6 +56,8 @@ DECISIONS = {
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read
     ("GET", "/settings"): PAGE,
     ("POST", "/settings/report-mails"): FORM,
+    ("GET", "/settings/recalculate"): PAGE,
+    ("POST", "/settings/recalculate"): FORM,
     ("GET", "/settings/assumptions"): PAGE,
     ("POST", "/settings/assumptions"): FORM,
     ("POST", "/settings/assumptions/reset"): FORM,

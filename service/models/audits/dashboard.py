@@ -83,7 +83,7 @@ class TopFinding(NamedTuple):
 
 def page_of_audits(session: Session, account_id: str, filters: Filters) -> AuditPage:
     """Return the page next to the given audit, or the newest page if none is given or found."""
-    cursor = _find_cursor(session, account_id, filters.before or filters.after)
+    cursor = find_position(session, account_id, filters.before or filters.after)
     is_backward = cursor is not None and not filters.before
     query = _audits(account_id, filters)
     position = tuple_(Audit.created_at, Audit.id)
@@ -157,7 +157,7 @@ def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
     return query
 
 
-def _find_cursor(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:
+def find_position(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:
     """Return the position of an audit in the account's list."""
     if not audit_id:
         return None

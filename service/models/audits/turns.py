@@ -1,7 +1,8 @@
 """Whose audit is next: accounts take turns, per source, so that none waits for another's backlog.
 
 Each account's first waiting audit comes first, then each account's second, and so on. Among equals,
-the account whose last claim is oldest goes first. The queue position counts in the same order.
+the account whose last claim is oldest goes first. An account's recalculations come after its other
+audits. The queue position counts in the same order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,7 +84,8 @@ def _in_turn(source: str) -> Select[*tuple[Any, ...]]:
     """Return the waiting audits of a source in the order in which workers claim them."""
     waiting = (Audit.source == source, or_(Audit.status == QUEUED, EXPIRED))
     turn = func.row_number().over(
-        partition_by=Audit.account_id, order_by=(Audit.created_at, Audit.id)
+        partition_by=Audit.account_id,
+        order_by=(Audit.frame_key.is_not(None), Audit.created_at, Audit.id),
     )
     turns = select(Audit.id, Audit.account_id, Audit.created_at, turn.label("turn"))
     waiting_turns = turns.where(*waiting).subquery()

@@ -61,6 +61,12 @@ def check_capacity(session: Session, account_id: str) -> None:
     _check_storage(config, plan, stored)
 
 
+def count_recalculations_allowed(session: Session, account_id: str) -> int:
+    """Count the audits that the account may queue again: half of its queue is left to new calls."""
+    most = current_config().queued_audits(get_account(session, account_id).plan) // 2
+    return max(0, most - count_queued(session, account_id, most))
+
+
 def check_failed_work(session: Session, account_id: str) -> None:
     """Raise an error if today's uploads without a report took too much of the workers' time."""
     allowed = current_config().failed_work_seconds_per_day

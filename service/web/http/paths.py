@@ -23,6 +23,7 @@ ACCOUNT_ID_DOCUMENT: Final = {
     "description": "The ID in the list of accounts.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
+_MAX_ID_LENGTH: Final = 200
 _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 
 
@@ -37,6 +38,12 @@ def check_audit_id(audit_id: str) -> str:
 
 def check_account_id(account_id: str) -> str:
     return _check_id(account_id, "account")
+
+
+def read_id(text: str) -> str:
+    """Return the ID of a query or a form; "" if it can't be one."""
+    is_possible = text.isascii() and text.isalnum() and len(text) <= _MAX_ID_LENGTH
+    return text if is_possible else ""
 
 
 def _check_id(row_id: str, what: str) -> str:

@@ -120,6 +120,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/settings/assumptions"): _page(),
     ("POST", "/settings/assumptions"): _form(),
     ("POST", "/settings/assumptions/reset"): _form(),
+    ("GET", "/settings/recalculate"): _page(),
+    ("POST", "/settings/recalculate"): _form(),
     ("GET", "/settings/prices"): _page(),
     ("POST", "/settings/prices"): _form(),
     ("POST", "/settings/prices/models"): _form(422),

@@ -26,7 +26,7 @@ PAGES = frozenset(
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
         *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
         *("/settings/assumptions", "/settings/assumptions/reset"),
-        "/audits/<audit_id>/recalculate",
+        *("/audits/<audit_id>/recalculate", "/settings/recalculate"),
         *("/settings/prices", "/settings/prices/models", "/settings/prices/export"),
         *("/settings/passkeys", "/settings/passkeys/add", "/settings/passkeys/recovery-codes"),
         *("/settings/passkeys/<passkey_id>/remove", "/sign-in/passkey"),

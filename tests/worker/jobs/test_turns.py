@@ -88,6 +88,20 @@ def test_two_busy_accounts_do_not_starve_a_third(engine: Engine, queue: Queue) -
     assert len(served) <= 9
 
 
+def test_recalculations_wait_for_new_audits_of_their_account_and_delay_no_other(
+    engine: Engine, queue: Queue
+) -> None:
+    old = queue("many", 30)
+    with engine.begin() as connection:
+        reported = update(Audit).where(Audit.id.in_(old))
+        connection.execute(reported.values(frame_key="frames/x.parquet"))
+    (new,) = queue("many")
+    (other,) = queue("other")
+    assert {claim(engine)[0], claim(engine)[0]} == {new, other}
+    assert claim(engine) == old[:1]
+    assert positions(engine, old[1:3]) == [0, 1]
+
+
 def test_a_long_queue_is_claimed_several_at_once(engine: Engine, queue: Queue) -> None:
     audit_ids = queue("many", 200)
     assert claim(engine, TOGETHER) == audit_ids[:20]

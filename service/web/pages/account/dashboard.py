@@ -1,6 +1,5 @@
 """/dashboard: the list of audits, spend over time, the top findings and the credits left."""
 
-from typing import Final
 from urllib.parse import urlencode
 
 from flask import Blueprint, render_template, request
@@ -23,8 +22,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
-
-_MAX_ID_LENGTH: Final = 64
+from service.web.http.paths import read_id
 
 blueprint = Blueprint("dashboard", __name__)
 blueprint.after_request(keep_private)
@@ -59,18 +57,13 @@ def _filters() -> Filters:
     return Filters(
         status=_known_value(query.get("status"), STATUSES),
         source=_known_value(query.get("source"), SOURCES),
-        before=_id(query.get("before")),
-        after=_id(query.get("after")),
+        before=read_id(query.get("before", "")),
+        after=read_id(query.get("after", "")),
     )
 
 
 def _known_value(text: str | None, known: tuple[str, ...]) -> str:
     return text if text in known else ""
-
-
-def _id(text: str | None) -> str:
-    is_id = text is not None and text.isascii() and text.isalnum() and len(text) <= _MAX_ID_LENGTH
-    return str(text) if is_id else ""
 
 
 def _page_links(page: AuditPage, filters: Filters) -> dict[str, str]:

@@ -1,13 +1,11 @@
 """/audits/<audit_id>: the progress of an audit, and its report once it is done."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
 
-from detectors.contract import Report
 from service.errors import NotFoundError
-from service.models.audits.audit_settings import find_settings
 from service.models.audits.audits import (
     DONE,
     FAILED,
@@ -17,12 +15,11 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.audits.turns import count_ahead
-from service.operations.price_book import find_fetched_at, load_prices
-from service.operations.price_terms import find_changes
+from service.operations.outdated_reports import compare_today
 from service.operations.recalculation import recalculate
 from service.reports.documents import Document, find_published, print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report
-from service.reports.kept import KeptParts, get_pdf
+from service.reports.kept import get_pdf
 from service.web.auth.callers import current_caller, require_login
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_blobs, current_config, current_queues, get_session
@@ -34,8 +31,6 @@ from service.web.pages.audits.sharing import share
 
 # The steps shown to the visitor.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
-
-_changes: Final = KeptParts[Sequence[str]](1_000)
 
 blueprint = Blueprint("audit_pages", __name__, url_prefix="/audits")
 blueprint.after_request(keep_private)
@@ -125,13 +120,7 @@ def _find_changes(audit: Audit, document: Document) -> Sequence[str]:
     """Return what has changed since the report, if the audit can be recalculated."""
     if audit.rerun_key is None:
         return ()
-    connection = get_session().connection()
-    chosen = find_settings(get_session(), audit.account_id)
-
-    def compare() -> Sequence[str]:
-        return find_changes(Report.from_json(document.load()), chosen, load_prices(connection))
-
-    return _changes.get((document.key, chosen.key, find_fetched_at(connection)), compare)
+    return compare_today(get_session(), audit.account_id)(document)
 
 
 def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
