@@ -60,6 +60,7 @@ _SLOW_PATHS: Final = (
     "tests/meta/test_words.py",
     "tests/service/cli/test_up.py",
     "tests/service/cli/test_up_as_root.py",
+    "tests/service/cli/test_up_restarts.py",
     "tests/service/core/test_db.py",
     "tests/service/core/test_mistyped_secrets.py",
     "tests/service/mail/test_delivery.py",
@@ -99,7 +100,7 @@ _GROUPS: Final = {
     "up": (
         "tests/meta/test_readme.py",
         "tests/meta/test_api_guides.py",
-        "tests/service/cli/test_up.py",
+        "tests/service/cli/test_up",
     ),
     "browser": ("tests/browser/",),
     "live service": (
@@ -142,7 +143,6 @@ _GROUPS: Final = {
         "tests/service/web/http/test_hostile_requests.py",
     ),
     "servers": ("tests/embedded/",),
-    "up as root": ("tests/service/cli/test_up_as_root.py",),
 }
 _SPARK: Final = "spark"
 # The cases of the detectors on engines other than Polars.

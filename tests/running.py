@@ -7,8 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -17,8 +19,10 @@ from tests.warm import run_warm
 
 ROOT = Path(__file__).parents[1]
 # Tests that send one request at a time need one process of each kind.
-ONE_OF_EACH = {"WORKER_PROCESSES": "1", "GUNICORN_CMD_ARGS": "--workers=1"}
+ONE_WEB_PROCESS = {"GUNICORN_CMD_ARGS": "--workers=1"}
+ONE_OF_EACH = {"WORKER_PROCESSES": "1", **ONE_WEB_PROCESS}
 _STOP_SECONDS = 15
+_Kind = TypeVar("_Kind", bound="Running")
 
 
 class Running:
@@ -88,10 +92,17 @@ class Up(Running):
 class Demo(Running):
     """A running `tallystick demo`, after it has printed its report."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "demo")
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder, "demo", **settings)
         lines = iter(self.read_line, "")
         self.printed = "".join(takewhile(lambda line: not line.startswith("Serving at"), lines))
+
+
+def open_program(kind: type[_Kind], open_python: Mapping[str, str]) -> type[_Kind]:
+    """Return the same for an interpreter that other users can run; without one, as it is."""
+    if not open_python:
+        return kind
+    return type(kind.__name__, (kind,), {"program": (open_python["PYTHON"], "-m", "service")})
 
 
 def words_of(process: psutil.Process) -> list[str]:

@@ -1,18 +1,15 @@
 """tallystick up as a user runs it: a separate process, reached over HTTP and by commands.
 
-That a service manager's signal stops it in order is tested at the end, by its fixture.
+That a service manager's signal stops it in order is tested at the end, by its fixture. Restarts are
+tested in `test_up_restarts.py`.
 """
 
 import json
-import os
 import re
 import signal
 import socket
 import stat
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from functools import partial
@@ -25,20 +22,11 @@ import requests
 from service.cli.local_calls import LocalService
 from service.cli.seed import SEEDED_EMAIL, seed
 from service.config import Config
-from service.operations.local.listening import LoopbackSockets, PortTakenError
 from service.operations.local.run_state import find_state
 from service.web.auth.browsers import SESSION_COOKIE
-from tests.embedded.processes import is_gone, wait_until
-from tests.running import ONE_OF_EACH, ROOT, Demo, Up, plain_environment, tallystick
-
-
-@pytest.fixture(scope="module")
-def second(up: Up, servers_folder: Path) -> Iterator[Up]:
-    """Another one on this machine, for tests to restart and to kill."""
-    second = Up(servers_folder / "second", "--reload", **ONE_OF_EACH)
-    yield second
-    if second.process.poll() is None:
-        second.stop(signal.SIGTERM)
+from tests.embedded.processes import wait_until
+from tests.running import Up, plain_environment, tallystick
+from tests.warm import run_warm
 
 
 def test_one_line_shows_the_url_when_ready(up: Up) -> None:
@@ -212,40 +200,6 @@ def test_the_tables_of_a_running_service_can_be_migrated_again(up: Up) -> None:
     assert tallystick("migrate", folder=up.folder).returncode == 0
 
 
-@pytest.mark.parametrize(
-    "part", ["--config=python:service.web.server.gunicorn_config", "worker", "sweeper"]
-)
-def test_a_crashed_part_is_started_again(up: Up, part: str) -> None:
-    crashed = up.find(part)[0]
-    crashed.kill()
-    assert wait_until(lambda: is_replaced(up, part, crashed))
-    assert wait_until(lambda: is_ready(up))
-
-
-def is_replaced(up: Up, part: str, old: psutil.Process) -> bool:
-    return any(process != old and process.is_running() for process in up.find(part)[:1])
-
-
-def is_ready(up: Up) -> bool:
-    try:
-        return requests.get(f"{up.base_url}/readyz", timeout=5).status_code == 200
-    except requests.RequestException:  # The port listens while the web process starts again.
-        return False
-
-
-def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(second: Up) -> None:
-    parts = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
-    old = {part: second.find(part)[0] for part in parts}
-    database = second.find("postgres")[:1]
-    os.utime(ROOT / "worker.py")
-    lines = iter(second.read_line, "")
-    assert next(line for line in lines if "changed" in line).startswith("worker.py changed.")
-    assert next(lines) == f"Ready again at {second.base_url}\n"
-    assert requests.get(f"{second.base_url}/readyz", timeout=10).status_code == 200
-    assert all(is_replaced(second, part, process) for part, process in old.items())
-    assert second.find("postgres")[:1] == database
-
-
 def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None:
     found = re.fullmatch(r"Sign in as seed@tallystick\.example: (\S+)\n", up.seed_line)
     assert found is not None
@@ -275,53 +229,13 @@ def get_page(up: Up, name: str, cookie: str) -> str:
     return page.text
 
 
-def test_a_crashed_web_process_keeps_its_port(up: Up) -> None:
-    port = up.port
-    up.find("--config=python:service.web.server.gunicorn_config")[0].kill()
-    with pytest.raises(PortTakenError):
-        LoopbackSockets.open(port, port)
-    assert wait_until(lambda: is_ready(up))
-
-
-def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(second: Up) -> None:
-    """A demo on its folder works, and Ctrl-C stops that within seconds."""
-    secret = kill_everything_of(second)
-    demo = Demo(second.folder)
-    assert (second.folder / "secret_key").read_text() == secret
-    workers = demo.find("worker")
-    # Two for audits, one for mail; the processes of their jobs have the same command line.
-    assert len([each for each in workers if each.parent() not in workers]) == 3
-    assert "20 more findings" in demo.printed, demo.printed
-    [report] = re.findall(r"^Report: (.+)$", demo.printed, re.MULTILINE)
-    demo.stop_in_order(signal.SIGINT)
-    assert Path(report).read_text().startswith("<!doctype html>")
-
-
-@pytest.mark.stress
-def test_up_works_on_the_folder_of_a_killed_one(servers_folder: Path) -> None:
-    killed = Up(servers_folder / "killed")
-    secret = kill_everything_of(killed)
-    again = Up(killed.folder)
-    assert (killed.folder / "secret_key").read_text() == secret
-    again.stop_in_order(signal.SIGINT)
-
-
-def kill_everything_of(up: Up) -> str:
-    """Kill the first process, wait for the end of the others, and return the folder's secret."""
-    everyone = up.processes()
-    up.stop(signal.SIGKILL)
-    assert tallystick("migrate", folder=up.folder).returncode == 2
-    assert wait_until(lambda: all(is_gone(process.pid) for process in everyone))
-    return (up.folder / "secret_key").read_text()
-
-
-def test_a_web_process_that_cannot_start_is_reported(servers_folder: Path) -> None:
-    broken = subprocess.run(
-        [sys.executable, "-m", "service", "up", "--data", str(servers_folder / "broken")],
-        capture_output=True,
-        text=True,
-        env={**plain_environment(), "STORAGE_URL": "ftp://example.com"},
-        check=False,
+def test_a_web_process_that_cannot_start_is_reported(up: Up, servers_folder: Path) -> None:
+    state = find_state(up.folder)
+    assert state is not None
+    databases = {name: state[name] for name in ("DATABASE_URL", "REDIS_URL")}
+    broken = run_warm(
+        ("service", "up", "--data", str(servers_folder / "broken")),
+        {**plain_environment(), **databases, "STORAGE_URL": "ftp://example.com"},
     )
     assert broken.returncode == 2
     assert "STORAGE_URL" in broken.stderr

@@ -1,16 +1,14 @@
-"""tallystick up as root: its programs run as an ordinary user, or it refuses."""
+"""tallystick up as root: its programs run as an ordinary user, or it refuses.
+
+That a stop ends them is tested in `test_up_restarts.py`.
+"""
 
 import os
-import shutil
-import signal
 import stat
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 import requests
 
@@ -18,11 +16,12 @@ from service.operations.local.embedded import ServersError
 from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
 from service.operations.local.run_state import find_state
 from service.operations.local.users import choose_user
-from tests.embedded.processes import is_gone, wait_until
-from tests.running import ONE_OF_EACH, ROOT, Up, tallystick
+from tests.embedded.processes import wait_until
+from tests.running import Up, tallystick
+from tests.warm import run_warm
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as another user")
-VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+DATABASES = {"DATABASE_URL", "MIGRATION_DATABASE_URL", "REDIS_URL"}
 SERVERS = {"postgres", "valkey-server"}
 CONNECT = """
 import psycopg2, sys
@@ -34,50 +33,10 @@ print(cursor.fetchone()[0])
 """
 
 
-@pytest.fixture(scope="module")
-def open_python(servers_folder: Path) -> dict[str, str]:
-    """An interpreter and its settings that every user can run, even if root's own is private."""
-    base, copy = Path(sys.base_prefix), servers_folder / "python"
-    ignored = shutil.ignore_patterns("site-packages", "test", "tests", "config-*")
-    shutil.copytree(base / "lib" / VERSION, copy / "lib" / VERSION, symlinks=True, ignore=ignored)
-    for library in (base / "lib").glob("libpython3*"):
-        shutil.copy(library, copy / "lib")
-    (copy / "bin").mkdir()
-    shutil.copy((base / "bin" / VERSION).resolve(), copy / "bin" / VERSION)
-    for folder in (copy, copy / "lib", copy / "bin"):
-        folder.chmod(0o755)
-    installed = Path(pytest.__file__).parents[1]
-    return {
-        "PYTHON": str(copy / "bin" / VERSION),
-        "LD_LIBRARY_PATH": str(copy / "lib"),
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "client", installed))),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-@pytest.fixture(scope="module")
-def up(servers_folder: Path, open_python: dict[str, str]) -> Iterator[Up]:
-    """A service on a folder in which an earlier release, as root, left a blob."""
-    folder = Path(tempfile.mkdtemp(dir=servers_folder)) / "var"
-    folder.parent.chmod(0o711)
-    (folder / "blobs" / "raw").mkdir(parents=True)
-    (folder / "blobs").chmod(0o700)
-    folder.chmod(0o711)
-    (folder / "blobs" / "raw" / "old.jsonl").write_text("{}\n")
-
-    class OpenUp(Up):
-        program = (open_python["PYTHON"], "-m", "service")
-
-    up = OpenUp(folder, **{**open_python, **ONE_OF_EACH, "REFUSE_ROOT": "1"})
-    yield up
-    if up.process.poll() is None:
-        up.stop(signal.SIGTERM)
-
-
-def test_no_program_runs_as_root_and_none_as_the_servers_user(up: Up) -> None:
-    assert up.base_url, up.process.stderr and up.process.stderr.read()
+def test_no_program_runs_as_root_and_none_as_the_servers_user(second: Up) -> None:
+    assert second.base_url, second.process.stderr and second.process.stderr.read()
     users: dict[str, set[int]] = {}
-    for process in up.processes():
+    for process in second.processes():
         kind = "server" if process.name() in SERVERS else "program"
         if "processes.supervisor" not in " ".join(process.cmdline()):
             users.setdefault(kind, set()).add(process.uids().effective)
@@ -85,45 +44,45 @@ def test_no_program_runs_as_root_and_none_as_the_servers_user(up: Up) -> None:
     assert len(users["program"]) == 1
 
 
-def test_an_audit_passes_through_all_of_it(up: Up) -> None:
-    tallystick("account", "create", "b@example.com", "--plan", "pro", folder=up.folder)
-    minted = tallystick("account", "mint", "b@example.com", "ingest-key", folder=up.folder)
+def test_an_audit_passes_through_all_of_it(second: Up) -> None:
+    tallystick("account", "create", "b@example.com", "--plan", "pro", folder=second.folder)
+    minted = tallystick("account", "mint", "b@example.com", "ingest-key", folder=second.folder)
     key = next(word for word in minted.stdout.split() if word.startswith("ik_"))
     record = {"ts": "2026-01-02T03:04:05Z", "provider": "openai", "model": "gpt-4o"}
     record |= {"prompt_tokens": 100, "completion_tokens": 10}  # type: ignore[dict-item]
     sent = requests.post(
-        f"{up.base_url}/api/v1/ingest",
+        f"{second.base_url}/api/v1/ingest",
         json={"records": [record]},
         headers={"Authorization": f"Bearer {key}"},
         timeout=20,
     )
     assert sent.status_code == 201, sent.text
-    done = lambda: '"done"' in tallystick("admin", "audits", "--json", folder=up.folder).stdout  # noqa: E731
+    done = lambda: '"done"' in tallystick("admin", "audits", "--json", folder=second.folder).stdout  # noqa: E731
     assert wait_until(done, 60)
 
 
-def test_files_of_an_earlier_release_belong_to_the_user_now(up: Up) -> None:
-    user = up.find("sweeper")[0].uids().effective
+def test_files_of_an_earlier_release_belong_to_the_user_now(second: Up) -> None:
+    user = second.find("sweeper")[0].uids().effective
     for path in ("blobs", "blobs/raw", "blobs/raw/old.jsonl", "outbox", "metrics"):
-        assert (up.folder / path).stat().st_uid == user, path
+        assert (second.folder / path).stat().st_uid == user, path
     for secret in ("secret_key", "state.json", "log"):
-        found = (up.folder / secret).stat()
+        found = (second.folder / secret).stat()
         assert (found.st_uid, stat.S_IMODE(found.st_mode) & 0o077) == (0, 0), secret
 
 
 @pytest.mark.parametrize(("role", "is_admitted"), [(ROLE, True), (OWNER_ROLE, False)])
 def test_the_user_is_admitted_as_the_services_role_only(
-    up: Up, open_python: dict[str, str], role: str, is_admitted: bool
+    second: Up, open_python: dict[str, str], role: str, is_admitted: bool
 ) -> None:
-    state = find_state(up.folder)
+    state = find_state(second.folder)
     assert state is not None
-    program, sockets = up.find("sweeper")[0], up.folder / "servers" / "run"
+    program, sockets = second.find("sweeper")[0], second.folder / "servers" / "run"
     ran = subprocess.run(
         [open_python["PYTHON"], "-c", CONNECT, str(sockets), role],
         user=program.uids().effective,
         group=program.gids().effective,
         extra_groups=[],
-        env={**open_python, "HOME": str(up.folder)},
+        env={**open_python, "HOME": str(second.folder)},
         cwd="/",
         capture_output=True,
         text=True,
@@ -137,19 +96,16 @@ def test_the_user_is_admitted_as_the_services_role_only(
     assert "MIGRATION_DATABASE_URL" not in program.environ()
 
 
-def test_another_user_reaches_neither_the_sockets_nor_the_files(up: Up) -> None:
+def test_another_user_reaches_neither_the_sockets_nor_the_files(second: Up) -> None:
     for folder in ("servers/run", "servers/postgres", "servers/valkey", "blobs", "log"):
         tried = subprocess.run(
-            ["ls", str(up.folder / folder)], user=12_345, group=12_345, extra_groups=[], check=False
+            ["ls", str(second.folder / folder)],
+            user=12_345,
+            group=12_345,
+            extra_groups=[],
+            check=False,
         )
         assert tried.returncode != 0, folder
-
-
-def test_a_stop_ends_every_program(up: Up) -> None:
-    everyone = up.processes()
-    assert up.stop(signal.SIGTERM)[0] == 0
-    assert all(is_gone(process.pid) for process in everyone)
-    assert not psutil.pid_exists(up.process.pid)
 
 
 @pytest.fixture
@@ -162,20 +118,9 @@ def closed_home(tmp_path: Path) -> Path:
 def test_where_no_ordinary_user_can_run_it_up_refuses_in_one_line_if_asked_to(
     closed_home: Path,
 ) -> None:
-    refused = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "service",
-            "up",
-            "--refuse-root",
-            "--data",
-            str(closed_home / "var"),
-        ],
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
+    refused = run_warm(
+        ("service", "up", "--refuse-root", "--data", str(closed_home / "var")),
+        {"PATH": os.environ["PATH"]},
     )
     assert refused.returncode == 2
     assert refused.stderr.startswith("Error: the service must not run as root, and the user ")
@@ -194,14 +139,17 @@ def test_root_is_used_with_a_notice_unless_it_is_refused(closed_home: Path) -> N
 
 
 def test_a_storage_folder_that_the_user_cannot_write_to_is_reported(
-    servers_folder: Path, open_python: dict[str, str]
+    second: Up, servers_folder: Path, open_python: dict[str, str]
 ) -> None:
     """An operator's own folder is never given away."""
+    state = find_state(second.folder)
+    assert state is not None
+    databases = {name: url for name, url in state.items() if name in DATABASES}
     mine = Path(tempfile.mkdtemp(dir=servers_folder))
     mine.chmod(0o755)
     refused = subprocess.run(
         [open_python["PYTHON"], "-m", "service", "up", "--data", str(servers_folder / "mine")],
-        env={**open_python, "PATH": os.environ["PATH"], "STORAGE_URL": mine.as_uri()},
+        env={**open_python, **databases, "PATH": os.environ["PATH"], "STORAGE_URL": mine.as_uri()},
         capture_output=True,
         text=True,
         check=False,
