@@ -13,6 +13,7 @@ from rich.text import Text
 from detectors.cli.bars import spend_bars
 from detectors.contract import Finding, Report
 from detectors.wording.actions import action, action_labels
+from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import counted, percent
 from detectors.wording.headline import basis, first_actions, sentence
 from detectors.wording.impact import amount, how_sure, impact
@@ -54,7 +55,7 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
     else:
         console.print(Text("\nWe found no avoidable spend."))
-    for line in (*_below(report, top), *_quality(report)):
+    for line in (*_below(report, top), *_quality(report), *_assumptions(report)):
         console.print(line, width=width)
 
 
@@ -101,6 +102,14 @@ def _quality(report: Report) -> Iterator[Text]:
     if lines:
         yield Text("\nData quality", style="bold")
     yield from (Text(f"  {inert(line)}", style="yellow") for line in lines)
+
+
+def _assumptions(report: Report) -> Iterator[Text]:
+    lines = list(list_changed(report))
+    if lines:
+        yield Text(f"\n{CHANGED_HEADING}", style="bold")
+        yield Text(CHANGED_NOTE)
+    yield from (Text(f"  {line}") for line in lines)
 
 
 def _table(findings: Sequence[Finding], report: Report, width: int) -> Table:

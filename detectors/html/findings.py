@@ -17,6 +17,7 @@ from detectors.html.markup import (
     text,
 )
 from detectors.wording.actions import action, action_labels
+from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.figures import counted
 from detectors.wording.headline import basis, first_actions, sentence, tiles
@@ -40,7 +41,7 @@ def show_report(report: Report) -> str:
             body += paragraph(
                 f"And {counted(more, 'smaller finding')}: see report.findings", "quiet"
             )
-    return cell(body + show_quality(report))
+    return cell(body + show_quality(report) + show_assumptions(report))
 
 
 def first_screen(report: Report) -> str:
@@ -67,6 +68,16 @@ def show_quality(report: Report) -> str:
     """Render what limits how far the figures can be trusted; "" if nothing does."""
     lines = "".join(f"<li>{text(line)}</li>" for line in warnings(report))
     return f"<h2>Data quality</h2><ul>{lines}</ul>" if lines else ""
+
+
+def show_assumptions(report: Report) -> str:
+    """Render the assumptions that differ from their defaults; "" if none does."""
+    lines = "".join(f"<li>{text(line)}</li>" for line in list_changed(report))
+    return (
+        f"<h2>{text(CHANGED_HEADING)}</h2>{paragraph(CHANGED_NOTE)}<ul>{lines}</ul>"
+        if lines
+        else ""
+    )
 
 
 def list_findings(findings: Iterable[Finding], methods: Sequence[Method], unit: str) -> str:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from detectors import charts
 from detectors.contract import Method, Report
-from detectors.html.findings import finding_body, first_screen, list_findings, show_quality
+from detectors.html.findings import (
+    finding_body,
+    first_screen,
+    list_findings,
+    show_assumptions,
+    show_quality,
+)
 from detectors.html.markup import STYLE, figure, paragraph, table, text
 from detectors.wording.headline import sentence
 from detectors.wording.names import detector_name
@@ -53,6 +59,7 @@ def _parts(report: Report) -> Iterator[str]:
     yield from _past(report)
     yield show_quality(report)
     yield from _left_out(report)
+    yield show_assumptions(report)
     yield f"<h2>Prices</h2>{paragraph(prices(report))}"
     yield "".join(map(paragraph, (*report.prices.negotiated, *report.prices.aliases)))
     if report.methods:

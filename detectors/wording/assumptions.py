@@ -7,6 +7,9 @@ from typing import Final
 from detectors.contract import Assumption, Report, changed_assumptions
 from detectors.wording.figures import number, percent, usd
 
+CHANGED_HEADING: Final = "Changed assumptions"
+CHANGED_NOTE: Final = "These differ from the detectors' defaults:"
+
 _UNITS: Final = {"share": "%", "multiple": "times", "usd": "US dollars"}
 
 

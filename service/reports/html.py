@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from detectors import charts
 from detectors.wording import figures
 from detectors.wording.actions import action, action_labels
-from detectors.wording.assumptions import list_changed
+from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.headline import first_actions, sentence, tiles
 from detectors.wording.impact import amount, how_sure, impact_range, seen
@@ -106,6 +106,8 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
         "calls_url": terms.calls_url,
         "sentence": sentence(report),
         "changed_assumptions": list(list_changed(report)),
+        "changed_heading": CHANGED_HEADING,
+        "changed_note": CHANGED_NOTE,
         "charts": charts,
         "full": report.findings[:_FULL_FINDINGS],
         "listed": report.findings[_FULL_FINDINGS:_SHOWN_FINDINGS],

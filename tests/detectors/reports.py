@@ -8,6 +8,13 @@ from msgspec.structs import replace
 from detectors import Finding, Report, Thresholds
 from detectors.contract import AuditSummary, InvalidRows, PriceSource
 
+# What each surface says of a report whose `d2_cache_seconds` is 60.
+CHANGED_ASSUMPTIONS = (
+    "Changed assumptions",
+    "These differ from the detectors' defaults:",
+    "A prompt cache lives for: 60 seconds (default: 300 seconds)",
+)
+
 
 def make_finding(rank: int, **changes: Any) -> Finding:
     finding = Finding(

@@ -7,6 +7,7 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Spacer
 
 from detectors import charts
 from detectors.contract import Report
+from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import number
 from detectors.wording.names import detector_name
 from detectors.wording.quality import measures, warnings
@@ -28,6 +29,7 @@ def story(report: Report) -> list[Flowable]:
         *_charts(report),
         *list_findings(report),
         *_data(report),
+        *_assumptions(report),
         *_methods(report),
     ]
 
@@ -72,6 +74,15 @@ def _data(report: Report) -> Iterator[Flowable]:
         "This audit used token counts, times, model names and labels, never the text of a prompt "
         "or an answer."
     )
+
+
+def _assumptions(report: Report) -> Iterator[Flowable]:
+    changed = list(list_changed(report))
+    if changed:
+        yield CondPageBreak(100)
+        yield heading(CHANGED_HEADING, "assumptions")
+        yield words(CHANGED_NOTE)
+        yield from map(words, changed)
 
 
 def _methods(report: Report) -> Iterator[Flowable]:

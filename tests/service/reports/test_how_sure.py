@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pypdf import PdfReader
 
 from detectors.contract import DataQuality, PastFinding, Remainder, Report, WiderLimits
+from tests.detectors.reports import CHANGED_ASSUMPTIONS
 from tests.service.support.scaled_reports import make_scaled_report
 
 Publish = Callable[[Report], str]
@@ -147,3 +148,13 @@ def test_data_quality_comes_after_the_findings(client: FlaskClient, publish: Pub
     page = client.get(publish(make())).get_data(as_text=True)
     order = [page.index(f'id="{name}"') for name in ("fix-first", "money", "findings", "quality")]
     assert order == sorted(order)
+
+
+def test_assumptions_that_differ_from_the_defaults_are_shown(
+    read: Callable[[Report], str],
+) -> None:
+    report = make()
+    assert "Changed assumptions" not in read(report)
+    words = read(replace(report, thresholds=replace(report.thresholds, d2_cache_seconds=60)))
+    for expected in CHANGED_ASSUMPTIONS:
+        assert expected in words, expected
