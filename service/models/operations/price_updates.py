@@ -1,13 +1,16 @@
 """The latest update of the price book, which every worker and web process reads."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import LargeBinary
 
 from service.models.base import Base
+
+_KEPT_DAYS: Final = 30
 
 
 class PriceUpdate(Base):
@@ -34,7 +37,10 @@ def find_update(connection: Connection, version: str) -> tuple[datetime, bytes] 
 
 
 def save_update(connection: Connection, version: str, content: bytes) -> None:
-    """Replace the update of this version."""
+    """Replace the update of this version, and delete those of versions no longer in use."""
     new = {"fetched_at": func.now(), "content": content}
     statement = insert(PriceUpdate).values(version=version, **new)
     connection.execute(statement.on_conflict_do_update(index_elements=["version"], set_=new))
+    # Sweepers of a version in use replace its update daily.
+    unused = PriceUpdate.fetched_at < func.now() - timedelta(days=_KEPT_DAYS)
+    connection.execute(delete(PriceUpdate).where(unused))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Engine, delete, func, select, update
+from sqlalchemy import Engine, delete, func, insert, select, update
 
 from detectors.contract import Report
 from service.config import Config
@@ -56,6 +56,19 @@ def make_older(engine: Engine, hours: float) -> None:
     with engine.begin() as connection:
         earlier = func.now() - timedelta(hours=hours)
         connection.execute(update(PriceUpdate).values(fetched_at=earlier))
+
+
+def test_updates_of_versions_that_are_no_longer_in_use_are_deleted(
+    publishing: Config, engine: Engine
+) -> None:
+    with engine.begin() as connection:
+        for version, hours in (("0.0.1", 31 * 24), ("0.0.2", 29 * 24)):
+            fetched_at = utc_now() - timedelta(hours=hours)
+            row = {"version": version, "fetched_at": fetched_at, "content": b""}
+            connection.execute(insert(PriceUpdate).values(row))
+    sweep(publishing, engine)
+    with engine.connect() as connection:
+        assert set(connection.scalars(select(PriceUpdate.version))) == {"0.0.2", VERSION}
 
 
 def version_used(engine: Engine, audit_id: str) -> str:
