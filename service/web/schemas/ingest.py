@@ -153,28 +153,24 @@ class Records(fields.List[Any]):
         return value
 
 
+def _records(schema: type[Schema]) -> Records:
+    return Records(
+        fields.Nested(schema),
+        required=True,
+        validate=Length(min=1, max=MAX_BATCH_RECORDS),
+        metadata=described("The calls, in any order."),
+    )
+
+
 class BatchSchema(Schema):
     class Meta:
         unknown = RAISE
 
-    records = Records(
-        fields.Nested(UsageRecordSchema),
-        required=True,
-        validate=Length(min=1, max=MAX_BATCH_RECORDS),
-        metadata=described("The calls, in any order."),
-    )
+    records = _records(UsageRecordSchema)
 
 
-class BatchV2Schema(Schema):
-    class Meta:
-        unknown = RAISE
-
-    records = Records(
-        fields.Nested(UsageRecordV2Schema),
-        required=True,
-        validate=Length(min=1, max=MAX_BATCH_RECORDS),
-        metadata=described("The calls, in any order."),
-    )
+class BatchV2Schema(BatchSchema):
+    records = _records(UsageRecordV2Schema)
 
 
 def audit_id_field() -> fields.String:
