@@ -21,8 +21,7 @@ def register(group: click.Group) -> None:
 
 
 def _import_commands() -> Iterator[click.Command]:
-    # Adds its commands to the group `account`.
-    from service.cli import access as _access  # noqa: F401
+    from service.cli.access import access, revoke_access
     from service.cli.account import account
     from service.cli.admin import admin
     from service.cli.demo import demo
@@ -30,4 +29,6 @@ def _import_commands() -> Iterator[click.Command]:
     from service.cli.processes import metrics, migrate, sweeper, worker
     from service.cli.up import up
 
+    account.add_command(access)
+    account.add_command(revoke_access)
     yield from (up, demo, account, admin, keys, migrate, worker, sweeper, metrics)

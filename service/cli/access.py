@@ -8,7 +8,7 @@ import click
 import msgspec
 from sqlalchemy.orm import Session
 
-from service.cli.account import account, get_account, json_option, session_of
+from service.cli.account import get_account, json_option, session_of
 from service.cli.options import CommandError, data_option, one_line_errors, reach
 from service.cli.output import print_fields, print_table
 from service.models.access.credentials import (
@@ -68,7 +68,7 @@ def _revoke_secret(
     return revoke(session, table, owner_id, row_id)
 
 
-@account.command()
+@click.command()
 @click.argument("email")
 @json_option
 @data_option
@@ -85,7 +85,7 @@ def access(email: str, as_json: bool, data_dir: Path | None) -> None:
         print_table(("kind", "id", "label", "created_at"), rows)
 
 
-@account.command("revoke")
+@click.command("revoke")
 @click.argument("email")
 @click.argument("kind", type=click.Choice(tuple(_REVOKE)))
 @click.argument("row_id", metavar="ID")
