@@ -32,7 +32,6 @@ class Chosen:
 
     assumptions: Mapping[str, float] = field(default_factory=dict, repr=False)
     price_terms: str = field(default="", repr=False)
-    changed_at: datetime | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -47,7 +46,7 @@ def find_settings(session: Session, account_id: str) -> Chosen:
     """Return the account's settings, or the defaults."""
     query = select(AuditSettings).where(AuditSettings.account_id == account_id)
     row = session.scalars(query.execution_options(populate_existing=True)).one_or_none()
-    return Chosen(row.assumptions, row.price_terms, row.changed_at) if row else DEFAULTS
+    return Chosen(row.assumptions, row.price_terms) if row else DEFAULTS
 
 
 def save_assumptions(session: Session, account_id: str, values: Mapping[str, float]) -> None:
@@ -62,7 +61,7 @@ def save_price_terms(session: Session, account_id: str, toml: str) -> None:
 
 def list_chosen(connection: Connection, audit_ids: Sequence[str]) -> dict[str, Chosen]:
     """Return the settings of each audit's account by audit ID, if it has any."""
-    columns = (AuditSettings.assumptions, AuditSettings.price_terms, AuditSettings.changed_at)
+    columns = (AuditSettings.assumptions, AuditSettings.price_terms)
     owned = Audit.account_id == AuditSettings.account_id
     query = select(Audit.id, *columns).join(AuditSettings, owned).where(Audit.id.in_(audit_ids))
     return {row[0]: Chosen(*row[1:]) for row in connection.execute(query)}

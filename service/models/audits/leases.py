@@ -70,16 +70,6 @@ def gave_up_message(max_attempts: int) -> str:
     )
 
 
-def claim_audit(
-    connection: Connection, audit_id: str, *, lease_seconds: float, max_attempts: int
-) -> Claim | None:
-    """Claim the audit if it is queued or its lease has expired."""
-    claims = claim_each(
-        connection, [audit_id], lease_seconds=lease_seconds, max_attempts=max_attempts
-    )
-    return claims[0] if claims else None
-
-
 def claim_each(
     connection: Connection, audit_ids: Sequence[str], *, lease_seconds: float, max_attempts: int
 ) -> list[Claim]:

@@ -12,8 +12,9 @@ from detectors.contract import Report
 from detectors.errors import TooFewValidRowsError
 from service.core.blobs import BlobStore
 from service.models import Audit
-from service.models.audits.leases import claim_audit, fail_exhausted, requeue_expired
+from service.models.audits.leases import fail_exhausted, requeue_expired
 from service.operations.recalculation import recalculate
+from tests.worker.support.claims import claim_audit
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
@@ -73,7 +74,7 @@ def test_killed_workers_leave_the_report_and_the_next_recalculation_clears_the_e
     report = document(engine, reported.id)
     for _ in range(3):
         with engine.begin() as connection:
-            assert claim_audit(connection, reported.id, lease_seconds=-1, max_attempts=3)
+            assert claim_audit(connection, reported.id, -1)
             requeue_expired(connection)
     with engine.begin() as connection:
         assert fail_exhausted(connection, 3) == [reported.id]

@@ -12,7 +12,8 @@ import detectors
 from detectors.contract import Report
 from service.core.blobs import BlobStore
 from service.models import Audit
-from service.models.audits.leases import Claim, claim_audit
+from service.models.audits.leases import Claim
+from tests.worker.support.claims import claim_audit
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
@@ -52,7 +53,7 @@ def test_a_lease_is_renewed_while_the_audit_runs(
         ends_at = time.monotonic() + 1.5  # two and a half leases
         while time.monotonic() < ends_at:
             with engine.begin() as connection:
-                taken.append(claim_audit(connection, audit_id, lease_seconds=1, max_attempts=3))
+                taken.append(claim_audit(connection, audit_id, 1))
             time.sleep(0.05)
         return real_audit(log, **terms)
 
@@ -67,7 +68,7 @@ def test_a_later_start_takes_the_place_of_one_that_died(
 ) -> None:
     audit_id = new_audit()
     with engine.begin() as connection:
-        claim = claim_audit(connection, audit_id, lease_seconds=0.05, max_attempts=3)
+        claim = claim_audit(connection, audit_id, 0.05)
     assert claim is not None
     blobs.put(claim.frame_key, b"half a frame")
     time.sleep(0.1)
@@ -81,7 +82,7 @@ def test_of_many_claims_one_succeeds(engine: Engine, new_audit: Callable[[], str
 
     def claim(_number: int) -> bool:
         with engine.begin() as connection:
-            found = claim_audit(connection, audit_id, lease_seconds=30, max_attempts=3)
+            found = claim_audit(connection, audit_id, 30)
         return found is not None
 
     with ThreadPoolExecutor(8) as pool:
