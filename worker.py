@@ -46,7 +46,12 @@ if TYPE_CHECKING:
     from detectors.frames import UsageLog
 
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
-_SAFE_TO_INHERIT: Final = ("genai_prices", "genai_prices.data", "narwhals.stable.v2", "psycopg2")
+_SAFE_TO_INHERIT: Final = (
+    "detectors.prices.book",
+    "genai_prices.data",
+    "narwhals.stable.v2",
+    "psycopg2",
+)
 # A first audit takes several times as long as the next, so a process makes it before it is needed.
 _FIRST_CALL: Final = {
     "ts": "2026-01-01T00:00:00Z",
@@ -68,6 +73,8 @@ def prepare() -> None:
     """Import the modules once in the forking parent, instead of again in every audit."""
     for module in _SAFE_TO_INHERIT:
         import_module(module)
+    # An unknown name makes the index of all names in the installed prices.
+    detectors.PriceBook().find_listing("openai", "an unknown model")
     configure_mappers()
 
 

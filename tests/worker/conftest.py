@@ -87,10 +87,11 @@ def mailing_system(running_mailing_system: System) -> System:
 
 
 @pytest.fixture
-def web_only(system: System) -> Iterator[System]:
+def web_only(running_system: System) -> System:
     """The same without workers, where audits would only take the processor's time."""
-    with system.without_workers():
-        yield system
+    running_system.stop_workers()
+    running_system.mend(with_workers=False)
+    return running_system
 
 
 @pytest.fixture(scope="session")

@@ -158,15 +158,15 @@ def test_one_of_two_sweepers_fetches_prices_and_workers_use_them(
 def test_one_of_two_sweepers_keeps_house(administered: System, note: Note, share: float) -> None:
     """Each upload is purged once, and by the one that leads."""
     system, count = administered, scaled(200, share)
-    with system.without_workers():
-        audit_ids = system.ingest(count, records=1)
-        time.sleep(1.0)
-        before = _purged(system)
-        system.execute("UPDATE audits SET status = 'done', finished_at = now() - interval '8 days'")
-        query = "SELECT count(*) FROM audits WHERE raw_purged_at IS NOT NULL"
-        wait_until(lambda: system.rows(query)[0][0] == count, 60)
-        wait_until(lambda: sum(_purged(system).values()) > sum(before.values()), 10)
-        time.sleep(2.0)
+    system.stop_workers()
+    audit_ids = system.ingest(count, records=1)
+    time.sleep(1.0)
+    before = _purged(system)
+    system.execute("UPDATE audits SET status = 'done', finished_at = now() - interval '8 days'")
+    query = "SELECT count(*) FROM audits WHERE raw_purged_at IS NOT NULL"
+    wait_until(lambda: system.rows(query)[0][0] == count, 60)
+    wait_until(lambda: sum(_purged(system).values()) > sum(before.values()), 10)
+    time.sleep(2.0)
     after = _purged(system)
     purged = [after[name] - before[name] for name in after]
     losses = abs(sum(purged) - len(audit_ids)) + len(list(system.blobs.glob("raw/*")))

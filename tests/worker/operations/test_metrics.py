@@ -101,14 +101,14 @@ def test_files_do_not_multiply_and_outlive_their_processes(counted: Counted) -> 
 
 def test_waiting_items_are_counted_by_source_with_their_age(counted: Counted) -> None:
     system = counted.system
-    system.mend()
-    with system.without_workers():
-        system.ingest(3)
-        waiting = {"source": "ingest", "status": "queued"}
-        assert counted.value("tallystick_audits_waiting", **waiting) == 3
-        assert 0 < counted.value("tallystick_audits_oldest_seconds", **waiting) < 30
-        assert counted.value("tallystick_wake_ups", queue="ingest") == 3
-        assert counted.value("tallystick_audits_waiting", source="upload") == 0
+    system.stop_workers()
+    system.mend(with_workers=False)
+    system.ingest(3)
+    waiting = {"source": "ingest", "status": "queued"}
+    assert counted.value("tallystick_audits_waiting", **waiting) == 3
+    assert 0 < counted.value("tallystick_audits_oldest_seconds", **waiting) < 30
+    assert counted.value("tallystick_wake_ups", queue="ingest") == 3
+    assert counted.value("tallystick_audits_waiting", source="upload") == 0
 
 
 def test_totals_are_exported_for_every_state(counted: Counted) -> None:
@@ -136,5 +136,5 @@ def test_an_unavailable_server_is_reported_and_the_rest_continues(counted: Count
     counted.system.servers.stop_redis()
     assert counted.value("tallystick_up", component="redis") == 0
     assert counted.value("tallystick_up", component="database") == 1
-    counted.system.mend()
+    counted.system.servers.start_redis()
     wait_until(lambda: counted.value("tallystick_up", component="redis") == 1, 10)

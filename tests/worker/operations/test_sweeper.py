@@ -56,32 +56,29 @@ def test_it_goes_on_after_the_database_crashed(system: System) -> None:
     system.wait_done([audit_id], 20)
 
 
-def test_it_does_not_pile_up_wake_ups_of_a_backlog(system: System) -> None:
-    with system.without_workers():
-        system.ingest(5)
-        time.sleep(3)  # six rounds
-        assert system.redis.llen(INGEST_QUEUE) == 5
+def test_it_does_not_pile_up_wake_ups_of_a_backlog(web_only: System) -> None:
+    web_only.ingest(5)
+    time.sleep(3)  # six rounds
+    assert web_only.redis.llen(INGEST_QUEUE) == 5
 
 
-def test_an_audit_whose_starts_are_used_up_is_ended(system: System) -> None:
+def test_an_audit_whose_starts_are_used_up_is_ended(web_only: System) -> None:
     """As after a crash between the last start and its end."""
-    with system.without_workers():
-        (audit_id,) = system.ingest()
-        system.execute(
-            "UPDATE audits SET status = 'processing', starts = 3, lease_token = 'gone',"
-            " lease_expires_at = now() - interval '1 second' WHERE id = :id",
-            id=audit_id,
-        )
-        wait_until(lambda: system.audit(audit_id).status == "failed", 10)
-    assert "given up" in system.audit(audit_id).error
+    (audit_id,) = web_only.ingest()
+    web_only.execute(
+        "UPDATE audits SET status = 'processing', starts = 3, lease_token = 'gone',"
+        " lease_expires_at = now() - interval '1 second' WHERE id = :id",
+        id=audit_id,
+    )
+    wait_until(lambda: web_only.audit(audit_id).status == "failed", 10)
+    assert "given up" in web_only.audit(audit_id).error
 
 
-def test_its_log_names_audits_and_no_data(system: System) -> None:
-    with system.without_workers():
-        system.ingest()
-        system.flush_redis()
-        wait_until(lambda: system.redis.llen(INGEST_QUEUE) == 1, 10)
-    log = system.log_of("sweeper-0")
+def test_its_log_names_audits_and_no_data(web_only: System) -> None:
+    web_only.ingest()
+    web_only.flush_redis()
+    wait_until(lambda: web_only.redis.llen(INGEST_QUEUE) == 1, 10)
+    log = web_only.log_of("sweeper-0")
     assert '"event": "swept"' in log
     assert "route-1" not in log
     assert "gpt-4o" not in log

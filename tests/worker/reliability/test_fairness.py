@@ -1,6 +1,6 @@
 """One account's queue delays no other account's audit."""
 
-from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.promises import Note, at_a_twentieth, scaled
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 
@@ -8,7 +8,7 @@ from tests.worker.support.traffic import batch
 CLAIMED_BEFORE = 2 * 20
 
 
-@at_both_scales
+@at_a_twentieth
 def test_one_accounts_queue_delays_no_other_account(
     system: System, note: Note, share: float
 ) -> None:

@@ -174,12 +174,18 @@ class System(Records, Jobs):
 
     @contextmanager
     def without_workers(self) -> Iterator[None]:
-        workers = [name for name in self.processes if name.startswith("worker")]
-        for name in workers:
-            self.kill_process(name)
+        self.stop_workers()
         yield
-        for name in workers:
+        for name in self._workers():
             self.start_process(name)
+
+    def stop_workers(self) -> None:
+        """Stop them until the next test that needs them, which `mend` starts them for."""
+        for name in self._workers():
+            self.kill_process(name)
+
+    def _workers(self) -> list[str]:
+        return [name for name in self.processes if name.startswith("worker")]
 
     @contextmanager
     def standing_redis(self) -> Iterator[None]:
@@ -228,7 +234,7 @@ class System(Records, Jobs):
         except requests.RequestException:
             return False
 
-    def mend(self) -> None:
+    def mend(self, *, with_workers: bool = True) -> None:
         """Back to a running, idle service, whatever a test has done to it."""
         for control in ("delay", "poison"):
             (self.control / control).unlink(missing_ok=True)
@@ -247,7 +253,8 @@ class System(Records, Jobs):
             if process.poll() is not None:
                 # Tests may kill or stop processes; none may exit on its own.
                 assert process.returncode in ENDED_BY_TESTS, self.log_of(name)[-2_000:]
-                self.start_process(name)
+                if with_workers or name not in self._workers():
+                    self.start_process(name)
         wait_until(self.is_ready, 30)
 
     def worker_of(self, job: RunningJob) -> str | None:
