@@ -95,7 +95,7 @@ def tiles(report: Report) -> tuple[Tile, ...]:
         Tile("Avoidable, verified", verified, _in_a_month(audit, "from billed token counts")),
         _estimated(audit),
         Tile(
-            "Avoidable with cheaper models",
+            "With cheaper models",
             f"up to {most}",
             _in_a_month(audit, "if they pass your evaluation"),
         ),
