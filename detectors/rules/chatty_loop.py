@@ -12,16 +12,17 @@ Sessions of a labeled route to one model: its calls in time order (of one sessio
 it), split at pauses of over 15 minutes. A session counts if it has at least 10 calls in at most 2
 hours, at least 80% of them with answers of at most 100 tokens (without reasoning), a median pause
 of at most a minute and almost no overlap (at most 5% of the pauses under a quarter of a second; if
-all times are whole seconds, at most 30% of zero). If at least 90% of its calls have a latency, the
-next call must usually come after the answer. Five calls could have been one: of each five, all but
-the first are flagged. Two kinds. `hashed`: one prefix hash covers at least half of the session.
-Savings: half of the prompt cost of the flagged calls; the range is from a quarter to 80%.
+all times are whole seconds, at most 30% of the pauses zero). If at least 90% of its calls have a
+latency, the next call must usually come after the answer. Five calls could have been a single
+request: of each five, all but the first are flagged. Two kinds. `hashed`: one prefix hash covers at
+least half of the session. Savings: half of the prompt cost of the flagged calls; the range is from
+a quarter to 80%.
 `unhashed`: the others; no savings are claimed.
 
 Stays quiet on
 --------------
 Calls without tag and endpoint, long answers, and traffic that overlaps or never pauses: a loop
-waits for its answer, many users do not.
+waits for its answer; a crowd of users doesn't.
 
 Do instead
 ----------
@@ -29,7 +30,7 @@ Send several items in one request, or use the provider's batch API.
 
 Sources
 -------
-Counted from the records themselves; the half and the five are assumptions.
+Counted from the records themselves; half of the prompt and five items per request are assumptions.
 """
 
 import narwhals.stable.v2 as nw

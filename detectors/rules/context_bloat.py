@@ -4,8 +4,8 @@ Prompts that have grown far beyond what the route needs.
 
 Costs you
 ---------
-Input tokens that the answer did not need: whole documents, histories never shortened, instructions
-that only grow.
+Input tokens that the answer didn't need: whole documents, histories that are never shortened,
+instructions that only grow.
 
 Fires on
 --------
@@ -19,16 +19,16 @@ prompts. Savings: half of the tokens above the norm; the range is from a quarter
 
 Stays quiet on
 --------------
-Audits of a single route, kinds of work that few other routes do, and routes that make up most of
-their kind. Counts can't tell whether a route's work differs.
+Audits of a single route, kinds of work that few other routes do, and routes that do most of their
+kind of work. Counts can't tell whether a route's work differs.
 
 Do instead
 ----------
-Send the passages that matter, summarize or cut old turns, drop unused tools and examples.
+Send only the passages that matter, summarize or cut old turns, and drop unused tools and examples.
 
 Sources
 -------
-A comparison within the audit; the half is an assumption.
+A comparison within the audit; that half can be cut is an assumption.
 """
 
 import narwhals.stable.v2 as nw

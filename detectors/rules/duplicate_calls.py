@@ -5,7 +5,7 @@ The same call repeated within seconds.
 Costs you
 ---------
 The full price of every repetition: retries without backoff, double clicks, two workers on one
-queue, a loop that repeats a call because an answer failed validation.
+queue, or a loop that repeats a call because an answer failed validation.
 
 Fires on
 --------
@@ -14,8 +14,8 @@ call. Savings: the full cost of all but the first. Two kinds. `same_prompt`: the
 equal, the prompt has at most 800 tokens (so the hash covers all of it), and at least 95% of the
 calls with that hash have this exact length. Verified if at least half of the repetitions got an
 answer of the first call's length; otherwise estimated, with $0 as the low end, and without any
-savings if there are at least 3 bursts and 9 in 10 of them have one size, which is sampling on
-purpose. `same_shape`: hash (or its absence), prompt length and answer length are equal, the answer
+savings if there are at least 3 bursts and 9 in 10 of them have one size, which is deliberate
+sampling. `same_shape`: hash (or its absence), prompt length and answer length are equal, the answer
 has at least 20 tokens, and the burst is at least half of what the route sent to the model between
 its first call and its last; the low end is $0.
 
@@ -26,7 +26,7 @@ Bursts without a hash on a busy route are missed; sending a prefix hash finds th
 
 Do instead
 ----------
-Retry with exponential backoff and a limit, send an idempotency key, cache the last answer.
+Retry with exponential backoff and a limit, send an idempotency key, and cache the last answer.
 
 Sources
 -------

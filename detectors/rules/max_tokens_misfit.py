@@ -31,8 +31,7 @@ slightly more than the longest useful answer.
 
 Sources
 -------
-The declared limits and the billed counts; that a fitting next call repeats the one before is an
-assumption.
+The declared limits and the billed counts; that a matching next call is a retry is an assumption.
 """
 
 import narwhals.stable.v2 as nw

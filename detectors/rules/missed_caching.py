@@ -4,21 +4,21 @@ Repeated prompt prefixes paid at full price, or cache writes nobody reads.
 
 Costs you
 ---------
-Up to ten times the price of a cache read for every repeated prompt; or, the other way around, the
-surcharge of cache writes that are never read, or that expire before they are read.
+Up to ten times the price of a cache read for every repeated prompt; or, conversely, the surcharge
+of cache writes that are never read, or that expire before they are read.
 
 Fires on
 --------
 Four kinds, all for models with a cache-read rate. `uncached_prefix`: at least 2 uncached calls of a
 route and model with one prefix hash and prompts long enough to be cached. Each is compared with the
 last call of an earlier second, at most 300 seconds back, that began with the same text. It would
-have read what the hash covers (4 characters a token); where conversations grow from call to call,
+have read what the hash covers (4 characters per token); where conversations grow from call to call,
 all of the earlier prompt. Flagged if reads save more than writes cost. The low end assumes that
 every call writes what it doesn't read. `short_lifetime`: calls that, 5 minutes to an hour after the
-call before, write again what it had stored, if the one-hour cache costs less; the low end is half.
+previous call, rewrite what it had stored, if the one-hour cache costs less; the low end is half.
 `unread_writes`: other cache writes whose surcharge exceeds what the reads of the same prompt have
-saved. `unhashed_prefix`: at least 20 long uncached calls without a hash, where caching has to be
-asked for; no savings are claimed.
+saved. `unhashed_prefix`: at least 20 long uncached calls without a hash, where the provider
+requires opting in to caching; no savings are claimed.
 
 Stays quiet on
 --------------
@@ -27,7 +27,7 @@ rarely to pay for the write, and calls within the same second (they can't read e
 
 Do instead
 ----------
-Put the fixed part of the prompt first, and ask for caching where the provider requires it. For
+Put the fixed part of the prompt first, and opt in to caching where the provider requires it. For
 expired writes, use the one-hour cache. For unread writes, cache less, or send calls that share a
 prompt closer together.
 

@@ -5,18 +5,18 @@ Short answers from a flagship model.
 Costs you
 ---------
 The rates of a model that its own provider has replaced with a newer, cheaper one; or a flagship's
-rates on answers too short to need one: labels, yes or no, a date extracted from a text.
+rates for answers too short to need one: a label, yes or no, a date extracted from a text.
 
 Fires on
 --------
 At least 5 calls of a route to one model. Two kinds. `legacy_model`: the provider has replaced the
 model with a newer one of at least the same class that is cheaper for input and output; answers of
-any length. `short_answers`: else, if the model has a cheaper one in its family, where the median
-answer has at most 150 tokens and the 90th percentile at most 400 (without reasoning); only calls
-with answers of at most 400 tokens count. Savings: for each call that fits in the target's context
-window, its cost minus its cost at the target's rates, with the same cache use and service tier,
-where that is positive. All of it is conditional: it depends on your own evaluation, so the range
-begins at $0. Its upper end for short answers uses the limits 225 and 600.
+any length. `short_answers`: otherwise, if the family has a cheaper model, the median answer has at
+most 150 tokens and the 90th percentile at most 400 (without reasoning); only calls with answers of
+at most 400 tokens count. Savings: for each call that fits in the target's context window, its cost
+minus its cost at the target's rates, with the same cache use and service tier, if that is positive.
+All of it is conditional: it depends on your own evaluation, so the range begins at $0. Its upper
+end for short answers uses the limits 225 and 600.
 
 Stays quiet on
 --------------
@@ -29,7 +29,7 @@ Run your own quality evaluation of the route with the suggested model, and switc
 
 Sources
 -------
-The model providers' own line-ups and deprecation pages, as cited in `detectors/prices/data`.
+The model providers' own lineups and deprecation pages, as cited in `detectors/prices/data`.
 """
 
 import narwhals.stable.v2 as nw

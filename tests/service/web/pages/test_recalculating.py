@@ -21,7 +21,7 @@ from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
 Sessions = sessionmaker[Session]
-OFFER = "This report was computed with other"
+OFFER = "have changed since this report."
 
 
 def audited() -> Report:
@@ -55,7 +55,7 @@ def test_changed_terms_are_named_if_they_concern_the_report(
         save_price_terms(session, person.account_id, f"[discounts]\n{model.provider} = 0.5")
         save_assumptions(session, person.account_id, {"d2_cache_seconds": 60})
         session.commit()
-    assert f"{OFFER} prices and assumptions than" in page(client, person, audit_id)
+    assert f"Prices and assumptions {OFFER}" in page(client, person, audit_id)
 
 
 def test_an_update_of_the_price_book_is_named_if_it_concerns_the_report(
@@ -67,7 +67,7 @@ def test_an_update_of_the_price_book_is_named_if_it_concerns_the_report(
     with sessions() as session:
         save_update(session.connection(), json.dumps(stored).encode())
         session.commit()
-    assert f"{OFFER} prices than" in page(client, person, audit_id)
+    assert f"Prices {OFFER}" in page(client, person, audit_id)
 
 
 def test_its_owner_recalculates_it_without_a_credit(
