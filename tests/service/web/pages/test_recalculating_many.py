@@ -65,7 +65,7 @@ def test_outdated_reports_are_counted_and_queued_once(
         client, person
     )
     change_assumptions(sessions, person)
-    assert "3 of your latest 4 reports were computed with other" in page(client, person)
+    assert "3 of your latest 4 reports were computed with prices" in page(client, person)
     form = load_form(client, PATH, "recalculate-all", person.headers)
     sent = {"csrf_token": form.token, "audit_id": audit_ids[:2]}
     for queued in (2, 0):
