@@ -17,6 +17,8 @@ _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADERS = {"openai": b"x-request-id", "anthropic": b"request-id"}
 _REMEMBERED = 256
 _NO_HASHES = (None, None, None)
+# The Responses API's own words; "incomplete" is an answer that was cut off at its limit.
+_STATUSES = {"failed": "error", "cancelled": "cancelled"}
 
 _models: dict[str, str] = {}
 
@@ -31,6 +33,7 @@ class Call:
         "_clock",
         "_counts",
         "_is_background",
+        "_is_partial",
         "_is_stream",
         "_latency_ms",
         "_library",
@@ -42,6 +45,7 @@ class Call:
         "endpoint",
         "has_ended",
         "request_id",
+        "status",
     )
     _answered_model: str | None
     _asked_model: str | None
@@ -49,6 +53,7 @@ class Call:
     _clock: float
     _counts: Counts | None
     _is_background: bool
+    _is_partial: bool
     _is_stream: bool
     _latency_ms: float | None
     _library: str
@@ -60,16 +65,21 @@ class Call:
     endpoint: str | None
     has_ended: bool
     request_id: object
+    status: str | None
 
     def see(self, item: Any) -> None:
         """Find the usage in a stream event or a whole response."""
         members = members_of(item)
-        usage = members.get("usage")
+        usage, is_partial = members.get("usage"), False
         if usage is None:
             holder = members.get("response")
-            members = members_of(members.get("message") if holder is None else holder)
+            is_partial = holder is None  # a message that has only begun
+            members = members_of(members.get("message") if is_partial else holder)
             usage = members.get("usage")
         if usage is not None:
+            self._is_partial = is_partial
+            if self.endpoint == "responses":
+                self.status = _STATUSES.get(str(members.get("status")))
             self.take(usage, members.get("model"), members.get("service_tier"))
 
     def take(self, usage: Any, model: object, tier: object = None) -> None:
@@ -122,8 +132,18 @@ class Call:
             return
         request_id = self.request_id if isinstance(self.request_id, str) else None
         # In the order of a `Record`.
-        noted = (self._start, model, counts, latency_ms, request_id, self._parts or None)
+        noted = (self._start, model, counts, latency_ms, request_id, self._final_parts())
         current.delivery.put(noted)
+
+    def _final_parts(self) -> Parts | None:
+        """Return the parts with the status, unless it is "ok", which is not sent.
+
+        A stream that ends before its last counts was cancelled, if nothing else is known.
+        """
+        status = self.status or ("cancelled" if self._is_partial else None)
+        if status is None:
+            return self._parts or None
+        return {**(self._parts or {}), "status": status}
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
         """Return the counts, or None if there are none or they were counted before."""
@@ -207,8 +227,8 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True
     call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
-    call.request_id = call._parts = None
-    call._is_stream = call.has_ended = False
+    call.request_id = call._parts = call.status = None
+    call._is_stream = call._is_partial = call.has_ended = False
     call._start = (  # in the order of a `Start`
         time(),
         provider,

@@ -45,6 +45,9 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
             except Exception:
                 note_fault()
             yield item
+    except Exception:
+        call.status = "error"
+        raise
     finally:  # whatever ended it: its end, a failure, its collection
         _end(call)
 
@@ -63,6 +66,9 @@ def _events(items: Any, call: Call) -> Iterator[Any]:
             except Exception:
                 note_fault()
             yield item
+    except Exception:
+        call.status = "error"
+        raise
     finally:
         _end(call)
 
@@ -81,6 +87,9 @@ async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
             except Exception:
                 note_fault()
             yield item
+    except Exception:
+        call.status = "error"
+        raise
     finally:
         _end(call)
 
@@ -98,6 +107,9 @@ async def _async_events(items: Any, call: Call) -> AsyncIterator[Any]:
             except Exception:
                 note_fault()
             yield item
+    except Exception:
+        call.status = "error"
+        raise
     finally:
         _end(call)
 

@@ -1,0 +1,118 @@
+"""How a call ended, where its counts are those of a call that was not finished or failed."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.client import offline, vendors
+from tests.client.offline import queued
+from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
+from tests.lazily import anthropic, openai
+
+pytestmark = pytest.mark.usefixtures("captured")
+FAILURE = ("error", {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}})
+
+
+def statuses() -> list[str | None]:
+    return [record.get("status") for record in queued()]
+
+
+def break_off(request: httpx2.Request) -> httpx2.Response:
+    """Answer with the first events of a message, and then an error."""
+    return offline.stream([*vendors.messages_events()[:5], FAILURE])
+
+
+def fail(request: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(529, json={"error": {"message": "busy"}}, headers=offline.HEADERS)
+
+
+def respond(status: str) -> Callable[[httpx2.Request], httpx2.Response]:
+    whole = vendors.response("resp_1", "completed") | {"status": status}
+    ended = [("response.failed", {"type": "response.failed", "response": whole})]
+
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        is_stream = json.loads(request.content).get("stream")
+        return offline.stream(ended) if is_stream else offline.say(whole)
+
+    return handler
+
+
+def test_a_call_that_ended_well_sends_no_status() -> None:
+    client, other = offline.anthropic_client(), offline.openai_client()
+    client.messages.create(**CLAUDE)
+    list(client.messages.create(**CLAUDE, stream=True))
+    other.chat.completions.create(**CHAT)
+    list(other.chat.completions.create(**STREAMED))
+    list(other.responses.create(**ASKED, stream=True))
+    assert statuses() == [None] * 5
+
+
+def test_a_stream_that_is_left_before_its_last_counts_was_cancelled() -> None:
+    stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+    next(stream)
+    stream.close()
+    (record,) = queued()
+    assert record["status"] == "cancelled"
+    assert record["completion_tokens"] == 1  # a lower bound
+
+
+def test_an_asynchronous_stream_that_is_left_early_was_cancelled_too() -> None:
+    async def ask() -> None:
+        stream = await offline.async_anthropic_client().messages.create(**CLAUDE, stream=True)
+        async for _ in stream:
+            break
+        await stream.close()
+
+    offline.run(ask())
+    assert statuses() == ["cancelled"]
+
+
+def test_a_stream_that_is_left_after_its_last_counts_ended_well() -> None:
+    streams = {
+        "response.completed": offline.openai_client().responses.create(**ASKED, stream=True),
+        "message_delta": offline.anthropic_client().messages.create(**CLAUDE, stream=True),
+    }
+    for last, stream in streams.items():
+        while next(stream).type != last:
+            pass
+        stream.close()
+    assert statuses() == [None, None]
+
+
+def test_a_stream_that_fails_on_the_way_is_an_error() -> None:
+    with pytest.raises(anthropic.APIError):
+        list(offline.anthropic_client(break_off).messages.create(**CLAUDE, stream=True))
+    assert statuses() == ["error"]
+
+
+def test_an_asynchronous_stream_that_fails_on_the_way_is_an_error() -> None:
+    async def ask() -> None:
+        client = offline.async_anthropic_client(break_off)
+        async for _ in await client.messages.create(**CLAUDE, stream=True):
+            pass
+
+    with pytest.raises(anthropic.APIError):
+        offline.run(ask())
+    assert statuses() == ["error"]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("failed", "error"), ("cancelled", "cancelled"), ("incomplete", None)]
+)
+def test_the_responses_api_names_its_own_status(
+    theirs: str, ours: str | None, is_stream: bool
+) -> None:
+    answer: Any = offline.openai_client(respond(theirs)).responses.create(**ASKED, stream=is_stream)
+    if is_stream:
+        list(answer)
+    assert statuses() == [ours]
+
+
+def test_a_call_without_counts_sends_nothing() -> None:
+    with pytest.raises(openai.APIError):
+        offline.openai_client(fail).chat.completions.create(**CHAT)
+    assert queued() == []
