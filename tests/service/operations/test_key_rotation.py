@@ -33,7 +33,8 @@ NO_LIMIT = "1000000"
 
 
 @pytest.fixture
-def rotating(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[Rotating]:
+def rotating(database_url: str, redis_url: str, tmp_path: Path, share: float) -> Iterator[Rotating]:
+    """The service with its usual two processes, or one, which a generation replaces, too."""
     folder = tmp_path / "secrets"
     folder.mkdir()
     for name, text in FILES.items():
@@ -42,6 +43,8 @@ def rotating(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[Rota
     settings |= dict.fromkeys(
         ("magic_link_limit_per_minute", "early_access_limit_per_minute"), NO_LIMIT
     )
+    if share < 1:
+        settings["gunicorn_cmd_args"] = "--workers=1"
     live = start_live_service(database_url, redis_url, tmp_path, secret_key="", **settings)
     tenant = live.add_tenant()
     rotating = Rotating(live, folder, tenant, add_report(live, tenant))
@@ -65,8 +68,7 @@ def test_each_secret_is_replaced_under_traffic(
             time.sleep(1)
             dead += _replace_secret_key(rotating)
             dead += _replace_encryption_key(rotating)
-            dead += _replace_admin_token(rotating, number)
-            dead += _replace_webhook_secrets(rotating, number)
+            dead += _replace_operators_secrets(rotating, number)
             time.sleep(1)
     tried, failed = sum(rotating.tried.values()), rotating.failed
     assert set(rotating.tried) == set(rotating.clients())
@@ -127,31 +129,28 @@ def _replace_encryption_key(rotating: Rotating) -> list[str]:
     ]
 
 
-def _replace_admin_token(rotating: Rotating, number: int) -> list[str]:
-    old, new = rotating.admin_token, f"another-admin-token-of-32-characters-{number}"
-    path = rotating.path("admin_token")
-    path.write_text(f"{new} {old}\n")
+def _replace_operators_secrets(rotating: Rotating, number: int) -> list[str]:
+    """The administrator's token and each provider's secret, which have two values at a time."""
+    path, old_token = rotating.path("admin_token"), rotating.admin_token
+    new_token = f"another-admin-token-of-32-characters-{number}"
+    path.write_text(f"{new_token} {old_token}\n")
+    old_secrets = dict(rotating.signing)
+    new_secrets = {each.name: f"{each.secret}_{number}" for each in PROVIDERS}
+    for name, new in new_secrets.items():
+        rotating.path(f"{name}_webhook_secret").write_text(f"{old_secrets[name]} {new}\n")
     rotating.reload()
-    rotating.admin_token = new
+    rotating.admin_token = new_token
+    rotating.signing.update(new_secrets)
     rotating.wait_for_clients()
-    path.write_text(f"{new}\n")
+    path.write_text(f"{new_token}\n")
+    for name, new in new_secrets.items():
+        rotating.path(f"{name}_webhook_secret").write_text(f"{new}\n")
     rotating.reload()
-    status = rotating.status_of("/admin", **{"X-Admin-Token": old})
-    return ["" if status == 404 else "the old admin token"]
-
-
-def _replace_webhook_secrets(rotating: Rotating, number: int) -> list[str]:
-    dead = []
-    for provider in PROVIDERS:
-        old, new = rotating.signing[provider.name], f"{provider.secret}_{number}"
-        path = rotating.path(f"{provider.name}_webhook_secret")
-        path.write_text(f"{old} {new}\n")
-        rotating.reload()
-        rotating.signing[provider.name] = new
-        rotating.wait_for_clients()
-        path.write_text(f"{new}\n")
-        rotating.reload()
-        dead.append("" if rotating.deliver(provider, old) == 400 else f"{provider.name}'s secret")
+    status = rotating.status_of("/admin", **{"X-Admin-Token": old_token})
+    dead = ["" if status == 404 else "the old admin token"]
+    for each in PROVIDERS:
+        status = rotating.deliver(each, old_secrets[each.name])
+        dead.append("" if status == 400 else f"{each.name}'s secret")
     return dead
 
 

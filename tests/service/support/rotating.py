@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Event, Thread
 from uuid import uuid4
 
-import psutil
 import requests
 from sqlalchemy import select
 
@@ -64,17 +63,21 @@ class Rotating:
 
     def reload(self) -> None:
         """Replace the processes that serve, one generation by the next, as a deploy does."""
-        master = psutil.Process(self.live.process.pid)
-        old = {child.pid for child in master.children()}
+        old = self._processes()
         self.live.process.send_signal(signal.SIGHUP)
 
         def is_renewed() -> bool:
-            now = {child.pid for child in master.children()}
+            now = self._processes()
             return len(now) >= len(old) and not now & old
 
         wait_until(is_renewed, 60)
         # Once each process has answered, it is used by the clients, too.
         time.sleep(0.5)
+
+    def _processes(self) -> set[str]:
+        """The IDs of those that serve, from the kernel, which psutil would search for."""
+        pid = self.live.process.pid
+        return set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
     # What users do
 
