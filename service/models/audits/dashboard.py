@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Date, Select, cast, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Date, Select, cast, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, Audit, FindingRow
@@ -16,6 +16,8 @@ RECENT_AUDITS: Final = 50
 _RANKS_PER_AUDIT: Final = 5
 _TOP_FINDINGS: Final = 6
 
+# An audit that is being recalculated has the figures of its earlier report.
+_HAS_REPORT: Final = or_(Audit.status == DONE, Audit.frame_key.is_not(None))
 _PROJECTED: Final = func.nullif(Audit.projected_spend_usd, 0)
 _AVOIDABLE_USD: Final = func.coalesce(
     Audit.total_spend_usd * Audit.projected_savings_usd / _PROJECTED, 0
@@ -103,7 +105,7 @@ def list_days(session: Session, account_id: str, now: datetime) -> Sequence[Day]
     day = cast(func.timezone("UTC", Audit.created_at), Date)
     query = (
         select(day, func.sum(Audit.total_spend_usd), func.sum(_AVOIDABLE_USD))
-        .where(Audit.account_id == account_id, Audit.status == DONE)
+        .where(Audit.account_id == account_id, _HAS_REPORT)
         .where(Audit.created_at > now - timedelta(days=DAYS_SHOWN))
         .group_by(day)
         .order_by(day)
@@ -118,7 +120,7 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     """
     recent = (
         select(Audit.id, Audit.projection)
-        .where(Audit.account_id == account_id, Audit.status == DONE)
+        .where(Audit.account_id == account_id, _HAS_REPORT)
         .order_by(Audit.created_at.desc(), Audit.id.desc())
         .limit(RECENT_AUDITS)
         .subquery()

@@ -28,7 +28,7 @@ def add_run(
 
 
 def add_spending_run(
-    sessions: Sessions, account_id: str, at: datetime, spend: int, avoidable: int
+    sessions: Sessions, account_id: str, at: datetime, spend: int, avoidable: int, **fields: Any
 ) -> str:
     """A finished audit of 15 days, so that projected figures are twice those of the audit."""
     return add_run(
@@ -39,6 +39,7 @@ def add_spending_run(
         projected_spend_usd=Decimal(2 * spend),
         projected_savings_usd=Decimal(2 * avoidable),
         savings_pct=100 * avoidable / spend,
+        **fields,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 
 import msgspec
+import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
@@ -11,13 +12,15 @@ import detectors
 from detectors.contract import Report
 from service.models import Audit
 from service.models.audits.audit_settings import save_assumptions, save_price_terms
+from service.models.audits.dashboard import list_days
+from service.models.base import utc_now
 from service.operations.price_book import VERSION, save_update
 from tests.detectors.prices.published import make_providers
 from tests.service.support.documents import make_report
 from tests.service.support.scenes import record
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.forms import load_form
-from tests.service.web.pages.scenes import add_run
+from tests.service.web.pages.scenes import add_finding, add_run, add_spending_run
 from tests.service.web.pages.words import words
 
 Sessions = sessionmaker[Session]
@@ -113,6 +116,23 @@ def test_a_failed_recalculation_that_cannot_be_repeated_offers_nothing(
     answer = client.get(f"/audits/{audit_id}", headers=person.headers)
     assert "the earlier result. Gone." in words(answer)
     assert "/recalculate" not in answer.text
+
+
+@pytest.mark.parametrize("status", ["queued", "processing"])
+def test_the_earlier_report_stays_while_it_is_recalculated(
+    client: FlaskClient, person: Person, sessions: Sessions, status: str
+) -> None:
+    fields = {"status": status, "frame_key": "frames/x-1.parquet"}
+    audit_id = add_spending_run(sessions, person.account_id, utc_now(), 200, 48, **fields)
+    add_finding(sessions, audit_id, 1, 4_800)
+    dashboard = words(client.get("/dashboard", headers=person.headers))
+    assert "$4,800" in dashboard
+    with sessions() as session:
+        (day,) = list_days(session, person.account_id, utc_now())
+        assert day.spend_usd == 200
+    assert "you can open the earlier report as PDF" in page(client, person, audit_id)
+    new_id = add_run(sessions, person.account_id, status=status)
+    assert "earlier report" not in page(client, person, new_id)
 
 
 def test_nobody_else_recalculates_it(
