@@ -24,6 +24,7 @@ from tests.worker.support.traffic import RECORDS, batch
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
 SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}
+_shared: Final[list[System]] = []
 
 
 @contextmanager
@@ -38,9 +39,26 @@ def started_system(**options: Any) -> Iterator[System]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def _shared_system(**options: Any) -> Iterator[System]:
+    """A system for many tests, which rests from the last test of this folder on."""
+    with started_system(**options) as system:
+        _shared.append(system)
+        yield system
+        _shared.remove(system)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Let no sweeper ask the database twice a second during the tests of other folders."""
+    if nextitem is not None and not nextitem.path.is_relative_to(Path(__file__).parent):
+        for system in _shared:
+            system.rest()
+
+
 @pytest.fixture(scope="session")
 def running_system() -> Iterator[System]:
-    with started_system(**SHORT) as system:
+    with _shared_system(**SHORT) as system:
         yield system
 
 
@@ -74,7 +92,7 @@ def running_mailing_system(sink: Sink) -> Iterator[System]:
         "EARLY_ACCESS_LIMIT_PER_MINUTE",
     ):
         settings[limit] = UNLIMITED
-    with started_system(workers=0, mail_workers=1, **settings) as system:
+    with _shared_system(workers=0, mail_workers=1, **settings) as system:
         yield system
 
 

@@ -34,10 +34,16 @@ def spark() -> SparkSession:
     """One small session for all tests of a process."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
-        SparkSession.builder.master("local[2]")
-        # Nothing runs long enough to be worth a second compiler or many threads that collect.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        SparkSession.builder.master("local[1]")
+        # Nothing runs long enough to be worth a second compiler, many threads that collect, or
+        # verifying what is in the packages of Spark.
+        .config(
+            "spark.driver.extraJavaOptions",
+            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+            " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+        )
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         # Compiling a query takes longer than some hundred rows do.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")

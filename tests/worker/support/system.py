@@ -184,6 +184,12 @@ class System(Records, Jobs):
         for name in self._workers():
             self.kill_process(name)
 
+    def rest(self) -> None:
+        """Stop every process but the web; `mend` starts them again."""
+        for name in self.processes:
+            if name != "web":
+                self.kill_process(name)
+
     def _workers(self) -> list[str]:
         return [name for name in self.processes if name.startswith("worker")]
 
