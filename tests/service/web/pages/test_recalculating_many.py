@@ -132,6 +132,6 @@ def test_older_reports_are_on_further_pages(
     after = first.partition("?after=")[2].partition('"')[0]
     assert "2 of your latest 2 reports" in words(client.get(PATH, headers=person.headers))
     last = page(client, person, f"?after={after}")
-    assert "1 of your next 1 report was" in last
+    assert "Your next report was" in last
     assert "Check older reports" not in last
     assert "2 of your" in page(client, person, "?after=%00")  # as from the beginning
