@@ -1,15 +1,13 @@
 """Settings are read once, and missing or invalid settings are rejected."""
 
 import os
-import subprocess
-import sys
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
 from service.config import Config
 from service.errors import ConfigError
+from tests.warm import run_warm
 
 REQUIRED = {
     "SECRET_KEY": "s" * 32,
@@ -86,15 +84,8 @@ def test_secrets_show_neither_in_errors_nor_in_the_settings_themselves() -> None
 
 def test_a_production_start_without_a_secret_fails_with_a_clear_message() -> None:
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    finished = subprocess.run(
-        [sys.executable, "-c", "from service.app import create_app; create_app()"],
-        cwd=Path(__file__).parents[3],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    command = ("gunicorn", "--config=python:service.web.server.gunicorn_config")
+    finished = run_warm((*command, "--bind=127.0.0.1:0"), environment)
     assert finished.returncode != 0
     assert "SECRET_KEY is not set" in finished.stderr
 

@@ -15,7 +15,7 @@ from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.web_sessions import SECRET_FIELD
 from tests.service.support.oauth_flow import TOKEN, Application
 from tests.service.support.scenes import AUDITS, INGEST, bearer, signed_cookie
-from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.promises import Note, at_a_fortieth, scaled
 
 TRIES: Final = 1_000
 ALPHABET: Final = string.digits + string.ascii_letters + "_-"
@@ -89,7 +89,7 @@ def test_every_kind_of_secret_is_tried() -> None:
     assert set(PRESENTED) == set(Kind) - {Kind.BROWSER}
 
 
-@at_both_scales
+@at_a_fortieth
 @pytest.mark.parametrize("kind", PRESENTED)
 def test_a_mistyped_secret_is_rejected_without_a_query(
     client: FlaskClient,

@@ -4,9 +4,11 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from html import unescape
 from io import BytesIO
 from pathlib import Path
+from typing import Final
 
 import pytest
 from msgspec.structs import replace
@@ -43,8 +45,16 @@ EXTREMES: dict[str, Callable[[], Report]] = {
 }
 
 
+PUBLISHED_AT: Final = datetime(2026, 11, 22, 14, 5, 9, tzinfo=UTC)
+
+
+@cache
+def _print(document: bytes, published_at: datetime | None = None) -> bytes:
+    return print_pdf(document, published_at)
+
+
 def _read(document: bytes) -> tuple[PdfReader, str]:
-    reader = PdfReader(BytesIO(print_pdf(document)))
+    reader = PdfReader(BytesIO(_print(document)))
     return reader, "\n".join(page.extract_text() for page in reader.pages)
 
 
@@ -153,11 +163,10 @@ def test_it_has_a_title_an_outline_page_numbers_and_embedded_fonts() -> None:
 
 
 def test_it_is_dated_to_its_report_and_names_its_author_and_language() -> None:
-    published_at = datetime(2026, 11, 22, 14, 5, 9, tzinfo=UTC)
-    reader = PdfReader(BytesIO(print_pdf(get_sample_report(), published_at)))
+    reader = PdfReader(BytesIO(_print(get_sample_report(), PUBLISHED_AT)))
     assert reader.metadata is not None
-    assert reader.metadata.creation_date == published_at
-    assert reader.metadata.modification_date == published_at
+    assert reader.metadata.creation_date == PUBLISHED_AT
+    assert reader.metadata.modification_date == PUBLISHED_AT
     assert reader.metadata.author == "Tallystick"
     assert str(reader.root_object["/Lang"]) == "en-US"
 
@@ -173,8 +182,8 @@ def test_a_pdf_without_a_publication_time_is_dated_to_the_last_call() -> None:
 
 
 def test_the_same_document_gives_the_same_bytes() -> None:
-    document, published_at = get_sample_report(), datetime(2026, 11, 22, tzinfo=UTC)
-    assert print_pdf(document, published_at) == print_pdf(document, published_at)
+    document = get_sample_report()
+    assert print_pdf(document, PUBLISHED_AT) == _print(document, PUBLISHED_AT)
 
 
 def test_a_document_of_an_earlier_version_is_printed_too() -> None:

@@ -79,9 +79,9 @@ def test_rejected_files_have_a_daily_limit(
 def test_a_file_that_takes_longer_than_what_is_left_uses_it_up(
     share_app: MakeApp, sessions: Sessions
 ) -> None:
-    settings = {"refused_upload_seconds_per_day": 1, "upload_cpu_seconds": 1.5}
+    settings = {"refused_upload_seconds_per_day": 1, "upload_cpu_seconds": 1.1}
     client = share_app(**settings, **LIMITS).test_client(use_cookies=False)
-    person, body = add_person(sessions, 1), one_file(FILES["lines of letters"](6_000_000))
+    person, body = add_person(sessions, 1), one_file(FILES["lines of letters"](4_500_000))
     assert [_send(client, person, body).status_code for _ in range(2)] == [422, 429]
 
 
