@@ -11,9 +11,11 @@ from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.documents import decode_document, reason_of
 from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.text.splitting import MAX_LINE_BYTES, split_array_start
 
-# Pages, messages and the API reference list these.
+# Pages, messages and the API reference list these. Records are read from files, too, but they are
+# sent to the service as batches.
 DIALECTS: Final = (OPENAI, ANTHROPIC)
 JSON_STYLES: Final = " or ".join(dialect.style for dialect in DIALECTS)
 EXPECTED: Final = (
@@ -29,6 +31,8 @@ _SAMPLE: Final = 50
 # A header of 27 names is far shorter, even if it also has a hundred unknown columns.
 MAX_HEADER_BYTES: Final = 1 << 16
 _PROVIDER_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
+_RECORD_KEYS: Final = frozenset({"model", "prompt_tokens", "completion_tokens"})
+_NO_RECORD_KEYS: Final = frozenset({"usage", "response", "request"})
 _OPENAI_USAGE: Final = frozenset(
     {
         "prompt_tokens",
@@ -151,6 +155,8 @@ def _dialect_of(objects: list[dict[str, Any]]) -> Dialect:
 
 
 def _find_dialect(document: dict[str, Any]) -> Dialect | None:
+    if _is_record(document):
+        return RECORDS
     response = document.get("response")
     body = response if isinstance(response, dict) else document
     usage = body.get("usage")
@@ -166,6 +172,10 @@ def _find_dialect(document: dict[str, Any]) -> Dialect | None:
     signs = ("msg_", "claude", "anthropic")
     is_anthropic = any(isinstance(name, str) and name.startswith(signs) for name in names)
     return ANTHROPIC if is_anthropic else None
+
+
+def _is_record(document: dict[str, Any]) -> bool:
+    return document.keys() >= _RECORD_KEYS and not document.keys() & _NO_RECORD_KEYS
 
 
 def _parse_header(line: str, delimiter: str) -> list[str]:

@@ -11,6 +11,7 @@ from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.table import read_csv
 from detectors.formats.detection import EXPECTED, detect_format
 from detectors.formats.json_logs.lines import read_json
+from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.text.splitting import (
     MAX_LINE_BYTES,
@@ -23,6 +24,10 @@ from detectors.formats.text.splitting import (
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
 # The limit for uploads, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
+_RECORDS_ARE_SENT: Final = (
+    "This file has usage records, which are not uploaded. Send them to POST /api/v2/ingest in "
+    "batches, or run `tallystick audit` on the file."
+)
 
 
 def read_chunks(
@@ -31,13 +36,14 @@ def read_chunks(
     chunk_bytes: int = CHUNK_BYTES,
     max_bytes: int | None = None,
     advance: Advance | None = None,
+    takes_records: bool = True,
 ) -> Iterator[Chunk]:
     """Yield the log's chunks in order; invalid rows have the log's own line numbers.
 
     In a JSON array, objects are counted instead of lines. `max_bytes` limits the file and what it
-    unpacks to; `advance` receives how many of the file's bytes were read so far. Memory depends on
-    `chunk_bytes` and not on the file. A caller that stores chunks must delete them if an error
-    follows.
+    unpacks to; `advance` receives how many of the file's bytes were read so far. Lines of usage
+    records are a format only with `takes_records`. Memory depends on `chunk_bytes` and not on the
+    file. A caller that stores chunks must delete them if an error follows.
 
     Raises
     ------
@@ -52,6 +58,8 @@ def read_chunks(
         file, block_bytes=min(chunk_bytes, BLOCK_BYTES), max_bytes=max_bytes, advance=advance
     )
     form, blocks = detect_format(blocks)
+    if form.dialect is RECORDS and not takes_records:
+        raise UnreadableLogError(_RECORDS_ARE_SENT)
     is_array = form.container == "array"
     # Nothing is split before a reader takes it.
     texts = split_lines(blocks, chunk_bytes, MAX_LINE_BYTES if form.dialect else MAX_ROW_BYTES)

@@ -21,6 +21,7 @@ import polars as pl
 
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.text.blocks import Advance
 from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
 
@@ -31,7 +32,7 @@ BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
     "from detectors.frames.range_workers import worker_main; worker_main(**task)"
 )
-_DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC)}
+_DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC, RECORDS)}
 
 
 def read_ranges(ranges: Ranges, processes: int, advance: Advance | None) -> Iterator[RangeResult]:

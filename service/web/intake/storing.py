@@ -104,7 +104,11 @@ def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
     audit.size_bytes, audit.records, audit.raw_bytes = upload.size, 0, 0
     with storage_needed(), current_blobs().writer(audit.blob_key) as blob:
         for chunk in read_chunks(
-            upload.file, chunk_bytes=CHUNK_BYTES, max_bytes=max_bytes, advance=spent.check
+            upload.file,
+            chunk_bytes=CHUNK_BYTES,
+            max_bytes=max_bytes,
+            advance=spent.check,
+            takes_records=False,
         ):
             encoded = encode_chunk(chunk)
             blob.write(encoded)

@@ -216,6 +216,6 @@ def test_text_in_an_allowed_key_is_not_kept(key: str) -> None:
 
 def test_the_message_explains_where_token_counts_go_in_json_lines() -> None:
     record = {"ts": "2026-10-06", "model": "gpt-5.4", "prompt_tokens": 1, "completion_tokens": 1}
-    message = str(refusal(json.dumps(record).encode()))
-    assert "(prompt_tokens, completion_tokens) on line 1:" in message
+    message = str(refusal(log_of(CHAT, record)))
+    assert "(prompt_tokens, completion_tokens) on line 2:" in message
     assert "In JSON Lines, token counts go under usage" in message

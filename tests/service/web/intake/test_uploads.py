@@ -71,7 +71,10 @@ def test_what_is_stored_is_the_reencoding_and_not_the_file(
     assert b"DROPPEDx7Qp" not in (live.blobs / audit.blob_key).read_bytes()
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
+UPLOADED = [path for path in LOGS if path.stem != "records"]
+
+
+@pytest.mark.parametrize("log", UPLOADED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_every_format_is_accepted_compressed_or_not(live: LiveService, log, pack) -> None:  # type: ignore[no-untyped-def]
     person = add_person(live.sessions, 1)
@@ -80,6 +83,13 @@ def test_every_format_is_accepted_compressed_or_not(live: LiveService, log, pack
     expected = log.with_name(f"{log.stem}.expected.jsonl").read_text().splitlines()
     stored = (live.blobs / _audit(live, response.json()["audit_id"]).blob_key).read_text()
     assert sorted(stored.splitlines()) == sorted(expected)
+
+
+def test_records_are_sent_as_batches_and_not_uploaded(live: LiveService, person: Person) -> None:
+    (records,) = set(LOGS) - set(UPLOADED)
+    response = upload(live.url, person, records.read_bytes())
+    assert response.status_code == 422
+    assert "POST /api/v2/ingest" in response.json()["error"]["message"]
 
 
 def _zip_of(*logs: bytes) -> bytes:
