@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.worker.conftest import SHORT, started_system
 from tests.worker.support.system import System
 from tests.worker.support.waiting import kill, wait_until
 
@@ -55,9 +54,12 @@ def test_a_stop_signal_to_a_process_that_waits_loses_no_audit(system: System) ->
 
 
 @pytest.fixture
-def replacing(request: pytest.FixtureRequest) -> Iterator[System]:
-    with started_system(workers=1, **SHORT, **request.param) as system:
-        yield system
+def replacing(system: System, request: pytest.FixtureRequest) -> Iterator[System]:
+    """One worker with other settings, in place of the two that are always there."""
+    system.stop_workers()
+    system.start_process("worker-0", **request.param)
+    yield system
+    system.stop_workers()
 
 
 @pytest.mark.parametrize(
