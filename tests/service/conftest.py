@@ -21,7 +21,12 @@ from tests.service.support.applications import make_application, share_applicati
 from tests.service.support.browser import Browser
 from tests.service.support.described import merge
 from tests.service.support.fuzzed import Target, fill
-from tests.service.support.live import LiveService, start_live_service, stop_live_service
+from tests.service.support.live import (
+    ONE_PROCESS,
+    LiveService,
+    start_live_service,
+    stop_live_service,
+)
 from tests.service.support.oauth_flow import Application, add_application, browser_of
 from tests.service.support.scenes import ADMIN_TOKEN, Tenant, add_tenant
 
@@ -247,6 +252,7 @@ def target(
         redis_url,
         folder,
         admin_token=ADMIN_TOKEN,
+        **ONE_PROCESS,
         **PROVIDERS,
         **{f"{name}_limit_per_minute": 1_000_000 for name in limits},
     )

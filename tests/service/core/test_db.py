@@ -20,7 +20,7 @@ from service.config import Config
 from service.core.db import make_engine
 from service.operations.local.embedded import EmbeddedServers
 from tests.databases import migrate_as_owner
-from tests.service.support.live import start_live_service, stop_live_service
+from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def test_the_web_outlives_a_crash_of_postgres_and_a_stop_of_redis(
 ) -> None:
     """Row 1 and 15 of the reliability table in small; the worker's tests do them at length."""
     migrate_as_owner(private_servers.database_url)
-    service = start_live_service(private_servers.database_url, private_servers.redis_url, tmp_path)
+    urls = private_servers.database_url, private_servers.redis_url
+    service = start_live_service(*urls, tmp_path, **ONE_PROCESS)
     try:
         tenant, body = service.add_tenant(), json.dumps(batch(100)).encode()
         headers = {**tenant.writes, "Content-Type": "application/json"}

@@ -14,7 +14,7 @@ from service.core.tokens import sign_report
 from service.operations.maintenance.resealing import count_values
 from tests.service.payments import paddle_events, stripe_events
 from tests.service.payments.providers import PROVIDERS
-from tests.service.support.live import start_live_service, stop_live_service
+from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.rotating import Rotating, add_report
 from tests.warm import run_warm
 from tests.worker.support.promises import Note, at_both_scales, scaled
@@ -44,7 +44,7 @@ def rotating(database_url: str, redis_url: str, tmp_path: Path, share: float) ->
         ("magic_link_limit_per_minute", "early_access_limit_per_minute"), NO_LIMIT
     )
     if share < 1:
-        settings["gunicorn_cmd_args"] = "--workers=1"
+        settings |= ONE_PROCESS
     live = start_live_service(database_url, redis_url, tmp_path, secret_key="", **settings)
     tenant = live.add_tenant()
     rotating = Rotating(live, folder, tenant, add_report(live, tenant))

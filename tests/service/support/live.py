@@ -16,6 +16,7 @@ from tests.databases import make_database
 from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
 from tests.warm import WarmProcess
 
+ONE_PROCESS: Final = {"gunicorn_cmd_args": "--workers=1"}
 # Each web process would take most of a second to import them.
 _PROVIDERS: Final = ("service.payments.paddle", "service.payments.stripe")
 
@@ -51,7 +52,7 @@ class LiveService:
 def start_live_service(
     database_url: str, redis_url: str, folder: Path, **settings: object
 ) -> LiveService:
-    """gunicorn with two workers; `settings` are environment variables in lower case."""
+    """gunicorn with two workers, or `ONE_PROCESS`; `settings` are variables in lower case."""
     own_url = make_database(database_url)
     (folder / "uploads").mkdir()
     port = free_port()

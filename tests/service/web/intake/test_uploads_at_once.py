@@ -16,7 +16,12 @@ from sqlalchemy import func, select
 
 from service.models import Audit
 from service.operations.local.embedded import EmbeddedServers
-from tests.service.support.live import LiveService, start_live_service, stop_live_service
+from tests.service.support.live import (
+    ONE_PROCESS,
+    LiveService,
+    start_live_service,
+    stop_live_service,
+)
 from tests.service.support.scenes import AUDITS
 from tests.service.support.uploads import (
     MULTIPART,
@@ -213,7 +218,7 @@ def test_uploads_go_on_without_redis_and_rejected_ones_stay_free(
 ) -> None:
     tries, losses = scaled(30, share), 0
     with EmbeddedServers(servers_folder / "redis alone", with_postgres=False) as servers:
-        live = start_live_service(database_url, servers.redis_url, tmp_path)
+        live = start_live_service(database_url, servers.redis_url, tmp_path, **ONE_PROCESS)
     try:
         person = add_person(live.sessions, tries)
         for _ in range(tries):

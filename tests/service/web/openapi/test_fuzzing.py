@@ -19,10 +19,10 @@ from tests.service.support.fuzzed import CREDENTIALS, Target
 from tests.worker.support.promises import Note, scaled
 
 EXAMPLES: Final = 200
-# Each call of schemathesis takes seconds to begin, so by default there is one with five examples an
+# Each call of schemathesis takes seconds to begin, so by default there is one with two examples an
 # operation: of a browser, which reaches most. Hostile requests are sent with every credential.
 CASES: Final = [
-    pytest.param("session", 0.025, id="session-at_a_fortieth"),
+    pytest.param("session", 0.01, id="session-at_a_hundredth"),
     *(pytest.param(who, 1.0, id=f"{who}-in_full", marks=pytest.mark.stress) for who in CREDENTIALS),
 ]
 CHECKS: Final = (
