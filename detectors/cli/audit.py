@@ -40,7 +40,7 @@ _path = click.Path(path_type=Path)
     "--prices",
     metavar="RATES",
     type=_path,
-    help="Your terms, a TOML file: discounts, negotiated rates and aliases (see below).",
+    help="A TOML file with your discounts, negotiated rates and aliases (see above).",
 )
 @click.option(
     "--top",
@@ -55,8 +55,8 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
     FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped; '-' is standard
     input.
 
-    RATES states discounts as shares, overrides in US dollars per million tokens, and the models
-    that names of your own are priced as:
+    RATES contains discounts as shares, overrides in US dollars per million tokens, and aliases
+    that price your own model names:
 
     \b
       [discounts]

@@ -17,26 +17,28 @@ def prices() -> None:
 
 
 @prices.command()
-@click.option("--file", type=_path, help="Where to store the update, instead of your own folder.")
-@click.option("--url", help="Where to fetch the prices from, instead of genai-prices.")
+@click.option(
+    "--file", type=_path, help="Store the update in this file instead of your user folder."
+)
+@click.option("--url", help="Fetch the prices from this URL instead of from genai-prices.")
 def update(file: Path | None, url: str | None) -> None:
     """Fetch the latest prices that genai-prices publishes.
 
-    Audits use them from then on; an update older than the installed version is ignored.
+    Future audits use them; an update older than the installed version is ignored.
     """
     from detectors.prices import updates
 
     try:
         book = updates.update(file or updates.default_file(), url)
     except PriceUpdateError as error:
-        raise BadInputError(f"{error}; the prices stay as they are") from error
+        raise BadInputError(f"{error}; prices are unchanged") from error
     click.echo(f"Prices updated to {book.source} {book.version}.")
 
 
 @prices.command()
 @click.argument("file", type=_path)
 def check(file: Path) -> None:
-    """Check a TOML FILE of discounts, negotiated rates and aliases, and print what it says."""
+    """Check a TOML FILE of discounts, negotiated rates and aliases, and print its terms."""
     book = read_prices(file)
     for line in (*book.negotiated, *book.aliases):
         click.echo(line)

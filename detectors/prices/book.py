@@ -50,7 +50,7 @@ class PriceBook:
         output.
 
     aliases : mapping of (str, str) to (str, str), optional
-        Names of your own, such as Azure deployments: the provider and model of a call, with
+        Your own names, such as Azure deployments: the provider and model of a call, with
         wildcards (``*``), and the provider and model that it is priced as.
 
     Dates are days in UTC, first and last included; without dates a rate always applies.

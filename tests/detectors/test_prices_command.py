@@ -24,7 +24,7 @@ def test_an_update_that_fails_says_so_and_changes_nothing(tmp_path: Path) -> Non
     arguments = ["prices", "update", "--file", str(file), "--url", "http://127.0.0.1:9/"]
     result = CliRunner().invoke(library, arguments)
     assert result.exit_code != 0
-    assert "the prices stay as they are" in result.output
+    assert "prices are unchanged" in result.output
     assert not file.exists()
 
 
