@@ -28,7 +28,6 @@ _STARTS_PROCESSES: Final = frozenset(
 _SLOW_PATHS: Final = (
     "tests/browser/",
     "tests/client/test_bodies.py",
-    "tests/client/test_end_to_end.py",
     "tests/client/test_exit.py",
     "tests/client/test_faults.py",
     "tests/client/test_init.py",

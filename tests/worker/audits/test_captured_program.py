@@ -12,7 +12,7 @@ from genai_prices import Usage, calc_price
 from tests.client import vendors
 from tests.client.environments import run
 from tests.client.vendors import Vendors
-from tests.worker.conftest import started_system
+from tests.worker.support.system import System
 
 TICKETS = 40
 TICKET = {"prompt_tokens": 90_000, "completion_tokens": 100, "total_tokens": 90_100}
@@ -36,24 +36,22 @@ def stub() -> Any:
         yield stub
 
 
-@pytest.mark.timeout(300)
-def test_the_report_shows_what_the_program_wasted(stub: Vendors) -> None:
-    with started_system(workers=1) as system:
-        key = f"ik_{system.key.partition('_')[2]}"
-        run(
-            sys.executable,
-            str(Path("examples") / "captured_app.py"),
-            SERVICE_DSN=system.base_url.replace("http://", f"http://{key}@"),
-            OPENAI_BASE_URL=f"{stub.url}/v1",
-            ANTHROPIC_BASE_URL=stub.url,
-            OPENAI_API_KEY="k",
-            ANTHROPIC_API_KEY="k",
-        )
-        (audit_id,) = [row[0] for row in system.rows("SELECT id FROM audits")]
-        system.wait_done([audit_id], 60)
-        ((stored,),) = system.rows("SELECT document FROM reports")
-        document = json.loads(bytes(stored))
-        audit = system.audit(audit_id)
+def test_the_report_shows_what_the_program_wasted(system: System, stub: Vendors) -> None:
+    key = f"ik_{system.key.partition('_')[2]}"
+    run(
+        sys.executable,
+        str(Path("examples") / "captured_app.py"),
+        SERVICE_DSN=system.base_url.replace("http://", f"http://{key}@"),
+        OPENAI_BASE_URL=f"{stub.url}/v1",
+        ANTHROPIC_BASE_URL=stub.url,
+        OPENAI_API_KEY="k",
+        ANTHROPIC_API_KEY="k",
+    )
+    (audit_id,) = [row[0] for row in system.rows("SELECT id FROM audits")]
+    system.wait_done([audit_id], 60)
+    ((stored,),) = system.rows("SELECT document FROM reports")
+    document = json.loads(bytes(stored))
+    audit = system.audit(audit_id)
     assert audit.records == TICKETS + 1
     spent = TICKETS * _price("openai", "gpt-5", 90_000, 100)
     summary = _price("anthropic", "claude-sonnet-4-6", 50_000, 900)
