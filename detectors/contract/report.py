@@ -104,8 +104,9 @@ class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `as_of` is the date of an update of the prices, which are otherwise those that `version` was
     released with. `aliases` lists the names that are priced as another model. `fingerprint` is a
-    digest of the rates of the report's models in its period: another one means that the report
-    would have other dollars today.
+    digest of the standard tier's rates in the report's period, of its 100 most expensive models and
+    its 100 most used ones without a price: another one means that the report would have other
+    dollars today. A change of another tier's rates alone is not seen.
     """
 
     source: str

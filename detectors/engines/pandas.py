@@ -72,7 +72,7 @@ class PandasEngine(Engine):
 
 
 def _from_arrow(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    import pyarrow as pa  # type: ignore[import-untyped]  # only with Arrow columns
+    import pyarrow as pa  # only with Arrow columns
 
     return pa.chunked_array(pa.array(column.array)).to_pandas()
 

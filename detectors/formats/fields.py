@@ -6,7 +6,7 @@ by type first and use this module only for values that the typed decoder rejects
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from detectors.contract import (
     LABEL_PATTERN,
@@ -172,7 +172,7 @@ def read_record(
     The caller has checked that all keys are fields. An optional null is absent.
     """
     problems = [Problem("missing", name) for name in REQUIRED_FIELDS if name not in values]
-    read: dict[str, object] = {}
+    read: dict[str, Any] = {}
     for name in fields:
         if name not in values or (values[name] is None and name not in REQUIRED_FIELDS):
             continue
@@ -183,7 +183,7 @@ def read_record(
     problems += _find_excess(read, {problem.field for problem in problems})
     if problems:
         return problems
-    return (UsageRecord if fields is RECORD else UsageRecordV2)(**read)  # type: ignore[arg-type]
+    return (UsageRecord if fields is RECORD else UsageRecordV2)(**read)
 
 
 def _find_excess(read: Mapping[str, object], bad: Collection[str]) -> list[Problem]:

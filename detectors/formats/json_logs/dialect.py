@@ -170,13 +170,13 @@ def first_given(first: list[Any], *others: Iterable[Any]) -> list[Any]:
     return result
 
 
-def to_microseconds(moments: list[Moment]) -> list[int | None]:
-    """Convert times to microseconds since 1970 in UTC, without checking their range."""
+def to_microseconds(moments: list[Any]) -> list[int | None]:
+    """Convert each `Moment` to microseconds since 1970 in UTC, without checking its range."""
     kinds = set(map(type, moments))
     if kinds == {int} and _are_seconds(moments):
-        return [moment * SECOND_US for moment in moments]  # type: ignore[operator, misc]
-    if kinds == {datetime} and {moment.tzinfo for moment in moments} == {UTC}:  # type: ignore[union-attr]
-        return [(moment - EPOCH) // MICROSECOND for moment in moments]  # type: ignore[operator, misc]
+        return [moment * SECOND_US for moment in moments]
+    if kinds == {datetime} and {moment.tzinfo for moment in moments} == {UTC}:
+        return [(moment - EPOCH) // MICROSECOND for moment in moments]
     return [_microseconds_of(moment) for moment in moments]
 
 
