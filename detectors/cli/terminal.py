@@ -7,6 +7,7 @@ from io import TextIOWrapper
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -44,8 +45,8 @@ def report_console() -> Console:
 def print_report(report: Report, console: Console, top: int) -> None:
     """Print the headline, what to fix first, spend as bars, the findings and the data quality."""
     width = min(console.width, PROSE_WIDTH)
-    for line in _first_screen(report):
-        console.print(line, width=width)
+    for part in _first_screen(report):
+        console.print(part, width=width)
     for line in spend_bars(report, width, console.encoding):
         console.print(line, width=width)
     findings = report.findings[:top]
@@ -55,8 +56,8 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
     else:
         console.print(Text("\nWe found no avoidable spend."))
-    for line in (*_below(report, top), *_quality(report), *_assumptions(report)):
-        console.print(line, width=width)
+    for text in (*_below(report, top), *_quality(report), *_assumptions(report)):
+        console.print(text, width=width)
 
 
 def _first_screen(report: Report) -> Iterator[Text | Table]:
@@ -85,7 +86,7 @@ def _action(finding: Finding, report: Report) -> Text:
     )
 
 
-def _below(report: Report, top: int) -> Iterator[Text]:
+def _below(report: Report, top: int) -> Iterator[Text | Padding]:
     """Yield the lines below the findings."""
     yield Text()
     if len(report.findings) > top:
@@ -94,22 +95,27 @@ def _below(report: Report, top: int) -> Iterator[Text]:
     yield from (Text(line, style="dim") for line in footnotes(report))
     if report.no_longer_happening:
         yield Text("\nNo longer happening", style="bold")
-        yield from (Text(f"  {line}") for line in past_findings(report))
+        yield from (_indented(line) for line in past_findings(report))
 
 
-def _quality(report: Report) -> Iterator[Text]:
+def _quality(report: Report) -> Iterator[Text | Padding]:
     lines = warnings(report)
     if lines:
         yield Text("\nData quality", style="bold")
-    yield from (Text(f"  {inert(line)}", style="yellow") for line in lines)
+    yield from (_indented(inert(line), style="yellow") for line in lines)
 
 
-def _assumptions(report: Report) -> Iterator[Text]:
+def _assumptions(report: Report) -> Iterator[Text | Padding]:
     lines = list(list_changed(report))
     if lines:
         yield Text(f"\n{CHANGED_HEADING}", style="bold")
         yield Text(CHANGED_NOTE)
-    yield from (Text(f"  {line}") for line in lines)
+    yield from (_indented(line) for line in lines)
+
+
+def _indented(line: str, style: str = "") -> Padding:
+    """Indent every line of the text, those that wrap too."""
+    return Padding(Text(line, style=style), (0, 0, 0, 2))
 
 
 def _table(findings: Sequence[Finding], report: Report, width: int) -> Table:

@@ -36,11 +36,11 @@ def action(finding: Finding, methods: Iterable[Method] = (), *, has_labels: bool
     Without labels, the text has nothing from the log: the cheaper model is from our own list.
     """
     if finding.suggested_model:
-        cheaper = f"Try {finding.suggested_model}"
+        cheaper = f"Try {inert(finding.suggested_model)}"
         return f"{cheaper} instead of {inert(finding.model)}" if has_labels else cheaper
     known = _CHANGES if is_priced(finding) else _CHECKS
     words = known.get((finding.detector, finding.kind))
-    return words or detector_name(finding.detector, methods)
+    return words or inert(detector_name(finding.detector, methods))
 
 
 def action_labels(finding: Finding) -> tuple[str, ...]:
