@@ -37,6 +37,7 @@ NOT_OURS: Final = (
 NO_LINES_OF_CALLS: Final = (
     "raise",
     "note_fault()",
+    'call.status = "error"',
     "def ",
     "async def ",
     "return request",
