@@ -14,6 +14,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "audit_your_logs.ipynb"
 ABSENT = ("flask", "sqlalchemy", "redis", "rq", "reportlab", "pandas", "duckdb", "pyspark")
+# An import compiles what it needs; pip would compile the service, too.
+INSTALL_OPTIONS = ("--no-deps", "--no-index", "--no-compile")
 PROBE = """
 import importlib.util, json, detectors
 found = [name for name in {absent!r} if importlib.util.find_spec(name)]
@@ -43,7 +45,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("*.whl")
     venv.create(folder / "venv", symlinks=True)
     python = folder / "venv" / "bin" / "python"
-    _run(*pip, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=folder)
+    _run(*pip, "--python", python, "install", *INSTALL_OPTIONS, wheel, cwd=folder)
     (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
     (installed,) = metadata.distributions(path=[str(site_packages)])
     for name in _required_by(installed.requires or []):
