@@ -45,7 +45,7 @@ def counted() -> Iterator[Counted]:
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         settings = {"METRICS_FOLDER": folder, "METRICS_PORT": str(port)}
-        with started_system(cold=True, **SHORT, **settings) as system:
+        with started_system(cold=True, sweepers=0, **SHORT, **settings) as system:
             process = subprocess.Popen(
                 [sys.executable, "-m", "service", "metrics"], cwd=ROOT, env=system.environment
             )
