@@ -6,7 +6,7 @@ import pytest
 
 from tests.client.collector import Collector, refusing_dsn
 from tests.client.offline import capturing
-from tests.client.vendors import Vendors
+from tests.client.provider_stub import ProviderStub
 
 
 @pytest.fixture
@@ -23,6 +23,6 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def vendors() -> Iterator[Vendors]:
-    with Vendors() as vendors:
-        yield vendors
+def provider_stub() -> Iterator[ProviderStub]:
+    with ProviderStub() as provider_stub:
+        yield provider_stub

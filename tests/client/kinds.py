@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from tests.client import offline, vendors
+from tests.client import offline, provider_stub
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic, openai
 
@@ -48,7 +48,7 @@ def _background() -> Any:
 
 
 def _queue(request: Any) -> Any:
-    return offline.say(vendors.response("resp_bg2", "queued"))
+    return offline.say(provider_stub.response("resp_bg2", "queued"))
 
 
 def _queued() -> Any:
@@ -59,11 +59,11 @@ def _queued() -> Any:
 
 
 def _tell_nothing(request: Any) -> Any:
-    return offline.stream(vendors.chat_events(with_usage=False))
+    return offline.stream(provider_stub.chat_events(with_usage=False))
 
 
 def _tell_nonsense(request: Any) -> Any:
-    return offline.say({**vendors.completion(), "usage": "much"})
+    return offline.say({**provider_stub.completion(), "usage": "much"})
 
 
 def _untold() -> Any:
@@ -107,7 +107,7 @@ def _left() -> Any:
 
 def _break_off(request: Any) -> Any:
     error = {"type": "error", "error": {"type": "overloaded_error"}}
-    return offline.stream([*vendors.messages_events()[:5], ("error", error)])
+    return offline.stream([*provider_stub.messages_events()[:5], ("error", error)])
 
 
 def _broken_off() -> Any:

@@ -15,8 +15,8 @@ from typing import Any
 import tallystick
 from tallystick import capture
 from tallystick.sending.records import write_record
+from tests.client.provider_stub import ProviderStub
 from tests.client.styles import STYLES, Clients, Counts, Style
-from tests.client.vendors import Vendors
 
 ABSENT = "not in this version"
 CAPTURED = "captured"
@@ -80,8 +80,8 @@ def counts_of(record: dict[str, Any]) -> Counts:
 def main() -> None:
     os.environ["SERVICE_DSN"] = "http://ik_test@127.0.0.1:9"
     tallystick.init()
-    with Vendors() as vendors:
-        rows = run_all(vendors.url, sys.argv[1:] or ["openai", "anthropic"])
+    with ProviderStub() as provider_stub:
+        rows = run_all(provider_stub.url, sys.argv[1:] or ["openai", "anthropic"])
     stats = tallystick.stats()
     sys.stdout.write(json.dumps({"rows": rows, "faults": stats["faults"]}))
     capture.active = None  # nothing of this is for anybody

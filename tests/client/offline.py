@@ -18,8 +18,8 @@ import pytest
 import tallystick
 from tallystick import capture
 from tallystick.sending.records import write_record
-from tests.client import vendors
-from tests.client.vendors import Event, Json
+from tests.client import provider_stub
+from tests.client.provider_stub import Event, Json
 from tests.lazily import anthropic, openai
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
@@ -31,15 +31,17 @@ def answer(request: httpx2.Request) -> httpx2.Response:
     body = json.loads(request.content) if request.content else {}
     path = request.url.path
     if path.endswith("/messages"):
-        return _say(body, vendors.message(), vendors.messages_events())
+        return _say(body, provider_stub.message(), provider_stub.messages_events())
     if path.endswith("/chat/completions"):
-        return _say(body, vendors.completion(), vendors.chat_events(with_usage=True))
+        return _say(body, provider_stub.completion(), provider_stub.chat_events(with_usage=True))
     if path.endswith("/embeddings"):
-        return say(vendors.embeddings())
+        return say(provider_stub.embeddings())
     if path.endswith("/responses"):
-        return _say(body, vendors.response("resp_1", "completed"), vendors.responses_events())
+        return _say(
+            body, provider_stub.response("resp_1", "completed"), provider_stub.responses_events()
+        )
     status = "queued" if path.endswith("/responses/resp_bg1/cancel") else "completed"
-    return say(vendors.response(path.rpartition("/")[2], status))
+    return say(provider_stub.response(path.rpartition("/")[2], status))
 
 
 def _say(body: Json, whole: Json, events: list[Event]) -> httpx2.Response:

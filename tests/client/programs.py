@@ -5,7 +5,7 @@ from collections import Counter
 
 from tests.client.collector import Collector
 from tests.client.environments import run
-from tests.client.vendors import Vendors
+from tests.client.provider_stub import ProviderStub
 
 CALL = """
 import os, sys, time
@@ -21,9 +21,9 @@ def ask(tag, client=client):
 """
 
 
-def run_program(program: str, collector: Collector, vendors: Vendors) -> str:
+def run_program(program: str, collector: Collector, provider_stub: ProviderStub) -> str:
     """What it prints; it has `ask(tag)` to make a call with."""
-    environment = {"SERVICE_DSN": collector.dsn, "VENDORS": vendors.url}
+    environment = {"SERVICE_DSN": collector.dsn, "VENDORS": provider_stub.url}
     return run(sys.executable, "-c", CALL + program, **environment)
 
 

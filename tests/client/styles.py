@@ -1,6 +1,6 @@
 """Every way in which the providers' libraries let a program make a call, as small functions.
 
-Each takes clients that talk to a `Vendors` server. The first 33 of OpenAI and 26 of Anthropic are
+Each takes clients of a `ProviderStub` server. The first 33 of OpenAI and 26 of Anthropic are
 those that other tools were measured with; the further ones are what came up besides.
 Plain Python of any version that the client runs on, and of any version of the libraries: what a
 version does not have raises `AttributeError`, `TypeError` or `ImportError` before it asks anything.
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.client.vendors import (
+from tests.client.provider_stub import (
     CANARY,
     CHAT_COUNTS,
     EMBEDDINGS_COUNTS,

@@ -15,7 +15,7 @@ import pytest
 
 import tallystick
 from tallystick import capture
-from tests.client import offline, vendors
+from tests.client import offline, provider_stub
 from tests.client.offline import queued, say
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic
@@ -52,9 +52,12 @@ BODIES: list[Any] = [
     {"_parsed_by_type": {}, "_request_id": 7, "__stream__": 1},
 ]
 CASES = [
-    *({**vendors.completion(), "usage": usage} for usage in USAGES),
+    *({**provider_stub.completion(), "usage": usage} for usage in USAGES),
     *(
-        {**vendors.completion(), "usage": {**vendors.CHAT_USAGE, "prompt_tokens_details": details}}
+        {
+            **provider_stub.completion(),
+            "usage": {**provider_stub.CHAT_USAGE, "prompt_tokens_details": details},
+        }
         for details in ODD_DETAILS
     ),
     *BODIES,
@@ -130,7 +133,7 @@ def test_a_response_that_is_not_json_reaches_its_caller(
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("usage", sampled(USAGES, 3), ids=range(len(USAGES)))
 def test_an_unusual_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    events = copy.deepcopy(vendors.chat_events(with_usage=True))
+    events = copy.deepcopy(provider_stub.chat_events(with_usage=True))
     events[-1][1]["usage"] = usage
     odd = [*events, ("", {"response": usage}), ("", {"message": usage}), ("", {"usage": usage})]
     client = offline.openai_client.__wrapped__(lambda request: offline.stream(odd))
@@ -141,7 +144,7 @@ def test_an_unusual_event_reaches_its_caller(usage: Any, monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
 def test_an_unusual_model_is_cleaned_or_replaced_by_the_requested_model(model: Any) -> None:
-    body = json.dumps({**vendors.completion(), "model": model}).encode()
+    body = json.dumps({**provider_stub.completion(), "model": model}).encode()
     headers = {"content-type": "application/json"}
     client = offline.openai_client.__wrapped__(
         lambda request: httpx2.Response(200, content=body, headers=headers)
@@ -155,7 +158,7 @@ def test_an_unusual_model_is_cleaned_or_replaced_by_the_requested_model(model: A
 @pytest.mark.usefixtures("captured")
 def test_no_usage_makes_no_record_and_is_counted() -> None:
     client = offline.openai_client.__wrapped__(
-        lambda request: say({**vendors.completion(), "usage": None})
+        lambda request: say({**provider_stub.completion(), "usage": None})
     )
     client.chat.completions.create(**CHAT)
     assert queued() == []
@@ -166,7 +169,7 @@ def test_no_usage_makes_no_record_and_is_counted() -> None:
 def test_whole_floats_count() -> None:
     usage = {"prompt_tokens": 101.0, "completion_tokens": 23.0}
     client = offline.openai_client.__wrapped__(
-        lambda request: say({**vendors.completion(), "usage": usage})
+        lambda request: say({**provider_stub.completion(), "usage": usage})
     )
     client.chat.completions.create(**CHAT)
     (record,) = queued()
@@ -177,7 +180,7 @@ def test_whole_floats_count() -> None:
 def test_usage_in_every_chunk_counts_once_and_the_last() -> None:
     events = [
         ("", {**event, "usage": {"prompt_tokens": 7, "completion_tokens": number}})
-        for number, (_, event) in enumerate(vendors.chat_events(with_usage=False))
+        for number, (_, event) in enumerate(provider_stub.chat_events(with_usage=False))
     ]
     client = offline.openai_client.__wrapped__(lambda request: offline.stream(events))
     list(client.chat.completions.create(**CHAT, stream=True))
@@ -187,7 +190,7 @@ def test_usage_in_every_chunk_counts_once_and_the_last() -> None:
 
 @pytest.mark.usefixtures("captured")
 def test_an_empty_usage_at_the_end_does_not_remove_earlier_counts() -> None:
-    events = [*vendors.chat_events(with_usage=True), ("", {"usage": {}}), ("", {"usage": 5})]
+    events = [*provider_stub.chat_events(with_usage=True), ("", {"usage": {}}), ("", {"usage": 5})]
     client = offline.openai_client.__wrapped__(lambda request: offline.stream(events))
     list(client.chat.completions.create(**STREAMED))
     (record,) = queued()
@@ -198,7 +201,7 @@ def test_an_empty_usage_at_the_end_does_not_remove_earlier_counts() -> None:
 def test_a_stream_that_fails_in_the_middle_raises_the_same_error_and_counts_what_it_received() -> (
     None
 ):
-    events = vendors.messages_events()[:5]
+    events = provider_stub.messages_events()[:5]
     events.append(("error", {"type": "error", "error": {"type": "overloaded_error"}}))
     client = offline.anthropic_client.__wrapped__(lambda request: offline.stream(events))
     with pytest.raises(anthropic.APIStatusError):

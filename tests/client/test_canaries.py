@@ -10,11 +10,11 @@ import pytest
 
 import tallystick
 from tallystick import capture
-from tests.client import offline, vendors
+from tests.client import offline, provider_stub
 from tests.client.collector import Collector
 from tests.client.offline import capturing
+from tests.client.provider_stub import CANARY
 from tests.client.styles import ASKED, CHAT, CLAUDE, EMBEDDED, STREAMED
-from tests.client.vendors import CANARY
 
 TOOL: Any = {
     "type": "function",
@@ -122,6 +122,6 @@ def test_only_usage_model_and_tier_of_a_response_are_read(
     with capturing(monkeypatch, collector.dsn):
         call = begin("openai", object(), Options())
         assert call is not None
-        call.see(Members(vendors.completion()))
+        call.see(Members(provider_stub.completion()))
         call.end()
     assert read == {"usage", "model", "service_tier"}

@@ -10,7 +10,7 @@ import pytest
 from tests.client.collector import DEAD_DSN, Collector, Silent, refusing_dsn
 from tests.client.environments import ROOT, plain_environment
 from tests.client.programs import run_program, tags_of
-from tests.client.vendors import Vendors
+from tests.client.provider_stub import ProviderStub
 from tests.worker.support.promises import sampled
 
 # The best counts, for what else the machine does holds up every program.
@@ -66,7 +66,7 @@ def _exit_seconds(program: str, dsn: str) -> float:
 
 
 def test_a_thread_that_calls_while_the_interpreter_ends_harms_nothing(
-    collector: Collector, vendors: Vendors
+    collector: Collector, provider_stub: ProviderStub
 ) -> None:
     program = """
 import atexit, threading
@@ -76,5 +76,5 @@ tallystick.init()
 atexit.register(late)
 threading.Thread(target=lambda: (time.sleep(0.2), ask("thread"))).start()
 """
-    assert run_program(program, collector, vendors) == ""
+    assert run_program(program, collector, provider_stub) == ""
     assert tags_of(collector)["thread"] == 1

@@ -7,7 +7,7 @@ import pytest
 from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.programs import CALL, run_program, tags_of
-from tests.client.vendors import Vendors
+from tests.client.provider_stub import ProviderStub
 from tests.worker.support.promises import sampled
 
 ASYNC = """
@@ -31,9 +31,9 @@ async def main():
 
 @pytest.mark.parametrize("loop", sampled(["asyncio", "uvloop"], 2))
 def test_a_loop_keeps_the_tags_of_its_tasks_apart(
-    loop: str, collector: Collector, vendors: Vendors
+    loop: str, collector: Collector, provider_stub: ProviderStub
 ) -> None:
-    run_program(ASYNC + f"import {loop}\n{loop}.run(main())", collector, vendors)
+    run_program(ASYNC + f"import {loop}\n{loop}.run(main())", collector, provider_stub)
     assert tags_of(collector) == {**{f"task {n}": 1 for n in range(20)}, "thread": 1}
 
 
@@ -49,11 +49,11 @@ gevent.spawn(ask, "last").join()
 
 @pytest.mark.parametrize("when", sampled(["after", "before"], 2))
 def test_gevent_may_patch_before_or_after(
-    when: str, collector: Collector, vendors: Vendors
+    when: str, collector: Collector, provider_stub: ProviderStub
 ) -> None:
     patch = "from gevent import monkey; monkey.patch_all()\n"
     program = patch + CALL + GEVENT if when == "before" else (
         "import tallystick; tallystick.init()\n" + patch + CALL + GEVENT
     )  # fmt: skip
-    run(sys.executable, "-c", program, SERVICE_DSN=collector.dsn, VENDORS=vendors.url)
+    run(sys.executable, "-c", program, SERVICE_DSN=collector.dsn, VENDORS=provider_stub.url)
     assert tags_of(collector) == {**{f"greenlet {n}": 1 for n in range(10)}, "last": 1}

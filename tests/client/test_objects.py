@@ -15,10 +15,10 @@ import pytest
 
 import tallystick
 from tallystick import capture, client
-from tests.client import kinds, offline, vendors
+from tests.client import kinds, offline, provider_stub
 from tests.client.offline import queued
+from tests.client.provider_stub import CHAT_COUNTS, RESPONSES_COUNTS
 from tests.client.styles import CHAT, CLAUDE, STREAMED
-from tests.client.vendors import CHAT_COUNTS, RESPONSES_COUNTS
 from tests.lazily import anthropic, openai
 
 pytestmark = pytest.mark.usefixtures("captured")
@@ -155,7 +155,7 @@ def test_streams_of_mappings_count() -> None:
 
 
 def test_a_stream_that_failed_counts_though_it_is_kept() -> None:
-    events = vendors.messages_events()[:5]
+    events = provider_stub.messages_events()[:5]
     events.append(("error", {"type": "error", "error": {"type": "overloaded_error"}}))
     claude = offline.anthropic_client.__wrapped__(lambda request: offline.stream(events))
     stream = claude.messages.create(**CLAUDE, stream=True)

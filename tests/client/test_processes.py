@@ -14,18 +14,20 @@ import pytest
 from tests.client.collector import Collector
 from tests.client.environments import plain_environment, run
 from tests.client.programs import run_program, tags_of
-from tests.client.vendors import Vendors
+from tests.client.provider_stub import ProviderStub
 from tests.worker.support.promises import sampled
 from tests.worker.support.waiting import wait_until
 
 
-def test_a_program_sends_what_waits_when_it_ends(collector: Collector, vendors: Vendors) -> None:
-    run_program("tallystick.init(); ask('a'); ask('b')", collector, vendors)
+def test_a_program_sends_what_waits_when_it_ends(
+    collector: Collector, provider_stub: ProviderStub
+) -> None:
+    run_program("tallystick.init(); ask('a'); ask('b')", collector, provider_stub)
     assert tags_of(collector) == {"a": 1, "b": 1}
 
 
 def test_a_forked_process_sends_its_own_calls_and_not_its_parents(
-    collector: Collector, vendors: Vendors
+    collector: Collector, provider_stub: ProviderStub
 ) -> None:
     program = """
 tallystick.init()
@@ -42,7 +44,7 @@ for child in children:
     assert os.waitpid(child, 0)[1] == 0
 ask("after")
 """
-    run_program(program, collector, vendors)
+    run_program(program, collector, provider_stub)
     assert tags_of(collector) == {
         **{"before": 1, "after": 1},
         **{f"child {number}": 1 for number in range(3)},
@@ -50,7 +52,7 @@ ask("after")
 
 
 def test_a_stream_that_is_open_at_a_fork_counts_in_its_parent_alone(
-    collector: Collector, vendors: Vendors
+    collector: Collector, provider_stub: ProviderStub
 ) -> None:
     program = """
 tallystick.init(tag="stream")
@@ -65,7 +67,7 @@ if not child:
     sys.exit(0)
 os.waitpid(child, 0)
 """
-    run_program(program, collector, vendors)
+    run_program(program, collector, provider_stub)
     assert tags_of(collector) == {"stream": 1}
 
 
@@ -138,7 +140,9 @@ time.sleep(60)
         process.kill()
 
 
-def test_a_killed_child_does_not_stop_the_others(collector: Collector, vendors: Vendors) -> None:
+def test_a_killed_child_does_not_stop_the_others(
+    collector: Collector, provider_stub: ProviderStub
+) -> None:
     program = """
 import signal
 tallystick.init()
@@ -149,11 +153,13 @@ if not child:
 os.waitpid(child, 0)
 ask("kept")
 """
-    run_program(program, collector, vendors)
+    run_program(program, collector, provider_stub)
     assert tags_of(collector) == {"kept": 1}
 
 
-def test_a_platform_without_fork_is_no_trouble(collector: Collector, vendors: Vendors) -> None:
-    run_program("del os.register_at_fork; tallystick.init(); ask('a')", collector, vendors)
+def test_a_platform_without_fork_is_no_trouble(
+    collector: Collector, provider_stub: ProviderStub
+) -> None:
+    run_program("del os.register_at_fork; tallystick.init(); ask('a')", collector, provider_stub)
     assert tags_of(collector) == {"a": 1}
     assert hasattr(os, "register_at_fork")

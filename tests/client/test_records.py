@@ -15,7 +15,7 @@ from tallystick.background import Background
 from tallystick.calls import begin
 from tallystick.reading import options, providers
 from tallystick.reading.prompts import hash_prompt
-from tests.client import offline, vendors
+from tests.client import offline, provider_stub
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT
 from tests.lazily import openai
@@ -226,15 +226,15 @@ def test_a_background_response_counts_once_however_often_it_is_asked_for() -> No
 
 def _poll(request: Any) -> Any:
     if request.method == "POST" and request.url.path.endswith("/responses"):
-        return offline.say(vendors.response("resp_bg1", "queued"))
-    return offline.say(vendors.response("resp_bg1", "completed"))
+        return offline.say(provider_stub.response("resp_bg1", "queued"))
+    return offline.say(provider_stub.response("resp_bg1", "completed"))
 
 
 @pytest.mark.usefixtures("captured")
 def test_a_response_that_another_process_asked_for_counts_where_it_is_waited_for() -> None:
     answers = iter(["in_progress", "in_progress", "completed", "completed"])
     client = offline.openai_client.__wrapped__(
-        lambda request: offline.say(vendors.response("resp_7", next(answers)))
+        lambda request: offline.say(provider_stub.response("resp_7", next(answers)))
     )
     for _ in range(4):
         client.responses.retrieve("resp_7")

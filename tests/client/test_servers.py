@@ -14,7 +14,7 @@ import pytest
 from tests.client.collector import Collector
 from tests.client.environments import plain_environment
 from tests.client.programs import tags_of
-from tests.client.vendors import Vendors
+from tests.client.provider_stub import ProviderStub
 from tests.worker.support.promises import sampled
 from tests.worker.support.waiting import wait_until
 
@@ -59,11 +59,11 @@ def _running(
 
 @pytest.mark.parametrize("worker", sampled(["gthread", "sync", "gevent"], 3))
 def test_gunicorn_with_preload_sends_from_every_worker(
-    worker: str, collector: Collector, vendors: Vendors, tmp_path: Path
+    worker: str, collector: Collector, provider_stub: ProviderStub, tmp_path: Path
 ) -> None:
     (tmp_path / "served.py").write_text(GUNICORN)
     address = tmp_path / "socket"
-    environment = plain_environment(SERVICE_DSN=collector.dsn, VENDORS=vendors.url)
+    environment = plain_environment(SERVICE_DSN=collector.dsn, VENDORS=provider_stub.url)
     options = ("--preload", "--workers=2", f"--worker-class={worker}", "--no-control-socket")
     with _running(tmp_path, environment, "gunicorn", *options, f"--bind=unix:{address}", "served"):
         wait_until(lambda: _is_open(address), PATIENCE_SECONDS)
@@ -120,12 +120,16 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("turned_on", sampled(PROGRAMS, 2))
 def test_celery_with_prefork_sends_from_every_child(
-    turned_on: str, collector: Collector, vendors: Vendors, redis_url: str, tmp_path: Path
+    turned_on: str,
+    collector: Collector,
+    provider_stub: ProviderStub,
+    redis_url: str,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "tasks.py").write_text(PROGRAMS[turned_on])
     broker = redis_url.partition("?")[0].replace("unix:", "redis+socket:") + "?virtual_host=9"
     environment = plain_environment(
-        SERVICE_DSN=collector.dsn, VENDORS=vendors.url, BROKER=broker, C_FORCE_ROOT="1"
+        SERVICE_DSN=collector.dsn, VENDORS=provider_stub.url, BROKER=broker, C_FORCE_ROOT="1"
     )
     send = QUEUE + "for number in range(6): app.send_task('tasks.ask', (number,))"
     subprocess.run([sys.executable, "-c", send], cwd=tmp_path, env=environment, check=True)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.client import offline, vendors
+from tests.client import offline, provider_stub
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic, openai
@@ -22,7 +22,7 @@ def statuses() -> list[str | None]:
 
 def break_off(request: httpx2.Request) -> httpx2.Response:
     """Answer with the first events of a message, and then an error."""
-    return offline.stream([*vendors.messages_events()[:5], FAILURE])
+    return offline.stream([*provider_stub.messages_events()[:5], FAILURE])
 
 
 def fail(request: httpx2.Request) -> httpx2.Response:
@@ -30,7 +30,7 @@ def fail(request: httpx2.Request) -> httpx2.Response:
 
 
 def respond(status: str) -> Callable[[httpx2.Request], httpx2.Response]:
-    whole = vendors.response("resp_1", "completed") | {"status": status}
+    whole = provider_stub.response("resp_1", "completed") | {"status": status}
     ended = [("response.failed", {"type": "response.failed", "response": whole})]
 
     def handler(request: httpx2.Request) -> httpx2.Response:

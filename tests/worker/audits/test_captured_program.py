@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from genai_prices import Usage, calc_price
 
-from tests.client import vendors
+from tests.client import provider_stub
 from tests.client.environments import run
-from tests.client.vendors import Vendors
+from tests.client.provider_stub import ProviderStub
 from tests.worker.support.system import System
 
 TICKETS = 40
@@ -27,16 +27,16 @@ def _price(provider: str, model: str, prompt: int, completion: int) -> Decimal:
 
 @pytest.fixture
 def stub() -> Any:
-    with Vendors() as stub:
-        completion = {**vendors.completion(), "model": "gpt-5-2025-08-07", "usage": TICKET}
+    with ProviderStub() as stub:
+        completion = {**provider_stub.completion(), "model": "gpt-5-2025-08-07", "usage": TICKET}
         stub.instead = {
             "/chat/completions": completion,
-            "/messages": {**vendors.message(), "usage": SUMMARY},
+            "/messages": {**provider_stub.message(), "usage": SUMMARY},
         }
         yield stub
 
 
-def test_the_report_shows_what_the_program_wasted(system: System, stub: Vendors) -> None:
+def test_the_report_shows_what_the_program_wasted(system: System, stub: ProviderStub) -> None:
     key = f"ik_{system.key.partition('_')[2]}"
     run(
         sys.executable,
@@ -60,7 +60,7 @@ def test_the_report_shows_what_the_program_wasted(system: System, stub: Vendors)
     overkill = [one for one in document["findings"] if one["detector"] == "d1_model_overkill"]
     (finding,) = overkill
     assert "sort-tickets" in finding["route"]
-    # A run of seconds is no basis for a month.
+    # A run of seconds is too short to project monthly figures.
     assert document["audit"]["projection"] == "none"
     assert _cents(finding["monthly_cost_impact_usd"]) == saved.quantize(CENT)
 

@@ -49,7 +49,7 @@ CHAT_MODEL = "gpt-4o-2024-08-06"
 MESSAGES_MODEL = "claude-sonnet-4-6"
 
 
-class Vendors(ThreadingHTTPServer):
+class ProviderStub(ThreadingHTTPServer):
     """`seen` are the requests that came; `instead` has other answers, by how a path ends."""
 
     daemon_threads = True
@@ -64,7 +64,7 @@ class Vendors(ThreadingHTTPServer):
         self.instead: dict[str, Json] = {}
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
-    def __enter__(self) -> Vendors:
+    def __enter__(self) -> ProviderStub:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -74,7 +74,7 @@ class Vendors(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Vendors
+    server: ProviderStub
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
