@@ -16,7 +16,6 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from rq.timeouts import BaseTimeoutException
-from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import configure_mappers
 
@@ -32,13 +31,13 @@ from service.jobs.ending import refuse, retry_or_fail
 from service.jobs.lease import HeldLeases, LeaseLostError
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
-from service.models.audits.audit_settings import DEFAULTS, Chosen, list_chosen
+from service.models.audits.audit_settings import DEFAULTS, Chosen
 from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result
 from service.operations.price_book import load_prices
-from service.operations.price_terms import add_terms
+from service.operations.price_terms import add_terms, find_terms
 from service.operations.publishing import abandon, delete_frames, finish, publish
 
 if TYPE_CHECKING:
@@ -81,10 +80,10 @@ def prepare() -> None:
 def warm_up() -> None:
     """Make everything ready in a process that will run many audits, and keep it."""
     global _kept
-    _kept = Tools.open()
+    _kept, book = Tools.open(), None
     with suppress(SQLAlchemyError), _kept.engine.connect() as connection:
-        load_prices(connection)
-    import_module("detectors.report").audit([_FIRST_CALL])
+        book = load_prices(connection)
+    import_module("detectors.report").audit([_FIRST_CALL], prices=book)
 
 
 @contextmanager
@@ -196,13 +195,8 @@ def compute(
 
 
 def _find_terms(tools: Tools, claims: Sequence[Claim]) -> "tuple[Mapping[str, Chosen], PriceBook]":
-    """Return the settings of each audit's account, and the prices in force."""
     audit_ids = [claim.audit_id for claim in claims]
-
-    def find(connection: Connection) -> "tuple[Mapping[str, Chosen], PriceBook]":
-        return list_chosen(connection, audit_ids), load_prices(connection)
-
-    return transact(tools.engine, find)
+    return transact(tools.engine, partial(find_terms, audit_ids=audit_ids))
 
 
 def _terms(chosen: Chosen, book: "PriceBook") -> dict[str, Any]:
@@ -285,8 +279,8 @@ def write_calls(name: str) -> None:
     with _tools() as tools:
         with tools.engine.connect() as connection:
             found = find_calls_source(connection, audit_id, finding_id)
-            chosen = list_chosen(connection, [audit_id]).get(audit_id, DEFAULTS)
-            book = load_prices(connection)
+            settings, book = find_terms(connection, [audit_id])
+        chosen = settings.get(audit_id, DEFAULTS)
         if found is None or found.is_purged:
             return
         with tools.blobs.open(found.frame_key) as file:

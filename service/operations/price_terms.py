@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from detectors.contract import Report, changed_assumptions
 from detectors.errors import PriceTermsError
+from service.models.audits.audit_settings import Chosen, list_chosen
 from service.operations.price_book import load_prices
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ def add_terms(book: "PriceBook", toml: str) -> "PriceBook":
     from detectors.prices.agreed.price_file import read_toml
 
     return book.with_terms(read_toml(toml)) if toml.strip() else book
+
+
+def find_terms(
+    connection: Connection, audit_ids: Sequence[str]
+) -> "tuple[Mapping[str, Chosen], PriceBook]":
+    """Return the settings of each audit's account, if it has any, and the prices in force."""
+    return list_chosen(connection, audit_ids), load_prices(connection)
 
 
 def find_own_prices(connection: Connection, toml: str) -> "PriceBook | None":
