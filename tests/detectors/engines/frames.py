@@ -5,16 +5,18 @@ import shutil
 from collections.abc import Callable, Iterable
 from datetime import UTC
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import msgspec
 import polars as pl
 import pytest
-from pyspark.sql import SparkSession
 
 from detectors.contract import RECORD_V2_FIELDS, UsageRecord
 from detectors.frames import CALLS, OPTIONAL_CALLS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NEEDS_JAVA = pytest.mark.skipif(
     not shutil.which("java"), reason="Spark: there is no java on the PATH"
@@ -30,8 +32,10 @@ def as_polars(records: Iterable[UsageRecord]) -> pl.DataFrame:
 
 
 @cache
-def spark() -> SparkSession:
+def spark() -> "SparkSession":
     """One small session for all tests of a process."""
+    from pyspark.sql import SparkSession
+
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
         SparkSession.builder.master("local[1]")
