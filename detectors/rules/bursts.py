@@ -36,21 +36,25 @@ def find_bursts(calls: Calls, thresholds: Thresholds) -> Calls:
 def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
     """Return calls with enough repetitions, and their shape."""
     share = thresholds.d4_same_prompt_share - QUANTILE_MARGIN
-    is_whole = (
-        (nw.col("prefix") > 0)
-        & (nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens)
-        & (nw.col("alike") >= nw.col("hashed") * share)
+    is_hashed, completion = nw.col("prefix") > 0, nw.col("completion_tokens").cast(nw.Int64)
+    is_whole = (nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens) & (
+        nw.col("alike") >= nw.col("hashed") * share
     )
-    shape = nw.when(is_whole).then(nw.lit(-1)).otherwise(nw.col("completion_tokens"))
     has_shape = nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens
-    return (
-        calls.with_columns(
+    hashed = (
+        calls.filter(is_hashed)
+        .with_columns(
             nw.len().over(*_PROMPT).cast(nw.Int64).alias("alike"),
             nw.len().over(*_HASH).cast(nw.Int64).alias("hashed"),
         )
-        # All calls of a burst have the same hash and prompt length.
-        .filter(nw.col("alike") >= thresholds.d4_min_burst_calls)
-        .with_columns(shape.cast(nw.Int64).alias("shape"))
+        .with_columns(
+            nw.when(is_whole).then(nw.lit(-1)).otherwise(completion).cast(nw.Int64).alias("shape")
+        )
+        .drop("alike", "hashed")
+    )
+    others = calls.filter(~is_hashed).with_columns(completion.alias("shape"))
+    return (
+        nw.concat([hashed, others], how="vertical")
         .filter((nw.col("shape") < 0) | has_shape)
         .with_columns(nw.len().over(*_IDENTITY).alias("calls"))
         .filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
