@@ -109,7 +109,18 @@ def draw_thresholds(rng: Random) -> Thresholds:
     defaults = Thresholds()
     names = [name for name in Thresholds.__struct_fields__ if name not in _OF_THE_FILE]
     moved = [name for name in names if rng.random() < _MOVED]
-    return replace(defaults, **{name: _near(rng, name, getattr(defaults, name)) for name in moved})
+    drawn = {name: _near(rng, name, getattr(defaults, name)) for name in moved}
+    return _with_ordered_limits(replace(defaults, **drawn))
+
+
+def _with_ordered_limits(thresholds: Thresholds) -> Thresholds:
+    """Raise d1's limits of the upper end to the stated ones: below them, an end is undefined."""
+    ordered = {}
+    for name in ("median", "p90", "max"):
+        stated = getattr(thresholds, f"d1_{name}_completion_tokens")
+        high = getattr(thresholds, f"d1_high_{name}_completion_tokens")
+        ordered[f"d1_high_{name}_completion_tokens"] = max(stated, high)
+    return replace(thresholds, **ordered)
 
 
 def _near(rng: Random, name: str, default: float) -> float:
