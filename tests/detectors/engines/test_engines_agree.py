@@ -136,9 +136,12 @@ def _write_parts(frame: pl.DataFrame, folder: Path) -> str:
 @NEEDS_JAVA
 @pytest.mark.parametrize("count", [30, pytest.param(None, marks=pytest.mark.stress)])
 def test_spark_reads_files_of_parquet_too(count: int | None, tmp_path: Path) -> None:
-    """It checks the calls and counts them; whole audits on Spark run under stress."""
+    """And the rules find the same there; longer audits on Spark run under stress."""
     spark()
     calls = as_polars(_log(16)[:count])
+    report = detectors.audit(_write_parts(calls, tmp_path), engine="pyspark")
+    assert report.to_json() == detectors.audit(calls).to_json()
+
     frame = pl.concat([calls, WITH_NEW_COLUMNS.select(calls.columns)])
     found, _ = place(_write_parts(frame, tmp_path), "pyspark")
     expected, _ = place(frame)
