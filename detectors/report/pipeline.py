@@ -4,18 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Self
+from typing import Self
 
 import narwhals.stable.v2 as nw
 
 from detectors.contract import (
     AuditSummary,
     SavingsByDetector,
-    SpendByDay,
-    SpendByDayAndModel,
-    SpendByModel,
 )
-from detectors.engines import Calls, Engine, Row
+from detectors.engines import Calls, Engine
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.prices.updates import describe
@@ -54,32 +51,6 @@ _SUMMED_COLUMNS = 3
 _MOST_OUTLIER_TIMES = 10
 # Up to so many calls, planning the queries takes longer than computing them.
 _FEW_CALLS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class LogSpend:
-    """The spend of one log."""
-
-    groups: Sequence[Group]
-    models: tuple[SpendByModel, ...]
-    days: tuple[SpendByDay, ...]
-    days_and_models: tuple[SpendByDayAndModel, ...]
-
-    def sections(self, counted: Sequence[Row], book: PriceBook) -> dict[str, Any]:
-        """Return the report's lists; `counted` are the log's models, priced or not."""
-        models, other_models = spend.shorten(self.models)
-        routes, other_routes = spend.shorten(spend.by_route(self.groups))
-        unpriced, other_unpriced = spend.shorten(spend.count_unpriced(counted, self.groups, book))
-        return {
-            "spend_by_model": models,
-            "spend_by_route": routes,
-            "spend_by_day": self.days,
-            "unpriced": unpriced,
-            "spend_by_day_and_model": self.days_and_models,
-            "other_models": other_models,
-            "other_routes": other_routes,
-            "other_unpriced": other_unpriced,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +214,7 @@ class Audits:
         (summed,) = self.engine.apply(("sums", self.keys, tuple(names)), plan, combined)
         return summed
 
-    def _sum_spend(self) -> list[LogSpend]:
+    def _sum_spend(self) -> list[spend.LogSpend]:
         """Return the spend of each log by model, route and day."""
         by_log: list[list[Group]] = [[] for _ in self.logs]
         for group in self.groups.values():
@@ -251,7 +222,7 @@ class Audits:
         models = [spend.by_model(groups) for groups in by_log]
         days = by_day(self.calls, self.engine, len(self.logs), self.keys)
         daily = by_day_and_model(self.calls, self.labels, days, models, self.engine)
-        return [LogSpend(*each) for each in zip(by_log, models, days, daily, strict=True)]
+        return [spend.LogSpend(*each) for each in zip(by_log, models, days, daily, strict=True)]
 
     def _headline(
         self, log: Records, groups: Sequence[Group], summed: Mapping[str, Decimal]

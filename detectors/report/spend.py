@@ -1,9 +1,10 @@
-"""Spend by model and by route; and calls that are not priced."""
+"""Spend by model and by route; calls that are not priced; and all spend of one log."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import narwhals.stable.v2 as nw
 from msgspec.structs import replace
@@ -12,6 +13,8 @@ from detectors.contract import (
     LONGEST_LIST,
     KnownModel,
     Others,
+    SpendByDay,
+    SpendByDayAndModel,
     SpendByModel,
     SpendByRoute,
     UnpricedModel,
@@ -25,6 +28,32 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
 
 _MOST_SUGGESTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpend:
+    """The spend of one log."""
+
+    groups: Sequence[Group]
+    models: tuple[SpendByModel, ...]
+    days: tuple[SpendByDay, ...]
+    days_and_models: tuple[SpendByDayAndModel, ...]
+
+    def sections(self, counted: Sequence[Row], book: PriceBook) -> dict[str, Any]:
+        """Return the report's lists; `counted` are the log's models, priced or not."""
+        models, other_models = shorten(self.models)
+        routes, other_routes = shorten(by_route(self.groups))
+        unpriced, other_unpriced = shorten(count_unpriced(counted, self.groups, book))
+        return {
+            "spend_by_model": models,
+            "spend_by_route": routes,
+            "spend_by_day": self.days,
+            "unpriced": unpriced,
+            "spend_by_day_and_model": self.days_and_models,
+            "other_models": other_models,
+            "other_routes": other_routes,
+            "other_unpriced": other_unpriced,
+        }
 
 
 def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:

@@ -48,8 +48,13 @@ def test_an_audit_passes_through_all_of_it(second: Up) -> None:
     tallystick("account", "create", "b@example.com", "--plan", "pro", folder=second.folder)
     minted = tallystick("account", "mint", "b@example.com", "ingest-key", folder=second.folder)
     key = next(word for word in minted.stdout.split() if word.startswith("ik_"))
-    record = {"ts": "2026-01-02T03:04:05Z", "provider": "openai", "model": "gpt-4o"}
-    record |= {"prompt_tokens": 100, "completion_tokens": 10}  # type: ignore[dict-item]
+    record = {
+        "ts": "2026-01-02T03:04:05Z",
+        "provider": "openai",
+        "model": "gpt-4o",
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+    }
     sent = requests.post(
         f"{second.base_url}/api/v1/ingest",
         json={"records": [record]},
@@ -57,8 +62,11 @@ def test_an_audit_passes_through_all_of_it(second: Up) -> None:
         timeout=20,
     )
     assert sent.status_code == 201, sent.text
-    done = lambda: '"done"' in tallystick("admin", "audits", "--json", folder=second.folder).stdout  # noqa: E731
-    assert wait_until(done, 60)
+
+    def is_done() -> bool:
+        return '"done"' in tallystick("admin", "audits", "--json", folder=second.folder).stdout
+
+    assert wait_until(is_done, 60)
 
 
 def test_files_of_an_earlier_release_belong_to_the_user_now(second: Up) -> None:
