@@ -115,6 +115,9 @@ def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _D
     """Return the rows if all texts are of one layout and hold no control characters, or None."""
     if max(map(len, texts), default=0) > LONG_BYTES:
         return None
+    # To join them takes 80 bytes for each text, so a file of blank lines would take much memory.
+    if not all(texts):
+        return None
     if can_hold_control_characters(b"\n".join(texts)):
         return None
     for layout in (*dialect.without_more_labels, dialect.flat, dialect.wrapped):

@@ -1,6 +1,7 @@
 """Rows of JSON logs: which values make them invalid, and which unusual ones are taken."""
 
 import json
+import tracemalloc
 from io import BytesIO
 from typing import Any
 
@@ -163,6 +164,18 @@ def test_blank_lines_are_no_rows_but_count_as_lines() -> None:
     records, invalid = read_log(b"", CHAT, b"  ", b"\r", CHAT, b"x", b"", b"")
     assert len(records) == 2
     assert invalid == [InvalidRow(6, "not JSON")]
+
+
+def test_blank_lines_take_little_memory() -> None:
+    log = json.dumps(CHAT).encode() + b"\n" * (1 << 16)
+    tracemalloc.start()
+    try:
+        rows = sum(chunk.rows for chunk in read_chunks(BytesIO(log), chunk_bytes=1 << 16))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows == 1
+    assert peak < 3_000_000
 
 
 def test_anthropic_counts_add_up() -> None:
