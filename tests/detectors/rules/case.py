@@ -1,7 +1,8 @@
 """Cases of the detectors as data: rows of a TOML file in, what each detector flags out."""
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -127,23 +128,41 @@ def _records(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield row | {"ts": ts, "at_us": at_us}
 
 
-def flag_calls(
-    case: Case, place: Place, book: PriceBook, thresholds: Thresholds | None = None
-) -> dict[Key, Found]:
-    """What the detector of the case finds on the frame that `place` makes of the records."""
-    detector = find_detector(case.slug)
-    records = pl.DataFrame(case.records, infer_schema_length=None)
-    given = nw.from_native(place(records)).lazy()
-    engine = engine_of(given)
-    labelled = read_labels(given)
-    groups = number_groups(labelled, engine)
-    calls = arrange(price_labelled(labelled, groups, book, engine), engine)
-    flagged = _polars(detector.find(calls, thresholds or Thresholds()))
-    labels = _polars(groups).select("group", "route_label")
+def group_cases(cases: Iterable[Case]) -> list[list[Case]]:
+    """Group the cases that a frame can hold together: those with the same columns."""
+    groups = defaultdict[object, list[Case]](list)
+    for case in cases:
+        groups[frozenset(case.records[0])].append(case)
+    return [*groups.values()]
+
+
+def flag_calls(cases: Sequence[Case], place: Place, book: PriceBook) -> list[dict[Key, Found]]:
+    """Return what the detector of each case finds in it; the cases are the logs of one frame.
+
+    Planning the queries takes most of the time, so many cases take little more than one.
+    """
+    rows = [row | {"log": log} for log, case in enumerate(cases) for row in case.records]
+    frame = pl.DataFrame(rows, infer_schema_length=None).cast({"log": pl.Int32})
+    given = nw.from_native(place(frame)).lazy()
+    engine, keys = engine_of(given), ("log",)
+    labelled = read_labels(given, keys)
+    groups = number_groups(labelled, engine, keys)
+    calls = arrange(price_labelled(labelled, groups, book, engine, keys), engine)
+    labels = _polars(groups).select("log", "group", "route_label")
+    found: list[dict[Key, Found]] = [{} for _ in cases]
+    for slug in {case.slug: None for case in cases}:
+        for row in _sum_flagged(find_detector(slug), calls, labels):
+            if cases[row["log"]].slug == slug:
+                key, line = _sum_up(row, find_detector(slug).kinds[row["kind"]])
+                found[row["log"]][key] = line
+    return found
+
+
+def _sum_flagged(detector: Detector, calls: Calls, labels: pl.DataFrame) -> list[dict[str, Any]]:
+    flagged = _polars(detector.find(calls, Thresholds()))
     dollars = pl.col("saving_usd", "low_usd", "high_usd").sum()
     sums = flagged.group_by("kind", "group").agg(pl.len().alias("calls"), dollars)
-    rows = sums.join(labels.cast({"group": sums["group"].dtype}), on="group").to_dicts()
-    return dict(_sum_up(row, detector.kinds[row["kind"]]) for row in rows)
+    return sums.join(labels.cast({"group": sums["group"].dtype}), on="group").to_dicts()
 
 
 def _sum_up(row: dict[str, Any], kind: Kind) -> tuple[Key, Found]:

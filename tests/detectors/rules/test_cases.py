@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,15 @@ import pytest
 
 from detectors.prices.book import PriceBook
 from detectors.rules import DETECTORS
-from tests.detectors.rules.case import Case, Place, find_detector, flag_calls, read_cases
+from tests.detectors.rules.case import (
+    Case,
+    Found,
+    Key,
+    find_detector,
+    flag_calls,
+    group_cases,
+    read_cases,
+)
 
 CASES = read_cases()
 
@@ -33,27 +42,30 @@ ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def book() -> PriceBook:
-    return PriceBook()
+TOGETHER = group_cases(CASES)
+
+
+@cache
+def _find_together(number: int, engine: str) -> dict[str, dict[Key, Found]]:
+    """Return what is found in each case of a group on an engine, in a single frame."""
+    cases = TOGETHER[number]
+    found = flag_calls(cases, ENGINES[engine], PriceBook())
+    return {str(case): own for case, own in zip(cases, found, strict=True)}
 
 
 def _every_case() -> Iterator[Any]:
-    """Each case on Polars, one case a kind of finding on each other engine; others under stress."""
-    first = {
-        (case.slug, key[0], line.confidence): str(case)
-        for case in reversed(CASES)
-        for key, line in case.finds.items()
-    }
-    for case, engine in product(CASES, ENGINES):
-        is_always = engine == "polars" or str(case) in first.values()
+    """Each case on Polars, the largest group on each other engine too; others under stress."""
+    largest = max(TOGETHER, key=len)
+    for engine, (number, cases) in product(ENGINES, enumerate(TOGETHER)):
+        is_always = engine == "polars" or cases is largest
         marks = [] if is_always else [pytest.mark.stress]
-        yield pytest.param(case, ENGINES[engine], id=f"{engine}-{case}", marks=marks)
+        for case in cases:
+            yield pytest.param(case, number, engine, id=f"{engine}-{case}", marks=marks)
 
 
-@pytest.mark.parametrize(("case", "frame"), [*_every_case()])
-def test_it_finds_what_the_case_says(case: Case, frame: Place, book: PriceBook) -> None:
-    found = flag_calls(case, frame, book)
+@pytest.mark.parametrize(("case", "group", "engine"), [*_every_case()])
+def test_it_finds_what_the_case_says(case: Case, group: int, engine: str) -> None:
+    found = _find_together(group, engine)[str(case)]
     assert {key: (line.calls, line.confidence) for key, line in found.items()} == {
         key: (line.calls, line.confidence) for key, line in case.finds.items()
     }
@@ -61,6 +73,22 @@ def test_it_finds_what_the_case_says(case: Case, frame: Place, book: PriceBook) 
         for end in ("usd", "low", "high"):
             expected = pytest.approx(getattr(line, end), abs=Decimal("1e-11"))
             assert getattr(found[key], end) == expected, (key, end)
+
+
+def _each_case_alone() -> Iterator[Any]:
+    """Return each case on each engine under stress, one case a detector on Polars always."""
+    always = {case.slug: case for case in reversed(CASES) if case.finds}
+    for engine, (number, cases) in product(ENGINES, enumerate(TOGETHER)):
+        for case in cases:
+            is_always = engine == "polars" and case is always[case.slug]
+            marks = [] if is_always else [pytest.mark.stress]
+            yield pytest.param(case, number, engine, id=f"{engine}-{case}", marks=marks)
+
+
+@pytest.mark.parametrize(("case", "group", "engine"), [*_each_case_alone()])
+def test_a_case_alone_gives_the_same(case: Case, group: int, engine: str) -> None:
+    (found,) = flag_calls([case], ENGINES[engine], PriceBook())
+    assert found == _find_together(group, engine)[str(case)]
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.id)
