@@ -31,6 +31,7 @@ _MODULES: Final = (
     "service.cli.up",
     "service.jobs.process",
     "service.mail.job",
+    "service.notices.job",
     "service.operations.maintenance.sweeper",
     "service.web.server.gunicorn_config",
     "service.web.server.web_process",

@@ -1,20 +1,23 @@
 """tallystick worker, sweeper, metrics and migrate: run one part of the service."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 
 from service.cli.options import data_option, one_line_errors, reach
 from service.core.db import migrate_tables
-from service.jobs.process import run_mail_worker, run_worker
+from service.jobs.process import run_mail_worker, run_notice_worker, run_worker
 from service.operations.exporter.server import run_metrics
 from service.operations.maintenance.sweeper import run_sweeper
+
+_WORKERS: Final = {"audits": run_worker, "mail": run_mail_worker, "notices": run_notice_worker}
 
 
 @click.command()
 @click.option(
     "--queue",
-    type=click.Choice(("audits", "mail")),
+    type=click.Choice(tuple(_WORKERS)),
     default="audits",
     show_default=True,
     help="The queue to process.",
@@ -22,9 +25,8 @@ from service.operations.maintenance.sweeper import run_sweeper
 @data_option
 @one_line_errors
 def worker(queue: str, data_dir: Path | None) -> None:
-    """Process queued audits or mails, one at a time, until stopped."""
-    run = run_mail_worker if queue == "mail" else run_worker
-    run(reach(data_dir))
+    """Process queued audits, mails or notices, one at a time, until stopped."""
+    _WORKERS[queue](reach(data_dir))
 
 
 @click.command()

@@ -101,8 +101,9 @@ def _text_problems(values: Values) -> Iterator[str]:
         yield "OWNER_EMAIL must be an email address"
     if any("@" not in address for address in split_addresses(values["admin_accounts"])):
         yield "ADMIN_ACCOUNTS must be email addresses, separated by commas"
-    if values["prices_update"] not in ("on", "off"):
-        yield "PRICES_UPDATE must be on or off"
+    for name in ("prices_update", "notices_private_targets"):
+        if values[name] not in ("on", "off"):
+            yield f"{name.upper()} must be on or off"
     if values["log_level"] not in _LOG_LEVELS:
         yield f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}"
     if not all(map(_CONTACT.fullmatch, values["security_contact"].split())):

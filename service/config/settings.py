@@ -88,6 +88,7 @@ class Config:
     smtp_url: str = field(default="", repr=False)
     mail_from: str = "Tallystick <no-reply@localhost>"
     outbox_folder: str = "var/outbox"
+    notices_private_targets: str = "off"
     stripe_webhook_secret: str = field(default="", repr=False)
     stripe_credit_price: str = ""
     stripe_credit_link: str = ""
@@ -188,6 +189,11 @@ class Config:
     def mail_folder(self) -> Path | None:
         """Return the folder that mails are written to, or None if a mail server gets them."""
         return None if self.smtp_url else Path(self.outbox_folder)
+
+    @property
+    def allows_private_targets(self) -> bool:
+        """Check whether notices may go to this network, and over HTTP."""
+        return self.notices_private_targets == "on"
 
     @property
     def admin_emails(self) -> frozenset[str]:

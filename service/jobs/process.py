@@ -1,8 +1,8 @@
 """The worker process: take one wake-up at a time and give it to a forked process that runs it.
 
-Mails fork a process each. Audits share one, which is replaced after many jobs, when it has grown
-large, and when it was killed. The parent forks repeatedly, so it must stay single-threaded: it must
-not even import Polars or obstore.
+Mails and notices fork a process each. Audits share one, which is replaced after many jobs, when it
+has grown large, and when it was killed. The parent forks repeatedly, so it must stay
+single-threaded: it must not even import Polars or obstore.
 """
 
 import gc
@@ -31,7 +31,14 @@ from service.core.logs import configure_logging, get_logger
 from service.core.redis import connect
 from service.core.shared_counters import count_together
 from service.jobs.job_process import JobProcess, ProcessLimits
-from service.jobs.queues import MAIL_QUEUE, QUEUE_NAMES, SEND_MAIL, AuditJob
+from service.jobs.queues import (
+    MAIL_QUEUE,
+    NOTICE_QUEUE,
+    QUEUE_NAMES,
+    SEND_MAIL,
+    SEND_NOTICE,
+    AuditJob,
+)
 from service.jobs.stopping import is_stop_requested, listen_for_stop
 
 AUDIT_QUEUES: Final = tuple(QUEUE_NAMES.values())
@@ -188,10 +195,19 @@ def run_worker(config: Config) -> None:
 
 def run_mail_worker(config: Config) -> None:
     """Send queued mails, one at a time, until SIGTERM or SIGINT."""
+    _run_sender(config, SEND_MAIL, MAIL_QUEUE)
+
+
+def run_notice_worker(config: Config) -> None:
+    """Send queued notices, one at a time, until SIGTERM or SIGINT."""
+    _run_sender(config, SEND_NOTICE, NOTICE_QUEUE)
+
+
+def _run_sender(config: Config, function: str, queue_name: str) -> None:
     _set_up(config)
-    import_module(SEND_MAIL.rpartition(".")[0])
+    import_module(function.rpartition(".")[0])
     configure_mappers()
-    _run(config, partial(QueueWorker, queue_names=(MAIL_QUEUE,)))
+    _run(config, partial(QueueWorker, queue_names=(queue_name,)))
 
 
 def _set_up(config: Config) -> None:

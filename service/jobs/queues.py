@@ -1,8 +1,9 @@
-"""The queues, and the only kinds of job in them: an audit, the calls of a finding, a mail."""
+"""The queues, and the only kinds of job: an audit, the calls of a finding, a mail, a notice."""
 
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Self, cast
 
 from redis import Redis, RedisError
@@ -18,12 +19,15 @@ from service.models.audits.audits import INGEST, UPLOAD
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so the web process loads no dataframe library
 WRITE_CALLS: Final = "worker.write_calls"
 SEND_MAIL: Final = "service.mail.job.send_mail"
+SEND_NOTICE: Final = "service.notices.job.send_notice"
 QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads"}
 MAIL_QUEUE: Final = "mail"  # has its own worker, so that sign-in never waits for audits
+NOTICE_QUEUE: Final = "notices"  # too, because receivers may hang; see decision 35
 # An audit takes seconds, so after this time it hangs. (RQ ends it, and it counts as an attempt.)
 AUDIT_TIMEOUT_SECONDS: Final = 900
-# Shorter than a mail's lease, so that no two workers send the same mail.
-MAIL_TIMEOUT_SECONDS: Final = 40
+# Shorter than the lease of a mail or a notice, so that no two workers send the same.
+SENDING_TIMEOUT_SECONDS: Final = 40
+_FUNCTIONS: Final = (RUN_AUDIT, WRITE_CALLS, SEND_MAIL, SEND_NOTICE)
 # RQ forgets finished jobs soon, because PostgreSQL has their state.
 _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
@@ -51,7 +55,7 @@ class AuditJob(Job):
 
     @property
     def func(self) -> Any:
-        if self.func_name not in (RUN_AUDIT, WRITE_CALLS, SEND_MAIL) or self.instance is not None:
+        if self.func_name not in _FUNCTIONS or self.instance is not None:
             raise ForeignJobError
         return super().func
 
@@ -81,13 +85,26 @@ class MailWakeUp:
         return f"mail-{self.mail_id}-{self.attempt}"
 
 
+@dataclass(frozen=True)
+class NoticeWakeUp:
+    """A wake-up for one attempt at a delivery."""
+
+    delivery_id: str
+    attempt: int = 1
+
+    @property
+    def job_id(self) -> str:
+        return f"notice-{self.delivery_id}-{self.attempt}"
+
+
 class AuditQueues:
-    """One queue per source of audits, so that neither starves the other, and one for mail."""
+    """One queue per source of audits, so that neither starves the other; mail and notices."""
 
     def __init__(self, connection: "Redis") -> None:
         self._connection = connection
         self._queues = {source: self._queue(name) for source, name in QUEUE_NAMES.items()}
         self._mail_queue = self._queue(MAIL_QUEUE)
+        self._notice_queue = self._queue(NOTICE_QUEUE)
         self._resume_at = 0.0
 
     @classmethod
@@ -107,6 +124,12 @@ class AuditQueues:
         if mail_id is None:
             return False
         return self._try(lambda: self.push_mail(MailWakeUp(mail_id)), mail_id=mail_id)
+
+    def enqueue_notices(self, delivery_ids: Iterable[str]) -> None:
+        """Wake the worker for committed deliveries. Never raises either."""
+        for delivery_id in delivery_ids:
+            wake_up = NoticeWakeUp(delivery_id)
+            self._try(partial(self.push_notice, wake_up), delivery_id=delivery_id)
 
     def enqueue_calls(self, audit_id: str, finding_id: str, source: str) -> bool:
         """Have a worker write the calls of a finding, unless a job for it exists. Never raises."""
@@ -137,11 +160,18 @@ class AuditQueues:
 
     def push_mail(self, wake_up: MailWakeUp) -> None:
         queue = self._mail_queue
-        _push(queue, SEND_MAIL, wake_up.mail_id, wake_up.job_id, MAIL_TIMEOUT_SECONDS)
+        _push(queue, SEND_MAIL, wake_up.mail_id, wake_up.job_id, SENDING_TIMEOUT_SECONDS)
+
+    def push_notice(self, wake_up: NoticeWakeUp) -> None:
+        queue, row_id = self._notice_queue, wake_up.delivery_id
+        _push(queue, SEND_NOTICE, row_id, wake_up.job_id, SENDING_TIMEOUT_SECONDS)
 
     def waiting_mail_ids(self) -> set[str]:
         """Return the job IDs in the mail queue, whether or not the jobs still exist."""
         return set(self._mail_queue.get_job_ids())
+
+    def waiting_notice_ids(self) -> set[str]:
+        return set(self._notice_queue.get_job_ids())
 
     def waiting_job_ids(self) -> set[str]:
         """Return the job IDs in all audit queues, whether or not the jobs still exist."""
@@ -149,7 +179,7 @@ class AuditQueues:
 
     def depths(self) -> dict[str, int]:
         """Count the waiting wake-ups by queue; raise errors of Redis."""
-        queues = (*self._queues.values(), self._mail_queue)
+        queues = (*self._queues.values(), self._mail_queue, self._notice_queue)
         return {queue.name: queue.count for queue in queues}
 
     def existing_job_ids(self, job_ids: Collection[str]) -> set[str]:

@@ -15,6 +15,8 @@ from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCod
 from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import Mail
+from service.models.notices.deliveries import NoticeDelivery
+from service.models.notices.targets import NoticeTarget
 from service.models.operations.admin_actions import AdminAction
 from service.models.operations.price_updates import PriceUpdate
 
@@ -34,6 +36,8 @@ __all__ = [
     "IngestKey",
     "MagicLink",
     "Mail",
+    "NoticeDelivery",
+    "NoticeTarget",
     "OAuthApplication",
     "OAuthCode",
     "OAuthToken",

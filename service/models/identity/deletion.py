@@ -17,18 +17,20 @@ from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import Mail
+from service.models.notices.targets import NoticeTarget
 
 _PAGE: Final = 500
 
 
 def close_account(session: Session, account_id: str, email: str, kept_session_id: str) -> None:
-    """Delete the account's credentials, subscriptions and other sessions.
+    """Delete the account's credentials, subscriptions, targets of notices and other sessions.
 
     The current session stays, so that an interrupted deletion can be repeated.
     """
     lock_payments(session)
     _close_payments(session, account_id, email)
-    for table in (IngestKey, ReadToken, OAuthApplication, OAuthCode, Subscription):
+    owned = (IngestKey, ReadToken, OAuthApplication, OAuthCode, Subscription, NoticeTarget)
+    for table in owned:
         session.execute(delete(table).where(table.account_id == account_id))
     others = (WebSession.account_id == account_id, WebSession.id != kept_session_id)
     session.execute(delete(WebSession).where(*others))

@@ -17,6 +17,7 @@ from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.mail.outbox import FAILED as MAIL_FAILED
 from service.models.mail.outbox import SENT, Mail
+from service.models.notices.deliveries import IS_UNSENT, NoticeDelivery
 
 BATCH: Final = 500
 _SHOWN_EXPIRED_DAYS: Final = 30
@@ -69,6 +70,13 @@ def delete_old_mails(connection: Connection, days: int) -> int:
     """Delete old mails that were sent or failed."""
     is_over = Mail.status.in_((SENT, MAIL_FAILED))
     return _delete(connection, Mail, and_(is_over, Mail.created_at < _before(days)))
+
+
+def delete_old_deliveries(connection: Connection, days: int) -> int:
+    """Delete old notices that were delivered or failed."""
+    return _delete(
+        connection, NoticeDelivery, and_(~IS_UNSENT, NoticeDelivery.queued_at < _before(days))
+    )
 
 
 def delete_old_events(connection: Connection, days: int) -> int:

@@ -212,6 +212,7 @@ class Stack:
             "web": ("gunicorn", "--config=python:service.web.server.gunicorn_config", *binds),
             "sweeper": ("service", "sweeper"),
             "mail": ("service", "worker", "--queue=mail"),
+            "notices": ("service", "worker", "--queue=notices"),
             "metrics": ("service", "metrics"),
         }
         for number in range(1, self.config.worker_processes + 1):

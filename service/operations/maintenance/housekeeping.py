@@ -23,6 +23,7 @@ from service.models.operations.retention import (
     delete_ended_sessions,
     delete_expired_links,
     delete_expired_secrets,
+    delete_old_deliveries,
     delete_old_events,
     delete_old_mails,
     purge_old_raws,
@@ -80,6 +81,9 @@ class Housekeeping:
             ),
             "mails": _committed(
                 lambda connection: delete_old_mails(connection, config.mail_retention_days)
+            ),
+            "notice_deliveries": _committed(
+                lambda connection: delete_old_deliveries(connection, config.mail_retention_days)
             ),
             "failed_work": _committed(delete_old_days),
             "security_events": _committed(

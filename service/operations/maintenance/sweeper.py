@@ -1,4 +1,4 @@
-"""The sweeper: re-queue audits and mails whose wake-up or worker was lost, and clean up."""
+"""The sweeper: re-queue audits, mails and notices whose wake-up or worker was lost; clean up."""
 
 import signal
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
 from service.models.audits.capacity import add_failed_seconds
 from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
+from service.notices.sweep import sweep_notices
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.price_updates import PriceUpdates
@@ -75,6 +76,7 @@ class Sweeper:
                 "swept", failed=list(failed), expired=[row[0] for row in expired], enqueued=sent
             )
         sweep_mails(connection, self._queues)
+        sweep_notices(connection, self._queues)
         self._orphan_blobs.clear_page(connection)
         self._housekeeping.take_turn(connection)
         self._price_updates.take_turn(connection)

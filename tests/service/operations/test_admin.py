@@ -119,7 +119,7 @@ def test_the_page_shows_what_runs_and_no_secret(
     [waiting] = [one for one in shown["queue"] if one["kind"] == "upload"]
     assert waiting["number"] >= 1
     assert waiting["oldest_age_seconds"] >= 3_600
-    assert set(shown["wake_ups"]) == {"ingest", "uploads", "mail"}
+    assert set(shown["wake_ups"]) == {"ingest", "uploads", "mail", "notices"}
 
 
 def test_lists_go_on_page_by_page(administered: LiveService, make_audit: MakeAudit) -> None:

@@ -1,0 +1,76 @@
+"""The body of a notice, and the headers that let a webhook's receiver check it."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from service.models.notices.attempts import Dispatch
+from service.models.notices.events import heading_of
+from service.models.notices.targets import SLACK
+
+_USER_AGENT: Final = "Tallystick/1"
+_PATH, _URL = "path", "url"
+_MAX_TEXT: Final = 2_900  # Slack accepts 3,000 characters in a section
+
+
+def write_message(dispatch: Dispatch, base_url: str, now: datetime) -> tuple[dict[str, str], bytes]:
+    """Return the headers and the body; the body is the same at each attempt."""
+    data = _add_url(dispatch.payload, base_url)
+    if dispatch.kind == SLACK:
+        return _headers(), _encode(_write_slack(dispatch.event_type, data))
+    body = _encode(
+        {
+            "type": dispatch.event_type,
+            "timestamp": dispatch.created_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "data": data,
+        }
+    )
+    return _headers() | _sign(dispatch, body, now), body
+
+
+def _sign(dispatch: Dispatch, body: bytes, now: datetime) -> dict[str, str]:
+    # Only the job that sends needs the library.
+    from standardwebhooks.webhooks import Webhook
+
+    signature = Webhook(dispatch.secret).sign(dispatch.event_id, now, body.decode())
+    return {
+        "webhook-id": dispatch.event_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": signature,
+    }
+
+
+def _add_url(payload: Mapping[str, Any], base_url: str) -> dict[str, Any]:
+    """Replace the path of a page by its URL, whose host comes from the settings."""
+    data = {name: value for name, value in payload.items() if name != _PATH}
+    return data | {_URL: f"{base_url}{payload[_PATH]}"} if _PATH in payload else data
+
+
+def _write_slack(event_type: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a heading, the summary and a link; the text is what a notification shows."""
+    heading = heading_of(event_type)
+    summary = _escape(str(data.get("summary", "")))[:_MAX_TEXT]
+    text = f"*{heading}*\n{summary}".rstrip()
+    blocks: list[dict[str, Any]] = [_section(text)]
+    if _URL in data:
+        link = f"<{data[_URL]}|View in Tallystick>"
+        blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": link}]})
+    return {"text": f"{heading}: {summary}" if summary else heading, "blocks": blocks}
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _escape(text: str) -> str:
+    """Keep labels from being mentions or links of Slack's, as Slack prescribes."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _headers() -> dict[str, str]:
+    return {"Content-Type": "application/json", "User-Agent": _USER_AGENT, "Connection": "close"}
+
+
+def _encode(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,196 @@
+"""Only URLs of hosts on the public internet become targets, however their addresses are written."""
+
+import pytest
+
+from service.models.notices.targets import SLACK, WEBHOOK
+from service.notices import addresses
+from service.notices.addresses import PrivateTargetError, is_public, resolve
+from service.notices.urls import InvalidTargetError, check_target, parse_url
+from tests.notice_receiver import resolving
+
+PUBLIC = (
+    "1.1.1.1",
+    "93.184.216.34",
+    "2606:4700::1111",
+    "::ffff:1.1.1.1",
+    "64:ff9b::101:101",  # NAT64 of 1.1.1.1
+)
+PRIVATE = (
+    "0.0.0.0",
+    "10.1.2.3",
+    "100.64.0.1",
+    "100.100.100.200",  # metadata at Alibaba
+    "127.0.0.1",
+    "127.255.255.254",
+    "168.63.129.16",  # metadata at Azure
+    "169.254.169.254",  # metadata elsewhere
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.0.0.192",  # metadata at Oracle
+    "192.0.2.1",
+    "192.88.99.1",
+    "192.168.1.1",
+    "198.19.0.1",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.250",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::127.0.0.1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::7f00:1",
+    "100::1",
+    "2001::1",
+    "2001:db8::1",
+    "2002:7f00:1::",
+    "2002:a00:1::1",
+    "3fff::1",
+    "5f00::1",
+    "fc00::1",
+    "fd00:ec2::254",  # metadata at Amazon
+    "fe80::1",
+    "fe80::1%lo",
+    "fec0::1",
+    "ff02::1",
+    "not an address",
+)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_an_address_on_the_public_internet_is_accepted(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_any_other_address_is_refused(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
+    known = {"example.com": [["93.184.216.34"]]}
+    monkeypatch.setattr(addresses, "look_up", resolving(known))
+    return known
+
+
+def test_one_private_address_among_public_ones_is_enough_to_refuse(
+    answers: dict[str, list[list[str]]],
+) -> None:
+    answers["mixed.example"] = [["1.1.1.1", "10.0.0.1"]]
+    with pytest.raises(PrivateTargetError):
+        resolve("mixed.example", 443, seconds=1)
+    assert resolve("mixed.example", 443, seconds=1, allows_private=True) == ["1.1.1.1", "10.0.0.1"]
+
+
+def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    never = threading.Event()
+    monkeypatch.setattr(addresses, "look_up", lambda *_: [str(never.wait(5))])
+    with pytest.raises(TimeoutError):
+        resolve("slow.example", 443, seconds=0.05)
+    never.set()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com",
+        "https://example.com/hooks?key=1",
+        "https://EXAMPLE.com:8443/",
+        "https://1.1.1.1/",
+        "https://[2606:4700::1111]/",
+    ],
+)
+def test_a_public_https_url_is_a_target(url: str, answers: object) -> None:
+    assert check_target(WEBHOOK, url, allows_private=False).scheme == "https"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.com",
+        "http://example.com/",
+        "ftp://example.com/",
+        "javascript:alert(1)",
+        "https://",
+        "https:///path",
+        "https://user@example.com/",
+        "https://user:password@example.com/",
+        "https://example.com/#fragment",
+        "https://example.com/#",
+        "https://example.com:22/",
+        "https://example.com:80/",
+        "https://example.com:99999/",
+        "https://example.com:x/",
+        "https://example.com\\@127.0.0.1/",
+        "https://example.com /",
+        "https://example.com/\r\nX: y",
+        "https://example.com/\u0661",
+        "https://ex\u00e4mple.com/",
+        "https://\u2460\u2461\u2466.0.0.1/",
+        "https://ex%61mple.com/",
+        "https://example..com/",
+        "https://[::1/",
+        "https://[v1.x]/",
+        f"https://example.com/{'x' * 2_000}",
+        # One address in many spellings.
+        "https://127.0.0.1/",
+        "https://127.1/",
+        "https://2130706433/",
+        "https://0x7f000001/",
+        "https://0x7f.0.0.1/",
+        "https://0x7f.1/",
+        "https://017700000001/",
+        "https://0177.0.0.1/",
+        "https://127.0.0.1./",
+        "https://127.000.000.001/",
+        "https://[::1]/",
+        "https://[::ffff:127.0.0.1]/",
+        "https://[::ffff:7f00:1]/",
+        "https://[0:0:0:0:0:0:0:1]/",
+        "https://[64:ff9b::7f00:1]/",
+        "https://[fe80::1%25lo]/",
+        "https://169.254.169.254/latest/meta-data/",
+        "https://localhost/",
+        "https://metadata.google.internal/",
+    ],
+)
+def test_another_url_is_refused_at_save(url: str, answers: dict[str, list[list[str]]]) -> None:
+    answers |= {"localhost": [["127.0.0.1", "::1"]]}
+    answers |= {"metadata.google.internal": [["169.254.169.254"]]}
+    with pytest.raises(InvalidTargetError) as raised:
+        check_target(WEBHOOK, url, allows_private=False)
+    assert str(raised.value).endswith(".")
+    assert "127" not in str(raised.value)
+
+
+def test_an_unknown_host_is_refused_at_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> list[str]:
+        raise OSError
+
+    monkeypatch.setattr(addresses, "look_up", fail)
+    with pytest.raises(InvalidTargetError, match="couldn't find"):
+        check_target(WEBHOOK, "https://nothing.example/", allows_private=False)
+
+
+def test_a_slack_target_is_at_slack(answers: dict[str, list[list[str]]]) -> None:
+    answers["hooks.slack.com"] = [["1.1.1.1"]]
+    assert check_target(SLACK, "https://hooks.slack.com/services/T/B/x", allows_private=False)
+    with pytest.raises(InvalidTargetError, match="Slack"):
+        check_target(SLACK, "https://example.com/", allows_private=False)
+
+
+def test_an_installation_can_allow_its_own_network(answers: object) -> None:
+    url = check_target(WEBHOOK, "http://127.0.0.1:80/a?b=c", allows_private=True)
+    assert (url.authority, url.target) == ("127.0.0.1", "/a?b=c")
+    assert parse_url("https://[::1]:9000", allows_private=True).authority == "[::1]:9000"
+    with pytest.raises(InvalidTargetError):
+        check_target(WEBHOOK, "http://0x7f.1/", allows_private=True)
