@@ -2,6 +2,7 @@
 
 `python -m tests.warm` is that process: it reads orders from its input and has one thread, as what
 it forks must. It has not imported what starts threads: those programs import that when they run.
+For programs that are started again and again, it forks another such process, which imports more.
 """
 
 import atexit
@@ -18,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any, Final
+from tempfile import NamedTemporaryFile, TemporaryDirectory
+from typing import IO, Any, Final
 
 _ROOT: Final = Path(__file__).parents[1]
 _MODULES: Final = (
@@ -37,6 +38,11 @@ _MODULES: Final = (
     "service.web.server.web_process",
     "valkey",
 )
+# For `imports`: what an audit imports, half of what a job's process takes to be ready. Polars has a
+# thread for files that audits don't write; a fork has one thread again.
+AUDITS: Final = ("detectors.report", "narwhals._polars", "narwhals._polars.dataframe")
+# Each web process with payments would take most of a second to import them.
+PROVIDERS: Final = ("service.payments.paddle", "service.payments.stripe")
 
 
 class WarmProcess:
@@ -52,18 +58,18 @@ class WarmProcess:
     ) -> None:
         """`arguments` are those of `python -m`, the module first; the files are appended to.
 
-        Errors go to the log, unless they have a file of their own. `imports` are modules that the
-        program imports before it forks, so that its forks need not.
+        Errors go to the log, unless they have a file of their own. `imports` are more modules that
+        the process that forks has imported.
         """
         order = {
             "arguments": arguments,
             "environment": dict(environment),
+            "input": os.devnull,
             "log": str(log_file),
             "errors": str(error_file or log_file),
-            "imports": imports,
         }
         log_file.touch()
-        self._forking = _forking()
+        self._forking = _forking_with(tuple(imports)) if imports else _forking()
         self.pid: int = self._forking.ask("start", order)
         self.returncode: int | None = None
 
@@ -103,36 +109,53 @@ def run_warm(
 
 
 class _Forking:
-    """The process that forks, and the only one that can wait for its forks."""
+    """A process that forks, and the only one that can wait for its forks."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", __name__]
+    def __init__(self, orders: IO[bytes], answers: IO[bytes]) -> None:
         self._lock = threading.Lock()
-        # A session of its own: Ctrl-C is for the tests, which end it when they have ended theirs.
-        self._process = subprocess.Popen(
-            command,
-            cwd=_ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        atexit.register(self._end)
+        self._orders, self._answers = orders, answers
 
     def ask(self, order: str, value: object) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with self._lock:
-            self._process.stdin.write(json.dumps([order, value]).encode() + b"\n")
-            self._process.stdin.flush()
-            return json.loads(self._process.stdout.readline())
-
-    def _end(self) -> None:
-        self._process.communicate()
+            self._orders.write(json.dumps([order, value]).encode() + b"\n")
+            self._orders.flush()
+            return json.loads(self._answers.readline())
 
 
 @cache
 def _forking() -> _Forking:
-    return _Forking()
+    # A session of its own: Ctrl-C is for the tests, which end it when they have ended theirs.
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    atexit.register(process.communicate)
+    return _Forking(process.stdin, process.stdout)
+
+
+@cache
+def _forking_with(imports: tuple[str, ...]) -> _Forking:
+    """Fork the process, and let its fork import more; it ends when its orders do."""
+    with TemporaryDirectory() as folder:
+        pipes = [Path(folder) / name for name in ("orders", "answers")]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        order = {
+            "arguments": [__name__, *imports],
+            "environment": dict(os.environ),
+            "input": str(pipes[0]),
+            "log": str(pipes[1]),
+            "errors": os.devnull,
+        }
+        _forking().ask("start", order)
+        orders = pipes[0].open("wb")
+        atexit.register(orders.close)
+        return _Forking(orders, pipes[1].open("rb"))
 
 
 def _take_orders() -> list[str]:
@@ -143,8 +166,6 @@ def _take_orders() -> list[str]:
             answer: int | None = os.fork()
             if answer == 0:
                 _become(value)
-                for name in value["imports"]:
-                    import_module(name)
                 arguments: list[str] = value["arguments"]
                 return arguments
         else:
@@ -162,7 +183,7 @@ def _become(order: dict[str, Any]) -> None:
     os.environ.update(order["environment"])
     appended = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     opened = [
-        os.open(os.devnull, os.O_RDONLY),
+        os.open(order["input"], os.O_RDONLY),
         os.open(order["log"], appended, 0o666),
         os.open(order["errors"], appended, 0o666),
     ]
@@ -172,7 +193,9 @@ def _become(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    for module in _MODULES:
+    # Threads of Polars would free its memory; a fork has none of the threads.
+    os.environ["_RJEM_MALLOC_CONF"] = "background_thread:false"
+    for module in (*_MODULES, *sys.argv[1:]):
         import_module(module)
     import_module("worker").prepare()
     # A fork need not look for garbage in what was imported, and so leaves its pages shared.

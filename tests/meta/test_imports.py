@@ -1,4 +1,4 @@
-"""The web process loads no dataframe library, and only the public parts of `detectors`."""
+"""The web and a worker load no dataframe library, and the web only the border of `detectors`."""
 
 import json
 import subprocess
@@ -20,6 +20,7 @@ BORDER = {
 # What is loaded after each of these, one after the other in one process. No setting is there to
 # read: an import that needed any would fail.
 TABLES, SERVING, EVERY_MODULE = "settings and tables", "the web", "every module"
+FORKING = "a worker that is ready"
 PROGRAM = f"""
 import os; os.environ.clear()
 import importlib, json, pkgutil, sys
@@ -31,6 +32,11 @@ loaded[{SERVING!r}] = sorted(sys.modules)
 for found in pkgutil.walk_packages(service.__path__, "service."):
     importlib.import_module(found.name)
 loaded[{EVERY_MODULE!r}] = sorted(sys.modules)
+import worker
+worker.prepare()
+libraries = {{line.split()[-1] for line in open("/proc/self/maps")}}
+threads = [f"thread {{thread}}" for thread in os.listdir("/proc/self/task")]
+loaded[{FORKING!r}] = [*libraries, *threads]
 print(json.dumps(loaded))
 """
 
@@ -47,6 +53,15 @@ def test_importing_the_service_loads_no_dataframe_library(
     loaded: dict[str, set[str]], step: str
 ) -> None:
     assert not {name.partition(".")[0] for name in loaded[step]} & DATAFRAMES
+
+
+def test_a_worker_that_is_ready_has_one_thread_and_no_library_with_threads(
+    loaded: dict[str, set[str]],
+) -> None:
+    """What forks again and again must hold no thread's locks."""
+    assert len([one for one in loaded[FORKING] if one.startswith("thread ")]) == 1
+    assert any("psycopg2" in one for one in loaded[FORKING])
+    assert not [one for one in loaded[FORKING] if "polars" in one or "obstore" in one]
 
 
 def test_the_web_loads_only_the_border_of_the_detectors(loaded: dict[str, set[str]]) -> None:

@@ -12,11 +12,12 @@ import requests
 from service.operations.local.listening import LoopbackSockets, PortTakenError
 from tests.embedded.processes import is_gone, wait_until
 from tests.running import ONE_WEB_PROCESS, ROOT, Demo, Up, open_program, tallystick
+from tests.worker.support.promises import sampled
+
+PARTS = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
 
 
-@pytest.mark.parametrize(
-    "part", ["--config=python:service.web.server.gunicorn_config", "worker", "sweeper"]
-)
+@pytest.mark.parametrize("part", sampled(PARTS, every=3))
 def test_a_crashed_part_is_started_again_and_the_port_is_kept(up: Up, part: str) -> None:
     before = up.find(part)
     before[0].kill()
@@ -38,8 +39,7 @@ def is_ready(up: Up) -> bool:
 
 
 def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(second: Up) -> None:
-    parts = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
-    old = {part: second.find(part) for part in parts}
+    old = {part: second.find(part) for part in PARTS}
     database = second.find("postgres")[:1]
     os.utime(ROOT / "worker.py")
     lines = iter(second.read_line, "")

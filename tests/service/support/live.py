@@ -14,11 +14,9 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.core.db import make_session_factory
 from tests.databases import make_database
 from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
-from tests.warm import WarmProcess
+from tests.warm import PROVIDERS, WarmProcess
 
 ONE_PROCESS: Final = {"gunicorn_cmd_args": "--workers=1"}
-# Each web process would take most of a second to import them.
-_PROVIDERS: Final = ("service.payments.paddle", "service.payments.stripe")
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def start_live_service(
         **{name.upper(): str(value) for name, value in settings.items()},
     }
     log_file = folder / "web.log"
-    imports = _PROVIDERS if any("webhook" in name for name in settings) else ()
+    imports = PROVIDERS if any("webhook" in name for name in settings) else ()
     config = "--config=python:service.web.server.gunicorn_config"
     command = ("gunicorn", config, f"--bind=127.0.0.1:{port}")
     process = WarmProcess(command, environment, log_file, imports=imports)

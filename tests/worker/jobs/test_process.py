@@ -11,15 +11,13 @@ from tests.worker.support.system import System
 from tests.worker.support.waiting import wait_until
 
 
-def test_its_parent_has_one_thread_and_no_dataframe_library(system: System) -> None:
+def test_its_parent_still_has_one_thread_after_jobs(system: System) -> None:
     """What forks again and again must hold no thread's locks."""
     system.wait_done(system.ingest(2), 20)
     for name in ("worker-0", "worker-1"):
         process = Path(f"/proc/{system.processes[name].pid}")
         assert len(list((process / "task").iterdir())) == 1
-        loaded = (process / "maps").read_text()
-        assert "polars" not in loaded
-        assert "obstore" not in loaded
+        assert "obstore" not in (process / "maps").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from service.cli.account import create_account, mint_ingest_key
 from service.operations.local.embedded import EmbeddedServers
 from tests.templates import make_data_folder
-from tests.warm import WarmProcess
+from tests.warm import AUDITS, PROVIDERS, WarmProcess
 from tests.worker.support.jobs import Jobs, RunningJob
 from tests.worker.support.records import Records
 from tests.worker.support.traffic import batch
@@ -147,8 +147,16 @@ class System(Records, Jobs):
         if self._is_cold:
             self.processes[name] = self._start_cold(command, environment, log_file)
         else:
-            self.processes[name] = WarmProcess(command[1:], environment, log_file)
+            imports = self._imports_of(kind)
+            self.processes[name] = WarmProcess(command[1:], environment, log_file, imports=imports)
         self._sessions.add(self.processes[name].pid)
+
+    def _imports_of(self, kind: str) -> tuple[str, ...]:
+        """Return what the processes of this kind import again and again where there are several."""
+        if kind == "worker" and self._counts["worker"] > 1:
+            return AUDITS
+        takes_payments = any("WEBHOOK" in setting for setting in self._settings)
+        return PROVIDERS if kind == "web" and takes_payments else ()
 
     def _start_cold(
         self, command: tuple[str, ...], environment: dict[str, str], log_file: Path
