@@ -25,7 +25,8 @@ NAMED = CALL | {"request_id": "req_1"}
 
 def _counts(rows: list[Mapping[str, Any]], engine: str) -> tuple[int, int]:
     """The calls that are left, and the number of duplicate rows."""
-    frame = as_polars([UsageRecord(**row) for row in rows])
+    given = {name: None for row in rows for name in row}
+    frame = as_polars([UsageRecord(**row) for row in rows]).select(*given)
     log, placed = place(ENGINES[engine](frame))
     (counted,) = CountedCalls.of([log], log.calls, placed, Thresholds()).logs
     placed.close()

@@ -31,7 +31,7 @@ from tests.detectors.engines.frames import (
 from tests.detectors.engines.test_record_v2 import FRAME as WITH_NEW_COLUMNS
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
-from tests.worker.support.promises import at_a_fortieth, at_both_scales, sampled
+from tests.worker.support.promises import at_a_fortieth, at_both_scales
 
 # Logs that between them have every kind of finding, price changes within and duplicate rows.
 SEEDS = (106, 39)
@@ -54,10 +54,18 @@ def _shuffled(seed: int) -> pl.DataFrame:
     return as_polars(records)
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS, 3))
-@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+@pytest.mark.parametrize(
+    ("engine", "seed"),
+    [
+        pytest.param(
+            engine, seed, marks=[pytest.mark.stress] if number or engine == "duckdb" else []
+        )
+        for engine in LOCAL_ENGINES
+        for number, seed in enumerate(SEEDS)
+    ],
+)
 def test_random_traffic_in_shuffled_rows_gives_the_same_report(engine: str, seed: int) -> None:
-    """An audit takes Spark ten seconds, so a test of `test_nothing_is_collected.py` compares it."""
+    """Audits take DuckDB and Spark seconds: `test_nothing_is_collected.py` compares one of each."""
     report = detectors.audit(ENGINES[engine](_shuffled(seed)))
     assert report.findings == _report(seed).findings
     assert report.to_json() == _report(seed).to_json()
@@ -109,7 +117,9 @@ def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes], share:
     expected = detectors.audit(whole).to_json()
     for chunk_bytes in range(1, len(text), round(97 / share)):
         log = from_chunks(read_chunks(BytesIO(text), chunk_bytes=chunk_bytes))
-        assert detectors.audit(log).to_json() == expected, chunk_bytes
+        assert log.frame.equals(whole.frame), chunk_bytes
+        if chunk_bytes == 1 or share == 1.0:
+            assert detectors.audit(log).to_json() == expected, chunk_bytes
 
 
 @at_a_fortieth
@@ -118,8 +128,21 @@ def test_files_of_parquet_cut_anywhere_are_the_same_log(
     engine: str, share: float, tmp_path: Path
 ) -> None:
     frame = as_polars(_log(9)[:24])
-    expected = detectors.audit(frame).to_json()
+    expected = _rows(place(frame)[0])
     for row in range(1, frame.height, round(1 / share)):
+        frame[:row].write_parquet(tmp_path / "a.parquet")
+        frame[row:].write_parquet(tmp_path / "b.parquet")
+        log, placed = place(str(tmp_path / "*.parquet"), engine)
+        assert _rows(log) == expected, row
+        placed.close()
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_files_of_parquet_cut_anywhere_give_the_same_report(engine: str, tmp_path: Path) -> None:
+    frame = as_polars(_log(9)[:24])
+    expected = detectors.audit(frame).to_json()
+    for row in range(1, frame.height):
         frame[:row].write_parquet(tmp_path / "a.parquet")
         frame[row:].write_parquet(tmp_path / "b.parquet")
         report = detectors.audit(str(tmp_path / "*.parquet"), engine=engine)

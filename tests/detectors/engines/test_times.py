@@ -26,7 +26,6 @@ from tests.detectors.reference.builders import (
     series,
     unhashed,
 )
-from tests.worker.support.promises import sampled
 
 TS: Final = pl.col("ts")
 KINDS: Final[dict[str, pl.Expr]] = {
@@ -48,7 +47,7 @@ MISSING: Final = "missing field ts"
 
 @cache
 def _frame() -> pl.DataFrame:
-    """Return calls with findings; their times have microseconds."""
+    """Return calls with findings, in the columns that have values; times have microseconds."""
     records = [
         *hashed(30, 20.123456),
         *unhashed([3_000] * 25),
@@ -56,7 +55,8 @@ def _frame() -> pl.DataFrame:
         *capped(100, [100] * 8 + [20] * 10),
         *series([1.5] * 12, tag="again", request_id="r"),
     ]
-    return as_polars(records)
+    frame = as_polars(records)
+    return frame.select(column for column in frame if column.null_count() < frame.height)
 
 
 @cache
@@ -143,15 +143,31 @@ FROM_CSV: Final[dict[str, Make]] = {
 }
 
 
-@pytest.mark.parametrize("made", sampled(tuple(FROM_CSV), 3))
-def test_a_frame_from_a_csv_gives_the_same_report(made: str) -> None:
-    named = [name for name in _frame().columns if _frame()[name].null_count() < _frame().height]
-    text = _frame().select(named).with_columns(TS.dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ"))
+def _from_csv(made: str) -> tuple[Any, pl.DataFrame]:
+    """Return the frame that is made of a CSV file, and the calls that the file has."""
     objects = {"declared_max_tokens"} if made == "objects" else set()
-    frame = FROM_CSV[made](text.drop(objects).write_csv())
-    given = _frame().with_columns(pl.lit(None).alias(name) for name in objects)
-    expected = detectors.audit(given).to_json() if objects else _expected()
-    assert detectors.audit(frame).to_json() == expected
+    given = _frame().drop(objects)
+    text = given.with_columns(TS.dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ")).write_csv()
+    return FROM_CSV[made](text), given
+
+
+@pytest.mark.parametrize("made", FROM_CSV)
+def test_a_frame_from_a_csv_is_the_same_log(made: str) -> None:
+    frame, given = _from_csv(made)
+    assert _sorted(read(frame).frame).equals(_sorted(read(given).frame))
+
+
+# Windows fail on nullable types, so an audit of those runs always.
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(made, marks=[] if made == "gapped nullable" else pytest.mark.stress)
+        for made in FROM_CSV
+    ],
+)
+def test_a_frame_from_a_csv_gives_the_same_report(made: str) -> None:
+    frame, given = _from_csv(made)
+    assert detectors.audit(frame).to_json() == detectors.audit(given).to_json()
 
 
 def test_a_naive_time_is_in_utc() -> None:

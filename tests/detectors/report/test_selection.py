@@ -3,8 +3,6 @@
 from decimal import Decimal
 from typing import Any
 
-import duckdb
-import polars as pl
 import pytest
 
 import detectors
@@ -119,21 +117,6 @@ def test_the_calls_of_a_finding_add_up_to_its_dollars() -> None:
         assert round(saved, 9) == finding.observed_cost_impact_usd
         assert behind["ts"].is_sorted()
     assert report.calls(report.findings[0].id).equals(report.calls(report.findings[0]))
-
-
-def test_duckdb_computes_the_calls_again() -> None:
-    log = detectors.read(bursts(1, at=DAY) + steady(14))
-    usual = detectors.audit(log)
-    connection = duckdb.connect()
-    connection.register("calls", log.frame.to_arrow())
-    report = detectors.audit(connection.sql("FROM calls"))
-    tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'tallystick%'"
-    (finding,) = duplicates(report)
-    behind = report.calls(finding)
-    numbers = [name for name, kind in behind.schema.items() if kind.is_numeric()]
-    expected = usual.calls(finding.id).select(numbers)
-    assert behind.select(numbers).cast(pl.Float64).rows() == expected.cast(pl.Float64).rows()
-    assert connection.sql(tables).fetchall() == [(0,)]
 
 
 def test_a_report_without_its_calls_says_so() -> None:
