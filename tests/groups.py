@@ -142,6 +142,9 @@ _GROUPS: Final = {
         "tests/service/web/http/test_hostile_requests.py",
     ),
     "servers": ("tests/embedded/",),
+    "payments": ("tests/service/payments/",),
+    "reports": ("tests/service/reports/",),
+    "oauth": ("tests/service/web/oauth/",),
 }
 _SPARK: Final = "spark"
 # The cases of the detectors on engines other than Polars.

@@ -1,8 +1,6 @@
 """/metrics combines all processes, in a bounded number of files and without secrets."""
 
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +8,9 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.warm import WarmProcess
 from tests.worker.conftest import SHORT, started_system
-from tests.worker.support.system import ROOT, System, free_port
+from tests.worker.support.system import System, free_port
 from tests.worker.support.waiting import wait_until
 
 PROCESSES = 4  # that count: two of the web, two workers
@@ -45,10 +44,9 @@ def counted() -> Iterator[Counted]:
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         settings = {"METRICS_FOLDER": folder, "METRICS_PORT": str(port)}
-        with started_system(cold=True, sweepers=0, **SHORT, **settings) as system:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "service", "metrics"], cwd=ROOT, env=system.environment
-            )
+        with started_system(sweepers=0, **SHORT, **settings) as system:
+            log_file = system.folder / "metrics.log"
+            process = WarmProcess(("service", "metrics"), system.environment, log_file)
             found = Counted(system, Path(folder), port)
             wait_until(lambda: _answers(found), 20)
             yield found

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -30,19 +28,19 @@ from tests.worker.support.waiting import kill, wait_until, wait_until_ended
 
 ROOT: Final = Path(__file__).parents[3]
 UNLIMITED: Final = "1000000"
-WEB: Final = ("-m", "gunicorn", "--config=python:service.web.server.gunicorn_config")
-WORKER: Final = ("-m", "tests.worker.support.held_worker")
+WEB: Final = ("gunicorn", "--config=python:service.web.server.gunicorn_config")
+WORKER: Final = ("tests.worker.support.held_worker",)
 ENDED_BY_TESTS: Final = (0, -signal.SIGTERM, -signal.SIGKILL)
-SWEEPER: Final = ("-m", "service", "sweeper")
-MAIL_WORKER: Final = ("-m", "service", "worker", "--queue=mail")
+SWEEPER: Final = ("service", "sweeper")
+MAIL_WORKER: Final = ("service", "worker", "--queue=mail")
 
 
 class System(Records, Jobs):
     """Servers of its own, the web, workers and a sweeper, under one folder.
 
     `settings` are the service's, by their environment names; limits that tests would hit are off.
-    Only those who test mail have a worker for it. Processes are forks of a warm one, unless they
-    are to be `cold`: started by their real command lines.
+    Only those who test mail have a worker for it. Processes are forks of a warm one; the tests of
+    `tallystick up` start them by their real command lines.
     """
 
     host = "127.0.0.1"
@@ -54,14 +52,12 @@ class System(Records, Jobs):
         workers: int = 2,
         sweepers: int = 1,
         mail_workers: int = 0,
-        cold: bool = False,
         **settings: str,
     ):
         self.folder = folder
         self.control = folder / "control"
         self.servers = EmbeddedServers(folder / "var")
-        self.processes: dict[str, subprocess.Popen[bytes] | WarmProcess] = {}
-        self._is_cold = cold
+        self.processes: dict[str, WarmProcess] = {}
         self._sessions: set[int] = set()
         self._settings = settings
         self._counts = {"worker": workers, "sweeper": sweepers, "mail": mail_workers}
@@ -143,12 +139,8 @@ class System(Records, Jobs):
         command = {"web": web, "worker": WORKER, "sweeper": SWEEPER, "mail": MAIL_WORKER}[kind]
         log_file = self.folder / f"{name}.log"
         environment = {**self.environment, **settings}
-        # A session of its own: to the system the process is what a service manager starts.
-        if self._is_cold:
-            self.processes[name] = self._start_cold(command, environment, log_file)
-        else:
-            imports = self._imports_of(kind)
-            self.processes[name] = WarmProcess(command[1:], environment, log_file, imports=imports)
+        imports = self._imports_of(kind)
+        self.processes[name] = WarmProcess(command, environment, log_file, imports=imports)
         self._sessions.add(self.processes[name].pid)
 
     def _imports_of(self, kind: str) -> tuple[str, ...]:
@@ -157,19 +149,6 @@ class System(Records, Jobs):
             return AUDITS
         takes_payments = any("WEBHOOK" in setting for setting in self._settings)
         return PROVIDERS if kind == "web" and takes_payments else ()
-
-    def _start_cold(
-        self, command: tuple[str, ...], environment: dict[str, str], log_file: Path
-    ) -> "subprocess.Popen[bytes]":
-        with log_file.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, *command],
-                cwd=ROOT,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
 
     def kill_process(self, name: str) -> None:
         """SIGKILL to this process alone; what it forked runs on."""
