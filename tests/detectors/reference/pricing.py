@@ -2,14 +2,14 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any
 
 from genai_prices import Usage, calc_price
 from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
-from genai_prices.types import ModelPrice, PriceCalculation, Tier, TieredPrices
+from genai_prices.types import ModelPrice, PriceCalculation, StartDateConstraint, Tier, TieredPrices
 
 from detectors.contract import UsageRecord
 from tests.detectors.reference.catalog import flat_rate_labels
@@ -26,6 +26,7 @@ _UNITS = {
 }
 # Providers that a log's reader guesses from the form of a response.
 _GUESSED = ("openai", "anthropic")
+_ANY_TIME = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,7 @@ class Price:
 def price(record: UsageRecord, model: str | None = None) -> Price | None:
     """Return the price of a call, or its price at another model; None where that is unknown."""
     name = model or record.model
-    minute = record.ts.replace(second=0, microsecond=0)
-    found = _book(record.provider, name, tier_of(record), minute)
+    found = _book(record.provider, name, tier_of(record), _when(record, name))
     if found is None:
         return None
     answer, book = found
@@ -78,6 +78,24 @@ def price(record: UsageRecord, model: str | None = None) -> Price | None:
         has_hour_rate=book.cache_write_1h_mtok is not None,
         window=answer.model.context_window,
     )
+
+
+def _when(record: UsageRecord, model: str) -> datetime:
+    """Return the minute of the call, or its day in UTC if the price is the same all day."""
+    if _changes_within_days(record.provider, model, tier_of(record)):
+        return record.ts.replace(second=0, microsecond=0)
+    return record.ts.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+@cache
+def _changes_within_days(label: str, model: str, tier: str) -> bool:
+    try:
+        known = _ask(label, model, tier, _ANY_TIME).model
+    except LookupError:
+        return False
+    lines = known.prices if isinstance(known.prices, list) else []
+    constraints = [each.constraint for each in (*lines, *(known.price_variants or ()))]
+    return any(not isinstance(each, StartDateConstraint | None) for each in constraints)
 
 
 @cache

@@ -47,10 +47,13 @@ def _clean_call(rng: Random, number: int) -> UsageRecord:
     )
 
 
-@pytest.mark.parametrize("seed", sampled(range(5), 5))
-def test_clean_traffic_gives_no_priced_finding(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "calls"),
+    [(0, 600), *(pytest.param(seed, 3_000, marks=pytest.mark.stress) for seed in range(5))],
+)
+def test_clean_traffic_gives_no_priced_finding(seed: int, calls: int) -> None:
     rng = Random(seed)
-    records = [_clean_call(rng, number) for number in range(3_000)]
+    records = [_clean_call(rng, number) for number in range(calls)]
     report = detectors.audit(records)
     assert [each for each in report.findings if each.confidence != "INFORMATIONAL"] == []
     assert report.audit.below_floor == 0

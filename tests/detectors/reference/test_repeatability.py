@@ -10,7 +10,7 @@ import pytest
 import detectors
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
-from tests.worker.support.promises import at_both_scales, sampled, scaled
+from tests.worker.support.promises import at_a_twentieth, sampled, scaled
 
 RUNS = 50
 
@@ -24,7 +24,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@at_both_scales
+@at_a_twentieth
 def test_repeated_audits_give_the_same_bytes(log: Path, share: float) -> None:
     assert len({detectors.audit(log).to_json() for _ in range(scaled(RUNS, share))}) == 1
 
