@@ -20,6 +20,7 @@ def upgrade() -> None:
     op.create_table(
         "notice_targets",
         sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("label", sa.String(), nullable=False),
         sa.Column("url", sa.String(), nullable=False),
         sa.Column("secret", sa.String(), nullable=False),
         sa.Column("events", postgresql.ARRAY(sa.Text()), nullable=False),

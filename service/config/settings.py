@@ -83,6 +83,7 @@ class Config:
     magic_link_limit_per_recipient: int = 5
     early_access_limit_per_minute: int = 5
     page_limit_per_minute: int = 1_200
+    notice_limit_per_minute: int = 30
     admin_refusals_per_minute: int = 60
     oauth_limit_per_minute: int = 120
     smtp_url: str = field(default="", repr=False)

@@ -1,7 +1,8 @@
-"""The mail that a report is ready: its headline, its first findings and a link."""
+"""A report is ready: the mail with its headline, its first findings and a link; and the notices."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -20,20 +21,33 @@ from service.models.mail.report_mails import (
     find_report_reader,
     link_parameters,
 )
+from service.models.notices.deliveries import post_notice
+from service.models.notices.events import REPORT_READY as REPORT_EVENT
 
 _LISTED_FINDINGS: Final = 3
+_NOTICE_DOLLARS: Final = (
+    "total_spend_usd",
+    "projected_spend_usd",
+    "verified_savings_usd",
+    "estimated_savings_usd",
+    "conditional_savings_usd",
+)
 _LINK_LABEL: Final = "(a label that looks like a link; see the report)"
 
 
 def post_report_ready(connection: Connection, audit_id: str, report: Report) -> str | None:
     """Post the mail in the publishing transaction; return its ID, to enqueue after the commit.
 
+    A report of an upload also goes to webhooks and Slack; the sweeper finds these notices.
     Return None if the account doesn't want the mail, or if it was already mailed: a rerun replaces
     a report without a second mail.
     """
     reader = find_report_reader(connection, audit_id)
     if reader is None:
         return None
+    if reader.is_uploader:
+        notice = describe_report(audit_id, report)
+        post_notice(connection, reader.account_id, REPORT_EVENT, notice, dedupe_key=audit_id)
     listed = first_actions(report) or report.findings[:_LISTED_FINDINGS]
     return post_mail(
         connection,
@@ -55,6 +69,23 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         },
         dedupe_key=f"{REPORT_READY}:{audit_id}",
     )
+
+
+def describe_report(audit_id: str, report: Report) -> dict[str, Any]:
+    """Return the data of the notice: the fields of the audit as the API has them."""
+    audit = report.audit
+    return {
+        "summary": sentence(report),
+        "path": f"/audits/{audit_id}",
+        "audit_id": audit_id,
+        "records": audit.records,
+        "findings_count": len(report.findings),
+        **{name: _number(getattr(audit, name)) for name in _NOTICE_DOLLARS},
+    }
+
+
+def _number(dollars: Decimal | None) -> float | None:
+    return None if dollars is None else float(dollars)
 
 
 def report_url(config: Config, parameters: Mapping[str, Any]) -> str:

@@ -58,6 +58,9 @@ NOTICES: Final[Mapping[EventKind, Notice]] = {
     EventKind.APPLICATION_SECRET_ROTATED: Notice(
         "New secret for your OAuth application", *_APPLICATIONS
     ),
+    EventKind.TARGET_ADDED: Notice(
+        "New webhook or Slack channel in your account", "remove it", "/settings/notices"
+    ),
     EventKind.ACCESS_GRANTED: Notice("An application can now read your audits", *_ALLOWED),
 }
 

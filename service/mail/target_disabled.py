@@ -20,7 +20,8 @@ def write_target_disabled(
     config: Config, parameters: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Return the subject and the template variables."""
-    name = _NAMES.get(parameters["kind"], "Slack channel")
+    name, label = _NAMES.get(parameters["kind"], "Slack channel"), parameters["label"]
+    name = f"{name} “{label}”" if label else name
     words = {
         "name": name,
         "host": parameters["host"],

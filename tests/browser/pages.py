@@ -140,6 +140,9 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/settings/delete": _seen_by("delete-account", "/settings/delete", RICH),
     "/settings/activity": _seen_by("activity", "/settings/activity", RICH, NEW),
     "/settings/report-links": _seen_by("report-links", "/settings/report-links", RICH, NEW),
+    "/settings/notices": _seen_by("notices", "/settings/notices", RICH, NEW)
+    + _seen_by("notices-sent", "/settings/notices?sent=", RICH),
+    "/settings/notices/add": _seen_by("notice-add", "/settings/notices/add", RICH),
     "/settings/sessions": _seen_by("sessions", "/settings/sessions", RICH),
     "/admin": _page("admin", "/admin", is_admin=True),
 }

@@ -24,6 +24,7 @@ from service.models import (
     Audit,
     Credit,
     IngestKey,
+    NoticeDelivery,
     Passkey,
     Payment,
     ReadToken,
@@ -35,6 +36,8 @@ from service.models.base import utc_now
 from service.models.identity.passkeys import add_pending_sign_in, replace_recovery_codes
 from service.models.identity.security_events import EventKind, add_security_event
 from service.models.identity.sign_in import add_magic_link, open_account
+from service.models.notices.events import REPORT_READY
+from service.models.notices.targets import SLACK, WEBHOOK, NewTarget, add_target
 from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import is_api_path
@@ -51,6 +54,11 @@ RICH, NEW, LEAVING, LONG_SIGNED_IN, PENDING = (
 # Younger than a recent sign-in may be, with time left to use it.
 _COOKIE_SECONDS: Final = 600.0
 # Longer than a line on a phone, without any character to break at.
+_DELIVERIES: Final[dict[str, dict[str, Any]]] = {
+    "queued": {"attempts": 3, "error": "TimeoutError"},
+    "delivered": {"attempts": 1, "status_code": 204},
+    "failed": {"attempts": 12, "error": "given up", "status_code": 503},
+}
 _LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
 
 
@@ -61,7 +69,8 @@ class BrowsedSystem(System):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**super().environment, "BASE_URL": self.base_url, "ADMIN_TOKEN": ADMIN_TOKEN}
+        more = {"BASE_URL": self.base_url, "ADMIN_TOKEN": ADMIN_TOKEN}
+        return {**super().environment, **more, "NOTICES_PRIVATE_TARGETS": "on"}
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     done = _add_done(sessions, account_id, report)
     _add_activity(sessions, account_id)
     _add_passkeys(sessions, account_id)
+    _add_targets(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
     with sessions() as session:
         session.add(ReportRow(audit_id=broken, document=b"{"))
@@ -150,6 +160,26 @@ def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:
             passkey.last_used_at = utc_now() if number == 0 else None
             session.add(passkey)
         replace_recovery_codes(session, account_id)
+        session.commit()
+
+
+def _add_targets(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    """Targets and deliveries in every state."""
+    now = utc_now()
+    with sessions() as session:
+        for kind, label in ((SLACK, "#llm-spend"), (WEBHOOK, _LONG_LABEL[:60]), (WEBHOOK, "")):
+            url = f"https://{'hooks.slack.com' if kind == SLACK else 'hooks.example.com'}/x"
+            target = add_target(session, account_id, NewTarget(kind, url, [REPORT_READY], label))
+            for number, (status, values) in enumerate(_DELIVERIES.items()):
+                if status == "queued" and not label:
+                    continue  # it is disabled below
+                delivery = NoticeDelivery(target_id=target.id, payload={}, status=status, **values)
+                delivery.event_id, delivery.event_type = f"evt_{number}", REPORT_READY
+                delivery.created_at = now - timedelta(hours=number)
+                delivery.next_attempt_at = now + timedelta(hours=4)
+                delivery.delivered_at = now if status == "delivered" else None
+                session.add(delivery)
+        target.disabled_at, target.disabled_reason = now, "failing"
         session.commit()
 
 

@@ -33,6 +33,26 @@ def mint_token_for_nothing(page: Page) -> None:
     _press(page, "Create read token")
 
 
+_REMOVE_TARGETS: Final = """async () => {
+  const text = await (await fetch("/settings/notices")).text();
+  const page = new DOMParser().parseFromString(text, "text/html");
+  for (const form of page.querySelectorAll("form[action$='/remove']"))
+    await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+}"""
+
+
+def add_webhook(page: Page) -> None:
+    page.evaluate(_REMOVE_TARGETS)  # those of earlier tests: an account has few
+    page.get_by_label("URL").fill("http://127.0.0.1:9/hook")
+    page.get_by_label("Name").fill("Spend bot")
+    _press(page, "Add")
+
+
+def mistype_webhook(page: Page) -> None:
+    page.get_by_label("URL").fill("http://0x7f.1/hook")
+    _press(page, "Add")
+
+
 def renew_codes(page: Page) -> None:
     _press(page, "Create new recovery codes")
 
@@ -99,6 +119,8 @@ STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
     "consent-to-nothing": ("/oauth/authorize?{asked}", "rich", allow_nothing),
     "new-recovery-codes": ("/settings/passkeys", "rich", renew_codes),
     "wrong-recovery-code": ("/sign-in/passkey", "pending", mistype_code),
+    "new-webhook": ("/settings/notices/add", "leaving", add_webhook),
+    "webhook-mistyped": ("/settings/notices/add", "rich", mistype_webhook),
     "delete-mistyped": ("/settings/delete", "rich", mistype_address),
     "assumption-mistyped": ("/settings/assumptions", "rich", mistype_assumption),
     "terms-mistyped": ("/settings/prices", "rich", mistype_terms),

@@ -136,9 +136,9 @@ def list_deliveries(
 
 
 def resend_delivery(session: Session, account_id: str, delivery_id: str) -> bool:
-    """Queue a delivery that has ended again, for another day and under the same event ID.
+    """Queue a delivery again, for another day and under the same event ID.
 
-    Return False if the account has no such delivery, or its target is disabled.
+    Return False if the account has no such delivery, it is being sent, or its target is disabled.
     """
     enabled = select(NoticeTarget.id).where(
         NoticeTarget.account_id == account_id, NoticeTarget.disabled_at.is_(None)
@@ -151,9 +151,9 @@ def resend_delivery(session: Session, account_id: str, delivery_id: str) -> bool
         "status_code": None,
         "error": None,
     }
-    ended = (NoticeDelivery.id == delivery_id, ~IS_UNSENT, NoticeDelivery.target_id.in_(enabled))
-    changed = update(NoticeDelivery).where(*ended).values(again)
-    target_id = session.scalar(changed.returning(NoticeDelivery.target_id))
+    mine = (NoticeDelivery.id == delivery_id, NoticeDelivery.target_id.in_(enabled))
+    free = update(NoticeDelivery).where(*mine, NoticeDelivery.status != SENDING)
+    target_id = session.scalar(free.values(again).returning(NoticeDelivery.target_id))
     if target_id is None:
         return False
     resume_target(session, target_id)

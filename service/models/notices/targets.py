@@ -2,12 +2,21 @@
 
 import base64
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from sqlalchemy import CheckConstraint, ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import (
+    CheckConstraint,
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import Text
@@ -38,6 +47,7 @@ class NoticeTarget(Owned, Base):
     )
 
     kind: Mapped[str]
+    label: Mapped[str] = mapped_column(default="")
     url: Mapped[str] = mapped_column(SealedText("notice_targets.url"))
     secret: Mapped[str] = mapped_column(SealedText("notice_targets.secret"), default="")
     events: Mapped[list[str]] = mapped_column(ARRAY(Text))
@@ -57,17 +67,24 @@ class TargetLimitError(Exception):
     """The account has as many targets as it may have."""
 
 
-def add_target(
-    session: Session, account_id: str, *, kind: str, url: str, events: Collection[str]
-) -> NoticeTarget:
+class NewTarget(NamedTuple):
+    """What a person chooses of a target."""
+
+    kind: str
+    url: str
+    events: Sequence[str]
+    label: str = ""
+
+
+def add_target(session: Session, account_id: str, new: NewTarget) -> NoticeTarget:
     """Add a target; a webhook gets a signing secret."""
     # The lock makes the count and the insert one step.
     session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
     owned = select(func.count()).select_from(NoticeTarget).where(_owned_by(account_id))
     if (session.scalar(owned) or 0) >= MAX_TARGETS:
         raise TargetLimitError
-    target = NoticeTarget(account_id=account_id, kind=kind, url=url, events=sorted(events))
-    target.secret = new_signing_secret() if kind == WEBHOOK else ""
+    target = NoticeTarget(account_id=account_id, **new._asdict())
+    target.secret = new_signing_secret() if new.kind == WEBHOOK else ""
     session.add(target)
     session.flush()
     return target
@@ -85,6 +102,12 @@ def list_targets(session: Session, account_id: str) -> Sequence[NoticeTarget]:
 
 def find_target(session: Session, account_id: str, target_id: str) -> NoticeTarget | None:
     return session.scalars(select(NoticeTarget).where(_is(account_id, target_id))).one_or_none()
+
+
+def remove_target(session: Session, account_id: str, target_id: str) -> bool:
+    """Remove a target with its deliveries; return False if the account has no such target."""
+    removed = delete(NoticeTarget).where(_is(account_id, target_id)).returning(NoticeTarget.id)
+    return session.scalar(removed) is not None
 
 
 def enable_target(session: Session, account_id: str, target_id: str) -> bool:
@@ -105,7 +128,7 @@ def disable_target(
         NoticeTarget.id == target_id, NoticeTarget.disabled_at.is_(None), *conditions
     )
     disabled = changed.values(disabled_at=func.now(), disabled_reason=reason)
-    columns = (NoticeTarget.account_id, NoticeTarget.kind, NoticeTarget.url)
+    columns = (NoticeTarget.account_id, NoticeTarget.kind, NoticeTarget.label, NoticeTarget.url)
     row = connection.execute(disabled.returning(*columns)).one_or_none()
     if row is None:
         return None
@@ -116,6 +139,7 @@ def disable_target(
         account_id=row.account_id,
         parameters={
             "kind": row.kind,
+            "label": row.label,
             "host": urlsplit(row.url).hostname or "",
             "reason": reason,
         },

@@ -126,6 +126,13 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/settings/prices"): _form(),
     ("POST", "/settings/prices/models"): _form(422),
     ("GET", "/settings/prices/export"): _page(),
+    ("GET", "/settings/notices"): _page(),
+    ("GET", "/settings/notices/add"): _page(),
+    ("POST", "/settings/notices/add"): _form(422),  # without a URL
+    ("POST", "/settings/notices/<target_id>/test"): _form(303, 404),
+    ("POST", "/settings/notices/<target_id>/enable"): _form(303, 404),
+    ("POST", "/settings/notices/<target_id>/remove"): _form(303, 404),
+    ("POST", "/settings/notices/deliveries/<delivery_id>/resend"): _form(303, 404),
     ("GET", "/settings/delete"): _page(),
     ("POST", "/settings/delete"): _form(422, email="somebody@example.org"),
     ("GET", "/settings/sessions"): _page(),

@@ -8,7 +8,16 @@ from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.core.tokens import sign_report
-from service.models import Audit, IngestKey, Passkey, ReadToken, ReportRow, WebSession
+from service.models import (
+    Audit,
+    IngestKey,
+    NoticeDelivery,
+    NoticeTarget,
+    Passkey,
+    ReadToken,
+    ReportRow,
+    WebSession,
+)
 from service.reports.sample import get_sample_report
 from service.web.auth.scopes import SCOPES
 from tests.service.support.access_table import (
@@ -80,9 +89,13 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         other_browser, _ = WebSession.minted(tenant.account_id, days=30)
         passkey = Passkey(name="x", credential_id=tenant.account_id.encode(), sign_count=0, **owned)
         passkey.public_key = b""
-        session.add_all([audit, other_browser, passkey])
+        url = "https://example.com/"
+        target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
+        session.add_all([audit, other_browser, passkey, target])
         session.flush()
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
+        delivery = NoticeDelivery(target_id=target.id, event_id="x", event_type="test", payload={})
+        session.add(delivery)
         session.commit()
         key = session.query(IngestKey).filter_by(**owned).one()
         token = session.query(ReadToken).filter_by(**owned).first()
@@ -92,6 +105,8 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "session_id": other_browser.id,
             "account_id": tenant.account_id,
             "passkey_id": passkey.id,
+            "target_id": target.id,
+            "delivery_id": delivery.id,
             "key_id": key.id,
             "token_id": token.id,
             "token": sign_report(SECRET_KEY, audit.id),

@@ -17,8 +17,10 @@ from service.config import Config
 from service.core.tokens import verify_report
 from service.mail.messages import compose
 from service.mail.report_ready import post_report_ready
-from service.models import Account, Audit, Mail
+from service.models import Account, Audit, Mail, NoticeDelivery
 from service.models.mail.outbox import Dispatch
+from service.models.notices.events import REPORT_READY as REPORT_EVENT
+from service.models.notices.targets import NewTarget, add_target
 from tests.service.support.scaled_reports import HOSTILE_LABELS, make_hostile_report
 from tests.worker.support.stored import document
 from worker import run_audit
@@ -105,6 +107,28 @@ def test_an_account_that_chose_fewer_mails_gets_none_of_these(
         session.commit()
     run_audit(audit_id)
     assert len(_mails(engine, audit_id)) == posted
+
+
+def test_the_report_of_an_upload_is_a_notice_too_and_that_of_a_batch_is_none(
+    engine: Engine, new_audit: Callable[[], str]
+) -> None:
+    batch_id, upload_id, report = new_audit(), new_audit(), make_hostile_report()
+    with Session(engine) as session:
+        upload = session.get_one(Audit, upload_id)
+        upload.source = "upload"
+        url = "https://example.com/"
+        add_target(session, upload.account_id, NewTarget("webhook", url, [REPORT_EVENT]))
+        session.commit()
+    for audit_id in (batch_id, upload_id, upload_id):
+        with engine.begin() as connection:
+            post_report_ready(connection, audit_id, report)
+    with Session(engine) as session:
+        [delivery] = session.scalars(select(NoticeDelivery)).all()
+    assert delivery.event_type == "report.ready"
+    assert delivery.payload["path"] == f"/audits/{upload_id}"
+    assert delivery.payload["summary"].startswith("You ")
+    assert delivery.payload["total_spend_usd"] == float(report.audit.total_spend_usd)
+    assert delivery.payload["findings_count"] == len(report.findings)
 
 
 def test_hostile_labels_are_inert_in_the_mail(

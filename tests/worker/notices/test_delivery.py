@@ -25,7 +25,13 @@ from service.models.mail.outbox import claim_mail
 from service.models.notices.attempts import list_due_deliveries
 from service.models.notices.deliveries import post_notice, resend_delivery
 from service.models.notices.events import REPORT_READY
-from service.models.notices.targets import SLACK, WEBHOOK, add_target, enable_target
+from service.models.notices.targets import (
+    SLACK,
+    WEBHOOK,
+    NewTarget,
+    add_target,
+    enable_target,
+)
 from service.notices import sending
 from service.notices.job import send_notice
 from service.notices.sweep import sweep_notices
@@ -74,7 +80,7 @@ def target(engine: Engine, account_id: str, receiver: Receiver) -> NoticeTarget:
 
 def _add_target(engine: Engine, account_id: str, url: str, kind: str = WEBHOOK) -> NoticeTarget:
     with Session(engine, expire_on_commit=False) as session:
-        target = add_target(session, account_id, kind=kind, url=url, events=[REPORT_READY])
+        target = add_target(session, account_id, NewTarget(kind, url, [REPORT_READY]))
         session.commit()
         return target
 

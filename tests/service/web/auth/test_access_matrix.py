@@ -22,7 +22,15 @@ from tests.worker.support.promises import Note, always_in_full, sampled
 Route = tuple[str, str]
 OF_ANOTHER: Final = " of another"
 # Each names a thing of an account.
-IDS: Final = ("audit_id", "session_id", "key_id", "token_id", "application_id")
+IDS: Final = (
+    "audit_id",
+    "session_id",
+    "key_id",
+    "token_id",
+    "application_id",
+    "target_id",
+    "delivery_id",
+)
 MISSING: Final = "0" * 32
 
 
