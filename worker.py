@@ -4,23 +4,22 @@ It runs in a separate process that `service.jobs.process` forks and keeps for ma
 forking parent imports this module as well, so it must not import Polars before an audit runs.
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from importlib import import_module
-from itertools import compress
-from typing import TYPE_CHECKING, Any, Final
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
 
 from rq.timeouts import BaseTimeoutException
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import configure_mappers
 
 import detectors
-from detectors.contract import Report, read_assumptions
 from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats import read_stored
 from service.core.blobs import BlobStore
@@ -35,14 +34,16 @@ from service.models.audits.audit_settings import DEFAULTS, Chosen
 from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, save_valid_pct
-from service.models.audits.publishing import Result
+from service.models.audits.publishing import Result, StoredFrame
+from service.operations.call_store.compaction import Compaction
 from service.operations.price_book import load_prices
-from service.operations.price_terms import add_terms, find_terms
+from service.operations.price_terms import find_account_terms, find_terms
 from service.operations.publishing import abandon, delete_frames, finish, publish
 
 if TYPE_CHECKING:
     from detectors import PriceBook
     from detectors.frames import UsageLog
+    from detectors.report.account import Import
 
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
 _SAFE_TO_INHERIT: Final = (
@@ -63,8 +64,6 @@ _FIRST_CALL: Final = {
 _WRITERS: Final = 8
 
 _log = get_logger(__name__)
-
-
 _kept: Tools | None = None
 
 
@@ -83,7 +82,8 @@ def warm_up() -> None:
     _kept, book = Tools.open(), None
     with suppress(SQLAlchemyError), _kept.engine.connect() as connection:
         book = load_prices(connection)
-    import_module("detectors.report").audit([_FIRST_CALL], prices=book)
+    account, log = import_module("detectors.report.account"), detectors.read([_FIRST_CALL])
+    account.audit_imports([log], [account.Terms.of(book or detectors.PriceBook(), "", {})])
 
 
 @contextmanager
@@ -167,10 +167,10 @@ def _audit_together(tools: Tools, claims: Sequence[Claim]) -> list[Result]:
     with timed("read", len(claims)):
         logs = [_read(tools.blobs, claim) for claim in claims]
     with timed("audit", len(claims)):
-        reports = compute(claims, logs, *_find_terms(tools, claims))
+        imports = compute(claims, logs, *_find_terms(tools, claims))
     with timed("store", len(claims)), ThreadPoolExecutor(_WRITERS) as pool:
-        sizes = list(pool.map(partial(_store, tools.blobs), claims, logs))
-    return [Result(*each) for each in zip(claims, reports, sizes, strict=True)]
+        frames = list(pool.map(partial(_store, tools.blobs), claims, logs))
+    return list(map(_result, claims, imports, frames))
 
 
 def compute(
@@ -178,33 +178,21 @@ def compute(
     logs: "Sequence[UsageLog]",
     chosen: Mapping[str, Chosen],
     book: "PriceBook",
-) -> Sequence[Report]:
+) -> "list[Import]":
     """Audit the logs of the claims, each with the settings of its account."""
-    if len(claims) == 1:
-        settings = chosen.get(claims[0].audit_id, DEFAULTS)
-        return [detectors.audit(logs[0], keep_calls=False, **_terms(settings, book))]
-    reports = dict[str, Report]()
-    by_audit = {claim.audit_id: chosen.get(claim.audit_id, DEFAULTS) for claim in claims}
-    for settings in {each.key: each for each in by_audit.values()}.values():
-        same = [by_audit[claim.audit_id].key == settings.key for claim in claims]
-        own = list(compress(logs, same))
-        found = detectors.audit_many(own, keep_calls=False, **_terms(settings, book))
-        ids = [claim.audit_id for claim in compress(claims, same)]
-        reports |= zip(ids, found, strict=True)
-    return [reports[claim.audit_id] for claim in claims]
+    from detectors.report.account import Terms, audit_imports
+
+    settings = [chosen.get(claim.audit_id, DEFAULTS) for claim in claims]
+    terms = {
+        key: Terms.of(book, each.price_terms, each.assumptions)
+        for key, each in {each.key: each for each in settings}.items()
+    }
+    return audit_imports(logs, [terms[each.key] for each in settings])
 
 
 def _find_terms(tools: Tools, claims: Sequence[Claim]) -> "tuple[Mapping[str, Chosen], PriceBook]":
     audit_ids = [claim.audit_id for claim in claims]
     return transact(tools.engine, partial(find_terms, audit_ids=audit_ids))
-
-
-def _terms(chosen: Chosen, book: "PriceBook") -> dict[str, Any]:
-    """Return what an audit with these settings needs beside its log."""
-    return {
-        "prices": add_terms(book, chosen.price_terms),
-        "thresholds": detectors.Thresholds(**read_assumptions(chosen.assumptions)),
-    }
 
 
 def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
@@ -238,20 +226,26 @@ def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     if not transact(tools.engine, save, is_durable=False):
         raise LeaseLostError
     with timed("audit"):
-        (report,) = compute([claim], [log], *_find_terms(tools, [claim]))
+        (own,) = compute([claim], [log], *_find_terms(tools, [claim]))
     leases.check(claim)
     with timed("store"):
-        return Result(claim, report, _store(tools.blobs, claim, log))
+        return _result(claim, own, _store(tools.blobs, claim, log))
 
 
-def _store(blobs: BlobStore, claim: Claim, log: "UsageLog") -> int:
-    """Store the calls as a frame; return its size in bytes."""
+def _result(claim: Claim, own: "Import", frame: StoredFrame) -> Result:
+    return Result(claim, own.report, frame, own.first_day, own.last_day, own.spend)
+
+
+def _store(blobs: BlobStore, claim: Claim, log: "UsageLog") -> StoredFrame:
+    """Store the calls as a frame."""
     # Importing Polars starts threads, which the forking parent must not have.
     from detectors.frames import write_log
 
-    with blobs.writer(claim.frame_key) as file:
-        write_log(log, file)
-        return file.seek(0, os.SEEK_END)
+    file = BytesIO()
+    write_log(log, file)
+    content = file.getvalue()
+    blobs.put(claim.frame_key, content)
+    return StoredFrame(log.frame.height, len(content), sha256(content).digest())
 
 
 def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
@@ -267,12 +261,24 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         return read_log(file)
 
 
+def compact_calls(account_id: str) -> None:
+    """Merge the files of an account's calls."""
+    from detectors.report.account import Terms, merge_stored
+
+    with _tools() as tools:
+        chosen, book = transact(tools.engine, partial(find_account_terms, account_id=account_id))
+        terms = Terms.of(book, chosen.price_terms, chosen.assumptions)
+        merge = partial(merge_stored, terms=terms)
+        Compaction(tools.engine, tools.blobs, account_id, merge).run()
+
+
 def write_calls(name: str) -> None:
     """Write the calls behind a finding, named `<audit ID>/<finding ID>`, as a blob.
 
     The blob is empty if today's prices and settings give other calls than the report.
     """
     from detectors.frames import read_log
+    from detectors.report.account import Terms
     from detectors.report.result.calls import write_calls as print_calls
 
     audit_id, finding_id = name.split("/")
@@ -284,7 +290,8 @@ def write_calls(name: str) -> None:
         if found is None or found.is_purged:
             return
         with tools.blobs.open(found.frame_key) as file:
-            report = detectors.audit(read_log(file), **_terms(chosen, book))
+            own = Terms.of(book, chosen.price_terms, chosen.assumptions)
+            report = detectors.audit(read_log(file), prices=own.prices, thresholds=own.thresholds)
         same = [each for each in report.findings if each.id == finding_id]
         content = b""
         if same and same[0].observed_cost_impact_usd == found.observed_usd:

@@ -54,7 +54,9 @@ from detectors.contract.report import (
     Report,
 )
 from detectors.contract.spend import (
+    DailySpend,
     KnownModel,
+    MergedCalls,
     Others,
     SpendByDay,
     SpendByDayAndModel,
@@ -67,6 +69,8 @@ from detectors.contract.thresholds import (
 )
 
 __all__ = [
+    "DailySpend",
+    "MergedCalls",
     "ASSUMPTIONS",
     "AssumedThresholds",
     "Assumption",

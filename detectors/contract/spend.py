@@ -1,5 +1,7 @@
 """Spend by model, route and day, and calls without a price."""
 
+from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 
 from msgspec import Struct
@@ -65,3 +67,40 @@ class UnpricedModel(Struct, frozen=True, kw_only=True):
             near.model if near.provider == self.provider else f"{near.model} ({near.provider})"
             for near in self.suggestions
         )
+
+
+class DailySpend(Struct, frozen=True, kw_only=True):
+    """The calls of one route, provider, model and environment on one day in UTC.
+
+    `cost_usd` is at the account's own prices, `list_usd` at list prices. Both are 0 for calls
+    without a price, which `unpriced_calls` counts.
+    """
+
+    day: date
+    route: str
+    provider: str
+    model: str
+    environment: str
+    calls: int
+    unpriced_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    cost_usd: Decimal
+    list_usd: Decimal
+
+
+class MergedCalls(Struct, frozen=True, kw_only=True):
+    """A stored file of an account's calls: its bytes, the spend of its calls, and their numbers.
+
+    `duplicates` are the calls that were dropped because they were in the merged files before.
+    """
+
+    first_day: date
+    last_day: date
+    content: bytes
+    calls: int
+    duplicates: int
+    imports: int
+    spend: Sequence[DailySpend]

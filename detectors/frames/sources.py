@@ -94,15 +94,13 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
     return check_table(log, engine), engine
 
 
-def place_together(logs: Sequence[UsageLog]) -> Calls:
+def place_together(logs: Sequence[pl.DataFrame]) -> Calls:
     """Return the checked calls of several logs, with the number of the log as `log`."""
     numbers = [
-        pl.repeat(number, log.frame.height, dtype=pl.Int32, eager=True)
-        for number, log in enumerate(logs)
+        pl.repeat(number, frame.height, dtype=pl.Int32, eager=True)
+        for number, frame in enumerate(logs)
     ]
-    numbered = _checked(concat([log.frame for log in logs])).with_columns(
-        pl.concat(numbers).alias("log")
-    )
+    numbered = _checked(concat(logs)).with_columns(pl.concat(numbers).alias("log"))
     calls: Calls = nw.from_native(numbered.collect().lazy())
     return calls
 

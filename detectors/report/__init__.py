@@ -135,7 +135,7 @@ def audit_many(
         return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
     for log in logs:
         _check_validity(log, thresholds)
-    calls = place_together(logs)
+    calls = place_together([log.frame for log in logs])
     engine = engine_of(calls)
     try:
         counted = CountedCalls.of(logs, calls, engine, thresholds, keys=("log",))

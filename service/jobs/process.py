@@ -32,6 +32,7 @@ from service.core.redis import connect
 from service.core.shared_counters import count_together
 from service.jobs.job_process import JobProcess, ProcessLimits
 from service.jobs.queues import (
+    CALL_STORE_QUEUE,
     MAIL_QUEUE,
     NOTICE_QUEUE,
     QUEUE_NAMES,
@@ -41,7 +42,7 @@ from service.jobs.queues import (
 )
 from service.jobs.stopping import is_stop_requested, listen_for_stop
 
-AUDIT_QUEUES: Final = tuple(QUEUE_NAMES.values())
+AUDIT_QUEUES: Final = (*QUEUE_NAMES.values(), CALL_STORE_QUEUE)
 # RQ waits 15 seconds less for a wake-up, and treats a reply 10 seconds late as a hang.
 _WORKER_TTL_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 2.0

@@ -1,4 +1,7 @@
-"""The queues, and the only kinds of job: an audit, the calls of a finding, a mail, a notice."""
+"""The queues, and the only kinds of job in them.
+
+An audit, the calls of a finding, a compaction of calls, a mail, a notice.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -18,16 +21,19 @@ from service.models.audits.audits import INGEST, UPLOAD
 
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so the web process loads no dataframe library
 WRITE_CALLS: Final = "worker.write_calls"
+COMPACT_CALLS: Final = "worker.compact_calls"
 SEND_MAIL: Final = "service.mail.job.send_mail"
 SEND_NOTICE: Final = "service.notices.job.send_notice"
 QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads"}
+# Has a queue of its own, so that it never delays an audit of either source.
+CALL_STORE_QUEUE: Final = "call-store"
 MAIL_QUEUE: Final = "mail"  # has its own worker, so that sign-in never waits for audits
 NOTICE_QUEUE: Final = "notices"  # too, because receivers may hang; see decision 35
 # An audit takes seconds, so after this time it hangs. (RQ ends it, and it counts as an attempt.)
 AUDIT_TIMEOUT_SECONDS: Final = 900
 # Shorter than the lease of a mail or a notice, so that no two workers send the same.
 SENDING_TIMEOUT_SECONDS: Final = 40
-_FUNCTIONS: Final = (RUN_AUDIT, WRITE_CALLS, SEND_MAIL, SEND_NOTICE)
+_FUNCTIONS: Final = (RUN_AUDIT, WRITE_CALLS, COMPACT_CALLS, SEND_MAIL, SEND_NOTICE)
 # RQ forgets finished jobs soon, because PostgreSQL has their state.
 _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
@@ -103,6 +109,7 @@ class AuditQueues:
     def __init__(self, connection: "Redis") -> None:
         self._connection = connection
         self._queues = {source: self._queue(name) for source, name in QUEUE_NAMES.items()}
+        self._call_store_queue = self._queue(CALL_STORE_QUEUE)
         self._mail_queue = self._queue(MAIL_QUEUE)
         self._notice_queue = self._queue(NOTICE_QUEUE)
         self._resume_at = 0.0
@@ -142,6 +149,17 @@ class AuditQueues:
 
         return self._try(push, audit_id=audit_id)
 
+    def enqueue_compaction(self, account_id: str) -> bool:
+        """Have a worker compact the account's calls, unless a job for it exists. Never raises."""
+        job_id = f"compact-{account_id}"
+
+        def push() -> None:
+            if not self.existing_job_ids([job_id]):
+                queue = self._call_store_queue
+                _push(queue, COMPACT_CALLS, account_id, job_id, AUDIT_TIMEOUT_SECONDS)
+
+        return self._try(push, account_id=account_id)
+
     def push(self, wake_up: WakeUp) -> None:
         """Append one job to its queue; raise errors of Redis."""
         queue = self._queues[wake_up.source]
@@ -179,7 +197,12 @@ class AuditQueues:
 
     def depths(self) -> dict[str, int]:
         """Count the waiting wake-ups by queue; raise errors of Redis."""
-        queues = (*self._queues.values(), self._mail_queue, self._notice_queue)
+        queues = (
+            *self._queues.values(),
+            self._call_store_queue,
+            self._mail_queue,
+            self._notice_queue,
+        )
         return {queue.name: queue.count for queue in queues}
 
     def existing_job_ids(self, job_ids: Collection[str]) -> set[str]:

@@ -9,6 +9,8 @@ from service.models.audits.report_links import ReportLink
 from service.models.audits.turns import AccountTurn
 from service.models.base import Base
 from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
+from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
+from service.models.calls.daily_spend import SpendRow
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
@@ -27,6 +29,8 @@ __all__ = [
     "Audit",
     "AuditSettings",
     "Base",
+    "CallFile",
+    "CallImport",
     "Credit",
     "Customer",
     "EarlyAccess",
@@ -48,9 +52,11 @@ __all__ = [
     "PriceUpdate",
     "ReadToken",
     "RecoveryCode",
+    "ReplacedImport",
     "ReportLink",
     "ReportRow",
     "SecurityEvent",
+    "SpendRow",
     "Subscription",
     "WebSession",
 ]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from detectors.contract import Report, changed_assumptions
 from detectors.errors import PriceTermsError
-from service.models.audits.audit_settings import Chosen, list_chosen
+from service.models.audits.audit_settings import Chosen, find_chosen, list_chosen
 from service.operations.price_book import load_prices
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ def find_terms(
 ) -> "tuple[Mapping[str, Chosen], PriceBook]":
     """Return the settings of each audit's account, if it has any, and the prices in force."""
     return list_chosen(connection, audit_ids), load_prices(connection)
+
+
+def find_account_terms(connection: Connection, account_id: str) -> "tuple[Chosen, PriceBook]":
+    """Return the settings of an account and the prices in force."""
+    return find_chosen(connection, account_id), load_prices(connection)
 
 
 def find_own_prices(connection: Connection, toml: str) -> "PriceBook | None":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import PurePosixPath
 
 from sqlalchemy import Connection
 
@@ -10,8 +11,10 @@ from service.core.counters import ATTEMPTS
 from service.core.logs import get_logger
 from service.jobs.claiming import Tools
 from service.mail.report_ready import post_report_ready
+from service.models.audits.audits import find_owners
 from service.models.audits.leases import Claim, is_finished
 from service.models.audits.publishing import Result, publish_reports
+from service.models.calls.call_files import NewImport, add_imports
 
 _log = get_logger(__name__)
 
@@ -22,6 +25,7 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, str 
     Return the ID of the notification mail of each published audit, if there is one to enqueue.
     """
     held = publish_reports(connection, results)
+    add_imports(connection, _imports(connection, [each for each in results if each.claim in held]))
     mail_ids: dict[str, str | None] = {}
     for result in results:
         audit_id = result.claim.audit_id
@@ -30,6 +34,26 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, str 
         elif is_finished(connection, audit_id, result.claim.frame_key):
             mail_ids[audit_id] = None
     return mail_ids
+
+
+def _imports(connection: Connection, results: Sequence[Result]) -> Sequence[NewImport]:
+    """Return what the published audits add to the calls of their accounts."""
+    owners = find_owners(connection, [result.claim.audit_id for result in results])
+    return [
+        NewImport(
+            account_id=owners[result.claim.audit_id],
+            audit_id=result.claim.audit_id,
+            import_id=PurePosixPath(result.claim.frame_key).stem,
+            blob_key=result.claim.frame_key,
+            content_hash=result.frame.content_hash,
+            first_day=result.first_day,
+            last_day=result.last_day,
+            calls=result.frame.calls,
+            bytes=result.frame.size,
+            spend=result.spend,
+        )
+        for result in results
+    ]
 
 
 def finish(tools: Tools, result: Result, mail_ids: Mapping[str, str | None]) -> None:

@@ -67,6 +67,14 @@ def list_chosen(connection: Connection, audit_ids: Sequence[str]) -> dict[str, C
     return {row[0]: Chosen(*row[1:]) for row in connection.execute(query)}
 
 
+def find_chosen(connection: Connection, account_id: str) -> Chosen:
+    """Return the account's settings, or the defaults, outside a session."""
+    columns = (AuditSettings.assumptions, AuditSettings.price_terms)
+    query = select(*columns).where(AuditSettings.account_id == account_id)
+    row = connection.execute(query).one_or_none()
+    return Chosen(*row) if row else DEFAULTS
+
+
 def _save(session: Session, account_id: str, values: Mapping[str, Any]) -> None:
     new = {**values, "changed_at": utc_now()}
     statement = insert(AuditSettings).values(account_id=account_id, **new)

@@ -220,6 +220,12 @@ def find_document(session: Session, account_id: str, audit_id: str) -> tuple[boo
     return (False, None) if row is None else (True, row[1])
 
 
+def find_owners(connection: Connection, audit_ids: Sequence[str]) -> dict[str, str]:
+    """Return the account of each audit."""
+    query = select(Audit.id, Audit.account_id).where(Audit.id.in_(audit_ids))
+    return {row.id: row.account_id for row in connection.execute(query)}
+
+
 def list_named_keys(connection: Connection, audit_ids: Sequence[str]) -> set[str]:
     """Return the blob keys that these audits name: frames, and raw uploads not yet purged."""
     query = select(Audit.blob_key, Audit.raw_purged_at, Audit.frame_key)

@@ -1,12 +1,13 @@
 """The layout of the blobs that audits name: which folder holds what, and under which key.
 
 A key is `<folder>/<audit ID>.<ending>`, with `-<attempt>` after the ID where each attempt has one.
+Merged files of calls have an ID of their own instead.
 """
 
 from pathlib import PurePosixPath
 from typing import Final
 
-RAW, FRAMES, PDFS, CALLS = BLOB_FOLDERS = ("raw", "frames", "pdf", "calls")
+RAW, FRAMES, PDFS, CALLS, STORE = BLOB_FOLDERS = ("raw", "frames", "pdf", "calls", "store")
 _FRAME_PREFIX: Final = f"{FRAMES}/"
 
 
@@ -28,6 +29,11 @@ def pdf_key(frame_key: str) -> str:
 def calls_key(frame_key: str, finding_id: str) -> str:
     """Return the key of the calls behind a finding. No row names it, so it is soon an orphan."""
     return f"{CALLS}/{PurePosixPath(frame_key).stem}-{finding_id}.csv"
+
+
+def store_key(file_id: str) -> str:
+    """Return the key of a merged file of calls, which belongs to an account and to no audit."""
+    return f"{STORE}/{file_id}.parquet"
 
 
 def is_frame_key(key: str) -> bool:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert
 
-from detectors.contract import Finding, Report
+from detectors.contract import DailySpend, Finding, Report
 from service.models.audits.audits import FindingRow, ReportRow
 from service.models.audits.leases import Claim, finish_each
 
@@ -22,12 +22,24 @@ COPIED: Final = (
 
 
 @dataclass(frozen=True)
+class StoredFrame:
+    """The stored calls of an audit: their number, the frame's size and its SHA-256."""
+
+    calls: int
+    size: int
+    content_hash: bytes
+
+
+@dataclass(frozen=True)
 class Result:
-    """A computed audit whose frame is stored."""
+    """A computed audit whose frame is stored, and the spend of its calls by day."""
 
     claim: Claim
     report: Report
-    frame_bytes: int
+    frame: StoredFrame
+    first_day: date | None
+    last_day: date | None
+    spend: Sequence[DailySpend]
 
 
 def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Claim]:
@@ -43,7 +55,7 @@ def _totals(result: Result) -> dict[str, Any]:
     audit = result.report.audit
     return {
         "frame_key": result.claim.frame_key,
-        "frame_bytes": result.frame_bytes,
+        "frame_bytes": result.frame.size,
         "findings_count": len(result.report.findings),
         "window_start": _moment(audit.window_start),
         "projection": audit.projection or None,

@@ -5,6 +5,7 @@ Each step is committed, so transactions stay short and an interrupted deletion c
 
 import time
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from service.core.logs import get_logger
 from service.mail.delivery import delete_mail_files
 from service.models.audits.audits import Audit
 from service.models.audits.blob_keys import pdf_key
+from service.models.calls.call_files import list_blob_keys
 from service.models.identity.deletion import close_account, delete_account, delete_audits
 
 # A person is waiting. The sweeper removes the remaining blobs as orphans.
@@ -46,8 +48,12 @@ def erase_account(
         for audit in audits:
             if time.monotonic() < ends_at:
                 _delete_blobs(blobs, audit)
+    store_keys = list_blob_keys(session, account_id)
     mail_ids = delete_account(session, account_id, email)
     session.commit()
+    for key in takewhile(lambda _key: time.monotonic() < ends_at, store_keys):
+        with suppress(OSError):
+            blobs.delete(key)
     if outbox is not None:
         delete_mail_files(outbox, mail_ids)
     _log.info("account_deleted", account_id=account_id, audits=count)

@@ -1,4 +1,4 @@
-"""Delete orphan blobs: those that no audit names.
+"""Delete orphan blobs: those that no audit and no file of calls names.
 
 A raw blob is stored before its audit's row is committed, and a frame before its report, so a killed
 process can leave a blob behind. Both take far less than an hour. A purged raw upload becomes an
@@ -17,6 +17,7 @@ from service.core.blobs import BlobStore, storage_failure_logged
 from service.core.logs import get_logger
 from service.models.audits.audits import list_named_keys
 from service.models.audits.blob_keys import BLOB_FOLDERS, audit_id_of, is_frame_key, pdf_key
+from service.models.calls.call_files import list_stored_keys
 
 _OLD_SECONDS: Final = 3_600.0
 _INTERVAL_SECONDS: Final = 3_600.0
@@ -53,6 +54,7 @@ class OrphanBlobs:
             return
         with connection.begin():
             named = list_named_keys(connection, [audit_id_of(key) for key in keys])
+            named |= list_stored_keys(connection, keys)
         named |= {pdf_key(key) for key in named if is_frame_key(key)}
         orphans = [key for key in keys if key not in named]
         for key in orphans:

@@ -61,7 +61,13 @@ def spark() -> "SparkSession":
 
 
 def _on_spark(frame: pl.DataFrame) -> Any:
-    return spark().createDataFrame(frame.to_arrow())
+    # By default, Spark takes times without a zone for instants of the session's zone.
+    conf, name = spark().conf, "spark.sql.timestampType"
+    conf.set(name, "TIMESTAMP_NTZ")
+    try:
+        return spark().createDataFrame(frame.to_arrow())
+    finally:
+        conf.unset(name)
 
 
 def _on_duckdb(frame: pl.DataFrame) -> Any:

@@ -109,7 +109,7 @@ def test_the_parquet_frame_has_the_new_columns(tmp_path: Path) -> None:
 
 def test_chunks_and_logs_with_other_columns_are_joined() -> None:
     logs = [read(ROWS[:1]), read(ROWS)]
-    calls = place_together(logs)
+    calls = place_together([log.frame for log in logs])
     assert set(OPTIONAL_COLUMNS) <= set(calls.collect_schema().names())
     engine = engine_of(calls)
     assert [row["log"] for row in engine.fetch(calls)] == [0, 1, 1, 1]

@@ -7,9 +7,8 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-import detectors
-from detectors.contract import Report
 from detectors.errors import TooFewValidRowsError
+from detectors.report import account
 from service.core.blobs import BlobStore
 from service.models import Audit
 from service.models.audits.leases import fail_exhausted, requeue_expired
@@ -45,11 +44,11 @@ def check_restored(engine: Engine, blobs: BlobStore, before: Audit, report: byte
 def test_data_at_fault_leaves_the_report(
     engine: Engine, blobs: BlobStore, reported: Audit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_log: Any, **_terms: Any) -> Report:
+    def refuse(*_terms: Any) -> Any:
         raise TooFewValidRowsError(12.5, 50)
 
     report = document(engine, reported.id)
-    monkeypatch.setattr(detectors, "audit", refuse)
+    monkeypatch.setattr(account, "audit_imports", refuse)
     run_audit(reported.id)
     audit = check_restored(engine, blobs, reported, report)
     assert audit.error == "Only 12.5% of the rows could be read (at least half must be)."
@@ -59,7 +58,7 @@ def test_unexpected_errors_leave_the_report_after_the_last_attempt(
     engine: Engine, blobs: BlobStore, reported: Audit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = document(engine, reported.id)
-    monkeypatch.setattr(detectors, "audit", lambda _log, **_terms: 1 / 0)
+    monkeypatch.setattr(account, "audit_imports", lambda *_terms: 1 / 0)
     for status in ("queued", "queued", "done"):
         with pytest.raises(ZeroDivisionError):
             run_audit(reported.id)

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-import detectors
 from detectors.contract import Report
 from detectors.errors import TooFewValidRowsError
 from detectors.frames import read_log
+from detectors.report import account
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.models import Audit, FindingRow
@@ -85,10 +85,10 @@ def test_an_audit_that_is_unknown_is_passed_over(config: Config) -> None:
 def test_data_at_fault_fails_at_once_with_its_message(
     engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_log: Any, **_terms: Any) -> Report:
+    def refuse(*_terms: Any) -> Any:
         raise TooFewValidRowsError(12.5, 50)
 
-    monkeypatch.setattr(detectors, "audit", refuse)
+    monkeypatch.setattr(account, "audit_imports", refuse)
     audit_id = new_audit()
     run_audit(audit_id)
 
@@ -105,10 +105,10 @@ def test_an_unexpected_error_is_tried_three_times(
     new_audit: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def break_off(_log: Any, **_terms: Any) -> Report:
+    def break_off(*_terms: Any) -> Any:
         raise RuntimeError("a record says 4711")
 
-    monkeypatch.setattr(detectors, "audit", break_off)
+    monkeypatch.setattr(account, "audit_imports", break_off)
     audit_id = new_audit()
     for status in ("queued", "queued", "failed"):
         with pytest.raises(RuntimeError):

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, update
 
-import detectors
-from detectors.contract import Report
+from detectors.report import account
 from service.core.blobs import BlobStore
 from service.models import Audit
 from service.models.audits.leases import Claim
@@ -17,7 +16,7 @@ from tests.worker.support.claims import claim_audit
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
-real_audit = detectors.audit
+real_audit = account.audit_imports
 
 
 def test_an_attempt_whose_lease_was_taken_publishes_nothing(
@@ -26,14 +25,14 @@ def test_an_attempt_whose_lease_was_taken_publishes_nothing(
     new_audit: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def lose(log: Any, **terms: Any) -> Report:
+    def lose(*terms: Any) -> Any:
         with engine.begin() as connection:
             connection.execute(
                 update(Audit).where(Audit.attempts == 1).values(lease_token="another's")
             )
-        return real_audit(log, **terms)
+        return real_audit(*terms)
 
-    monkeypatch.setattr(detectors, "audit", lose)
+    monkeypatch.setattr(account, "audit_imports", lose)
     audit_id = new_audit()
     run_audit(audit_id)
 
@@ -49,15 +48,15 @@ def test_a_lease_is_renewed_while_the_audit_runs(
     audit_id = new_audit()
     taken = []
 
-    def take_long(log: Any, **terms: Any) -> Report:
+    def take_long(*terms: Any) -> Any:
         ends_at = time.monotonic() + 1.5  # two and a half leases
         while time.monotonic() < ends_at:
             with engine.begin() as connection:
                 taken.append(claim_audit(connection, audit_id, 1))
             time.sleep(0.05)
-        return real_audit(log, **terms)
+        return real_audit(*terms)
 
-    monkeypatch.setattr(detectors, "audit", take_long)
+    monkeypatch.setattr(account, "audit_imports", take_long)
     run_audit(audit_id)
     assert set(taken) == {None}
     assert load(engine, audit_id).status == "done"

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 import detectors
 from detectors.contract import UsageRecord
 from detectors.formats import encode_chunk, read_chunks
+from detectors.report import account
 from service.core.blobs import BlobStore
 from service.models import Account, Audit, Credit
 from service.models.audits.leases import fail_exhausted
@@ -229,7 +230,7 @@ def test_an_audit_that_fails_three_times_returns_its_credit_after_the_last(
 ) -> None:
     audit_id = upload(logs.as_responses(draw_log(0)))
     paid(audit_id)
-    monkeypatch.setattr(detectors, "audit", lambda _log, **_terms: 1 / 0)
+    monkeypatch.setattr(account, "audit_imports", lambda *_terms: 1 / 0)
     for free in (0, 0, 1):
         with pytest.raises(ZeroDivisionError):
             run_audit(audit_id)

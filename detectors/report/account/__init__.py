@@ -1,0 +1,18 @@
+"""An account's calls over any number of imports: stored once, and their spend by day."""
+
+from detectors.report.account.call_files import CallFile, merge_files, read_calls, write_calls
+from detectors.report.account.daily_spend import sum_spend
+from detectors.report.account.imports import Import, Terms, audit_imports
+from detectors.report.account.merging import merge_stored
+
+__all__ = [
+    "CallFile",
+    "Import",
+    "Terms",
+    "audit_imports",
+    "merge_files",
+    "merge_stored",
+    "read_calls",
+    "sum_spend",
+    "write_calls",
+]

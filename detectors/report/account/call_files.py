@@ -1,0 +1,148 @@
+"""Files of an account's calls: merged, each call once, one file per day or month.
+
+A stored file has the columns of a frame of calls, the import that brought each call as
+`import_id`, and its calls in order of time. The frame of a single import has no such column yet.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, BinaryIO, Final
+
+import polars as pl
+
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
+
+IMPORT: Final = "import_id"
+# Calls that are equal in these and have a request ID are one call, whatever brought it: an import
+# may lack the labels, the limit and the other counts that another has.
+SAME_CALL: Final = (
+    "request_id",
+    "ts",
+    "provider",
+    "model",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+)
+_ROW_GROUP: Final = 250_000
+_LABELS: Final = ("tag", "endpoint", "prefix_hash")
+_OPTIONAL: Final = (*OPTIONAL_CALLS, "latency_ms")
+
+
+@dataclass(frozen=True)
+class CallFile:
+    """The calls of some days, and how many others were dropped because they were the same calls."""
+
+    first_day: date
+    last_day: date
+    frame: pl.DataFrame
+    duplicates: int
+
+    @property
+    def imports(self) -> list[str]:
+        """Return the imports that brought calls of this file."""
+        return self.frame[IMPORT].unique().sort().to_list()
+
+
+def read_calls(file: Path | BinaryIO, import_id: str | None = None) -> pl.DataFrame:
+    """Read a file of calls; `import_id` names the import if the file is the frame of one."""
+    frame = pl.read_parquet(file)
+    return frame if import_id is None else frame.with_columns(pl.lit(import_id).alias(IMPORT))
+
+
+def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
+    """Write calls as Parquet; the same calls give the same bytes."""
+    frame.rechunk().write_parquet(file, compression="zstd", row_group_size=_ROW_GROUP)
+
+
+def merge_files(
+    frames: Iterable[pl.DataFrame], *, months_before: date, without: Collection[str] = ()
+) -> Iterator[CallFile]:
+    """Merge calls into one file per day, or per month for months that end before a day.
+
+    Parameters
+    ----------
+    frames : iterable of polars.DataFrame
+        Calls as `read_calls` returns them.
+    months_before : date
+        Earlier months, in UTC, become one file each.
+    without : collection of str
+        Imports whose calls are excluded, because a later reading replaces them.
+
+    Yields
+    ------
+    CallFile
+        The calls of one day or month in order of time; days without calls have no file. Duplicates
+        are always of the same day, since equal calls have the same time.
+    """
+    merged = _join(list(frames))
+    if without:
+        merged = merged.filter(~pl.col(IMPORT).is_in(list(without)))
+    if merged.is_empty():
+        return
+    merged = merged.sort("ts", maintain_order=True)
+    # The calls are sorted, so each period is a slice.
+    days = merged["ts"].dt.date()
+    starts = _periods(days[0], days[-1], months_before)
+    ends = [days.search_sorted(day, side="left") for day in starts]
+    for begin, stop in pairwise(ends):
+        if begin < stop:
+            once, duplicates = _drop_duplicates(merged[begin:stop])
+            yield CallFile(days[begin], days[stop - 1], once, duplicates)
+
+
+def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Join frames that may lack different optional columns."""
+    imports = pl.concat([pl.Series(IMPORT, [], pl.String), *(frame[IMPORT] for frame in frames)])
+    return concat([frame.drop(IMPORT) for frame in frames]).with_columns(imports)
+
+
+def _periods(first: date, last: date, months_before: date) -> list[date]:
+    """Return the first days of all periods, and the day after the last period."""
+    starts = [_start(first, months_before)]
+    while starts[-1] <= last:
+        starts.append(_next(starts[-1], months_before))
+    return starts
+
+
+def _start(day: date, months_before: date) -> date:
+    return day.replace(day=1) if _next_month(day) <= months_before else day
+
+
+def _next(start: date, months_before: date) -> date:
+    following = _next_month(start)
+    return following if start.day == 1 and following <= months_before else start + timedelta(days=1)
+
+
+def _next_month(day: date) -> date:
+    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+
+
+def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Keep one of the calls that are the same: that with the most labels."""
+    # Hashes first, since most days have no duplicates and comparing texts takes longer.
+    hashes, named = calls["request_id"].hash(), calls["request_id"] != ""
+    if hashes.filter(named).n_unique() == named.sum():
+        return calls, 0
+    row = pl.int_range(pl.len(), dtype=pl.UInt32).alias("row")
+    suspects = calls.with_columns(row).filter(named & hashes.is_duplicated())
+    ordered = suspects.sort(_labels(suspects.columns), *sorted(suspects.columns))
+    kept = ordered.unique(subset=SAME_CALL, keep="first", maintain_order=True)
+    dropped = suspects["row"].filter(~suspects["row"].is_in(kept["row"].implode()))
+    rows = pl.int_range(calls.height, dtype=pl.UInt32, eager=True)
+    return calls.filter(~rows.is_in(dropped.implode())), dropped.len()
+
+
+def _labels(columns: Sequence[str]) -> pl.Expr:
+    """Return an expression that is smaller the more labels a call has."""
+    given = [pl.col(name) != "" for name in _LABELS]
+    for name in _OPTIONAL:
+        if name in columns:
+            kind = CALLS.get(name) or OPTIONAL_CALLS[name]
+            column = pl.col(name)
+            given.append(column != "" if kind == pl.String else column.fill_null(0) != 0)
+    return -pl.sum_horizontal(given).cast(pl.Int32)

@@ -1,0 +1,85 @@
+"""The audits of some imports, and what each adds to its account's spend."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import compress
+from typing import Self
+
+from detectors.contract import DailySpend, read_assumptions
+from detectors.frames import UsageLog
+from detectors.prices.agreed.price_file import read_toml
+from detectors.prices.book import PriceBook
+from detectors.report import audit_many
+from detectors.report.account.daily_spend import sum_spend
+from detectors.report.result.document import Report
+from detectors.rules import Thresholds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """What the audits of an account depend on; `list_prices` are those without its own terms."""
+
+    prices: PriceBook
+    list_prices: PriceBook | None
+    thresholds: Thresholds
+
+    @classmethod
+    def of(cls, book: PriceBook, price_terms: str, assumptions: Mapping[str, float]) -> Self:
+        """Return the terms of an account: its price terms as TOML, and its assumptions."""
+        has_terms = bool(price_terms.strip())
+        return cls(
+            prices=book.with_terms(read_toml(price_terms)) if has_terms else book,
+            list_prices=book if has_terms else None,
+            thresholds=Thresholds(**read_assumptions(assumptions)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """The report of an import, the days of its calls in UTC, and its spend on them."""
+
+    report: Report
+    first_day: date | None
+    last_day: date | None
+    spend: Sequence[DailySpend]
+
+
+def audit_imports(logs: Sequence[UsageLog], terms: Sequence[Terms]) -> list[Import]:
+    """Audit small logs together, each as if it were alone, and sum their spend by day.
+
+    Parameters
+    ----------
+    logs : sequence of UsageLog
+        The calls of each import. Calls that are the same count in the spend until the files of the
+        account's calls are merged.
+    terms : sequence of Terms
+        The terms of each log. Logs with the same object share the planning of their queries.
+
+    Returns
+    -------
+    list of Import
+        In the order of the logs.
+
+    Raises
+    ------
+    TooFewValidRowsError
+        Less than half of the rows are valid, in one of the logs.
+    """
+    found: dict[int, Import] = {}
+    for each in dict.fromkeys(terms):
+        is_same = [each is other for other in terms]
+        own = list(compress(logs, is_same))
+        reports = audit_many(own, prices=each.prices, thresholds=each.thresholds, keep_calls=False)
+        frames = [log.frame for log in own]
+        spend = sum_spend(frames, each.prices, each.list_prices)
+        imports = map(_import, own, reports, spend)
+        found |= zip(compress(range(len(logs)), is_same), imports, strict=True)
+    return [found[number] for number in range(len(logs))]
+
+
+def _import(log: UsageLog, report: Report, spend: Sequence[DailySpend]) -> Import:
+    days = log.frame["ts"].dt.date()
+    first, last = days.min(), days.max()
+    assert isinstance(first, date | None) and isinstance(last, date | None)  # noqa: S101, PT018
+    return Import(report, first, last, spend)

@@ -1,0 +1,162 @@
+"""Compaction: merge an account's call files, one merge and one transaction at a time.
+
+New blobs are written before the transaction that names them, and old blobs are removed after it, by
+housekeeping. Killed at any step, it loses and doubles nothing: what it left is an orphan blob.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, text
+
+from detectors.contract import DailySpend, MergedCalls
+from service.core.blobs import BlobNotFoundError, BlobStore
+from service.core.logs import get_logger
+from service.jobs.stopping import is_stop_requested
+from service.jobs.transactions import transact
+from service.models.audits.blob_keys import store_key
+from service.models.base import new_id, utc_now
+from service.models.calls.call_files import (
+    add_files,
+    drop_replaced_imports,
+    is_live,
+    list_live,
+    list_replaced_imports,
+    replace_files,
+)
+from service.models.calls.daily_spend import add_spend
+from service.operations.call_store.plan import Merge, months_before, plan_merges
+
+# An arbitrary number: every compaction takes a lock of its account with it.
+_LOCK: Final = 725_502
+_TRY_LOCK: Final = text("SELECT pg_try_advisory_lock(:lock, hashtext(:account))")
+_UNLOCK: Final = text("SELECT pg_advisory_unlock(:lock, hashtext(:account))")
+
+_log = get_logger(__name__)
+
+
+# Merges stored files: the files, each with its import if it is the frame of one, and options.
+MergeFiles = Callable[..., Iterator[MergedCalls]]
+New = tuple[dict[str, Any], Sequence[DailySpend]]
+
+
+class _ChangedError(Exception):
+    """A file was replaced while it was being merged."""
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """The compaction of one account's files; `merge` also sums their spend."""
+
+    engine: Engine
+    blobs: BlobStore
+    account_id: str
+    merge: MergeFiles
+    now: Callable[[], datetime] = utc_now
+
+    def run(self, *, at_once: bool = False) -> int:
+        """Merge until nothing is due; return the number of merges.
+
+        While another process compacts the account, do nothing. With `at_once`, nothing waits for
+        more calls: afterwards, the calls of each day are in one file.
+        """
+        merges = 0
+        with self._only_one() as is_only:
+            while is_only:
+                replaced = self._transact(list_replaced_imports)
+                days = [(row.first_day, row.last_day) for row in replaced]
+                without = [row.import_id for row in replaced]
+                files = self._transact(list_live)
+                due = list(plan_merges(files, self.now(), replaced=days, at_once=at_once))
+                done = [not is_stop_requested() and self._run(each, without) for each in due]
+                merges += sum(done)
+                if all(done):
+                    transact(self.engine, partial(drop_replaced_imports, import_ids=without))
+                if not any(done):
+                    break
+        if merges:
+            _log.info("calls_compacted", account_id=self.account_id, merges=merges)
+        return merges
+
+    def _transact(self, query: Callable[..., Sequence[Any]]) -> Sequence[Any]:
+        return transact(self.engine, partial(query, account_id=self.account_id))
+
+    @contextmanager
+    def _only_one(self) -> Iterator[bool]:
+        """Hold a lock of the account, which ends with its connection if this process is killed."""
+        key = {"lock": _LOCK, "account": self.account_id}
+        connected = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        with connected as connection:
+            is_only = bool(connection.scalar(_TRY_LOCK, key))
+            try:
+                yield is_only
+            finally:
+                if is_only:
+                    connection.execute(_UNLOCK, key)
+
+    def _run(self, due: Merge, without: Sequence[str]) -> bool:
+        """Write the new files and put them in place of the old; False if these have changed."""
+        try:
+            new = self._write(due, without)
+        except BlobNotFoundError:
+            # An audit that was published again has replaced its frame.
+            return self._has_changed()
+        try:
+            transact(self.engine, partial(_replace, due=due, new=new))
+        except _ChangedError:
+            for row, _ in new:
+                self.blobs.delete(row["blob_key"])
+            return self._has_changed()
+        return True
+
+    def _has_changed(self) -> bool:
+        _log.warning("call_files_changed", account_id=self.account_id)
+        return False
+
+    def _write(self, due: Merge, without: Sequence[str]) -> list[New]:
+        new: list[New] = []
+        now = self.now()
+        with ExitStack() as stack:
+            files = [
+                (stack.enter_context(self.blobs.open(file.blob_key)), file.import_id)
+                for file in due.files
+            ]
+            for merged in self.merge(files, months_before=months_before(now), without=without):
+                row = self._row(merged, due, now)
+                self.blobs.put(row["blob_key"], merged.content)
+                new.append((row, merged.spend))
+        return new
+
+    def _row(self, merged: MergedCalls, due: Merge, now: datetime) -> dict[str, Any]:
+        days = (merged.first_day, merged.last_day)
+        file_id = new_id()
+        # Earlier duplicates are counted on the days on which they were found.
+        earlier = [file.duplicates for file in due.files if days[0] <= file.first_day <= days[1]]
+        return {
+            "id": file_id,
+            "account_id": self.account_id,
+            "blob_key": store_key(file_id),
+            "level": due.level_of(*days, now),
+            "import_id": None,
+            "first_day": days[0],
+            "last_day": days[1],
+            "calls": merged.calls,
+            "bytes": len(merged.content),
+            "imports": merged.imports,
+            "duplicates": merged.duplicates + sum(earlier),
+        }
+
+
+def _replace(connection: Connection, due: Merge, new: Sequence[New]) -> None:
+    """Replace the files in the catalog, unless an earlier try has, whose answer was lost."""
+    rows = [row for row, _ in new]
+    if rows and is_live(connection, rows[0]["id"]):
+        return
+    if not replace_files(connection, [file.id for file in due.files]):
+        raise _ChangedError
+    add_files(connection, rows)
+    add_spend(connection, [(row["id"], row["account_id"], spend) for row, spend in new])

@@ -1,0 +1,142 @@
+"""Call files: merged calls are each there once, in files of a day or a month."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from io import BytesIO
+from typing import Any
+
+import polars as pl
+import pytest
+
+import detectors
+from detectors.report.account import merge_files, read_calls, write_calls
+from detectors.report.account.call_files import CallFile
+
+NEVER = date(2000, 1, 1)
+NOON = datetime(2026, 10, 5, 12, tzinfo=UTC)
+CALL: dict[str, Any] = {
+    "ts": NOON.isoformat(),
+    "provider": "openai",
+    "model": "gpt-4o",
+    "prompt_tokens": 100,
+    "completion_tokens": 10,
+    "request_id": "r1",
+}
+
+
+def frame(*calls: dict[str, Any], import_id: str = "a") -> pl.DataFrame:
+    own = detectors.read([CALL | call for call in calls]).frame
+    return own.with_columns(pl.lit(import_id).alias("import_id"))
+
+
+def at(**later: float) -> dict[str, str]:
+    return {"ts": (NOON + timedelta(**later)).isoformat()}
+
+
+def merge(*frames: pl.DataFrame, **options: Any) -> list[CallFile]:
+    return list(merge_files(frames, **({"months_before": NEVER} | options)))
+
+
+def rows(files: Sequence[CallFile]) -> int:
+    return sum(file.frame.height for file in files)
+
+
+def test_each_day_is_a_file_of_its_own_in_order_of_time() -> None:
+    files = merge(frame(at(hours=13), at(hours=1), at(days=3)), frame(at(hours=-12), import_id="b"))
+    days = [(file.first_day, file.last_day, file.imports) for file in files]
+    assert days == [
+        (date(2026, 10, 5), date(2026, 10, 5), ["a", "b"]),
+        (date(2026, 10, 6), date(2026, 10, 6), ["a"]),
+        (date(2026, 10, 8), date(2026, 10, 8), ["a"]),
+    ]
+    assert all(file.frame["ts"].is_sorted() for file in files)
+
+
+def test_months_that_are_over_long_enough_are_a_file_each() -> None:
+    log = frame(*(at(days=days, hours=hours) for days in range(-70, 10) for hours in (0, 3)))
+    files = merge(log, months_before=date(2026, 10, 2))
+    spans = [(file.first_day, file.last_day) for file in files]
+    assert spans[:4] == [
+        (date(2026, 7, 27), date(2026, 7, 31)),
+        (date(2026, 8, 1), date(2026, 8, 31)),
+        (date(2026, 9, 1), date(2026, 9, 30)),
+        (date(2026, 10, 1), date(2026, 10, 1)),
+    ]
+    assert all(first == last for first, last in spans[3:])
+    assert rows(files) == 160
+
+
+def test_a_call_that_several_imports_brought_counts_once() -> None:
+    files = merge(frame({}, at(hours=1)), frame({}, import_id="b"), frame({}, import_id="c"))
+    assert [(file.frame.height, file.duplicates) for file in files] == [(2, 2)]
+
+
+def test_calls_without_a_request_id_count_as_they_came() -> None:
+    unnamed = frame({"request_id": ""}, {"request_id": ""})
+    assert [(file.frame.height, file.duplicates) for file in merge(unnamed, unnamed)] == [(4, 0)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"request_id": "r2"},
+        {"provider": "azure"},
+        {"model": "gpt-4.1"},
+        {"prompt_tokens": 101},
+        {"completion_tokens": 11},
+        {"cached_tokens": 1},
+        {"cache_write_tokens": 1},
+        at(microseconds=1),
+    ],
+)
+def test_calls_that_differ_count_each(other: dict[str, Any]) -> None:
+    (file,) = merge(frame({}), frame(other, import_id="b"))
+    assert (file.frame.height, file.duplicates) == (2, 0)
+
+
+def test_of_the_same_call_that_with_the_most_labels_is_kept() -> None:
+    bare = frame({}, import_id="a")
+    tagged = frame({"tag": "search", "environment": "production"}, import_id="b")
+    for order in ((bare, tagged), (tagged, bare)):
+        (file,) = merge(*order)
+        assert file.frame.select("tag", "environment", "import_id").rows() == [
+            ("search", "production", "b")
+        ]
+
+
+def test_an_import_can_be_excluded() -> None:
+    files = merge(frame({}, at(days=1)), frame(at(hours=1), import_id="b"), without={"a"})
+    assert [file.imports for file in files] == [["b"]]
+    assert merge(frame({}), without={"a"}) == []
+
+
+def test_merging_in_steps_gives_the_same_files_as_merging_at_once() -> None:
+    parts = [
+        frame(
+            *(at(minutes=7 * step + part, seconds=part % 3) for step in range(40)), import_id=name
+        )
+        for part, name in enumerate("abcdef")
+    ]
+    at_once = merge(*parts, parts[2].with_columns(pl.lit("g").alias("import_id")))
+    first = [file.frame for file in merge(*parts[:3])]
+    second = [file.frame for file in merge(*parts[3:], parts[2])]
+    in_steps = merge(*first, *second)
+    columns = [name for name in at_once[0].frame.columns if name != "import_id"]
+    assert [file.frame.select(columns).sort(columns).rows() for file in in_steps] == [
+        file.frame.select(columns).sort(columns).rows() for file in at_once
+    ]
+
+
+def test_a_file_is_read_as_it_was_written() -> None:
+    (file,) = merge(frame({"environment": "staging"}, at(minutes=1)))
+    stored = BytesIO()
+    write_calls(file.frame, stored)
+    stored.seek(0)
+    assert read_calls(stored).equals(file.frame)
+
+
+def test_the_frame_of_one_import_gets_its_name() -> None:
+    own, stored = detectors.read([CALL]).frame, BytesIO()
+    own.write_parquet(stored)
+    stored.seek(0)
+    assert read_calls(stored, "a").equals(frame({}))

@@ -1,0 +1,294 @@
+"""The call store: every published call is in one live file, and in the spend of its day, once."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import pytest
+from redis import Redis
+from sqlalchemy import Engine, delete, func, select, text, update
+from sqlalchemy.orm import Session
+
+import detectors
+from detectors.formats import decode_batch, encode_records
+from detectors.report.account import read_calls
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.jobs.queues import AuditQueues
+from service.models import Account, Audit, CallFile, CallImport, ReplacedImport, SpendRow
+from service.models.base import utc_now
+from service.models.calls.call_files import IMPORT, list_due
+from service.operations.maintenance import orphan_blobs
+from service.operations.maintenance.account_deletion import erase_account
+from service.operations.maintenance.orphan_blobs import OrphanBlobs
+from service.operations.maintenance.sweeper import Sweeper
+from tests.warm import WarmProcess
+from tests.worker.support.promises import Note, at_a_twentieth, scaled
+from tests.worker.support.traffic import batch
+from worker import compact_calls, run_audit
+
+DAYS = 14  # of the calls of `batch`
+NewBatch = Callable[[bytes], str]
+
+
+@pytest.fixture
+def account_id(engine: Engine) -> str:
+    with Session(engine) as session:
+        account = Account(email="worker@example.com")
+        session.add(account)
+        session.commit()
+        return account.id
+
+
+@pytest.fixture
+def publish(engine: Engine, blobs: BlobStore, account_id: str) -> NewBatch:
+    """Store a batch and audit it; return the audit's ID."""
+
+    def publish(body: bytes) -> str:
+        records = decode_batch(body)
+        with Session(engine) as session:
+            audit = Audit(account_id=account_id, source="ingest", blob_key="", records=len(records))
+            session.add(audit)
+            session.flush()
+            audit.blob_key = f"raw/{audit.id}.jsonl"
+            blobs.put(audit.blob_key, encode_records(records))
+            session.commit()
+            audit_id = audit.id
+        run_audit(audit_id)
+        return audit_id
+
+    return publish
+
+
+def live(engine: Engine, account_id: str) -> Sequence[Any]:
+    query = select(CallFile).where(
+        CallFile.account_id == account_id, CallFile.replaced_at.is_(None)
+    )
+    with Session(engine) as session:
+        return session.scalars(query.order_by(CallFile.first_day, CallFile.level)).all()
+
+
+def stored_ids(engine: Engine, blobs: BlobStore, account_id: str) -> list[str]:
+    """Return the request IDs of all calls in the live files."""
+    found: list[str] = []
+    for file in live(engine, account_id):
+        with blobs.open(file.blob_key) as stored:
+            calls = read_calls(stored)
+        assert calls.height == file.calls
+        assert str(calls["ts"].min())[:10] == str(file.first_day)
+        assert str(calls["ts"].max())[:10] == str(file.last_day)
+        found += calls["request_id"].to_list()
+    return sorted(found)
+
+
+def spend(engine: Engine, account_id: str) -> tuple[int, Decimal]:
+    query = select(func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd))
+    with Session(engine) as session:
+        calls, cost = session.execute(query.where(SpendRow.account_id == account_id)).one()
+    return int(calls), cost
+
+
+def cost_of(*bodies: bytes) -> Decimal:
+    records = [record for body in bodies for record in decode_batch(body)]
+    return detectors.audit(records).audit.total_spend_usd
+
+
+def test_a_published_audit_adds_its_calls_and_their_spend(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    audit_id = publish(batch(60))
+    (file,) = live(engine, account_id)
+    assert (file.level, file.calls, file.import_id) == (IMPORT, 60, f"{audit_id}-1")
+    assert len(stored_ids(engine, blobs, account_id)) == 60
+    assert spend(engine, account_id) == (60, cost_of(batch(60)))
+    with Session(engine) as session:
+        lines = session.scalars(select(SpendRow).order_by(SpendRow.day, SpendRow.route)).all()
+    assert {line.route for line in lines} == {"route-0", "route-1", "route-2"}
+    assert len({line.day for line in lines}) == DAYS
+
+
+def test_compaction_leaves_one_file_a_day_with_each_call_once(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    bodies = [batch(30, seed) for seed in range(4)]
+    for body in (*bodies, bodies[0]):
+        publish(body)
+    assert spend(engine, account_id)[0] == 150
+    compact(engine, account_id)
+    files = live(engine, account_id)
+    assert [file.first_day for file in files] == [file.last_day for file in files]
+    assert len({file.first_day for file in files}) == len(files) == DAYS
+    assert sum(file.duplicates for file in files) == 30
+    expected = sorted(f"{seed}-{number}" for seed in range(4) for number in range(30))
+    assert stored_ids(engine, blobs, account_id) == expected
+    assert spend(engine, account_id) == (120, cost_of(*bodies))
+    before = [file.id for file in files]
+    compact_calls(account_id)
+    assert [file.id for file in live(engine, account_id)] == before
+
+
+def compact(engine: Engine, account_id: str) -> None:
+    """Compact as if all calls had come an hour ago."""
+    with engine.begin() as connection:
+        earlier = func.now() - text("interval '1 hour'")
+        connection.execute(update(CallFile).values(created_at=earlier))
+        assert list_due(connection, utc_now().date(), 10) == [account_id]
+    compact_calls(account_id)
+    with engine.begin() as connection:
+        assert list_due(connection, utc_now().date(), 10) == []
+
+
+@pytest.mark.parametrize("is_compacted", [False, True], ids=["in its frame", "merged"])
+def test_a_rerun_replaces_the_calls_of_its_audit(
+    is_compacted: bool, engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    audit_id = publish(batch(30, 1))
+    publish(batch(30, 2))
+    if is_compacted:
+        compact(engine, account_id)
+    rerun(engine, audit_id)
+    assert spend(engine, account_id)[0] == 60
+    # The same records, but read by a release that reads them differently.
+    blobs.put(f"raw/{audit_id}.jsonl", encode_records(decode_batch(batch(20, 3))))
+    rerun(engine, audit_id)
+    compact(engine, account_id)
+    expected = sorted([f"3-{number}" for number in range(20)] + [f"2-{n}" for n in range(30)])
+    assert stored_ids(engine, blobs, account_id) == expected
+    assert spend(engine, account_id) == (50, cost_of(batch(20, 3), batch(30, 2)))
+    with Session(engine) as session:
+        assert session.scalars(select(ReplacedImport)).all() == []
+        assert session.get_one(CallImport, audit_id).calls == 20
+
+
+def rerun(engine: Engine, audit_id: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(update(Audit).where(Audit.id == audit_id).values(status="queued"))
+    run_audit(audit_id)
+
+
+def test_a_file_that_changes_while_it_is_merged_stays_as_it_is(
+    engine: Engine,
+    blobs: BlobStore,
+    account_id: str,
+    publish: NewBatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    audit_id = publish(batch(30))
+    merge_stored, is_late = detectors.report.account.merge_stored, iter([True])
+
+    def merge_late(*files: Any, **options: Any) -> Iterator[Any]:
+        yield from merge_stored(*files, **options)
+        if next(is_late, False):
+            rerun(engine, audit_id)
+
+    monkeypatch.setattr("detectors.report.account.merge_stored", merge_late)
+    compact_calls(account_id)
+    assert len(stored_ids(engine, blobs, account_id)) == 30
+    assert spend(engine, account_id) == (30, cost_of(batch(30)))
+    assert orphans(engine, blobs) == set()
+
+
+def orphans(engine: Engine, blobs: BlobStore) -> set[str]:
+    """Return stored files that the catalog does not name; check that all named ones exist."""
+    with engine.connect() as connection:
+        named = set(
+            connection.scalars(select(CallFile.blob_key).where(CallFile.replaced_at.is_(None)))
+        )
+    assert all(map(blobs.exists, named))
+    return set(blobs.list_old("store", 0)) - named
+
+
+def test_replaced_files_become_orphans_and_live_ones_do_not(
+    engine: Engine,
+    blobs: BlobStore,
+    account_id: str,
+    publish: NewBatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    publish(batch(30, 1))
+    compact(engine, account_id)
+    publish(batch(30, 2))
+    compact(engine, account_id)
+    assert len(orphans(engine, blobs)) == DAYS * 2
+    with engine.begin() as connection:  # as retention deletes old reports
+        connection.execute(delete(Audit).where(Audit.account_id == account_id))
+    monkeypatch.setattr(orphan_blobs, "_OLD_SECONDS", 0)
+    with engine.connect() as connection:
+        OrphanBlobs(blobs).clear_page(connection)
+    assert orphans(engine, blobs) == set()
+    assert len(stored_ids(engine, blobs, account_id)) == 60
+
+
+def test_a_deleted_account_leaves_no_file(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    publish(batch(30, 1))
+    compact(engine, account_id)
+    with Session(engine) as session:
+        erase_account(
+            session, blobs, account_id=account_id, email="worker@example.com", session_id=""
+        )
+        assert session.scalars(select(CallFile.id)).all() == []
+        assert session.scalars(select(SpendRow.id)).all() == []
+    assert [*blobs.list_old("store", 0), *blobs.list_old("frames", 0)] == []
+
+
+def test_the_sweeper_wakes_a_worker_for_what_is_due(
+    engine: Engine, blobs: BlobStore, config: Config, account_id: str, publish: NewBatch
+) -> None:
+    queues = AuditQueues.from_config(config)
+    with Redis.from_url(config.redis_url) as redis, engine.connect() as connection:
+        redis.flushall()
+        publish(batch(30, 1))
+        Sweeper(config, engine, queues, blobs).sweep(connection)
+        assert queues.depths()["call-store"] == 0
+        with connection.begin():
+            connection.execute(
+                update(CallFile).values(created_at=func.now() - text("'1 h'::interval"))
+            )
+        for _ in range(2):
+            Sweeper(config, engine, queues, blobs).sweep(connection)
+        assert queues.depths()["call-store"] == 1
+        redis.flushall()
+
+
+@at_a_twentieth
+def test_compaction_killed_at_any_moment_loses_and_doubles_nothing(
+    share: float,
+    engine: Engine,
+    blobs: BlobStore,
+    config: Config,
+    account_id: str,
+    publish: NewBatch,
+    note: Note,
+) -> None:
+    kills, losses, random = scaled(60, share), 0, Random(15)
+    bodies: list[bytes] = []
+    for kill in range(kills):
+        bodies += [batch(20, 2 * kill), batch(20, 2 * kill + 1)]
+        for body in bodies[-2:]:
+            publish(body)
+        _compact_and_kill(account_id, random.uniform(0, 0.8))
+        expected = sorted(f"{seed}-{number}" for seed in range(len(bodies)) for number in range(20))
+        losses += stored_ids(engine, blobs, account_id) != expected
+        losses += spend(engine, account_id) != (len(expected), cost_of(*bodies))
+    bodies.append(batch(20, len(bodies)))
+    publish(bodies[-1])
+    compact(engine, account_id)
+    losses += len(live(engine, account_id)) != DAYS
+    losses += spend(engine, account_id) != (20 * len(bodies), cost_of(*bodies))
+    note("15 compaction killed at any moment loses and doubles nothing", kills, losses)
+
+
+def _compact_and_kill(account_id: str, after: float) -> None:
+    command = ("tests.worker.support.compact_calls", account_id)
+    with NamedTemporaryFile() as log:
+        process = WarmProcess(command, os.environ, Path(log.name))
+        time.sleep(after)
+        process.kill()
+        process.wait()
