@@ -16,7 +16,8 @@ SLACK_HOSTS: Final = ("hooks.slack.com", "hooks.slack-gov.com")
 _PORTS: Final = {"https": 443, "http": 80}
 _LOWEST_OTHER_PORT: Final = 1024  # below are the ports of protocols that aren't HTTP
 _PRINTABLE: Final = re.compile(r"[!-~]+")
-_HOST: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,62}\.?)*")
+_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_HOST: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 # What the C library reads as an IPv4 address: decimal, octal or hexadecimal, in one to four parts.
 _NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _CHECK_SECONDS: Final = 5.0

@@ -1,5 +1,8 @@
 """Only URLs of hosts on the public internet become targets, however their addresses are written."""
 
+import threading
+import time
+
 import pytest
 
 from service.models.notices.targets import SLACK, WEBHOOK
@@ -89,8 +92,6 @@ def test_one_private_address_among_public_ones_is_enough_to_refuse(
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
     never = threading.Event()
     monkeypatch.setattr(addresses, "look_up", lambda *_: [str(never.wait(5))])
     with pytest.raises(TimeoutError):
@@ -170,6 +171,28 @@ def test_another_url_is_refused_at_save(url: str, answers: dict[str, list[list[s
         check_target(WEBHOOK, url, allows_private=False)
     assert str(raised.value).endswith(".")
     assert "127" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "a" * 64,
+        "-a.example",
+        "a-.example",
+        "a..example",
+        "example.com.",
+        ".example",
+        f"{'a' * 200}!",
+        f"{'a.' * 126}!",
+        f"{'a.' * 127}com",
+    ],
+)
+def test_a_host_is_made_of_labels_and_read_in_no_time(host: str) -> None:
+    began = time.process_time()
+    with pytest.raises(InvalidTargetError, match="ASCII"):
+        parse_url(f"https://{host}/", allows_private=True)
+    assert time.process_time() - began < 0.1
+    assert parse_url(f"https://{'a' * 63}.b-c.x_y.example/", allows_private=True)
 
 
 def test_an_unknown_host_is_refused_at_save(monkeypatch: pytest.MonkeyPatch) -> None:
