@@ -75,20 +75,28 @@ def test_it_finds_what_the_case_says(case: Case, group: int, engine: str) -> Non
             assert getattr(found[key], end) == expected, (key, end)
 
 
-def _each_case_alone() -> Iterator[Any]:
-    """Return each case on each engine under stress, one case a detector on Polars always."""
-    always = {case.slug: case for case in reversed(CASES) if case.finds}
-    for engine, (number, cases) in product(ENGINES, enumerate(TOGETHER)):
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.id)
+def test_a_case_alone_gives_the_same(detector: Any) -> None:
+    number, case = next(
+        (number, case)
+        for number, cases in enumerate(TOGETHER)
+        for case in cases
+        if case.finds and find_detector(case.slug) is detector
+    )
+    _compare_alone(case, number, "polars")
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_case_alone_gives_the_same(engine: str) -> None:
+    for number, cases in enumerate(TOGETHER):
         for case in cases:
-            is_always = engine == "polars" and case is always[case.slug]
-            marks = [] if is_always else [pytest.mark.stress]
-            yield pytest.param(case, number, engine, id=f"{engine}-{case}", marks=marks)
+            _compare_alone(case, number, engine)
 
 
-@pytest.mark.parametrize(("case", "group", "engine"), [*_each_case_alone()])
-def test_a_case_alone_gives_the_same(case: Case, group: int, engine: str) -> None:
+def _compare_alone(case: Case, group: int, engine: str) -> None:
     (found,) = flag_calls([case], ENGINES[engine], PriceBook())
-    assert found == _find_together(group, engine)[str(case)]
+    assert found == _find_together(group, engine)[str(case)], str(case)
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.id)
