@@ -134,6 +134,7 @@ _GROUPS: Final = {
     ),
     "mailing system": (
         "tests/worker/mail/",
+        "tests/worker/notices/",
         "tests/worker/web/",
     ),
     "key rotation": ("tests/service/operations/test_key_rotation.py",),

@@ -32,6 +32,7 @@ from service.models.notices.targets import (
     add_target,
     enable_target,
 )
+from service.models.operations.retention import delete_old_deliveries
 from service.notices import sending
 from service.notices.job import send_notice
 from service.notices.sweep import sweep_notices
@@ -400,6 +401,20 @@ def test_nothing_secret_is_in_logs_or_in_the_database(
     assert CANARY not in raw
     assert "whsec_" not in raw
     assert "sealed:1:" in raw
+
+
+def test_old_deliveries_go_unless_they_are_still_to_be_sent(
+    engine: Engine, target: NoticeTarget, post: Callable[..., list[str]]
+) -> None:
+    statuses = ("queued", "sending", "delivered", "failed", "failed")
+    ids = [post()[0] for _ in statuses]
+    for delivery_id, status in zip(ids, statuses, strict=True):
+        _change(engine, delivery_id, status=status, queued_at=text("now() - interval '31 days'"))
+    _change(engine, ids[-1], queued_at=text("now() - interval '29 days'"))
+    with engine.begin() as connection:
+        assert delete_old_deliveries(connection, 30) == 2
+        left = connection.scalars(select(NoticeDelivery.status)).all()
+    assert sorted(left) == ["failed", "queued", "sending"]
 
 
 def _capture(config: Config) -> io.StringIO:

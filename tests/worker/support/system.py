@@ -33,14 +33,16 @@ WORKER: Final = ("tests.worker.support.held_worker",)
 ENDED_BY_TESTS: Final = (0, -signal.SIGTERM, -signal.SIGKILL)
 SWEEPER: Final = ("service", "sweeper")
 MAIL_WORKER: Final = ("service", "worker", "--queue=mail")
+NOTICE_WORKER: Final = ("service", "worker", "--queue=notices")
 
 
 class System(Records, Jobs):
     """Servers of its own, the web, workers and a sweeper, under one folder.
 
     `settings` are the service's, by their environment names; limits that tests would hit are off.
-    Only those who test mail have a worker for it. Processes are forks of a warm one; the tests of
-    `tallystick up` start them by their real command lines.
+    Only those who test mail have a worker for it, and those who test notices start theirs.
+    Processes are forks of a warm one; the tests of `tallystick up` start them by their real command
+    lines.
     """
 
     host = "127.0.0.1"
@@ -136,7 +138,8 @@ class System(Records, Jobs):
         """Start one of the service's processes, with `settings` of its own if there are any."""
         kind = name.partition("-")[0]
         web = (*WEB, f"--bind=127.0.0.1:{self.port}")
-        command = {"web": web, "worker": WORKER, "sweeper": SWEEPER, "mail": MAIL_WORKER}[kind]
+        commands = {"web": web, "worker": WORKER, "sweeper": SWEEPER, "mail": MAIL_WORKER}
+        command = {**commands, "notices": NOTICE_WORKER}[kind]
         log_file = self.folder / f"{name}.log"
         environment = {**self.environment, **settings}
         imports = self._imports_of(kind)
