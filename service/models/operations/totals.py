@@ -13,6 +13,7 @@ from service.models.audits.audits import PROCESSING, QUEUED, Audit
 from service.models.billing.payments import Credit, PaymentEvent
 from service.models.mail.outbox import QUEUED as MAIL_QUEUED
 from service.models.mail.outbox import SENDING, Mail
+from service.models.notices.deliveries import NoticeDelivery
 
 
 class Waiting(NamedTuple):
@@ -60,6 +61,10 @@ def count_audits(connection: Connection) -> dict[str, int]:
 
 def count_mails(connection: Connection) -> dict[str, int]:
     return _counts(connection, Mail.status)
+
+
+def count_notices(connection: Connection) -> dict[str, int]:
+    return _counts(connection, NoticeDelivery.status)
 
 
 def count_events(connection: Connection) -> dict[str, int]:

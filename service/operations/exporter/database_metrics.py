@@ -23,6 +23,7 @@ from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
 from service.models.base import utc_now
 from service.models.billing.payments import PROVIDERS
 from service.models.mail.outbox import MAIL_STATUSES
+from service.models.notices.deliveries import DELIVERY_STATUSES
 from service.models.operations import totals
 
 _FRESH_SECONDS: Final = 30.0
@@ -103,10 +104,14 @@ def _read_totals(connection: Connection) -> list[Metric]:
     credits = totals.count_credits(connection)._asdict()
     audits = dict.fromkeys(STATUSES, 0) | totals.count_audits(connection)
     mails = dict.fromkeys(MAIL_STATUSES, 0) | totals.count_mails(connection)
+    notices = dict.fromkeys(DELIVERY_STATUSES, 0) | totals.count_notices(connection)
     events = dict.fromkeys(PROVIDERS, 0) | totals.count_events(connection)
     return [
         _gauge("tallystick_audits", "Audits by status.", "status", audits),
         _gauge("tallystick_mails", "Mails by status, until they are deleted.", "status", mails),
+        _gauge(
+            "tallystick_notices", "Notices by status, until they are deleted.", "status", notices
+        ),
         _gauge("tallystick_credits", "Credits by state.", "state", credits),
         _gauge(
             "tallystick_payment_events", "Stored events by payment provider.", "provider", events

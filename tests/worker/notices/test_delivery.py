@@ -4,10 +4,12 @@ import io
 import json
 import logging
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,6 +143,22 @@ def test_a_webhook_gets_the_event_signed(
     assert _row(engine, delivery_id).delivered_at is not None
     send_notice(delivery_id)  # a second wake-up
     assert len(receiver.received) == 1
+
+
+def test_the_code_of_the_guide_accepts_it_and_nothing_else(
+    receiver: Receiver, target: NoticeTarget, post: Callable[..., list[str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    guide = (Path(__file__).parents[3] / "docs" / "api" / "webhooks.md").read_text()
+    names: dict[str, Any] = {}
+    exec(re.findall(r"^```python\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)[0], names)
+    [delivery_id] = post()
+    send_notice(delivery_id)
+    [received] = receiver.received
+    assert names["receive"](target.secret, received.body, received.headers) == 204
+    assert str(PAYLOAD["summary"]) in capsys.readouterr().out
+    changed = received.body.replace(b"12", b"13")
+    assert names["receive"](target.secret, changed, received.headers) == 401
 
 
 def test_slack_gets_text_that_reads_well_and_mentions_nobody(

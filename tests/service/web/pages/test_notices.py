@@ -98,6 +98,12 @@ def test_an_account_has_few_targets(ada: Browser) -> None:
     assert "You've added all 5 targets" in words_of(ada.get(PAGE))
 
 
+def test_targets_are_not_added_in_a_loop(share_app: Callable[..., Flask], sessions: object) -> None:
+    """Each addition asks a resolver, and waits for it."""
+    browser = Browser(share_app(notice_limit_per_minute=1), sessions, "x@example.org")  # type: ignore[arg-type]
+    assert [_add(browser, "https://0x7f.1/")[0] for _ in range(2)] == [422, 429]
+
+
 def test_a_test_is_queued_once(ada: Browser, db_session: Session) -> None:
     _add(ada)
     target = _target(db_session)
