@@ -1,14 +1,20 @@
 """Names that the price book knows its models by."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ClauseAnd, ClauseOr, ModelInfo, Provider
 
 
-def labelled() -> Iterator[tuple[Provider, ModelInfo, str]]:
-    """Every model of the book by a name that the book knows it by."""
+@cache
+def labelled() -> tuple[tuple[Provider, ModelInfo, str], ...]:
+    """Return every model of the book by a name that the book knows it by."""
+    return tuple(_labelled())
+
+
+def _labelled() -> Iterator[tuple[Provider, ModelInfo, str]]:
     for provider in get_snapshot().providers:
         for info in provider.models:
             names = (info.id, *_names(info.match))
