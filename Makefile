@@ -41,21 +41,28 @@ demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops aft
 
 # Four processes on two processors, because some tests mostly wait.
 # Tests that share a server share a process, the long groups first (tests/groups.py).
-# The wording is one of the checks.
-test: check ## Run the checks and the whole suite; list skipped tests and the 30 slowest
-	$(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 4 --no-loadscope-reorder --durations=30 \
-	  --ignore=tests/meta/test_words.py
+# The tests start beside the types, which take one processor half a minute longer than the other
+# checks take the other; what is wrong with them is printed last. The wording is one of the checks.
+test: $(DEV) ## Run the checks and the whole suite; list skipped tests and the 30 slowest
+	@found=$$(mktemp); trap 'rm -f $$found' EXIT; \
+	$(BIN)/mypy > $$found 2>&1 & types=$$!; \
+	$(CHECKS) && \
+	  $(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 4 --no-loadscope-reorder --durations=30 \
+	    --ignore=tests/meta/test_words.py; \
+	others=$$?; wait $$types; checked=$$?; echo "mypy:"; cat $$found; \
+	[ $$others = 0 ] && [ $$checked = 0 ]
 
 # No live servers, Spark, browser or subprocesses; the time budget is in docs/testing.md.
 test-fast: $(DEV) ## Run the fast tests
 	$(MEMORY) $(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
 
-# The types take one processor as long as everything else takes the other. Collecting all tests
-# compiles them once, before several processes would each compile them.
+# Collecting all tests compiles them once, before several processes would each compile them.
+CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
+	$(BIN)/python -m pytest -q -k test_words
+
 check: $(DEV) ## Check style, types, imports between packages, and wording
 	@$(BIN)/mypy & types=$$!; \
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
-	  $(BIN)/python -m pytest -q -k test_words; \
+	$(CHECKS); \
 	others=$$?; wait $$types && exit $$others
 
 format: $(DEV) ## Format the code and fix lint errors

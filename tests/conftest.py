@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from service.core.logs import configure_logging
 from service.operations.local.embedded import EmbeddedServers
 from tests.databases import count_rows
 from tests.groups import arrange, scheduler
@@ -29,6 +30,8 @@ gc.disable()
 
 def pytest_configure(config: pytest.Config) -> None:
     keep_templates(config)
+    # As every program does; by default, structlog takes a second to draw an exception's frames.
+    configure_logging("INFO")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -234,6 +234,10 @@ TEMPLATES: Final = tuple(example for example in EXAMPLES if example.name in _ONE
 ALL: Final = (*EXAMPLES, *(example for _, example in OTHERS.values()))
 
 
+def named(name: str) -> Example:
+    return next(one for one in EXAMPLES if one.name == name)
+
+
 @contextmanager
 def opened_for(browser: Browser, site: Site, example: Example, **options: Any) -> Iterator[Window]:
     """The window of the page's visitor."""

@@ -6,7 +6,9 @@ from urllib.parse import quote_plus
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.chromium import WIDTHS, opened
+from tests.browser.pages import named
 from tests.browser.site import RICH, Site
+from tests.browser.windows import Windows
 
 NO_MATCH = "No findings match these filters."
 PREVIEWS: Final = {
@@ -17,44 +19,38 @@ PREVIEWS: Final = {
 }
 
 
-def test_filters_without_matches_show_a_message_and_a_way_back(
-    browser: Browser, site: Site
-) -> None:
-    with opened(browser, site.system.base_url) as window:
-        page = window.page
-        page.goto("/sample")
-        page.get_by_label("Route or model contains").fill("no such route")
-        expect(page.get_by_text(NO_MATCH)).to_be_visible()
-        expect(page.locator("table.list")).to_be_hidden()
-        page.locator("#no-match").get_by_role("button", name="Clear filters").click()
-        expect(page.get_by_text(NO_MATCH)).to_be_hidden()
-        expect(page.locator("article.finding").first).to_be_visible()
+def test_filters_without_matches_show_a_message_and_a_way_back(windows: Windows) -> None:
+    page = windows.show(named("sample")).page
+    page.get_by_label("Route or model contains").fill("no such route")
+    expect(page.get_by_text(NO_MATCH)).to_be_visible()
+    expect(page.locator("table.list")).to_be_hidden()
+    page.locator("#no-match").get_by_role("button", name="Clear filters").click()
+    expect(page.get_by_text(NO_MATCH)).to_be_hidden()
+    expect(page.locator("article.finding").first).to_be_visible()
 
 
-def test_filters_are_in_the_url_and_restored_from_it(browser: Browser, site: Site) -> None:
-    with opened(browser, site.system.base_url) as window:
-        page = window.page
-        page.goto("/sample")
-        route = page.locator(".finding bdi").first.text_content() or ""  # laid out later
-        page.locator("#detector").select_option("d1")
-        page.get_by_label("Route or model contains").fill(route)
-        expect(page.locator("form.filters output")).to_contain_text("Showing")
-        shared, shown = page.url, _visible_findings(page)
-        assert shared.endswith(f"/sample?detector=d1&route={quote_plus(route)}")
-        page.goto("/")
-        page.goto(shared)
-        expect(page.locator("#detector")).to_have_value("d1")
-        expect(page.get_by_label("Route or model contains")).to_have_value(route)
-        assert _visible_findings(page) == shown
-        page.get_by_role("button", name="Clear filters").first.click()
-        page.wait_for_url("**/sample")
+def test_filters_are_in_the_url_and_restored_from_it(windows: Windows) -> None:
+    page = windows.show(named("sample")).page
+    route = page.locator(".finding bdi").first.text_content() or ""  # laid out later
+    page.locator("#detector").select_option("d1")
+    page.get_by_label("Route or model contains").fill(route)
+    expect(page.locator("form.filters output")).to_contain_text("Showing")
+    shared, shown = page.url, _visible_findings(page)
+    assert shared.endswith(f"/sample?detector=d1&route={quote_plus(route)}")
+    page.goto("/")
+    page.goto(shared)
+    expect(page.locator("#detector")).to_have_value("d1")
+    expect(page.get_by_label("Route or model contains")).to_have_value(route)
+    assert _visible_findings(page) == shown
+    page.get_by_role("button", name="Clear filters").first.click()
+    page.wait_for_url("**/sample")
 
 
-def test_unknown_values_in_the_url_leave_the_filters_empty(browser: Browser, site: Site) -> None:
-    with opened(browser, site.system.base_url) as window:
-        window.page.goto("/sample?detector=d9&severity=odd&finding_count=3")
-        expect(window.page.get_by_label("Severity")).to_have_value("")
-        assert _visible_findings(window.page)
+def test_unknown_values_in_the_url_leave_the_filters_empty(windows: Windows) -> None:
+    page = windows.show(named("sample")).page
+    page.goto("/sample?detector=d9&severity=odd&finding_count=3")
+    expect(page.get_by_label("Severity")).to_have_value("")
+    assert _visible_findings(page)
 
 
 def _visible_findings(page: Page) -> list[str]:
@@ -62,13 +58,12 @@ def _visible_findings(page: Page) -> list[str]:
     return [finding.get_attribute("id") or "" for finding in findings.all()]
 
 
-def test_the_preview_shows_the_size_of_a_small_file(browser: Browser, site: Site) -> None:
-    with opened(browser, site.system.base_url, site.cookie(RICH)) as window:
-        window.page.goto("/upload")
-        for content, preview in PREVIEWS.items():
-            file = {"name": "usage.jsonl", "mimeType": "application/json", "buffer": content}
-            window.page.get_by_label("Log file").set_input_files(file)  # type: ignore[arg-type]
-            expect(window.page.locator("#preview")).to_contain_text(preview)
+def test_the_preview_shows_the_size_of_a_small_file(windows: Windows) -> None:
+    page = windows.show(named("upload")).page
+    for content, preview in PREVIEWS.items():
+        file = {"name": "usage.jsonl", "mimeType": "application/json", "buffer": content}
+        page.get_by_label("Log file").set_input_files(file)  # type: ignore[arg-type]
+        expect(page.locator("#preview")).to_contain_text(preview)
 
 
 def test_the_copy_button_leaves_the_link_readable(browser: Browser, site: Site) -> None:

@@ -3,11 +3,9 @@
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.chromium import opened
-from tests.browser.pages import EXAMPLES, Example
-from tests.browser.site import RICH, Site
+from tests.browser.pages import named
 from tests.browser.windows import Windows
 from tests.service.support.uploads import log_file
 from tests.worker.support.promises import sampled
@@ -62,13 +60,9 @@ _FOCUSED: Final = """() => {
 }"""
 
 
-def _named(name: str) -> Example:
-    return next(one for one in EXAMPLES if one.name == name)
-
-
 @pytest.mark.parametrize("name", sampled(MAIN, 2))
 def test_tab_reaches_everything_and_shows_where_it_is(windows: Windows, name: str) -> None:
-    page = windows.show(_named(name)).page
+    page = windows.show(named(name)).page
     wanted: list[str] = page.evaluate(_MARK)
     reached: dict[int, dict[str, Any]] = {}
     # What is laid out only when somebody comes to it may be passed over while it is; anyone who
@@ -95,40 +89,34 @@ def _walk(page: Page, count: int) -> list[dict[str, Any]]:
     return met
 
 
-def test_the_first_key_leads_past_the_navigation(browser: Browser, site: Site) -> None:
-    with opened(browser, site.system.base_url) as window:
-        page = window.page
-        page.goto("/sign-in")
-        page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-        page.keyboard.press("Enter")
-        page.keyboard.press("Tab")
-        expect(page.get_by_label("Email address")).to_be_focused()
+def test_the_first_key_leads_past_the_navigation(windows: Windows) -> None:
+    page = windows.show(named("sign-in")).page
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Email address")).to_be_focused()
 
 
-def test_a_fold_opens_and_a_filter_filters_by_keys_alone(browser: Browser, site: Site) -> None:
-    with opened(browser, site.system.base_url) as window:
-        page = window.page
-        page.goto("/sample")
-        fold = page.locator("details.evidence").first
-        fold.locator("summary").focus()
-        page.keyboard.press("Enter")
-        expect(fold.locator("table")).to_be_visible()
-        page.get_by_label("Severity").focus()
-        page.keyboard.type("Low")
-        expect(page.locator("form.filters output")).to_contain_text("Showing")
+def test_a_fold_opens_and_a_filter_filters_by_keys_alone(windows: Windows) -> None:
+    page = windows.show(named("sample")).page
+    fold = page.locator("details.evidence").first
+    fold.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(fold.locator("table")).to_be_visible()
+    page.get_by_label("Severity").focus()
+    page.keyboard.type("Low")
+    expect(page.locator("form.filters output")).to_contain_text("Showing")
 
 
-def test_a_file_is_sent_by_keys_alone(browser: Browser, site: Site) -> None:
-    with opened(browser, site.system.base_url, site.cookie(RICH)) as window:
-        page = window.page
-        page.goto("/upload")
-        page.get_by_label("Log file").focus()
-        with page.expect_file_chooser() as choosing:
-            page.keyboard.press("Space")
-        choosing.value.set_files(
-            {"name": "x.jsonl", "mimeType": "text/plain", "buffer": log_file(1, messages=[])}
-        )
-        page.get_by_role("button", name="Upload and audit").focus()
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("alert")).to_contain_text("messages")
+def test_a_file_is_sent_by_keys_alone(windows: Windows) -> None:
+    page = windows.show(named("upload")).page
+    page.get_by_label("Log file").focus()
+    with page.expect_file_chooser() as choosing:
+        page.keyboard.press("Space")
+    choosing.value.set_files(
+        {"name": "x.jsonl", "mimeType": "text/plain", "buffer": log_file(1, messages=[])}
+    )
+    page.get_by_role("button", name="Upload and audit").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("messages")

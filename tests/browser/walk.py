@@ -42,9 +42,10 @@ class Walk:
         self._pictures = 0
 
     def shoot(self, name: str) -> None:
+        if not TAKES_SCREENSHOTS:
+            return
         self._pictures += 1
-        schemes = SCHEMES if TAKES_SCREENSHOTS else (self.scheme,)
-        for scheme in sorted(schemes, key=lambda one: one == self.scheme):  # theirs comes last
+        for scheme in sorted(SCHEMES, key=lambda one: one == self.scheme):  # theirs comes last
             self.page.emulate_media(color_scheme=scheme)
             look = f"{self.window.width}-{scheme}"
             self.window.shoot(f"{self.name}-{look}-{self._pictures:02d}-{name}")

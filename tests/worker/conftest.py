@@ -23,7 +23,7 @@ from tests.worker.support.system import UNLIMITED, System
 from tests.worker.support.traffic import RECORDS, batch
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
-SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "0.5"}
+SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "1"}
 _shared: Final[list[System]] = []
 
 
@@ -50,7 +50,7 @@ def _shared_system(**options: Any) -> Iterator[System]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Let no sweeper ask the database twice a second during the tests of other folders."""
+    """Let no sweeper ask the database every second during the tests of other folders."""
     if nextitem is not None and not nextitem.path.is_relative_to(Path(__file__).parent):
         for system in _shared:
             system.rest()

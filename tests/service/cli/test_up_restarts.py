@@ -11,7 +11,7 @@ import requests
 
 from service.operations.local.listening import LoopbackSockets, PortTakenError
 from tests.embedded.processes import is_gone, wait_until
-from tests.running import ONE_WEB_PROCESS, ROOT, Demo, Up, open_program, tallystick
+from tests.running import ONE_OF_EACH, ROOT, Demo, Up, open_program, tallystick
 from tests.worker.support.promises import sampled
 
 PARTS = ("--config=python:service.web.server.gunicorn_config", "worker", "sweeper")
@@ -55,11 +55,8 @@ def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(
 ) -> None:
     """A demo on its folder works, and Ctrl-C stops that within seconds, also as another user."""
     secret = kill_everything_of(second)
-    demo = open_program(Demo, open_python)(second.folder, **open_python, **ONE_WEB_PROCESS)
+    demo = open_program(Demo, open_python)(second.folder, **open_python, **ONE_OF_EACH)
     assert (second.folder / "secret_key").read_text() == secret
-    workers = demo.find("worker")
-    # Two for audits, one for mail; the processes of their jobs have the same command line.
-    assert len([each for each in workers if each.parent() not in workers]) == 3
     assert "20 more findings" in demo.printed, demo.printed
     [report] = re.findall(r"^Report: (.+)$", demo.printed, re.MULTILINE)
     demo.stop_in_order(signal.SIGINT)
@@ -72,6 +69,9 @@ def test_up_works_on_the_folder_of_a_killed_one(servers_folder: Path) -> None:
     secret = kill_everything_of(killed)
     again = Up(killed.folder)
     assert (killed.folder / "secret_key").read_text() == secret
+    workers = again.find("worker")
+    # Two for audits, one for mail; the processes of their jobs have the same command line.
+    assert len([each for each in workers if each.parent() not in workers]) == 3
     again.stop_in_order(signal.SIGINT)
 
 

@@ -23,6 +23,7 @@ def test_required_settings_suffice() -> None:
     assert config.ingest_key_limit_per_minute == 120
     assert config.ingest_ip_limit_per_minute == 600
     assert config.report_link_days == 30
+    assert config.worker_processes == 2
 
 
 def test_every_setting_is_read_from_its_own_variable() -> None:

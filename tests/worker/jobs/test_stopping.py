@@ -38,14 +38,11 @@ def stoppable(stoppable_system: System) -> System:
 
 @pytest.fixture
 def patient(stoppable: System) -> Iterator[System]:
-    """The same service, its workers with a long grace period."""
-    workers = [name for name in stoppable.processes if name.startswith("worker")]
-    for name in workers:
-        stoppable.restart_process(name, STOP_SECONDS=str(PATIENT_SECONDS))
+    """The same service with a single worker, which has a long grace period."""
+    stoppable.stop_workers()
+    stoppable.start_process("worker-0", STOP_SECONDS=str(PATIENT_SECONDS))
     yield stoppable
-    for name in workers:
-        if stoppable.processes[name].poll() is None:
-            stoppable.restart_process(name)
+    stoppable.stop_workers()
 
 
 def _stop_worker_of(system: System, job: RunningJob, *, with_job: bool = False) -> str:
