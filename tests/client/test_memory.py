@@ -9,7 +9,7 @@ import tallystick
 from tallystick import capture
 from tests.client import offline
 from tests.client.styles import CHAT, STREAMED
-from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.promises import Note, at_a_twentieth, scaled
 
 CALLS = 1_000_000
 ALLOWED_KB = 2_048
@@ -22,7 +22,7 @@ def _resident_kb() -> int:
 
 
 @pytest.mark.usefixtures("captured")
-@at_both_scales
+@at_a_twentieth
 def test_memory_is_flat(share: float, note: Note) -> None:
     """The hooks see the same answer over and over: making a million would take an hour."""
     from openai._models import FinalRequestOptions
