@@ -95,6 +95,12 @@ def garbage(handler: Handler) -> None:
     handler.close_connection = True
 
 
+def flood(handler: Handler) -> None:
+    """Send more headers than anybody has."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n" + b"X-Flood: 1\r\n" * 1_000 + b"\r\n")
+    handler.close_connection = True
+
+
 @contextmanager
 def running_receiver(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     class Bound(Handler):

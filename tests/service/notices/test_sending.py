@@ -22,6 +22,7 @@ from tests.notice_receiver import (
     Receiver,
     drip,
     endless,
+    flood,
     garbage,
     hang,
     redirect,
@@ -83,8 +84,9 @@ def test_a_body_that_never_ends_is_not_read(receiver: Receiver, soon: None) -> N
     assert time.monotonic() - began < 1
 
 
-def test_what_is_not_http_is_an_error(receiver: Receiver) -> None:
-    receiver.answers = [garbage]
+@pytest.mark.parametrize("answer", [garbage, flood])
+def test_what_is_not_http_is_an_error(receiver: Receiver, answer: Answer) -> None:
+    receiver.answers = [answer]
     with pytest.raises(ResponseError):
         _post(receiver.url())
 

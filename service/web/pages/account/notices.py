@@ -45,6 +45,7 @@ _ERROR_WORDS: Final[Mapping[str, str]] = {
     "RedirectError": "Redirected, which we don't follow",
     "ResponseError": "Not an HTTP response",
     "SSLCertVerificationError": "Certificate not valid",
+    "SSLError": "No TLS connection",
     "TimeoutError": "No response in time",
     "gaierror": "Host not found",
     "given up": "Gave up after 24 hours",
