@@ -14,7 +14,16 @@ from service.core.db import make_engine, make_session_factory
 from service.core.logs import configure_logging
 from service.core.shared_counters import count_together
 from service.reports.html import register_filters
-from service.web.api import audits, early_access, ingest, oauth, report_links, uploads, webhooks
+from service.web.api import (
+    audits,
+    early_access,
+    ingest,
+    oauth,
+    report_links,
+    spend,
+    uploads,
+    webhooks,
+)
 from service.web.auth.admin_gate import ADMIN_PREFIX, hide_admin
 from service.web.auth.browsers import init_browsers
 from service.web.auth.callers import limit_pages
@@ -59,7 +68,7 @@ from service.web.pages.developer import secrets as developer
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
 
-_API: Final = (uploads, audits, report_links, webhooks, early_access)
+_API: Final = (uploads, audits, spend, report_links, webhooks, early_access)
 _DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent)
 _PAGES: Final = (
     public,

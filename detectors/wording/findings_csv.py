@@ -41,10 +41,13 @@ def print_findings(report: Report) -> str:
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return the table with its header; a cell that could be a formula starts with a quote."""
+    return write_rows((header,)) + write_rows(rows)
+
+
+def write_rows(rows: Iterable[Sequence[str]]) -> str:
+    """Return lines of a table; a cell that could be a formula starts with a quote."""
     table = io.StringIO()
-    writer = csv.writer(table)
-    writer.writerow(header)
-    writer.writerows([_inert(cell) for cell in row] for row in rows)
+    csv.writer(table).writerows([_inert(cell) for cell in row] for row in rows)
     return table.getvalue()
 
 

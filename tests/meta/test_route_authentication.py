@@ -24,6 +24,7 @@ DECISIONS = {
     ("GET", "/api/v1/audits/<audit_id>/report"): TOKEN,
     ("POST", "/api/v1/audits"): SESSION,
     ("GET", "/api/v1/audits/<audit_id>/status"): SESSION,
+    ("GET", "/api/v1/spend"): TOKEN,
     ("GET", "/api/v1/report-links"): TOKEN,
     ("DELETE", "/api/v1/report-links/<audit_id>"): SESSION,
     ("POST", "/api/v1/webhooks/stripe"): PROVIDER,

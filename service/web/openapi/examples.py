@@ -53,6 +53,24 @@ _REPORT_LINK: Final = {
     "opens": 3,
     "last_opened_at": "2026-03-04T16:40:21.550000Z",
 }
+_SUMS: Final = {
+    "calls": 4971,
+    "unpriced_calls": 0,
+    "prompt_tokens": 61204118,
+    "completion_tokens": 1950233,
+    "cached_tokens": 20480000,
+    "cache_write_tokens": 0,
+    "cost_usd": 181.350412,
+    "list_usd": 181.350412,
+}
+_SPEND: Final = {
+    "from": "2026-03-01",
+    "to": "2026-03-30",
+    "group_by": ["day", "model"],
+    "spend": [{"day": "2026-03-01", "model": "gpt-5.5", **_SUMS}],
+    "totals": {**_SUMS, "calls": 149130, "cost_usd": 5440.51236, "list_usd": 5440.51236},
+    "next_cursor": "WyIyMDI2LTAzLTAxIiwiMjAyNi0wMy0zMCJd",
+}
 _ISSUER: Final = "https://tallystick.example"
 _METADATA: Final = {
     "issuer": _ISSUER,
@@ -93,6 +111,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "AuditList": {"audits": [_SUMMARY], "next_cursor": "MTc3MjQ0MjkwMzQxMjAwMC42ZjFk"},
     "AuditSummary": _SUMMARY,
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
+    "Spend": _SPEND,
     "ReportLinkList": {"report_links": [_REPORT_LINK]},
     "ReportLink": {
         **_REPORT_LINK,

@@ -1,14 +1,19 @@
 """Cursors: opaque strings that encode where the next page of a list begins."""
 
 import base64
-import binascii
 import re
-from datetime import UTC, datetime
-from typing import Final
+from datetime import UTC, date, datetime
+from typing import Annotated, Final, NamedTuple
 
+import msgspec
+
+from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
 from service.models.audits.audits import Cursor
+from service.models.calls.spend import DAY, KEYS, MAX_KEYS, Key
 
 MAX_LENGTH: Final = 200
+# Three labels of four-byte characters, and their range; a URL has room for 4,094 bytes.
+_MAX_SPEND_LENGTH: Final = 3_600
 # Microseconds since 1970, and an ID.
 _SHAPE: Final = re.compile(r"([0-9]{1,16})\.([A-Za-z0-9._-]{1,64})", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -17,21 +22,61 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def make_cursor(position: Cursor) -> str:
     age = position.created_at - _EPOCH
     microseconds = (age.days * 86_400 + age.seconds) * 1_000_000 + age.microseconds
-    text = f"{microseconds}.{position.id}"
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return _encode(f"{microseconds}.{position.id}".encode())
 
 
 def find_cursor(cursor: str) -> Cursor | None:
     """Decode a cursor that `make_cursor` wrote; return None for anything else."""
-    if not cursor.isascii() or len(cursor) > MAX_LENGTH:
-        return None
     try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        found = _SHAPE.fullmatch(text.decode("ascii"))
+        found = _SHAPE.fullmatch(_decode(cursor, MAX_LENGTH).decode("ascii"))
         if found is None:
             return None
         seconds, microseconds = divmod(int(found[1]), 1_000_000)
         moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
-    except (binascii.Error, ValueError, OverflowError, OSError):
+    except (ValueError, OverflowError, OSError):
         return None
     return Cursor(moment, found[2])
+
+
+_Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_LENGTH, pattern=LABEL_PATTERN)]
+_Keys = Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=MAX_KEYS)]
+_SPEND: Final = msgspec.json.Decoder(tuple[date, date, _Keys, tuple[_Label, ...]])
+
+
+class SpendCursor(NamedTuple):
+    """The range and keys of a page of spend, and the last row's values of these keys."""
+
+    first: date
+    last: date
+    keys: tuple[str, ...]
+    values: Key
+
+
+def make_spend_cursor(position: SpendCursor) -> str:
+    return _encode(msgspec.json.encode(position))
+
+
+def find_spend_cursor(cursor: str) -> SpendCursor | None:
+    """Decode a cursor that `make_spend_cursor` wrote; return None for anything else."""
+    try:
+        first, last, keys, labels = _SPEND.decode(_decode(cursor, _MAX_SPEND_LENGTH))
+        if not set(keys) <= set(KEYS) or len(keys) != len(labels):
+            return None
+        values = tuple(
+            date.fromisoformat(label) if key == DAY else label
+            for key, label in zip(keys, labels, strict=True)
+        )
+    except ValueError:
+        return None
+    return SpendCursor(first, last, keys, values)
+
+
+def _encode(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def _decode(cursor: str, max_length: int) -> bytes:
+    """Return the content of a cursor; raise `ValueError` where it can have none."""
+    if not cursor.isascii() or len(cursor) > max_length:
+        raise ValueError
+    return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)

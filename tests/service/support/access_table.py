@@ -86,6 +86,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     # Signed in, but without a credit: the body is not even looked at.
     ("POST", "/api/v1/audits"): Row(401, {SESSION: Cell(402, 402)}),
     ("GET", "/api/v1/audits/<audit_id>/status"): Row(401, {SESSION: Cell(200, 404)}),
+    ("GET", "/api/v1/spend"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/report-links"): _reading(LIST_READERS, 200, 200),
     ("DELETE", "/api/v1/report-links/<audit_id>"): Row(401, {SESSION: Cell(200, 404)}),
     # What the provider signed is asked for, whatever credential comes along.

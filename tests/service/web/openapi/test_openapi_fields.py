@@ -9,6 +9,10 @@ from typing import Any, Final
 from service.web.openapi.report_schema import report_schemas
 from tests.service.support.described import operations
 
+SUMS: Final = (
+    "calls unpriced_calls prompt_tokens completion_tokens cached_tokens cache_write_tokens"
+    " cost_usd list_usd"
+)
 FIELDS: Final = {
     "PaymentLink": "provider url",
     "ErrorDetail": "code message request_id payment_links?",
@@ -35,6 +39,9 @@ FIELDS: Final = {
     " impact_high first_seen last_seen",
     "FindingList": "audit_id findings",
     "AuditStatus": "audit_id status queue_position? valid_pct? error?",
+    "Spend": "from to group_by spend totals next_cursor?",
+    "SpendTotals": SUMS,
+    "SpendLine": f"day? route? model? provider? environment? {SUMS}",
     "ReportLink": "audit_id state issued_at expires_at revoked_at? opens last_opened_at?",
     "ReportLinkList": "report_links next_cursor?",
     "EventReceived": "received",
@@ -76,6 +83,7 @@ NAMES: Final = {
     "get /api/v1/audits/{audit_id}/findings": "list_findings",
     "get /api/v1/audits/{audit_id}/report": "get_report",
     "get /api/v1/audits/{audit_id}/status": "get_status",
+    "get /api/v1/spend": "get_spend",
     "get /api/v1/report-links": "list_report_links",
     "delete /api/v1/report-links/{audit_id}": "revoke_report_link",
     "post /api/v1/webhooks/stripe": "receive_stripe_event",
@@ -117,6 +125,7 @@ PARAMETERS: Final = {
     "get /api/v1/audits/{audit_id}/findings": READ_ONE,
     "get /api/v1/audits/{audit_id}/report": READ_ONE,
     "get /api/v1/audits/{audit_id}/status": f"{READ_ONE} x-user-email?",
+    "get /api/v1/spend": "from? to? group_by? format? limit? cursor? If-None-Match?",
     "get /api/v1/report-links": "limit? cursor? If-None-Match?",
     "delete /api/v1/report-links/{audit_id}": "audit_id x-user-email?",
     "post /api/v1/webhooks/stripe": "Stripe-Signature",

@@ -1,0 +1,66 @@
+"""Read spend: sums by day, route, model, provider and environment."""
+
+from typing import Any, Final
+
+from flask import Response
+
+from service.models.calls.spend import KEYS, Line, Selection, page_of_spend
+from service.web.auth.callers import current_caller
+from service.web.auth.scopes import READ_AUDITS
+from service.web.http.conditional import ETAG_HEADERS
+from service.web.http.current import get_session
+from service.web.http.spend_csv import answer_spend_csv
+from service.web.openapi.reading import ReadBlueprint
+from service.web.schemas.cursors import SpendCursor, make_spend_cursor
+from service.web.schemas.spend import CSV, SpendQuerySchema, SpendSchema
+
+_CSV_EXAMPLE: Final = (
+    "day,calls,unpriced_calls,prompt_tokens,completion_tokens,cached_tokens,cache_write_tokens,"
+    "cost_usd,list_usd\r\n"
+    "2026-03-01,4971,0,61204118,1950233,20480000,0,181.350412000,181.350412000\r\n"
+)
+
+blueprint = ReadBlueprint("spend", __name__, description=f"Read spend by {', '.join(KEYS)}.")
+
+
+@blueprint.route("/spend", methods=["GET"])
+@blueprint.reads(
+    READ_AUDITS,
+    SpendSchema,
+    operation="get_spend",
+    description="Sorted by the keys, with totals of the whole range.",
+)
+@blueprint.alt_response(
+    200,
+    schema={"type": "string"},
+    content_type="text/csv",
+    example=_CSV_EXAMPLE,
+    headers=ETAG_HEADERS,
+    description="",
+    success=True,
+)
+@blueprint.arguments(SpendQuerySchema, location="query")
+def show(query: dict[str, Any]) -> dict[str, Any] | Response:
+    """Get your spend by day of the calls, route, model, provider or environment."""
+    wanted, limit, cursor = query["selection"], query["limit"], query.get("cursor")
+    account_id = current_caller().account_id
+    if query["format"] == CSV:
+        return answer_spend_csv(account_id, wanted)
+    after = cursor.values if cursor else None
+    # One extra row shows whether there is another page.
+    lines, totals = page_of_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
+    answer = {
+        "first": wanted.first,
+        "last": wanted.last,
+        "group_by": wanted.keys,
+        "spend": [_describe(wanted, line) for line in lines[:limit]],
+        "totals": totals,
+    }
+    if len(lines) <= limit:
+        return answer
+    position = SpendCursor(wanted.first, wanted.last, wanted.keys, lines[limit - 1].key)
+    return {**answer, "next_cursor": make_spend_cursor(position)}
+
+
+def _describe(wanted: Selection, line: Line) -> dict[str, Any]:
+    return dict(zip(wanted.keys, line.key, strict=True)) | line.sums._asdict()

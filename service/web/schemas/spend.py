@@ -1,0 +1,173 @@
+"""Schemas of spend: the query with its range and its keys, and the response."""
+
+import re
+from datetime import date, timedelta
+from typing import Any, Final
+
+from marshmallow import Schema, ValidationError, fields, post_load
+from marshmallow.validate import OneOf, Range
+
+from service.models.base import utc_now
+from service.models.calls.spend import DAY, KEYS, MAX_DAYS, MAX_KEYS, Selection
+from service.web.schemas.audits import limit_field
+from service.web.schemas.cursors import SpendCursor, find_spend_cursor
+from service.web.schemas.ingest import described
+
+JSON, CSV = FORMATS = ("json", "csv")
+DEFAULT_DAYS: Final = 30
+_FIRST_DAY, _LAST_DAY = date(2000, 1, 1), date(2100, 12, 31)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_DAY_EXPECTED: Final = f"must be a day from {_FIRST_DAY} to {_LAST_DAY}, such as 2026-03-01"
+_CURSOR_EXPECTED: Final = "must be the next_cursor of an earlier response"
+
+
+def find_day(text: str) -> date | None:
+    """Return the day of an ISO 8601 date within the range of the contract, or None."""
+    try:
+        day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        return None
+    return day if day is not None and _FIRST_DAY <= day <= _LAST_DAY else None
+
+
+class Day(fields.String):
+    """A day, as an ISO 8601 date."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        day = find_day(super()._deserialize(value, attr, data, **kwargs))
+        if day is None:
+            raise ValidationError(_DAY_EXPECTED)
+        return day
+
+
+class GroupBy(fields.String):
+    """Keys, separated by commas."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        keys = tuple(super()._deserialize(value, attr, data, **kwargs).split(","))
+        if not set(keys) <= set(KEYS):
+            raise ValidationError(f"must be keys separated by commas, of {', '.join(KEYS)}")
+        if len(set(keys)) < len(keys):
+            raise ValidationError("must name each key once")
+        if len(keys) > MAX_KEYS:
+            raise ValidationError(f"must name at most {MAX_KEYS} keys")
+        return keys
+
+
+class _Cursor(fields.String):
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        cursor = find_spend_cursor(super()._deserialize(value, attr, data, **kwargs))
+        if cursor is None:
+            raise ValidationError(_CURSOR_EXPECTED)
+        return cursor
+
+
+def _day_field(name: str, text: str, example: str) -> Day:
+    metadata = {"description": text, "example": example, "format": "date"}
+    return Day(data_key=name, metadata=metadata)
+
+
+class SpendQuerySchema(Schema):
+    first = _day_field(
+        "from",
+        "The first day (UTC). By default, the last day and the 29 days before it.",
+        "2026-03-01",
+    )
+    last = _day_field("to", "The last day (UTC), inclusive. By default, today.", "2026-03-30")
+    keys = GroupBy(
+        data_key="group_by",
+        load_default=(DAY,),
+        metadata={
+            "description": f"At most {MAX_KEYS} keys, separated by commas: `day`, `route`,"
+            " `model`, `provider` or `environment`. By default, `day`.",
+            "example": "day,model",
+        },
+    )
+    format = fields.String(
+        load_default=JSON,
+        validate=OneOf(FORMATS, error=f"must be one of {', '.join(FORMATS)}"),
+        metadata=described("`csv` returns all rows as a table; `limit` and `cursor` don't apply."),
+    )
+    limit = limit_field("Maximum number of rows to return.")
+    cursor = _Cursor(
+        metadata=described("The `next_cursor` of the previous page, with the same parameters.")
+    )
+
+    @post_load
+    def select(self, query: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Add the selection, with the range of the cursor or else the default range."""
+        cursor: SpendCursor | None = query.get("cursor")
+        if cursor is not None and cursor.keys != query["keys"]:
+            raise ValidationError(f"{_CURSOR_EXPECTED} with the same group_by", "cursor")
+        known = {} if cursor is None else {"first": cursor.first, "last": cursor.last}
+        known |= {name: query[name] for name in ("first", "last") if name in query}
+        last = known.get("last", utc_now().date())
+        first = known.get("first", last - timedelta(days=DEFAULT_DAYS - 1))
+        selection = Selection(first=first, last=last, keys=query["keys"])
+        if first > last:
+            raise ValidationError("must not be after to", "from")
+        if selection.days > MAX_DAYS:
+            raise ValidationError(f"must be less than {MAX_DAYS} days before to", "from")
+        return {**query, "selection": selection}
+
+
+def _count(text: str) -> fields.Integer:
+    return fields.Integer(required=True, validate=Range(min=0), metadata=described(text))
+
+
+def _dollars(text: str) -> fields.Float:
+    return fields.Float(required=True, validate=Range(min=0), metadata=described(text))
+
+
+def _key(text: str) -> fields.String:
+    return fields.String(metadata=described(f"{text} Present if `group_by` names it."))
+
+
+class _KeysSchema(Schema):
+    day = fields.Date(metadata=described("Day of the calls (UTC). Present if `group_by` names it."))
+    route = _key("The `tag`, or else the `endpoint`; empty for calls without either.")
+    model = _key("The model ID as billed.")
+    provider = _key("The model provider.")
+    environment = _key("The environment; empty for calls without one.")
+
+
+class SpendTotalsSchema(Schema):
+    calls = _count("Number of calls.")
+    unpriced_calls = _count("Calls without a known price; they are in no dollar figure.")
+    prompt_tokens = _count("Input tokens, including cached tokens.")
+    completion_tokens = _count("Output tokens.")
+    cached_tokens = _count("Input tokens read from the cache.")
+    cache_write_tokens = _count("Cache-creation input tokens.")
+    cost_usd = _dollars("Cost at your own prices, in US dollars.")
+    list_usd = _dollars("Cost at list prices, in US dollars.")
+
+
+class SpendLineSchema(SpendTotalsSchema, _KeysSchema):  # in this order, keys come first
+    """The sums of one group."""
+
+
+class SpendSchema(Schema):
+    first = fields.Date(
+        data_key="from", required=True, metadata=described("The first day of the range (UTC).")
+    )
+    last = fields.Date(
+        data_key="to", required=True, metadata=described("The last day of the range (UTC).")
+    )
+    group_by = fields.List(
+        fields.String(validate=OneOf(KEYS)),
+        required=True,
+        metadata=described("The keys of each row."),
+    )
+    spend = fields.List(
+        fields.Nested(SpendLineSchema),
+        required=True,
+        metadata=described("Sorted by the keys. Groups without calls are omitted."),
+    )
+    totals = fields.Nested(
+        SpendTotalsSchema,
+        required=True,
+        metadata=described("Sums of the whole range, the same on every page."),
+    )
+    next_cursor = fields.String(
+        metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
+    )
