@@ -315,5 +315,5 @@ def _settings() -> dict[str, str]:
         | operator
         # One person at a time is served by one process.
         | {"GUNICORN_CMD_ARGS": "--workers=1"}
-        | {"SWEEP_SECONDS": "2", "MAGIC_LINK_LIMIT_PER_MINUTE": "1000"}
+        | {"SWEEP_SECONDS": "0.5", "MAGIC_LINK_LIMIT_PER_MINUTE": "1000"}
     )

@@ -70,9 +70,10 @@ def test_up_works_on_the_folder_of_a_killed_one(servers_folder: Path) -> None:
     again = Up(killed.folder)
     assert (killed.folder / "secret_key").read_text() == secret
     workers = again.find("worker")
-    # Two for audits, one for mail; the processes of their jobs have the same command line.
-    assert len([each for each in workers if each.parent() not in workers]) == 3
+    # The processes of their jobs have the same command line.
+    parents = [each for each in workers if each.parent() not in workers]
     again.stop_in_order(signal.SIGINT)
+    assert len(parents) == 4  # two for audits, one for mail and one for notices
 
 
 def kill_everything_of(up: Up) -> str:
