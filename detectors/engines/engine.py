@@ -25,6 +25,8 @@ class Engine:
     outlasts_close = True
     # Whether the calls are so few that planning a query takes longer than computing it.
     has_few_calls = False
+    # Whether a plan for few calls is made once, and reused by other audits.
+    reuses_plans = False
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
         """Copy a small frame to the engine that holds the calls, to join it with them."""

@@ -169,8 +169,8 @@ class Audits:
         saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in self.logs]
         if not claims:
             return saved
-        # For few calls, a plan for every claim is made once, and then reused by other audits.
-        claims = EVERY_CLAIM if self.engine.has_few_calls else claims
+        if self.engine.has_few_calls and self.engine.reuses_plans:
+            claims = EVERY_CLAIM
         counting = [
             limit_lows(drop_findings(calls, losing, self.engine), priced, self.engine)
             for calls in found

@@ -52,6 +52,11 @@ def spark() -> "SparkSession":
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
+        # Nor is it worth looking for what follows from filters, or checking and printing plans.
+        .config("spark.sql.constraintPropagation.enabled", "false")
+        .config("spark.sql.lightweightPlanChangeValidation", "false")
+        .config("spark.sql.maxPlanStringLength", "100")
+        .config("spark.sql.maxToStringFields", "1")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "Asia/Tokyo")
