@@ -6,14 +6,14 @@ forking parent imports this module as well, so it must not import Polars before 
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rq.timeouts import BaseTimeoutException
 from sqlalchemy.exc import SQLAlchemyError
@@ -35,6 +35,7 @@ from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result, StoredFrame
+from service.operations.call_store.account_audit import audit_account
 from service.operations.call_store.compaction import Compaction
 from service.operations.price_book import load_prices
 from service.operations.price_terms import find_account_terms, find_terms
@@ -43,7 +44,7 @@ from service.operations.publishing import abandon, delete_frames, finish, publis
 if TYPE_CHECKING:
     from detectors import PriceBook
     from detectors.frames import UsageLog
-    from detectors.report.account import Import
+    from detectors.report.account import Import, Terms
 
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
 _SAFE_TO_INHERIT: Final = (
@@ -64,7 +65,6 @@ _FIRST_CALL: Final = {
 _WRITERS: Final = 8
 
 _log = get_logger(__name__)
-_kept: Tools | None = None
 
 
 def prepare() -> None:
@@ -78,24 +78,11 @@ def prepare() -> None:
 
 def warm_up() -> None:
     """Make everything ready in a process that will run many audits, and keep it."""
-    global _kept
-    _kept, book = Tools.open(), None
-    with suppress(SQLAlchemyError), _kept.engine.connect() as connection:
+    tools, book = Tools.keep(), None
+    with suppress(SQLAlchemyError), tools.engine.connect() as connection:
         book = load_prices(connection)
     account, log = import_module("detectors.report.account"), detectors.read([_FIRST_CALL])
     account.audit_imports([log], [account.Terms.of(book or detectors.PriceBook(), "", {})])
-
-
-@contextmanager
-def _tools() -> Iterator[Tools]:
-    if _kept is not None:
-        yield _kept
-        return
-    tools = Tools.open()
-    try:
-        yield tools
-    finally:
-        tools.engine.dispose()
 
 
 def run_audit(audit_id: str) -> None:
@@ -103,7 +90,7 @@ def run_audit(audit_id: str) -> None:
 
     Raise any unexpected error, after queueing the audit for a retry.
     """
-    with _tools() as tools:
+    with Tools.opened() as tools:
         claims = claim_audits(tools, audit_id)
         if claims:
             _run(tools, claims)
@@ -220,6 +207,8 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
 
 def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     """Return the report after storing its calls as a frame."""
+    if claim.window_days is not None:
+        return _audit_account(tools, claim)
     with timed("read"):
         log = _read(tools.blobs, claim)
     save = partial(save_valid_pct, claim=claim, valid_pct=log.valid_pct)
@@ -261,15 +250,25 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         return read_log(file)
 
 
+def _audit_account(tools: Tools, claim: Claim) -> Result:
+    library, terms, compaction = _open_account(tools, claim.account_id)
+    audit_files = partial(library.audit_window, terms=terms)
+    return Result(claim, audit_account(compaction, tools.blobs, claim, audit_files))
+
+
+def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compaction]":
+    library = import_module("detectors.report.account")
+    chosen, book = transact(tools.engine, partial(find_account_terms, account_id=account_id))
+    terms = library.Terms.of(book, chosen.price_terms, chosen.assumptions)
+    merge = partial(library.merge_stored, terms=terms)
+    return library, terms, Compaction(tools.engine, tools.blobs, account_id, merge)
+
+
 def compact_calls(account_id: str) -> None:
     """Merge the files of an account's calls."""
-    from detectors.report.account import Terms, merge_stored
-
-    with _tools() as tools:
-        chosen, book = transact(tools.engine, partial(find_account_terms, account_id=account_id))
-        terms = Terms.of(book, chosen.price_terms, chosen.assumptions)
-        merge = partial(merge_stored, terms=terms)
-        Compaction(tools.engine, tools.blobs, account_id, merge).run()
+    with Tools.opened() as tools:
+        _, _, compaction = _open_account(tools, account_id)
+        compaction.run()
 
 
 def write_calls(name: str) -> None:
@@ -282,7 +281,7 @@ def write_calls(name: str) -> None:
     from detectors.report.result.calls import write_calls as print_calls
 
     audit_id, finding_id = name.split("/")
-    with _tools() as tools:
+    with Tools.opened() as tools:
         with tools.engine.connect() as connection:
             found = find_calls_source(connection, audit_id, finding_id)
             settings, book = find_terms(connection, [audit_id])

@@ -15,6 +15,7 @@ from service.core.logs import configure_logging
 from service.core.shared_counters import count_together
 from service.reports.html import register_filters
 from service.web.api import (
+    account_audits,
     audits,
     early_access,
     ingest,
@@ -68,7 +69,7 @@ from service.web.pages.developer import secrets as developer
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
 
-_API: Final = (uploads, audits, spend, report_links, webhooks, early_access)
+_API: Final = (uploads, audits, account_audits, spend, report_links, webhooks, early_access)
 _DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent)
 _PAGES: Final = (
     public,

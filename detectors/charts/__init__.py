@@ -9,7 +9,7 @@ from typing import Final
 
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart
-from detectors.charts.days import spend_and_savings, spend_by_day
+from detectors.charts.days import spend_and_savings, spend_by_day, spend_of_days
 from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
 from detectors.contract import Report
@@ -30,4 +30,5 @@ __all__ = [
     "spend_by_day",
     "spend_by_model",
     "spend_by_route",
+    "spend_of_days",
 ]

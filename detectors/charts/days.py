@@ -31,6 +31,7 @@ _PLOT_TOP: Final = 10
 _WIDEST_BAR: Final = 44
 _LEGEND_ROW: Final = 20
 _OTHERS: Final = "Other models"
+_SPEND: Final = "Spend"
 _NEEDED, _AVOIDABLE = "Other spend", "Avoidable spend"
 
 _Amounts = Mapping[str, Decimal]
@@ -91,6 +92,21 @@ def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
         rows=tuple(
             (bar.label, usd(bar.total), usd(bar.spend.get(_AVOIDABLE, Decimal(0)))) for bar in shown
         ),
+    )
+
+
+def spend_of_days(days: Mapping[date, Decimal]) -> Chart:
+    """Chart the spend of each day of call."""
+    parts = {day: {_SPEND: spend} for day, spend in days.items()}
+    bars = list(_bars(parts, _bar_days(parts)))
+    title, summary = "Spend by day", _summarize(bars)
+    return Chart(
+        name="runs",
+        title=title,
+        summary=summary,
+        svg=_draw(bars, (_SPEND,)).svg("runs", title, summary),
+        columns=("Day (UTC)", "Spend"),
+        rows=tuple((bar.label, usd(bar.total)) for bar in bars if bar.total),
     )
 
 

@@ -83,12 +83,14 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
     A frame stays on its own engine. Anything else goes to Polars, except the path or pattern of
     Parquet files, which goes to the named engine.
     """
+    if isinstance(source, CheckedCalls):
+        return source, engine_of(source.calls)
     if named is None and isinstance(source, UsageLog):
         log: UsageLog | Calls = source
     else:
         log = _open(source, named)
     if isinstance(log, UsageLog):
-        calls: Calls = nw.from_native(_checked(log.frame))
+        calls: Calls = nw.from_native(checked_calls(log.frame))
         return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
     engine = engine_of(log)
     return check_table(log, engine), engine
@@ -100,12 +102,12 @@ def place_together(logs: Sequence[pl.DataFrame]) -> Calls:
         pl.repeat(number, frame.height, dtype=pl.Int32, eager=True)
         for number, frame in enumerate(logs)
     ]
-    numbered = _checked(concat(logs)).with_columns(pl.concat(numbers).alias("log"))
+    numbered = checked_calls(concat(logs)).with_columns(pl.concat(numbers).alias("log"))
     calls: Calls = nw.from_native(numbered.collect().lazy())
     return calls
 
 
-def _checked(frame: pl.DataFrame) -> pl.LazyFrame:
+def checked_calls(frame: pl.DataFrame) -> pl.LazyFrame:
     """Return the columns of checked calls; tiers and latencies only if some call has one."""
     unused = ["ts"]
     if not (frame["service_tier"] != "").any():

@@ -90,7 +90,10 @@ def audit(
 
 @contextmanager
 def _audit_again(
-    source: Source | UsageLog, named: str | None, prices: PriceBook, thresholds: Thresholds
+    source: Source | UsageLog,
+    named: str | None,
+    prices: PriceBook,
+    thresholds: Thresholds,
 ) -> Iterator[FlaggedFrames]:
     """Yield what the detectors flag in a log on an engine that has freed it."""
     log, engine = place(source, named)

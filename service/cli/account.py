@@ -16,6 +16,7 @@ from service.config import Config
 from service.core.db import make_engine, make_session_factory
 from service.core.tokens import make_dsn
 from service.errors import InvalidRequestError
+from service.jobs.queues import AuditQueues
 from service.mail.addresses import find_address
 from service.models import Account, Subscription
 from service.models.access.credentials import (
@@ -26,7 +27,9 @@ from service.models.access.credentials import (
     add_ingest_key,
     add_read_token,
 )
+from service.models.audits.audits import ACCOUNT
 from service.models.base import utc_now
+from service.models.calls.account_audits import DEFAULT_WINDOW, WINDOWS, queue_account_audit
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
 from service.models.identity.security_events import EventKind, add_security_event
 from service.web.auth.scopes import SCOPES
@@ -95,6 +98,31 @@ def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options:
             fields = {"read_token": token}
         session.commit()
     print_fields(fields, as_json)
+
+
+@account.command("audit")
+@click.argument("email")
+@click.option(
+    "--days",
+    type=click.Choice([str(days) for days in WINDOWS]),
+    default=str(DEFAULT_WINDOW),
+    show_default=True,
+    help="The days that end with the account's newest call.",
+)
+@json_option
+@data_option
+@one_line_errors
+def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> None:
+    """Audit an account's calls over all batches and uploads."""
+    config = reach(data_dir)
+    with session_of(config) as session:
+        owner = get_account(session, email)
+        audit_id = queue_account_audit(session.connection(), owner.id, int(days))
+        if audit_id is None:
+            raise CommandError(f"the account for {email} has no calls yet")
+        session.commit()
+    AuditQueues.from_config(config).enqueue_audit(audit_id, ACCOUNT)
+    print_fields({"audit_id": audit_id, "report": f"{config.base_url}/audits/{audit_id}"}, as_json)
 
 
 @contextmanager

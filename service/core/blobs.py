@@ -5,14 +5,15 @@ Keys are made from the service's own IDs, never from anything a caller sends.
 
 import os
 import re
+import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from tempfile import SpooledTemporaryFile, TemporaryFile
+from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -93,6 +94,16 @@ class BlobStore(ABC):
     def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
         """Yield the keys of a folder's blobs that are at least this old, in any order."""
 
+    @contextmanager
+    def local_files(self, keys: Sequence[str]) -> Iterator[list[Path]]:
+        """Yield paths of copies of the blobs, for readers that need files."""
+        with TemporaryDirectory(prefix="tallystick-") as folder:
+            paths = [Path(folder, str(number)) for number in range(len(keys))]
+            for key, path in zip(keys, paths, strict=True):
+                with self.open(key) as blob, path.open("wb") as file:
+                    shutil.copyfileobj(blob, file)
+            yield paths
+
     def get(self, key: str) -> bytes:
         """Return the blob's bytes; raise `BlobNotFoundError` if there is none."""
         with self.open(key) as file:
@@ -131,6 +142,10 @@ class FileBlobs(BlobStore):
             return self._path(key).open("rb")
         except FileNotFoundError as error:
             raise BlobNotFoundError(key) from error
+
+    @contextmanager
+    def local_files(self, keys: Sequence[str]) -> Iterator[list[Path]]:
+        yield [self._path(key) for key in keys]
 
     def delete(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)

@@ -1,9 +1,10 @@
 """What a wake-up leads to: claims of the audits that are next, and the wake-ups they make spare."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from sqlalchemy import Connection, Engine
 
@@ -12,6 +13,7 @@ from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.jobs.queues import AuditQueues, WakeUp
 from service.jobs.transactions import transact
+from service.models.audits.audits import ACCOUNT
 from service.models.audits.leases import Claim
 from service.models.audits.turns import ClaimLimits, claim_next, find_source
 
@@ -24,6 +26,8 @@ _RECORDS_AT_ONCE: Final = 5_000
 class Tools:
     """The settings and the connections of a process that runs audits."""
 
+    _kept: "ClassVar[Tools | None]" = None
+
     config: Config
     engine: Engine
     blobs: BlobStore
@@ -34,6 +38,25 @@ class Tools:
         config = Config.load()
         blobs = BlobStore.from_url(config.storage_url)
         return cls(config, make_engine(config), blobs, AuditQueues.from_config(config))
+
+    @classmethod
+    def keep(cls) -> "Tools":
+        """Open the connections of a process that will run many jobs."""
+        Tools._kept = cls.open()
+        return Tools._kept
+
+    @classmethod
+    @contextmanager
+    def opened(cls) -> "Iterator[Tools]":
+        """Yield the connections that are kept, or new ones for one job."""
+        if cls._kept is not None:
+            yield cls._kept
+            return
+        tools = cls.open()
+        try:
+            yield tools
+        finally:
+            tools.engine.dispose()
 
 
 @dataclass(frozen=True)
@@ -71,6 +94,8 @@ def _claim(connection: Connection, audit_id: str, limits: ClaimLimits) -> _Claim
     if found is None:
         return None
     source, is_queued = found
+    if source == ACCOUNT:
+        limits = replace(limits, max_audits=1)
     claims = claim_next(connection, source, limits)
     is_own = any(claim.audit_id == audit_id for claim in claims)
     return _Claimed(claims, source, is_left=is_queued and not is_own)

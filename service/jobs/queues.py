@@ -17,14 +17,14 @@ from rq.serializers import JSONSerializer
 from service.config import Config
 from service.core.logs import get_logger
 from service.core.redis import connect
-from service.models.audits.audits import INGEST, UPLOAD
+from service.models.audits.audits import ACCOUNT, INGEST, UPLOAD
 
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so the web process loads no dataframe library
 WRITE_CALLS: Final = "worker.write_calls"
 COMPACT_CALLS: Final = "worker.compact_calls"
 SEND_MAIL: Final = "service.mail.job.send_mail"
 SEND_NOTICE: Final = "service.notices.job.send_notice"
-QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads"}
+QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads", ACCOUNT: "accounts"}
 # Has a queue of its own, so that it never delays an audit of either source.
 CALL_STORE_QUEUE: Final = "call-store"
 MAIL_QUEUE: Final = "mail"  # has its own worker, so that sign-in never waits for audits

@@ -9,6 +9,7 @@ from service.models.audits.report_links import ReportLink
 from service.models.audits.turns import AccountTurn
 from service.models.base import Base
 from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
+from service.models.calls.account_audits import AccountCalls
 from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
 from service.models.calls.daily_spend import SpendRow
 from service.models.identity.accounts import Account, Subscription
@@ -24,6 +25,7 @@ from service.models.operations.price_updates import PriceUpdate
 
 __all__ = [
     "Account",
+    "AccountCalls",
     "AccountTurn",
     "AdminAction",
     "Audit",

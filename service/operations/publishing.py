@@ -11,9 +11,9 @@ from service.core.counters import ATTEMPTS
 from service.core.logs import get_logger
 from service.jobs.claiming import Tools
 from service.mail.report_ready import post_report_ready
-from service.models.audits.audits import find_owners
 from service.models.audits.leases import Claim, is_finished
 from service.models.audits.publishing import Result, publish_reports
+from service.models.calls.account_audits import note_imports
 from service.models.calls.call_files import NewImport, add_imports
 
 _log = get_logger(__name__)
@@ -25,23 +25,24 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, str 
     Return the ID of the notification mail of each published audit, if there is one to enqueue.
     """
     held = publish_reports(connection, results)
-    add_imports(connection, _imports(connection, [each for each in results if each.claim in held]))
+    imports = _imports([each for each in results if each.claim in held])
+    add_imports(connection, imports)
+    note_imports(connection, [each.account_id for each in imports if each.calls])
     mail_ids: dict[str, str | None] = {}
     for result in results:
         audit_id = result.claim.audit_id
         if result.claim in held:
             mail_ids[audit_id] = post_report_ready(connection, audit_id, result.report)
-        elif is_finished(connection, audit_id, result.claim.frame_key):
+        elif is_finished(connection, result.claim):
             mail_ids[audit_id] = None
     return mail_ids
 
 
-def _imports(connection: Connection, results: Sequence[Result]) -> Sequence[NewImport]:
+def _imports(results: Sequence[Result]) -> Sequence[NewImport]:
     """Return what the published audits add to the calls of their accounts."""
-    owners = find_owners(connection, [result.claim.audit_id for result in results])
     return [
         NewImport(
-            account_id=owners[result.claim.audit_id],
+            account_id=result.claim.account_id,
             audit_id=result.claim.audit_id,
             import_id=PurePosixPath(result.claim.frame_key).stem,
             blob_key=result.claim.frame_key,
@@ -53,6 +54,7 @@ def _imports(connection: Connection, results: Sequence[Result]) -> Sequence[NewI
             spend=result.spend,
         )
         for result in results
+        if result.frame is not None
     ]
 
 

@@ -4,12 +4,14 @@ from detectors.report.account.call_files import CallFile, merge_files, read_call
 from detectors.report.account.daily_spend import sum_spend
 from detectors.report.account.imports import Import, Terms, audit_imports
 from detectors.report.account.merging import merge_stored
+from detectors.report.account.windows import audit_window
 
 __all__ = [
     "CallFile",
     "Import",
     "Terms",
     "audit_imports",
+    "audit_window",
     "merge_files",
     "merge_stored",
     "read_calls",

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import (
     CheckConstraint,
+    ColumnElement,
     Connection,
     ForeignKey,
     Index,
@@ -25,7 +26,7 @@ from sqlalchemy.types import BigInteger, LargeBinary
 from service.models.base import Base, new_id, utc_now
 
 QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "failed")
-INGEST, UPLOAD = SOURCES = ("ingest", "upload")
+INGEST, UPLOAD, ACCOUNT = SOURCES = ("ingest", "upload", "account")
 
 _USD = Numeric(30, 9)  # the most expensive log in the contract needs 17 integer digits
 
@@ -53,6 +54,13 @@ class Audit(Base):
             "id",
             postgresql_where=text("raw_purged_at IS NULL"),
         ),
+        # An account has at most one unfinished audit of itself.
+        Index(
+            "uq_audits_unfinished_account",
+            "account_id",
+            unique=True,
+            postgresql_where=text("source = 'account' AND status IN ('queued', 'processing')"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
@@ -60,7 +68,8 @@ class Audit(Base):
     source: Mapped[str]
     status: Mapped[str] = mapped_column(default=QUEUED)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
-    blob_key: Mapped[str]  # the re-encoded records
+    blob_key: Mapped[str]  # the re-encoded records; of an audit of the account, empty
+    window_days: Mapped[int | None]  # of an audit of the account
     frame_key: Mapped[str | None]  # the normalized calls as Parquet, once audited
     size_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of the uploaded file
     raw_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of the re-encoded records
@@ -173,17 +182,18 @@ class Cursor(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The filters of an audit list: status, earliest time and cursor."""
+    """The filters of an audit list: status, earliest time, cursor and source."""
 
     limit: int
     status: str | None = None
     since: datetime | None = None
     after: Cursor | None = None
+    source: str | None = None
 
 
 def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequence[Audit]:
     """Return the account's audits, newest first; ties are sorted by ID, descending."""
-    query = select(Audit).where(Audit.account_id == account_id)
+    query = select(Audit).where(Audit.account_id == account_id, of_source(wanted.source))
     if wanted.status is not None:
         query = query.where(Audit.status == wanted.status)
     if wanted.since is not None:
@@ -192,6 +202,11 @@ def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequenc
         query = query.where(tuple_(Audit.created_at, Audit.id) < wanted.after)
     newest = (Audit.created_at.desc(), Audit.id.desc())
     return session.scalars(query.order_by(*newest).limit(wanted.limit)).all()
+
+
+def of_source(source: str | None) -> ColumnElement[bool]:
+    """Match audits of a source; by default, those of batches and files."""
+    return Audit.source == source if source else Audit.source != ACCOUNT
 
 
 def find_audit(session: Session, account_id: str, audit_id: str) -> Audit | None:
@@ -218,12 +233,6 @@ def find_document(session: Session, account_id: str, audit_id: str) -> tuple[boo
     )
     row = session.execute(query.where(*mine)).one_or_none()
     return (False, None) if row is None else (True, row[1])
-
-
-def find_owners(connection: Connection, audit_ids: Sequence[str]) -> dict[str, str]:
-    """Return the account of each audit."""
-    query = select(Audit.id, Audit.account_id).where(Audit.id.in_(audit_ids))
-    return {row.id: row.account_id for row in connection.execute(query)}
 
 
 def list_named_keys(connection: Connection, audit_ids: Sequence[str]) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Date, Select, cast, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from service.models.audits.audits import DONE, Audit, FindingRow
+from service.models.audits.audits import DONE, Audit, FindingRow, of_source
 
 PAGE_SIZE: Final = 25
 DAYS_SHOWN: Final = 90
@@ -105,7 +105,7 @@ def list_days(session: Session, account_id: str, now: datetime) -> Sequence[Day]
     day = cast(func.timezone("UTC", Audit.created_at), Date)
     query = (
         select(day, func.sum(Audit.total_spend_usd), func.sum(_AVOIDABLE_USD))
-        .where(Audit.account_id == account_id, _HAS_REPORT)
+        .where(Audit.account_id == account_id, _HAS_REPORT, of_source(None))
         .where(Audit.created_at > now - timedelta(days=DAYS_SHOWN))
         .group_by(day)
         .order_by(day)
@@ -120,7 +120,7 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     """
     recent = (
         select(Audit.id, Audit.projection)
-        .where(Audit.account_id == account_id, _HAS_REPORT)
+        .where(Audit.account_id == account_id, _HAS_REPORT, of_source(None))
         .order_by(Audit.created_at.desc(), Audit.id.desc())
         .limit(RECENT_AUDITS)
         .subquery()
@@ -154,9 +154,7 @@ def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
     query = select(*columns).where(Audit.account_id == account_id)
     if filters.status:
         query = query.where(Audit.status == filters.status)
-    if filters.source:
-        query = query.where(Audit.source == filters.source)
-    return query
+    return query.where(of_source(filters.source))
 
 
 def find_position(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:

@@ -51,6 +51,8 @@ class Claim:
     blob_key: str
     published_frame_key: str | None = None
     is_raw_purged: bool = False
+    account_id: str = ""
+    window_days: int | None = None  # of an audit of the account
 
     @property
     def frame_key(self) -> str:
@@ -98,6 +100,8 @@ def claim_each(
             Audit.blob_key,
             Audit.frame_key,
             Audit.raw_purged_at.is_not(None),
+            Audit.account_id,
+            Audit.window_days,
         )
     )
     claimed = {row[0]: Claim(*row) for row in connection.execute(statement)}
@@ -135,10 +139,13 @@ def finish_each(connection: Connection, totals: Mapping[Claim, Mapping[str, Any]
     return {claim for claim in totals if claim.audit_id in held}
 
 
-def is_finished(connection: Connection, audit_id: str, frame_key: str) -> bool:
-    """Check whether this frame was already published, in case a commit's answer was lost."""
-    query = select(Audit.id).where(Audit.id == audit_id, Audit.status == DONE)
-    return connection.scalar(query.where(Audit.frame_key == frame_key)) is not None
+def is_finished(connection: Connection, claim: Claim) -> bool:
+    """Check whether this attempt has published already, in case a commit's answer was lost."""
+    query = select(Audit.id).where(Audit.id == claim.audit_id, Audit.status == DONE)
+    has_frame = Audit.frame_key == claim.frame_key
+    if claim.window_days is not None:
+        has_frame = and_(Audit.attempts == claim.attempt, Audit.error.is_(None))
+    return connection.scalar(query.where(has_frame)) is not None
 
 
 def fail_audit(connection: Connection, claim: Claim, error: str) -> bool:

@@ -32,14 +32,17 @@ class StoredFrame:
 
 @dataclass(frozen=True)
 class Result:
-    """A computed audit whose frame is stored, and the spend of its calls by day."""
+    """A computed audit whose frame is stored, and the spend of its calls by day.
+
+    An audit of the account has neither, since its calls are stored already.
+    """
 
     claim: Claim
     report: Report
-    frame: StoredFrame
-    first_day: date | None
-    last_day: date | None
-    spend: Sequence[DailySpend]
+    frame: StoredFrame | None = None
+    first_day: date | None = None
+    last_day: date | None = None
+    spend: Sequence[DailySpend] = ()
 
 
 def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Claim]:
@@ -54,8 +57,8 @@ def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Cl
 def _totals(result: Result) -> dict[str, Any]:
     audit = result.report.audit
     return {
-        "frame_key": result.claim.frame_key,
-        "frame_bytes": result.frame.size,
+        "frame_key": result.claim.frame_key if result.frame else None,
+        "frame_bytes": result.frame.size if result.frame else None,
         "findings_count": len(result.report.findings),
         "window_start": _moment(audit.window_start),
         "projection": audit.projection or None,

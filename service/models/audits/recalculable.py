@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Select, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from service.models.audits.audits import DONE, Audit, ReportRow
+from service.models.audits.audits import DONE, Audit, ReportRow, of_source
 from service.models.audits.dashboard import find_position
 
 Published = tuple[Audit, datetime]
@@ -33,7 +33,8 @@ def lock_each(session: Session, account_id: str, audit_ids: Sequence[str]) -> Se
 def _recalculable(account_id: str) -> Select[*tuple[Any, ...]]:
     has_records = or_(Audit.raw_purged_at.is_(None), Audit.frame_key.is_not(None))
     query = select(Audit, ReportRow.created_at).join(ReportRow, ReportRow.audit_id == Audit.id)
-    return query.where(Audit.account_id == account_id, Audit.status == DONE, has_records)
+    own = (Audit.account_id == account_id, Audit.status == DONE, of_source(None))
+    return query.where(*own, has_records)
 
 
 def _read(session: Session, query: Select[*tuple[Any, ...]]) -> Sequence[Published]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -43,7 +43,8 @@ def choose_report_mails(session: Session, account_id: str, choice: str) -> None:
 
 def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | None:
     """Return who gets a mail about this audit's report, if the account wants one now."""
-    wanted = or_(Audit.source == UPLOAD, Account.report_mails == EACH)
+    is_wanted_batch = and_(Audit.source == INGEST, Account.report_mails == EACH)
+    wanted = or_(Audit.source == UPLOAD, is_wanted_batch)
     row = connection.execute(
         select(Account.id, Account.email, Audit.source)
         .join(Audit, Audit.account_id == Account.id)

@@ -32,14 +32,16 @@ from service.models.calls.daily_spend import add_spend
 from service.operations.call_store.plan import Merge, months_before, plan_merges
 
 # An arbitrary number: every compaction takes a lock of its account with it.
-_LOCK: Final = 725_502
+_NUMBER: Final = 725_502
+_LOCK: Final = text("SELECT pg_advisory_lock(:lock, hashtext(:account))")
 _TRY_LOCK: Final = text("SELECT pg_try_advisory_lock(:lock, hashtext(:account))")
 _UNLOCK: Final = text("SELECT pg_advisory_unlock(:lock, hashtext(:account))")
 
 _log = get_logger(__name__)
 
 
-# Merges stored files: the files, each with its import if it is the frame of one, and options.
+# Merges stored files: the files, each with its import if it is the frame of one, and options. The
+# worker hands it in, because this package loads no dataframe library.
 MergeFiles = Callable[..., Iterator[MergedCalls]]
 New = tuple[dict[str, Any], Sequence[DailySpend]]
 
@@ -61,11 +63,12 @@ class Compaction:
     def run(self, *, at_once: bool = False) -> int:
         """Merge until nothing is due; return the number of merges.
 
-        While another process compacts the account, do nothing. With `at_once`, nothing waits for
-        more calls: afterwards, the calls of each day are in one file.
+        While another process compacts the account, do nothing. With `at_once`, wait for that
+        process instead, and do not wait for more calls: afterwards, the calls of each day that
+        were published before are in one file.
         """
         merges = 0
-        with self._only_one() as is_only:
+        with self._only_one(is_patient=at_once) as is_only:
             while is_only:
                 replaced = self._transact(list_replaced_imports)
                 days = [(row.first_day, row.last_day) for row in replaced]
@@ -86,12 +89,14 @@ class Compaction:
         return transact(self.engine, partial(query, account_id=self.account_id))
 
     @contextmanager
-    def _only_one(self) -> Iterator[bool]:
+    def _only_one(self, *, is_patient: bool) -> Iterator[bool]:
         """Hold a lock of the account, which ends with its connection if this process is killed."""
-        key = {"lock": _LOCK, "account": self.account_id}
+        key = {"lock": _NUMBER, "account": self.account_id}
         connected = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         with connected as connection:
-            is_only = bool(connection.scalar(_TRY_LOCK, key))
+            if is_patient:
+                connection.execute(_LOCK, key)
+            is_only = is_patient or bool(connection.scalar(_TRY_LOCK, key))
             try:
                 yield is_only
             finally:

@@ -16,9 +16,15 @@ from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
 from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
+from service.models.audits.audits import ACCOUNT
 from service.models.audits.capacity import add_failed_seconds
 from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
 from service.models.base import utc_now
+from service.models.calls.account_audits import (
+    DEFAULT_WINDOW,
+    list_due_accounts,
+    queue_account_audit,
+)
 from service.models.calls.call_files import list_due
 from service.notices.sweep import sweep_notices
 from service.operations.maintenance.housekeeping import Housekeeping
@@ -29,7 +35,7 @@ from service.operations.maintenance.price_updates import PriceUpdates
 _SWEEPER_LOCK: Final = 7_255_019_430_872
 # The view enqueues right after its commit, so a row this young was probably just sent.
 _FRESH_SECONDS: Final = 1.0
-_COMPACTED_AT_ONCE: Final = 100
+_ACCOUNTS_AT_ONCE: Final = 100
 
 _log = get_logger(__name__)
 
@@ -80,16 +86,24 @@ class Sweeper:
             )
         sweep_mails(connection, self._queues)
         sweep_notices(connection, self._queues)
-        self._compact(connection)
+        self._tend_calls(connection)
         self._orphan_blobs.clear_page(connection)
         self._housekeeping.take_turn(connection)
         self._price_updates.take_turn(connection)
 
-    def _compact(self, connection: Connection) -> None:
+    def _tend_calls(self, connection: Connection) -> None:
+        """Have workers merge files of calls, and audit accounts with new calls."""
         with connection.begin():
-            account_ids = list_due(connection, utc_now().date(), _COMPACTED_AT_ONCE)
+            account_ids = list_due(connection, utc_now().date(), _ACCOUNTS_AT_ONCE)
+            accounts = list_due_accounts(connection, _ACCOUNTS_AT_ONCE)
+            audit_ids = [
+                queue_account_audit(connection, account_id, DEFAULT_WINDOW)
+                for account_id in accounts
+            ]
         for account_id in account_ids:
             self._queues.enqueue_compaction(account_id)
+        for audit_id in filter(None, audit_ids):
+            self._queues.enqueue_audit(audit_id, ACCOUNT)
 
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:
         while not stopping.is_set():

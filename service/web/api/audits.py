@@ -50,7 +50,13 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List your audits."""
     limit = query["limit"]
     # One extra row shows whether there is another page.
-    wanted = Selection(limit + 1, query.get("status"), query.get("since"), query.get("cursor"))
+    wanted = Selection(
+        limit + 1,
+        query.get("status"),
+        query.get("since"),
+        query.get("cursor"),
+        query.get("source"),
+    )
     audits = list_audits(get_session(), current_caller().account_id, wanted)
     if len(audits) <= limit:
         return {"audits": audits}

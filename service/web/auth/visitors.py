@@ -7,14 +7,18 @@ from typing import Any, Final, ParamSpec
 from flask import Flask, redirect, request, url_for
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.models.audits.audits import INGEST, UPLOAD
+from service.models.audits.audits import ACCOUNT, INGEST, UPLOAD
 from service.models.identity.sign_in import KnownSession
 from service.web.auth.callers import require_login
 from service.web.auth.web_sessions import find_web_session
 
 P = ParamSpec("P")
 
-SOURCE_WORDS: Final[Mapping[str, str]] = {UPLOAD: "Upload", INGEST: "API batch"}
+SOURCE_WORDS: Final[Mapping[str, str]] = {
+    UPLOAD: "Upload",
+    INGEST: "API batch",
+    ACCOUNT: "Account",
+}
 
 
 def require_visitor(view: Callable[P, Any]) -> Callable[P, Any]:

@@ -7,7 +7,8 @@ from typing import Any, Final
 from marshmallow import Schema, ValidationError, fields
 from marshmallow.validate import OneOf, Range
 
-from service.models.audits.audits import STATUSES
+from service.models.audits.audits import SOURCES, STATUSES
+from service.models.calls.account_audits import DEFAULT_WINDOW, WINDOWS
 from service.web.schemas.cursors import find_cursor
 from service.web.schemas.ingest import audit_id_field, described
 
@@ -15,6 +16,7 @@ MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
 _SINCE_EXPECTED: Final = "must be a date or time, such as 2026-03-01 or 2026-03-01T12:00:00Z"
 _SPACE_FOR_PLUS: Final = re.compile(r" (\d\d:?\d\d)$", re.ASCII)
+_WINDOW_EXPECTED: Final = "must be 7, 30 or 90"
 _LIMIT_EXPECTED: Final = f"must be a whole number from 1 to {MAX_LIMIT}"
 
 
@@ -109,3 +111,24 @@ class AuditListQuerySchema(Schema):
     cursor = Cursor(
         metadata=described("The `next_cursor` of the previous page, with the same filters."),
     )
+    source = fields.String(
+        validate=OneOf(SOURCES, error=f"must be one of {', '.join(SOURCES)}"),
+        metadata=described(
+            "Only audits of batches (`ingest`), of uploaded files (`upload`), or of the whole"
+            " account (`account`). By default, all but those of the account."
+        ),
+    )
+
+
+class AccountAuditQuerySchema(Schema):
+    window_days = PlainInteger(
+        load_default=DEFAULT_WINDOW,
+        validate=OneOf(WINDOWS, error=_WINDOW_EXPECTED),
+        error_messages={"invalid": _WINDOW_EXPECTED},
+        metadata=described("The days that end with your newest call: 7, 30 or 90."),
+    )
+
+
+class AccountAuditSchema(Schema):
+    audit_id = audit_id_field()
+    status_url = fields.Url(required=True, metadata=described("Where to poll the status."))

@@ -5,6 +5,7 @@ from typing import Any, Final
 from marshmallow import Schema, fields
 from marshmallow.validate import OneOf
 
+from service.models.audits.audits import SOURCES
 from service.web.schemas.audits import Moment, status_field
 from service.web.schemas.ingest import audit_id_field, described
 
@@ -24,6 +25,14 @@ class AuditSummarySchema(Schema):
     status = status_field()
     created_at = Moment(
         required=True, metadata=described("When the batch or file was accepted, in UTC.")
+    )
+    source = fields.String(
+        required=True,
+        validate=OneOf(SOURCES),
+        metadata=described(
+            "What was audited: a batch (`ingest`), a file (`upload`), or the calls of the account"
+            " over all of them (`account`)."
+        ),
     )
     records = fields.Integer(required=True, metadata=described("Number of audited calls."))
     observed_days = fields.Integer(

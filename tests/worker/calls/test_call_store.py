@@ -20,7 +20,7 @@ from detectors.report.account import read_calls
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
-from service.models import Account, Audit, CallFile, CallImport, ReplacedImport, SpendRow
+from service.models import Audit, CallFile, CallImport, ReplacedImport, SpendRow
 from service.models.base import utc_now
 from service.models.calls.call_files import IMPORT, list_due
 from service.operations.maintenance import orphan_blobs
@@ -34,35 +34,6 @@ from worker import compact_calls, run_audit
 
 DAYS = 14  # of the calls of `batch`
 NewBatch = Callable[[bytes], str]
-
-
-@pytest.fixture
-def account_id(engine: Engine) -> str:
-    with Session(engine) as session:
-        account = Account(email="worker@example.com")
-        session.add(account)
-        session.commit()
-        return account.id
-
-
-@pytest.fixture
-def publish(engine: Engine, blobs: BlobStore, account_id: str) -> NewBatch:
-    """Store a batch and audit it; return the audit's ID."""
-
-    def publish(body: bytes) -> str:
-        records = decode_batch(body)
-        with Session(engine) as session:
-            audit = Audit(account_id=account_id, source="ingest", blob_key="", records=len(records))
-            session.add(audit)
-            session.flush()
-            audit.blob_key = f"raw/{audit.id}.jsonl"
-            blobs.put(audit.blob_key, encode_records(records))
-            session.commit()
-            audit_id = audit.id
-        run_audit(audit_id)
-        return audit_id
-
-    return publish
 
 
 def live(engine: Engine, account_id: str) -> Sequence[Any]:

@@ -1,26 +1,37 @@
 """/dashboard: the list of audits, spend over time, the top findings and the credits left."""
 
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, redirect, render_template, request, url_for
 
-from detectors.charts import Chart, spend_and_savings
-from service.models.audits.audits import SOURCES, STATUSES
+from detectors.charts import Chart, spend_and_savings, spend_of_days
+from service.models.audits.audits import ACCOUNT, SOURCES, STATUSES
 from service.models.audits.dashboard import (
     DAYS_SHOWN,
     RECENT_AUDITS,
     AuditPage,
     Filters,
+    TopFinding,
     list_days,
     list_top_findings,
     page_of_audits,
 )
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
+from service.models.calls.account_audits import DEFAULT_WINDOW, queue_account_audit
+from service.models.calls.overview import (
+    AccountAudits,
+    find_account_audits,
+    list_findings,
+    sum_days,
+)
 from service.models.identity.accounts import Account
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
-from service.web.http.current import current_config, get_session
+from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 
@@ -34,21 +45,47 @@ def dashboard() -> str:
     session, account_id, filters = get_session(), current_caller().account_id, _filters()
     account = session.get_one(Account, account_id)
     page = page_of_audits(session, account_id, filters)
+    audits = find_account_audits(session, account_id)
+    days = sum_days(session, account_id, utc_now().date() - timedelta(days=DAYS_SHOWN))
     return render_template(
         "pages/account/dashboard.html",
         account=account,
+        account_audit=audits.latest,
+        unfinished_audit=audits.unfinished,
+        has_calls=bool(days) or audits.latest is not None,
         credits=count_free_credits(session, account_id),
         audits=page.rows,
         filters=filters,
         pages=_page_links(page, filters),
-        is_new=not page.rows and filters == Filters(),
-        chart=_find_chart(account_id) if page.rows else None,
-        findings=list_top_findings(session, account_id) if page.rows else (),
+        is_new=not (page.rows or days) and filters == Filters(),
+        chart=spend_of_days(days) if days else _find_chart(account_id) if page.rows else None,
+        is_by_call=bool(days),
+        findings=_find_findings(account_id, audits),
         recent_audits=RECENT_AUDITS,
         days_shown=DAYS_SHOWN,
         base_url=current_config().base_url,
         now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+
+
+@blueprint.post("/dashboard/audit")
+@require_visitor
+def audit_calls() -> Any:
+    """Audit the account's calls over all its imports."""
+    session, account_id = get_session(), current_caller().account_id
+    audit_id = queue_account_audit(session.connection(), account_id, DEFAULT_WINDOW)
+    session.commit()
+    if audit_id is None:
+        return redirect(url_for("dashboard.dashboard"), 303)
+    current_queues().enqueue_audit(audit_id, ACCOUNT)
+    return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
+
+
+def _find_findings(account_id: str, audits: AccountAudits) -> Sequence[TopFinding]:
+    """Return the findings of the account's audit; before its first audit, those of its imports."""
+    if audits.latest is not None:
+        return list_findings(get_session(), audits.latest)
+    return list_top_findings(get_session(), account_id)
 
 
 def _filters() -> Filters:

@@ -91,6 +91,7 @@ def test_a_summary_has_exactly_the_documented_fields_as_json_numbers(
             "id": "a1",
             "status": "done",
             "created_at": "2026-03-01T12:00:00Z",
+            "source": "ingest",
             "records": 1234,
             "observed_days": 14,
             "total_spend_usd": 1234.567890123,

@@ -29,7 +29,8 @@ FIELDS: Final = {
     "Accepted": "audit_id records replayed",
     "Replayed": "audit_id replayed",
     "Uploaded": "audit_id replayed status_url",
-    "AuditSummary": "id status created_at records observed_days total_spend_usd"
+    "AccountAudit": "audit_id status_url",
+    "AuditSummary": "id status created_at source records observed_days total_spend_usd"
     " projected_spend_usd savings_pct equiv_spend findings projection span_days window_start"
     " monthly_factor verified_savings_usd estimated_savings_usd estimated_savings_low_usd"
     " estimated_savings_high_usd conditional_savings_usd conditional_savings_low_usd"
@@ -78,6 +79,7 @@ NAMES: Final = {
     "post /api/v1/ingest": "ingest_batch",
     "post /api/v2/ingest": "ingest_batch_v2",
     "post /api/v1/audits": "upload_log",
+    "post /api/v1/account-audits": "audit_account",
     "get /api/v1/audits": "list_audits",
     "get /api/v1/audits/{audit_id}": "get_audit",
     "get /api/v1/audits/{audit_id}/findings": "list_findings",
@@ -120,7 +122,8 @@ PARAMETERS: Final = {
     "post /api/v1/ingest": "Idempotency-Key? Content-Encoding?",
     "post /api/v2/ingest": "Idempotency-Key? Content-Encoding?",
     "post /api/v1/audits": "Idempotency-Key? x-user-email?",
-    "get /api/v1/audits": "limit? status? since? cursor? If-None-Match?",
+    "post /api/v1/account-audits": "window_days? x-user-email?",
+    "get /api/v1/audits": "limit? status? since? cursor? source? If-None-Match?",
     "get /api/v1/audits/{audit_id}": READ_ONE,
     "get /api/v1/audits/{audit_id}/findings": READ_ONE,
     "get /api/v1/audits/{audit_id}/report": READ_ONE,

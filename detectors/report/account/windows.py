@@ -1,0 +1,68 @@
+"""The audit of an account: its calls of some days, from the files that hold them."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.contract import InvalidRows
+from detectors.formats.columns import present_columns
+from detectors.frames.sources import checked_calls
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
+from detectors.report import audit
+from detectors.report.account.imports import Terms
+from detectors.report.result.document import Report
+
+_ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
+
+
+def audit_window(files: Sequence[Path], days: int, terms: Terms, *, duplicates: int = 0) -> Report:
+    """Audit the calls of the days that end with the newest call.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        Merged files of calls, in which each call is once.
+    days : int
+        The length of the window in days of 24 hours.
+    terms : Terms
+        The account's prices and assumptions.
+    duplicates : int
+        How many calls were dropped when the files were merged, for the report's data quality.
+
+    Returns
+    -------
+    Report
+        As for a single log with these calls.
+    """
+    return audit(
+        read_window(files, days, duplicates),
+        prices=terms.prices,
+        thresholds=terms.thresholds,
+        keep_calls=False,
+    )
+
+
+def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:
+    """Return the calls of the window, which are checked already."""
+    calls = _scan(files)
+    newest = pl.col("ts").max()
+    window = calls.filter(pl.col("ts") > newest - timedelta(days=days))
+    # Kept in memory, because every step of an audit would read the files again.
+    frame = checked_calls(window.collect()).collect()
+    return CheckedCalls(nw.from_native(frame.lazy()), frame.height + duplicates, _ALL_VALID)
+
+
+def _scan(files: Sequence[Path]) -> pl.LazyFrame:
+    """Scan files that may lack different optional columns."""
+    known = {name for file in files for name in pl.read_parquet_schema(file)}
+    optional = [name for name in present_columns(known) if name in OPTIONAL_CALLS]
+    schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
+    scanned = pl.scan_parquet(
+        list(files), schema=schema, missing_columns="insert", extra_columns="ignore"
+    )
+    filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
+    return scanned.with_columns(filled)

@@ -1,0 +1,111 @@
+"""Audits of an account over its calls: when one is due, and how it is queued."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import Connection, ForeignKey, and_, func, or_, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Mapped, mapped_column
+
+from service.models.audits.audits import ACCOUNT, PROCESSING, QUEUED, Audit
+from service.models.base import Base, new_id, utc_now
+from service.models.calls.call_files import CallFile
+
+WINDOWS: Final = (7, 30, 90)  # days
+DEFAULT_WINDOW: Final = 30
+# The imports of a burst are audited together, once no more come.
+_QUIET: Final = timedelta(minutes=10)
+_AT_MOST_EVERY: Final = timedelta(hours=1)
+# The time of the last import is this rough, so that workers rarely wait for each other's locks.
+_ROUGHLY: Final = timedelta(minutes=1)
+
+
+class AccountCalls(Base):
+    """When the account's calls last changed, and when they were last audited."""
+
+    __tablename__ = "account_calls"
+
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
+    )
+    first_import_at: Mapped[datetime]
+    last_import_at: Mapped[datetime] = mapped_column(index=True)
+    last_audit_at: Mapped[datetime | None]
+
+
+def note_imports(connection: Connection, account_ids: Iterable[str]) -> None:
+    """Note that accounts have new calls."""
+    ids = sorted(set(account_ids))
+    is_recent = AccountCalls.last_import_at > func.now() - _ROUGHLY
+    recent = select(AccountCalls.account_id).where(AccountCalls.account_id.in_(ids), is_recent)
+    known = set(connection.scalars(recent))
+    for account_id in ids:
+        if account_id not in known:
+            now = {"first_import_at": func.now(), "last_import_at": func.now()}
+            statement = insert(AccountCalls).values(account_id=account_id, **now)
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=["account_id"], set_={"last_import_at": func.now()}
+                )
+            )
+
+
+def list_due_accounts(connection: Connection, limit: int) -> Sequence[str]:
+    """Return accounts with calls that no audit of the account has seen, whose turn it is.
+
+    That is after ten quiet minutes, at most once an hour; and once a day (UTC) if calls never stop.
+    """
+    last_audit = func.coalesce(AccountCalls.last_audit_at, AccountCalls.first_import_at)
+    has_new = or_(
+        AccountCalls.last_audit_at.is_(None),
+        AccountCalls.last_import_at > AccountCalls.last_audit_at,
+    )
+    is_quiet = and_(
+        AccountCalls.last_import_at < func.now() - _QUIET,
+        or_(
+            AccountCalls.last_audit_at.is_(None),
+            AccountCalls.last_audit_at < func.now() - _AT_MOST_EVERY,
+        ),
+    )
+    is_next_day = last_audit < func.date_trunc("day", func.now(), "UTC")
+    query = select(AccountCalls.account_id).where(has_new, or_(is_quiet, is_next_day))
+    return connection.scalars(query.order_by(AccountCalls.last_import_at).limit(limit)).all()
+
+
+def queue_account_audit(connection: Connection, account_id: str, days: int) -> str | None:
+    """Queue an audit of the account, unless one is unfinished; return its ID.
+
+    Return None if the account has no calls. The caller enqueues it after the commit.
+    """
+    live = (CallFile.account_id == account_id, CallFile.replaced_at.is_(None))
+    calls = connection.scalar(select(func.sum(CallFile.calls)).where(*live))
+    if not calls:
+        return None
+    new = {
+        "id": new_id(),
+        "account_id": account_id,
+        "source": ACCOUNT,
+        "status": QUEUED,
+        "created_at": utc_now(),
+        "blob_key": "",
+        "raw_purged_at": func.now(),
+        "window_days": days,
+        "records": int(calls),
+    }
+    is_unfinished = text("source = 'account' AND status IN ('queued', 'processing')")
+    added = connection.scalar(
+        insert(Audit)
+        .values(new)
+        .on_conflict_do_nothing(index_elements=["account_id"], index_where=is_unfinished)
+        .returning(Audit.id)
+    )
+    noted = update(AccountCalls).where(AccountCalls.account_id == account_id)
+    connection.execute(noted.values(last_audit_at=func.now()))
+    return added or _find_unfinished(connection, account_id)
+
+
+def _find_unfinished(connection: Connection, account_id: str) -> str | None:
+    unfinished = (Audit.source == ACCOUNT, Audit.status.in_((QUEUED, PROCESSING)))
+    query = select(Audit.id).where(Audit.account_id == account_id, *unfinished)
+    return connection.scalar(query)

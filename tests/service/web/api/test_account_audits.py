@@ -1,0 +1,155 @@
+"""Audits of an account: queueing them, and telling them from those of its imports."""
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import Audit, CallFile, SpendRow
+from service.models.base import new_id, utc_now
+from tests.service.support.scenes import AUDITS, Tenant, error_of
+from tests.service.support.uploads import Person, add_person
+from tests.service.web.pages.scenes import add_finding, add_run
+from tests.service.web.pages.words import words
+
+Sessions = sessionmaker[Session]
+PATH = "/api/v1/account-audits"
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client(use_cookies=False)
+
+
+@pytest.fixture
+def person(sessions: Sessions) -> Person:
+    return add_person(sessions)
+
+
+@pytest.fixture
+def called(sessions: Sessions, person: Person) -> Person:
+    """An account with one stored file of three calls."""
+    with sessions() as session:
+        days = {"first_day": utc_now().date(), "last_day": utc_now().date()}
+        file = CallFile(
+            id=new_id(),
+            account_id=person.account_id,
+            blob_key="store/x.parquet",
+            level=1,
+            calls=3,
+            bytes=9,
+            **days,
+        )
+        session.add(file)
+        session.flush()
+        session.add(_spend(file, days["first_day"]))
+        session.commit()
+    return person
+
+
+def _spend(file: CallFile, day: date) -> SpendRow:
+    counts = dict.fromkeys(
+        ("unpriced_calls", "prompt_tokens", "completion_tokens", "cached_tokens"), 0
+    )
+    labels = {"route": "search", "provider": "openai", "model": "gpt-4o", "environment": ""}
+    dollars = {"cost_usd": Decimal("12.34"), "list_usd": Decimal("12.34")}
+    return SpendRow(
+        account_id=file.account_id,
+        file_id=file.id,
+        day=day,
+        calls=3,
+        cache_write_tokens=0,
+        **counts,
+        **labels,
+        **dollars,
+    )
+
+
+def test_an_account_without_calls_is_asked_to_send_some(
+    client: FlaskClient, person: Person
+) -> None:
+    response = client.post(PATH, headers=person.headers)
+    assert error_of(response, 422, "validation_error") == (
+        "Your account has no calls yet. Send a batch or upload a log first."
+    )
+
+
+def test_an_audit_of_the_account_is_queued_once(
+    client: FlaskClient, called: Person, sessions: Sessions
+) -> None:
+    first = client.post(f"{PATH}?window_days=90", headers=called.headers)
+    assert first.status_code == 202
+    audit_id = first.json["audit_id"]  # type: ignore[index]
+    assert first.json["status_url"].endswith(f"/api/v1/audits/{audit_id}/status")  # type: ignore[index]
+    again = client.post(PATH, headers=called.headers)
+    assert again.json == first.json
+    with sessions() as session:
+        (audit,) = session.scalars(select(Audit)).all()
+    assert (audit.source, audit.window_days, audit.status) == ("account", 90, "queued")
+
+
+@pytest.mark.parametrize("days", ["1", "31", "x", "30.0", ""])
+def test_another_window_is_refused(client: FlaskClient, called: Person, days: str) -> None:
+    response = client.post(f"{PATH}?window_days={days}", headers=called.headers)
+    assert "must be 7, 30 or 90" in error_of(response, 422, "validation_error")
+
+
+def test_the_list_has_audits_of_the_account_only_when_asked(
+    client: FlaskClient, tenant: Tenant, sessions: Sessions
+) -> None:
+    ids = {
+        source: add_run(sessions, tenant.account_id, source=source)
+        for source in ("ingest", "upload", "account")
+    }
+
+    def listed(query: str = "") -> set[str]:
+        answer: Any = client.get(f"{AUDITS}{query}", headers=tenant.reads).json
+        return {audit["id"] for audit in answer["audits"]}
+
+    assert listed() == {ids["ingest"], ids["upload"]}
+    for source, audit_id in ids.items():
+        assert listed(f"?source={source}") == {audit_id}
+    response = client.get(f"{AUDITS}?source=x", headers=tenant.reads)
+    assert "must be one of ingest, upload, account" in error_of(response, 422, "validation_error")
+
+
+# The dashboard
+
+
+def test_the_dashboard_offers_an_audit_of_all_calls(client: FlaskClient, called: Person) -> None:
+    page = client.get("/dashboard", headers=called.headers)
+    assert "Audit all calls" in words(page)
+
+
+def test_the_dashboard_shows_the_latest_audit_of_the_account(
+    client: FlaskClient, called: Person, sessions: Sessions
+) -> None:
+    add_run(sessions, called.account_id, source="upload")
+    audit_id = add_run(
+        sessions,
+        called.account_id,
+        source="account",
+        window_days=30,
+        records=3,
+        total_spend_usd=Decimal("12.34"),
+        verified_savings_usd=Decimal(2),
+        estimated_savings_usd=Decimal(3),
+        projection="good",
+    )
+    add_finding(sessions, audit_id, 1, 5, route="only-in-the-account")
+    page = client.get("/dashboard", headers=called.headers)
+    text = words(page)
+    for expected in ("Spend $12.34", "3 calls in 30 days", "Verified savings $2.00/month"):
+        assert expected in text
+    assert "Spend by day of call, in UTC" in text
+    assert f'href="/audits/{audit_id}"' in page.text
+    assert "only-in-the-account" in text
+    with sessions() as session:
+        session.execute(update(Audit).where(Audit.id == audit_id).values(status="queued"))
+        session.commit()
+    assert "Follow the audit" in words(client.get("/dashboard", headers=called.headers))
