@@ -1,0 +1,1 @@
+"""Watch what accounts spend: unusual days, budgets, and the notices about both."""
