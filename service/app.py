@@ -68,6 +68,7 @@ from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
+from service.web.pages.spend import page as spend_page
 
 _API: Final = (uploads, audits, account_audits, spend, report_links, webhooks, early_access)
 _DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent)
@@ -96,6 +97,7 @@ _PAGES: Final = (
     audit_pages,
     finding_calls,
     dashboard,
+    spend_page,
 )
 for _page in (reports, *_PAGES):
     limit_pages(_page.blueprint)

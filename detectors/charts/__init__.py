@@ -9,6 +9,7 @@ from typing import Final
 
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart
+from detectors.charts.columns import MOST_SERIES, Columns, stacked_columns
 from detectors.charts.days import spend_and_savings, spend_by_day, spend_of_days
 from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
@@ -22,8 +23,10 @@ REPORT_CHARTS: Final[tuple[Callable[[Report], Chart], ...]] = (
 )
 
 __all__ = [
+    "MOST_SERIES",
     "REPORT_CHARTS",
     "Chart",
+    "Columns",
     "findings_ranked",
     "savings_waterfall",
     "spend_and_savings",
@@ -31,4 +34,5 @@ __all__ = [
     "spend_by_model",
     "spend_by_route",
     "spend_of_days",
+    "stacked_columns",
 ]

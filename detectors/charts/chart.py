@@ -96,6 +96,16 @@ def _em(character: str) -> float:
     return 0.68 if character.isupper() or character.isdigit() else 0.56
 
 
+def ceiling(largest: float) -> float:
+    """Return the next round number that is not less than the largest value."""
+    if largest <= 0:
+        return 1.0
+    size = 10.0 ** (len(f"{largest:.0f}") - 1) if largest >= 1 else 1.0
+    while largest < size:
+        size /= 10
+    return next(size * step for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if size * step >= largest)
+
+
 def box(x: float, y: float, width: float, height: float) -> str:
     """Return the outline of a rectangle."""
     left, top, wide, high = (pixels(each) for each in (x, y, width, height))

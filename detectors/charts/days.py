@@ -15,6 +15,7 @@ from detectors.charts.chart import (
     Chart,
     Drawing,
     box,
+    ceiling,
     fitted,
     hatching,
     horizontal,
@@ -186,7 +187,7 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
     if not bars:
         drawing.text(0, 16, "No calls could be priced.", faint=True)
         return drawing
-    top = _ceiling(max(float(bar.total) for bar in bars))
+    top = ceiling(max(float(bar.total) for bar in bars))
     for part in (0.0, 0.5, 1.0):
         y = floor - part * _PLOT_HEIGHT
         drawing.rule(horizontal(_PLOT_LEFT, y, WIDTH - _PLOT_LEFT), "rule", RULE)
@@ -200,16 +201,6 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
         drawing.text(WIDTH, floor + 16, period(bars[-1].last, bars[-1].last), end=True, faint=True)
     _draw_legend(drawing, series, floor + 30)
     return drawing
-
-
-def _ceiling(largest: float) -> float:
-    """Return the next round number that is not less than the largest value."""
-    if largest <= 0:
-        return 1.0
-    size = 10.0 ** (len(f"{largest:.0f}") - 1) if largest >= 1 else 1.0
-    while largest < size:
-        size /= 10
-    return next(size * step for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if size * step >= largest)
 
 
 def _boxes(

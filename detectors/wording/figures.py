@@ -64,6 +64,17 @@ def percent(value: float) -> str:
     return f"{f'{value:.1f}'.removesuffix('.0')}%"
 
 
+def change(now: Decimal, before: Decimal) -> str:
+    """Format how an amount has changed: +12.3%, −8%, No change, or New where there was none."""
+    if not before:
+        return "New" if now else "–"
+    share = float((now - before) / before * 100)
+    if abs(share) < 0.05:
+        return "No change"
+    size = f"{abs(share):,.0f}%" if abs(share) >= 100 else percent(abs(share))
+    return f"{'+' if share > 0 else '−'}{size}"
+
+
 def number(value: int) -> str:
     return f"{value:,}"
 
@@ -95,6 +106,11 @@ def day(value: str | date) -> str:
     """Format a day or the day of a time: Nov 22, 2026."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value
     return f"{_MONTHS[when.month - 1]} {when.day}, {when.year}"
+
+
+def short_day(value: date) -> str:
+    """Format a day without its year, for axes: Nov 22."""
+    return f"{_MONTHS[value.month - 1]} {value.day}"
 
 
 def period(first: str | date, last: str | date) -> str:

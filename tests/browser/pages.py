@@ -111,6 +111,9 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/upload": _page("upload-signed-out", "/upload") + _seen_by("upload", "/upload", RICH, NEW),
     "/dashboard": _seen_by("dashboard", "/dashboard", RICH, NEW)
     + _seen_by("dashboard-nothing-fits", "/dashboard?status=failed&source=ingest", RICH),
+    "/spend": _seen_by("spend", "/spend", RICH, NEW)
+    + _seen_by("spend-filtered", "/spend?days=90&group=model&route=support-bot", RICH)
+    + _seen_by("spend-problem", "/spend?from=2026-03-02&to=2026-03-01", RICH),
     "/audits/<audit_id>": _seen_by("audit-done", "/audits/{done}", RICH)
     + _seen_by("audit-finding", "/audits/{done}?finding=d1-001", RICH)
     + _seen_by("audit-queued", "/audits/{queued}", RICH)
@@ -192,6 +195,7 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "text/html",  # the calls themselves are computed by a worker
         Example("owned-calls", "/audits/{done}/calls/d9-001.csv", 404, RICH),
     ),
+    "/spend.csv": ("text/csv", Example("spend-csv", "/spend.csv", 200, RICH)),
     "/settings/prices/export": (
         "application/toml",
         Example("prices-export", "/settings/prices/export", 200, RICH),

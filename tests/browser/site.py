@@ -44,6 +44,7 @@ from service.web.http.paths import is_api_path
 from tests.service.payments.providers import SETTINGS
 from tests.service.support.oauth_flow import Application, add_application
 from tests.service.support.scenes import ADMIN_TOKEN, sign_in, signed_cookie
+from tests.service.support.spend import add_spend, spend_line
 from tests.service.web.pages.scenes import add_finding, add_run
 from tests.smtp_sink import Sink
 from tests.worker.support.system import System
@@ -124,6 +125,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     report = Report.from_json(get_sample_report())
     done = _add_done(sessions, account_id, report)
     _add_activity(sessions, account_id)
+    _add_spend(sessions, account_id)
     _add_passkeys(sessions, account_id)
     _add_targets(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
@@ -181,6 +183,20 @@ def _add_targets(sessions: "sessionmaker[Session]", account_id: str) -> None:
                 session.add(delivery)
         target.disabled_at, target.disabled_reason = now, "failing"
         session.commit()
+
+
+def _add_spend(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    """Two months of a few routes, more of them than a chart has colors for."""
+    today = utc_now().date()
+    routes = ("support-bot", _LONG_LABEL, "summaries", "", "search", "=SUM(A1)", "nightly")
+    lines = [
+        spend_line(today - timedelta(days=back), str(9 - at + back % 7), route=route)
+        for back in range(60)
+        for at, route in enumerate(routes)
+    ]
+    unpriced = spend_line(today, "0", model="mystery", unpriced_calls=10, environment="")
+    with sessions() as session:
+        add_spend(session, account_id, *lines, unpriced)
 
 
 def _await_passkey(sessions: "sessionmaker[Session]", secret_key: str) -> str:

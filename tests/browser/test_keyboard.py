@@ -16,6 +16,7 @@ MAIN: Final = (
     "upload",
     "dashboard-new",
     "dashboard",
+    "spend",
     "admin",
     "report",
     "docs",

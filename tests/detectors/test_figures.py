@@ -1,13 +1,16 @@
 """How numbers and labels are written for people."""
 
+from datetime import date
 from decimal import Decimal
 
 import pytest
 
 from detectors.wording.figures import (
+    change,
     counted,
     percent,
     rate,
+    short_day,
     short_number,
     short_usd,
     usd,
@@ -85,3 +88,23 @@ def test_labels_cannot_affect_the_text_around_them() -> None:
 )
 def test_dollars_too_small_for_cents_keep_their_leading_digits(amount: str, written: str) -> None:
     assert usd(Decimal(amount)) == written
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "words"),
+    [
+        ("112.3", "100", "+12.3%"),
+        ("92", "100", "−8%"),
+        ("0", "100", "−100%"),
+        ("100.01", "100", "No change"),
+        ("5", "0", "New"),
+        ("0", "0", "–"),
+        ("1334", "100", "+1,234%"),
+    ],
+)
+def test_a_change_is_a_percentage_of_what_was(now: str, before: str, words: str) -> None:
+    assert change(Decimal(now), Decimal(before)) == words
+
+
+def test_a_short_day_has_no_year() -> None:
+    assert short_day(date(2026, 11, 2)) == "Nov 2"

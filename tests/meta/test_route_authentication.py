@@ -48,6 +48,8 @@ DECISIONS = {
     ("GET", "/admin/openapi.json"): ADMIN,
     ("GET", "/dashboard"): PAGE,
     ("POST", "/dashboard/audit"): FORM,
+    ("GET", "/spend"): PAGE,
+    ("GET", "/spend.csv"): PAGE,
     ("GET", "/audits/<audit_id>"): PAGE,
     ("GET", "/audits/<audit_id>/pdf"): PAGE,
     ("GET", "/audits/<audit_id>/json"): PAGE,

@@ -109,6 +109,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/admin/openapi.json"): _admin(200),
     ("GET", "/dashboard"): _page(),
     ("POST", "/dashboard/audit"): _form(),
+    ("GET", "/spend"): _page(),
+    ("GET", "/spend.csv"): _page(),
     ("GET", "/audits/<audit_id>"): _page(404),
     ("GET", "/audits/<audit_id>/pdf"): _page(404),
     ("GET", "/audits/<audit_id>/json"): _page(404),

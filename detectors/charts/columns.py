@@ -1,0 +1,156 @@
+"""Columns of spend over time, stacked by series, for a page as wide as its window.
+
+Only the bars are drawn: axes, legend and values are text of the page, which keeps its size.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Final
+
+from detectors.charts.chart import SERIES, ceiling, pixels
+from detectors.wording.figures import counted, period, short_day, short_usd, usd
+
+# The drawing's height; its width is one for each column, and both are stretched.
+HEIGHT: Final = 1_000
+MOST_SERIES: Final = len(SERIES) - 1
+_OTHERS_KIND: Final = len(SERIES) - 1
+_MOST_COLUMNS: Final = 62
+# Distances between the dates of the axis, the first of which divides the columns if it can.
+_DATE_STEPS: Final = (4, 3)
+_NONE: Final = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A color of the chart and what it stands for, most expensive first."""
+
+    key: str | None  # of the amounts; None for all others together
+    name: str
+    kind: int
+    total: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The days of one column, and the amounts of the series that it has."""
+
+    label: str
+    total: Decimal
+    parts: tuple[tuple[Series, Decimal], ...]
+    is_late: bool  # in the right half, where its values are shown to its left
+
+    def amount(self, series: Series) -> Decimal:
+        return next((amount for each, amount in self.parts if each is series), _NONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """A chart: the outlines of its bars by kind, its axes, and its columns."""
+
+    title: str
+    summary: str
+    outlines: tuple[tuple[int, str], ...]
+    amounts: tuple[str, str, str]  # of the vertical axis, from the top
+    dates: tuple[str, ...]  # below each column; most are empty
+    columns: tuple[Column, ...]
+    series: tuple[Series, ...]
+
+
+def stacked_columns(
+    amounts: Mapping[date, Mapping[str | None, Decimal]],
+    names: Mapping[str | None, str],
+    days: tuple[date, date],
+) -> Columns:
+    """Chart each day of a range, or several days in a column where there are too many.
+
+    `names` has the series in their order; the amounts of None are those of all others.
+    """
+    span = _column_days(days)
+    starts = [days[0] + timedelta(days=at) for at in range(0, (days[1] - days[0]).days + 1, span)]
+    sums = [
+        _sum(amounts, first, min(first + timedelta(days=span - 1), days[1])) for first in starts
+    ]
+    series = tuple(
+        Series(key=key, name=name, kind=_OTHERS_KIND if key is None else at, total=total)
+        for at, (key, name) in enumerate(names.items())
+        if (total := sum((each.get(key, _NONE) for each in sums), _NONE)) or key is not None
+    )
+    columns = tuple(
+        _column(
+            first,
+            min(first + timedelta(days=span - 1), days[1]),
+            spent,
+            series,
+            at * 2 >= len(sums),
+        )
+        for at, (first, spent) in enumerate(zip(starts, sums, strict=True))
+    )
+    top = ceiling(max(float(column.total) for column in columns))
+    return Columns(
+        title={1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days"),
+        summary=_summarize(columns, days),
+        outlines=_outlines(columns, series, top),
+        amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
+        dates=_dates(starts),
+        columns=columns,
+        series=series,
+    )
+
+
+def _column_days(days: tuple[date, date]) -> int:
+    """Return the days of a column: one, or as many weeks as the columns need to fit."""
+    count = (days[1] - days[0]).days + 1
+    return 1 if count <= _MOST_COLUMNS else 7 * -(-count // (7 * _MOST_COLUMNS))
+
+
+def _sum(
+    amounts: Mapping[date, Mapping[str | None, Decimal]], first: date, last: date
+) -> dict[str | None, Decimal]:
+    sums: dict[str | None, Decimal] = {}
+    for at in range((last - first).days + 1):
+        for key, amount in amounts.get(first + timedelta(days=at), {}).items():
+            sums[key] = sums.get(key, _NONE) + amount
+    return sums
+
+
+def _column(
+    first: date,
+    last: date,
+    spent: Mapping[str | None, Decimal],
+    series: Sequence[Series],
+    is_late: bool,
+) -> Column:
+    parts = tuple((each, spent[each.key]) for each in series if spent.get(each.key))
+    total = sum((amount for _, amount in parts), _NONE)
+    return Column(label=period(first, last), total=total, parts=parts, is_late=is_late)
+
+
+def _summarize(columns: Sequence[Column], days: tuple[date, date]) -> str:
+    total = sum((column.total for column in columns), _NONE)
+    peak = max(columns, key=lambda column: column.total)
+    length = counted((days[1] - days[0]).days + 1, "day")
+    return f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label}."
+
+
+def _outlines(
+    columns: Sequence[Column], series: Sequence[Series], top: float
+) -> tuple[tuple[int, str], ...]:
+    """Return the boxes of each series, stacked from the bottom."""
+    boxes: dict[int, list[str]] = {each.kind: [] for each in series}
+    for at, column in enumerate(columns):
+        y = float(HEIGHT)
+        for each, amount in column.parts:
+            height = float(amount) / top * HEIGHT
+            y -= height
+            boxes[each.kind].append(f"M{at}.12 {pixels(y)}h.76v{pixels(height)}h-.76z")
+    return tuple((kind, "".join(outline)) for kind, outline in boxes.items() if outline)
+
+
+def _dates(starts: Sequence[date]) -> tuple[str, ...]:
+    """Return the first and last date, and some at about equal distances; "" for the others."""
+    steps = len(starts) - 1
+    labels = next((at for at in _DATE_STEPS if not steps % at), _DATE_STEPS[0])
+    shown = {round(at * steps / labels) for at in range(labels + 1)}
+    return tuple(short_day(start) if at in shown else "" for at, start in enumerate(starts))

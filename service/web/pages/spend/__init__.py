@@ -1,0 +1,1 @@
+"""The page about spend and its downloads."""

@@ -1,0 +1,107 @@
+"""The state of the page about spend, all of it in its URL: range, grouping and filters."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import Final
+from urllib.parse import urlencode
+
+from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
+from service.models.calls.spend import MAX_DAYS, Selection
+from service.web.schemas.spend import find_day
+
+PERIODS: Final = (7, 30, 90)
+GROUPS: Final = ("route", "model", "provider", "environment")
+_DEFAULT_DAYS: Final = 30
+_LABEL: Final = re.compile(LABEL_PATTERN)
+_DAYS_EXPECTED: Final = "Enter both days, from 2000 to 2100."
+_ORDER_EXPECTED: Final = "The first day must not be after the last."
+_RANGE_EXPECTED: Final = f"Choose at most {MAX_DAYS} days."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What the page shows. `days` is the chosen period, or 0 for a range of its own."""
+
+    first: date
+    last: date
+    days: int = _DEFAULT_DAYS
+    group: str = GROUPS[0]
+    only: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def selection(self) -> Selection:
+        return Selection(first=self.first, last=self.last, keys=(self.group,), only=self.only)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Return the parameters that differ from their defaults."""
+        if not self.days:
+            found = {"from": str(self.first), "to": str(self.last)}
+        else:
+            found = {} if self.days == _DEFAULT_DAYS else {"days": str(self.days)}
+        if self.group != GROUPS[0]:
+            found["group"] = self.group
+        return found | dict(self.only)
+
+    def url(self, path: str = "/spend", **more: str) -> str:
+        """Return the address of this state."""
+        parameters = urlencode(self.parameters | more)
+        return f"{path}?{parameters}" if parameters else path
+
+    def during(self, days: int, last: date) -> "Query":
+        return replace(self, days=days, last=last, first=last - timedelta(days=days - 1))
+
+    def until(self, last: date) -> "Query":
+        """Return the default number of days that end with this day."""
+        return replace(self.during(_DEFAULT_DAYS, last), days=0)
+
+    def grouped(self, group: str) -> "Query":
+        return replace(self, group=group)
+
+    def having(self, key: str, value: str) -> "Query":
+        """Filter by one more key, and group by the next one that is not filtered."""
+        only = {**self.only, key: value}
+        group = next((name for name in GROUPS if name not in only), self.group)
+        return replace(self, only=only, group=group)
+
+    def narrowed_url(self, value: str) -> str:
+        """Return the address of one group; "" if the page shows only that group already."""
+        return "" if self.group in self.only else self.having(self.group, value).url()
+
+    def without(self, key: str) -> "Query":
+        """Remove a filter, and group by its key again."""
+        only = {name: value for name, value in self.only.items() if name != key}
+        return replace(self, only=only, group=key)
+
+
+def read_query(parameters: Mapping[str, str], today: date) -> Query:
+    """Return the state of a URL; an invalid range is a problem, other bad values are ignored."""
+    group = parameters.get("group", "")
+    only = {name: parameters[name] for name in GROUPS if name in parameters}
+    shown = Query(
+        first=today - timedelta(days=_DEFAULT_DAYS - 1),
+        last=today,
+        group=group if group in GROUPS else GROUPS[0],
+        only={name: value for name, value in only.items() if _is_label(value)},
+    )
+    if parameters.get("from") or parameters.get("to"):
+        return _in_range(shown, parameters.get("from", ""), parameters.get("to", ""))
+    days = parameters.get("days", "")
+    return shown.during(int(days), today) if days in map(str, PERIODS) else shown
+
+
+def _is_label(value: str) -> bool:
+    return len(value) <= MAX_LABEL_LENGTH and _LABEL.search(value) is not None
+
+
+def _in_range(shown: Query, first_text: str, last_text: str) -> Query:
+    first, last = find_day(first_text), find_day(last_text)
+    if first is None or last is None:
+        return replace(shown, problem=_DAYS_EXPECTED)
+    if first > last:
+        return replace(shown, problem=_ORDER_EXPECTED)
+    chosen = replace(shown, first=first, last=last, days=0)
+    return replace(shown, problem=_RANGE_EXPECTED) if chosen.selection.days > MAX_DAYS else chosen

@@ -1,0 +1,205 @@
+"""/spend and its downloads."""
+
+import csv
+import io
+import re
+from datetime import date, timedelta
+from html import unescape
+
+import pytest
+from sqlalchemy.orm import Session
+
+from service.models.base import utc_now
+from tests.service.support.browser import Browser
+from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
+
+TODAY = utc_now().date()
+MARCH = "from=2026-03-01&to=2026-03-31"
+
+
+@pytest.fixture
+def account_id(ada: Browser) -> str:
+    return ada.account_id
+
+
+def _rows(page: str) -> list[list[str]]:
+    """The cells of the table's rows, as text."""
+    table = page[page.index("most expensive first</caption>") :]
+    body = table[table.index("<tbody>") : table.index("</tbody>")]
+    return [
+        [unescape(re.sub("<[^>]+>", "", cell)) for cell in re.findall("<td.*?>(.*?)</td>", row)]
+        for row in re.findall("<tr>(.*?)</tr>", body, re.DOTALL)
+    ]
+
+
+def _chart(page: str) -> str:
+    return page[page.index('<figure class="columns">') : page.index("</figure>")]
+
+
+def test_a_new_account_sees_how_to_send_calls(ada: Browser) -> None:
+    page = ada.get("/spend")
+    assert "No calls yet" in page
+    assert "/api/v1/ingest" in page
+    assert "tallystick.init()" in page
+    assert '<a href="/spend" aria-current="page">Spend</a>' in page
+    assert "<figure" not in page
+
+
+def test_the_table_has_spend_share_change_calls_and_tokens_by_group(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    february = date(2026, 2, 28)
+    lines = [spend_line(cost="30"), spend_line(cost="10", route="search"), spend_line(FIRST, "20")]
+    before = [spend_line(february, "40"), spend_line(february, "5", route="gone")]
+    add_spend(db_session, account_id, *lines, *before)
+    page = ada.get(f"/spend?{MARCH}")
+    assert _rows(page) == [
+        ["chat", "$50.00", "83.3%", "+25%", "20", "2K", "200"],
+        ["search", "$10.00", "16.7%", "New", "10", "1K", "100"],
+        ["gone", "$0.00", "0%", "−100%", "0", "0", "0"],
+    ]
+    assert "+33.3% from $45.00" in page
+    assert "Change compares with Jan 29, 2026 to Feb 28, 2026." in page
+
+
+@pytest.mark.parametrize(
+    ("days", "spend"), [("", "$292.50"), ("days=7", "$68.25"), ("days=90", "$390.00")]
+)
+def test_a_period_ends_today(
+    ada: Browser, account_id: str, db_session: Session, days: str, spend: str
+) -> None:
+    add_month(db_session, account_id, TODAY, days=40)
+    assert f"<dd>{spend}</dd>" in ada.get(f"/spend?{days}")
+
+
+@pytest.mark.parametrize(
+    ("group", "names"),
+    [
+        ("route", ["search", "chat"]),
+        ("model", ["claude-sonnet-4-5", "gpt-5.5", "gpt-5.5-mini"]),
+        ("provider", ["anthropic", "openai"]),
+        ("environment", ["production"]),
+        ("nonsense", ["search", "chat"]),
+    ],
+)
+def test_each_grouping_has_its_rows(
+    ada: Browser, account_id: str, db_session: Session, group: str, names: list[str]
+) -> None:
+    add_month(db_session, account_id, TODAY, days=2)
+    page = ada.get(f"/spend?group={group}")
+    assert [row[0] for row in _rows(page)] == names
+    assert all(f"<bdi>{name}</bdi>" in _chart(page) for name in names)
+
+
+def test_a_row_is_a_filter_and_its_page_groups_by_the_next_key(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    link = "/spend?days=7&amp;group=model&amp;route=chat"
+    assert f'<a href="{link}">' in ada.get("/spend?days=7")
+    page = ada.get(unescape(link))
+    assert [row[0] for row in _rows(page)] == ["gpt-5.5", "gpt-5.5-mini"]
+    assert '<a href="/spend?days=7" aria-label="Remove the filter for this route">' in page
+    assert '<input type="hidden" name="route" value="chat">' in page
+    assert "No calls match these filters" in ada.get("/spend?route=chat&provider=anthropic")
+
+
+def test_calls_without_a_route_can_be_filtered(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY, route=""), spend_line(TODAY, "9"))
+    page = ada.get("/spend")
+    assert [row[0] for row in _rows(page)] == ["chat", "No tag or endpoint"]
+    assert "<dd>$1.50</dd>" in ada.get("/spend?route=&group=model")
+
+
+def test_the_chart_has_a_column_per_day_with_its_values_and_one_series_for_the_others(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    lines = [spend_line(FIRST, str(9 - at), route=f"route-{at}") for at in range(7)]
+    add_spend(db_session, account_id, *lines, spend_line(FIRST + timedelta(days=2), "1.5"))
+    page = ada.get("/spend?from=2026-03-01&to=2026-03-07")
+    chart = _chart(page)
+    assert len(re.findall('<li tabindex="0">', chart)) == 7
+    assert '<b>Mar 1, 2026</b> <span class="sum">$42.00</span>' in chart
+    assert "<bdi>3 other routes</bdi>" in chart
+    assert "$43.50 in 7 days; peak: $42.00 on Mar 1, 2026." in chart
+    assert re.findall("<li>(Mar [0-9]+)</li>", chart) == ["Mar 1", "Mar 3", "Mar 5", "Mar 7"]
+    assert "Spend by week" in ada.get("/spend?from=2026-01-01&to=2026-03-31")
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("from=2026-03-02&to=2026-03-01", "The first day must not be after the last."),
+        ("from=2026-03-02", "Enter both days, from 2000 to 2100."),
+        ("from=1999-12-31&to=2000-01-02", "Enter both days, from 2000 to 2100."),
+        ("from=2024-01-01&to=2026-03-01", "Choose at most 400 days."),
+    ],
+)
+def test_an_invalid_range_is_a_problem_above_the_default_period(
+    ada: Browser, account_id: str, db_session: Session, query: str, problem: str
+) -> None:
+    add_month(db_session, account_id, TODAY, days=2)
+    page = ada.get(f"/spend?{query}")
+    assert problem in page
+    assert "<dd>$19.50</dd>" in page
+
+
+def test_a_period_before_the_first_call_leads_to_the_latest_ones(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line())
+    page = ada.get("/spend?days=7")
+    assert "Your latest calls are from Mar 1, 2026." in page
+    assert 'href="/spend?from=2026-01-31&amp;to=2026-03-01"' in page
+
+
+def test_impossible_labels_are_no_filters(ada: Browser, account_id: str) -> None:
+    assert "No calls yet" in ada.get(f"/spend?route=%00&model={'x' * 201}")
+
+
+def test_labels_are_text_on_the_page(ada: Browser, account_id: str, db_session: Session) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY, route="<script>alert(1)</script>"))
+    page = ada.get("/spend")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("", [["chat"], ["search"]]),
+        ("&daily=1", [["2026-03-01", "chat"], ["2026-03-01", "search"], ["2026-03-02", "chat"]]),
+        ("&group=model&route=search", [["gpt-5.5"]]),
+    ],
+)
+def test_csv_has_what_the_page_shows(
+    ada: Browser, account_id: str, db_session: Session, query: str, rows: list[list[str]]
+) -> None:
+    second = FIRST + timedelta(days=1)
+    lines = [spend_line(), spend_line(second), spend_line(route="search"), spend_line(TODAY)]
+    add_spend(db_session, account_id, *lines)
+    with ada.client.get(f"/spend.csv?{MARCH}{query}") as response:
+        table = response.data.decode()
+    assert (response.status_code, response.mimetype) == (200, "text/csv")
+    assert table.startswith("\ufeff")
+    _, *found = csv.reader(io.StringIO(table, newline=""))
+    assert [row[:-8] for row in found] == rows
+
+
+def test_another_accounts_spend_is_not_shown(
+    ada: Browser, eve: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    assert "No calls yet" in eve.get("/spend")
+    with eve.client.get("/spend.csv") as response:
+        assert response.data.count(b"\n") == 1
+
+
+def test_the_page_takes_two_statements(
+    ada: Browser, account_id: str, db_session: Session, statements: list[str]
+) -> None:
+    add_month(db_session, account_id, TODAY, days=3)
+    ada.get("/spend")
+    assert len([text for text in statements if "FROM daily_spend" in text]) == 2
