@@ -59,9 +59,7 @@ def spend_by_day(report: Report) -> Chart:
     series = _series(days)
     span = _bar_days(days)
     bars = list(_bars(days, span))
-    title = "Spend by day" if span == 1 else f"Spend by {span} days"
-    title = "Spend by week" if span == 7 else title
-    summary = _summarize(bars)
+    title, summary = _title(span), _summarize(bars)
     shown = [bar for bar in bars if bar.total]
     return Chart(
         name="days",
@@ -99,16 +97,21 @@ def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
 def spend_of_days(days: Mapping[date, Decimal]) -> Chart:
     """Chart the spend of each day of call."""
     parts = {day: {_SPEND: spend} for day, spend in days.items()}
-    bars = list(_bars(parts, _bar_days(parts)))
-    title, summary = "Spend by day", _summarize(bars)
+    span = _bar_days(parts)
+    bars = list(_bars(parts, span))
+    title, summary = _title(span), _summarize(bars)
     return Chart(
         name="runs",
         title=title,
         summary=summary,
         svg=_draw(bars, (_SPEND,)).svg("runs", title, summary),
-        columns=("Day (UTC)", "Spend"),
+        columns=("Day (UTC)" if span == 1 else "Days (UTC)", "Spend"),
         rows=tuple((bar.label, usd(bar.total)) for bar in bars if bar.total),
     )
+
+
+def _title(span: int) -> str:
+    return {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
 
 
 def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
@@ -183,7 +186,8 @@ def _summarize(bars: Sequence[_Bar]) -> str:
 
 def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
     floor = _PLOT_TOP + _PLOT_HEIGHT
-    drawing = Drawing(height=floor + 30 + len(series) * _LEGEND_ROW)
+    has_legend = len(series) > 1
+    drawing = Drawing(height=floor + 30 + has_legend * len(series) * _LEGEND_ROW)
     if not bars:
         drawing.text(0, 16, "No calls could be priced.", faint=True)
         return drawing
@@ -199,7 +203,8 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
     drawing.text(_PLOT_LEFT, floor + 16, period(bars[0].first, bars[0].first), faint=True)
     if len(bars) > 1:
         drawing.text(WIDTH, floor + 16, period(bars[-1].last, bars[-1].last), end=True, faint=True)
-    _draw_legend(drawing, series, floor + 30)
+    if has_legend:
+        _draw_legend(drawing, series, floor + 30)
     return drawing
 
 

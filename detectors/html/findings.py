@@ -48,7 +48,7 @@ def first_screen(report: Report) -> str:
     """Render the headline, its figures, and what to fix first."""
     body = f"<h1>{text(sentence(report))}</h1>"
     if report.audit.records:
-        body += show_tiles(tiles(report))
+        body += show_tiles(tiles(report.audit))
     actions = first_actions(report)
     if actions:
         items = "".join(f"<li>{_action(finding, report.methods)}</li>" for finding in actions)

@@ -77,9 +77,8 @@ def savings_range(low: Decimal | None, high: Decimal | None) -> str:
     return "" if ends[0] == ends[1] else " to ".join(ends)
 
 
-def tiles(report: Report) -> tuple[Tile, ...]:
+def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
     """Return the figures of the first screen: spend, and avoidable spend by how sure it is."""
-    audit = report.audit
     days = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
     label, below = ("Monthly spend", days)
     if not is_monthly(audit):

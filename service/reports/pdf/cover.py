@@ -55,7 +55,7 @@ def cover(report: Report) -> Iterator[Flowable]:
     yield from _warnings(report)
     yield Spacer(1, 4)
     if audit.records:
-        yield tiles(headline_tiles(report))
+        yield tiles(headline_tiles(report.audit))
     yield Spacer(1, 18)
     actions = first_actions(report)
     if actions:

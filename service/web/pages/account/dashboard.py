@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from flask import Blueprint, redirect, render_template, request, url_for
 
 from detectors.charts import Chart, spend_and_savings, spend_of_days
-from service.models.audits.audits import ACCOUNT, SOURCES, STATUSES
+from detectors.contract import AuditSummary
+from detectors.wording.headline import Tile, tiles
+from service.models.audits.audits import ACCOUNT, SOURCES, STATUSES, Audit
 from service.models.audits.dashboard import (
     DAYS_SHOWN,
     RECENT_AUDITS,
@@ -51,6 +53,7 @@ def dashboard() -> str:
         "pages/account/dashboard.html",
         account=account,
         account_audit=audits.latest,
+        account_tiles=_tiles(audits.latest),
         unfinished_audit=audits.unfinished,
         has_calls=bool(days) or audits.latest is not None,
         credits=count_free_credits(session, account_id),
@@ -79,6 +82,11 @@ def audit_calls() -> Any:
         return redirect(url_for("dashboard.dashboard"), 303)
     current_queues().enqueue_audit(audit_id, ACCOUNT)
     return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
+
+
+def _tiles(audit: Audit | None) -> tuple[Tile, ...]:
+    """Return the figures that lead a report too: an audit's row has those of its document."""
+    return () if audit is None else tiles(cast(AuditSummary, audit))
 
 
 def _find_findings(account_id: str, audits: AccountAudits) -> Sequence[TopFinding]:

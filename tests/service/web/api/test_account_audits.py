@@ -137,6 +137,7 @@ def test_the_dashboard_shows_the_latest_audit_of_the_account(
         window_days=30,
         records=3,
         total_spend_usd=Decimal("12.34"),
+        projected_spend_usd=Decimal("37.02"),
         verified_savings_usd=Decimal(2),
         estimated_savings_usd=Decimal(3),
         projection="good",
@@ -144,7 +145,7 @@ def test_the_dashboard_shows_the_latest_audit_of_the_account(
     add_finding(sessions, audit_id, 1, 5, route="only-in-the-account")
     page = client.get("/dashboard", headers=called.headers)
     text = words(page)
-    for expected in ("Spend $12.34", "3 calls in 30 days", "Verified savings $2.00/month"):
+    for expected in ("3 calls, audited", "Monthly spend $37", "Avoidable, verified $2.00 Per month"):
         assert expected in text
     assert "Spend by day of call, in UTC" in text
     assert f'href="/audits/{audit_id}"' in page.text
