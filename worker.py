@@ -253,7 +253,8 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
 def _audit_account(tools: Tools, claim: Claim) -> Result:
     library, terms, compaction = _open_account(tools, claim.account_id)
     audit_files = partial(library.audit_window, terms=terms)
-    return Result(claim, audit_account(compaction, tools.blobs, claim, audit_files))
+    report, days = audit_account(compaction, tools.blobs, claim, audit_files)
+    return Result(claim, report, finding_days=days)
 
 
 def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compaction]":

@@ -13,6 +13,7 @@ from detectors.contract.assumptions import (
 from detectors.contract.findings import (
     Evidence,
     Finding,
+    FindingDay,
     PastFinding,
     Remainder,
     SavingsByDetector,
@@ -82,6 +83,7 @@ __all__ = [
     "FIELD_NAME",
     "FIRST_INSTANT",
     "Finding",
+    "FindingDay",
     "InvalidRow",
     "InvalidRows",
     "KnownModel",

@@ -1,5 +1,6 @@
 """Findings, with the calls behind them, and what a report only counts."""
 
+from datetime import date
 from decimal import Decimal
 
 from msgspec import Struct
@@ -117,3 +118,12 @@ class SavingsByDetector(Struct, frozen=True, kw_only=True):
     detector: str
     alone_usd: Decimal
     composed_usd: Decimal
+
+
+class FindingDay(Struct, frozen=True, kw_only=True):
+    """The flagged calls of one finding on one day in UTC, and what they could have saved."""
+
+    finding_id: str
+    day: date
+    calls: int
+    saving_usd: Decimal

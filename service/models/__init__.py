@@ -10,6 +10,12 @@ from service.models.audits.turns import AccountTurn
 from service.models.base import Base
 from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
 from service.models.calls.account_audits import AccountCalls
+from service.models.calls.account_findings import (
+    AccountFinding,
+    FindingChange,
+    FindingRecord,
+    FindingSaving,
+)
 from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
 from service.models.calls.daily_spend import SpendRow
 from service.models.identity.accounts import Account, Subscription
@@ -26,6 +32,7 @@ from service.models.operations.price_updates import PriceUpdate
 __all__ = [
     "Account",
     "AccountCalls",
+    "AccountFinding",
     "AccountTurn",
     "AdminAction",
     "Audit",
@@ -37,7 +44,10 @@ __all__ = [
     "Customer",
     "EarlyAccess",
     "FailedWork",
+    "FindingChange",
+    "FindingRecord",
     "FindingRow",
+    "FindingSaving",
     "IdempotencyKey",
     "IngestKey",
     "MagicLink",

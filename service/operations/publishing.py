@@ -13,8 +13,9 @@ from service.jobs.claiming import Tools
 from service.mail.report_ready import post_report_ready
 from service.models.audits.leases import Claim, is_finished
 from service.models.audits.publishing import Result, publish_reports
-from service.models.calls.account_audits import note_imports
+from service.models.calls.account_audits import DEFAULT_WINDOW, note_imports
 from service.models.calls.call_files import NewImport, add_imports
+from service.operations.account_findings import AuditedFindings, track_findings
 
 _log = get_logger(__name__)
 
@@ -27,6 +28,10 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, str 
     held = publish_reports(connection, results)
     imports = _imports([each for each in results if each.claim in held])
     add_imports(connection, imports)
+    for result in results:
+        if result.claim in held and result.claim.window_days == DEFAULT_WINDOW:
+            own = (result.claim.account_id, result.claim.audit_id)
+            track_findings(connection, AuditedFindings(*own, result.report, result.finding_days))
     note_imports(connection, [each.account_id for each in imports if each.calls])
     mail_ids: dict[str, str | None] = {}
     for result in results:

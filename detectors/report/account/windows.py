@@ -8,18 +8,21 @@ from typing import Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.contract import InvalidRows
+from detectors.contract import FindingDay, InvalidRows
 from detectors.formats.columns import present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report import audit
+from detectors.report.account.finding_days import sum_finding_days
 from detectors.report.account.imports import Terms
 from detectors.report.result.document import Report
 
 _ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 
 
-def audit_window(files: Sequence[Path], days: int, terms: Terms, *, duplicates: int = 0) -> Report:
+def audit_window(
+    files: Sequence[Path], days: int, terms: Terms, *, duplicates: int = 0
+) -> tuple[Report, list[FindingDay]]:
     """Audit the calls of the days that end with the newest call.
 
     Parameters
@@ -37,13 +40,13 @@ def audit_window(files: Sequence[Path], days: int, terms: Terms, *, duplicates: 
     -------
     Report
         As for a single log with these calls.
+    list of FindingDay
+        The savings of its findings by day.
     """
-    return audit(
-        read_window(files, days, duplicates),
-        prices=terms.prices,
-        thresholds=terms.thresholds,
-        keep_calls=False,
+    report = audit(
+        read_window(files, days, duplicates), prices=terms.prices, thresholds=terms.thresholds
     )
+    return report, sum_finding_days(report)
 
 
 def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:

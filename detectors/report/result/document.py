@@ -133,10 +133,7 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         """Return the calls of several findings, as `calls` does for one."""
         for finding_id in finding_ids:
             explaining.find(self, finding_id)
-        source: CallSource | None = self.__dict__.get(_CALLS)
-        if source is None:
-            raise CallsUnavailableError
-        return source.collect(finding_ids)
+        return find_calls(self).collect(finding_ids)
 
     def explain(self, finding_id: str) -> explaining.Explanation:
         """Explain how we calculated the dollars of one finding, with its own numbers.
@@ -176,6 +173,17 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
             traffic; prints as text, and renders in a notebook.
         """
         return comparing.compare(self, earlier)
+
+
+def find_calls(report: Report) -> CallSource:
+    """Return where the calls of a report's findings can be read.
+
+    Raise `CallsUnavailableError` if its audit kept none.
+    """
+    source: CallSource | None = report.__dict__.get(_CALLS)
+    if source is None:
+        raise CallsUnavailableError
+    return source
 
 
 def attach_calls(report: Report, source: CallSource) -> None:

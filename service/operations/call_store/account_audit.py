@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
-from detectors.contract import Report
+from detectors.contract import FindingDay, Report
 from detectors.errors import UnreadableLogError
 from service.core.blobs import BlobStore
 from service.jobs.transactions import transact
@@ -14,13 +14,16 @@ from service.models.calls.call_files import IMPORT, list_live
 from service.operations.call_store.compaction import Compaction
 
 # Audits the calls of files in a window of days; the worker hands it in.
-AuditFiles = Callable[..., Report]
+AuditFiles = Callable[..., tuple[Report, Sequence[FindingDay]]]
 
 
 def audit_account(
     compaction: Compaction, blobs: BlobStore, claim: Claim, audit_files: AuditFiles
-) -> Report:
-    """Merge what is new, and audit the calls of the claim's window, each once."""
+) -> tuple[Report, Sequence[FindingDay]]:
+    """Merge what is new, and audit the calls of the claim's window, each once.
+
+    Return the report, and the savings of its findings by day.
+    """
     assert claim.window_days is not None, "the claim is of an account"  # noqa: S101
     compaction.run(at_once=True)
     files = _find_files(compaction, claim.window_days)

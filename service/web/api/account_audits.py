@@ -21,7 +21,7 @@ from service.web.schemas.audits import AccountAuditQuerySchema, AccountAuditSche
 
 NO_CALLS: Final = "Your account has no calls yet. Send a batch or upload a log first."
 _ERRORS: Final = {
-    **SESSION_ERRORS,
+    **{status: text for status, text in SESSION_ERRORS.items() if status != 404},
     403: "The request came from another site.",
     422: "The window is unknown, or your account has no calls yet.",
 }

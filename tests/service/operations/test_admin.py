@@ -119,7 +119,8 @@ def test_the_page_shows_what_runs_and_no_secret(
     [waiting] = [one for one in shown["queue"] if one["kind"] == "upload"]
     assert waiting["number"] >= 1
     assert waiting["oldest_age_seconds"] >= 3_600
-    assert set(shown["wake_ups"]) == {"ingest", "uploads", "mail", "notices"}
+    queues = {"ingest", "uploads", "accounts", "call-store", "mail", "notices"}
+    assert set(shown["wake_ups"]) == queues
 
 
 def test_lists_go_on_page_by_page(administered: LiveService, make_audit: MakeAudit) -> None:

@@ -17,6 +17,7 @@ PAGES = frozenset(
     {
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
         *("/billing/grant", "/spend", "/spend.csv"),
+        "/dashboard/audit",
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
         "/.well-known/security.txt",

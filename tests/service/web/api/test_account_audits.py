@@ -145,7 +145,11 @@ def test_the_dashboard_shows_the_latest_audit_of_the_account(
     add_finding(sessions, audit_id, 1, 5, route="only-in-the-account")
     page = client.get("/dashboard", headers=called.headers)
     text = words(page)
-    for expected in ("3 calls, audited", "Monthly spend $37", "Avoidable, verified $2.00 Per month"):
+    for expected in (
+        "3 calls, audited",
+        "Monthly spend $37",
+        "Avoidable, verified $2.00 Per month",
+    ):
         assert expected in text
     assert "Spend by day of call, in UTC" in text
     assert f'href="/audits/{audit_id}"' in page.text

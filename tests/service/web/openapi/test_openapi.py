@@ -133,7 +133,7 @@ def test_the_parameters_are_documented_with_their_bounds(document: dict[str, Any
     assert headers["Idempotency-Key"]["required"] is False
     assert headers["Idempotency-Key"]["schema"]["maxLength"] == 255
     queries = {one["name"]: one for one in document["paths"][AUDITS]["get"]["parameters"]}
-    assert set(queries) == {"limit", "status", "since", "cursor", "If-None-Match"}
+    assert set(queries) == {"limit", "status", "since", "cursor", "source", "If-None-Match"}
     limit = queries["limit"]
     bounds = limit["schema"]["minimum"], limit["schema"]["maximum"], limit["schema"]["default"]
     assert bounds == (1, 200, 50)
@@ -229,6 +229,7 @@ OAUTH = f"200 400 401 413 {LIMITED}"
 OPERATIONS = {
     "post /api/v1/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "post /api/v2/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+    "post /api/v1/account-audits": f"202 401 403 414 422 {LIMITED}",
     "post /api/v1/audits": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "get /api/v1/audits": READ,
     "get /api/v1/audits/{audit_id}": READ_ONE,

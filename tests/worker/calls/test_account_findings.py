@@ -1,0 +1,184 @@
+"""Findings of an account over time: found, fixed, returned, dismissed, and what a fix saved."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
+
+from service.models import AccountFinding, FindingChange, FindingRecord, FindingSaving
+from service.models.calls.account_audits import queue_account_audit
+from service.models.calls.account_findings import lock_findings
+from service.operations.account_findings import Realized, measure_realized
+from worker import run_audit
+
+NewBatch = Callable[[bytes], str]
+START = datetime(2026, 9, 1, tzinfo=UTC)
+PROMPT = 4_000  # long enough for a cache, $10 per million tokens
+ANSWER = 900
+DAILY = 24
+
+
+def day_of_calls(day: int, *, wasted: bool, calls: int = DAILY, route: str = "agent") -> list[Any]:
+    """Return a day of calls; wasted ones send the same prompt twice again within seconds."""
+    found = []
+    for number in range(calls):
+        at = START + timedelta(days=day, hours=number * 24 / calls)
+        again = (0, 5, 10) if wasted else (0,)
+        for seconds in again:
+            moment = at + timedelta(seconds=seconds)
+            found.append(
+                {
+                    "ts": moment.isoformat(),
+                    "provider": "openai",
+                    "model": "gpt-4.1",
+                    "prompt_tokens": PROMPT,
+                    "completion_tokens": ANSWER,
+                    "prefix_hash": f"{day:04x}{number:04x}" + "0" * 56,
+                    "tag": route,
+                    "request_id": f"{route}-{day}-{number}-{seconds}",
+                }
+            )
+    return found
+
+
+def body(days: Sequence[list[Any]]) -> bytes:
+    return msgspec.json.encode({"records": [call for day in days for call in day]})
+
+
+def audit_account(engine: Engine, account_id: str, days: int = 30) -> None:
+    with engine.begin() as connection:
+        audit_id = queue_account_audit(connection, account_id, days)
+    assert audit_id is not None
+    run_audit(audit_id)
+
+
+def duplicates(engine: Engine) -> AccountFinding:
+    """Return the one finding of duplicate calls."""
+    query = select(AccountFinding).where(AccountFinding.detector == "d4_duplicate_calls")
+    with Session(engine, expire_on_commit=False) as session:
+        return session.scalars(query).one()
+
+
+def changes(engine: Engine) -> list[tuple[str, str, str]]:
+    query = (
+        select(FindingChange.before, FindingChange.after, FindingChange.changed_by)
+        .join(AccountFinding, AccountFinding.id == FindingChange.account_finding_id)
+        .where(AccountFinding.detector == "d4_duplicate_calls")
+        .order_by(FindingChange.id)
+    )
+    with Session(engine) as session:
+        return [(row.before, row.after, row.changed_by) for row in session.execute(query)]
+
+
+def realized(engine: Engine, account_id: str, newest: datetime) -> Realized | None:
+    with engine.connect() as connection:
+        rows = lock_findings(connection, account_id).values()
+        (row,) = (row for row in rows if row.detector == "d4_duplicate_calls")
+        return measure_realized(connection, row, newest.date())
+
+
+def test_a_finding_keeps_its_place_over_audits(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([day_of_calls(day, wasted=True) for day in range(3)]))
+    audit_account(engine, account_id)
+    first = duplicates(engine)
+    assert (first.state, first.route, first.model) == ("open", "agent", "gpt-4.1")
+    publish(body([day_of_calls(3, wasted=True)]))
+    audit_account(engine, account_id)
+    second = duplicates(engine)
+    assert second.id == first.id
+    assert second.audit_id != first.audit_id
+    assert second.first_seen == first.first_seen
+    assert second.last_seen > first.last_seen
+    with Session(engine) as session:
+        own = FindingRecord.account_finding_id == first.id
+        history = session.scalars(select(FindingRecord).where(own)).all()
+        is_own = FindingSaving.account_finding_id == first.id
+        savings = session.scalars(select(FindingSaving.saving_usd).where(is_own)).all()
+    assert len(history) == 2
+    assert len(savings) == 4
+    assert sum(savings) == second.observed_usd
+
+
+def test_a_finding_is_fixed_by_its_absence_and_returns(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([day_of_calls(day, wasted=day < 3) for day in range(15)]))
+    audit_account(engine, account_id)
+    assert duplicates(engine).state == "open"
+    publish(body([day_of_calls(day, wasted=False) for day in (16, 17)]))
+    audit_account(engine, account_id)
+    fixed = duplicates(engine)
+    assert (fixed.state, fixed.fixed_at) == ("fixed", fixed.last_seen)
+    publish(body([day_of_calls(18, wasted=True)]))
+    audit_account(engine, account_id)
+    assert duplicates(engine).state == "returned"
+    assert changes(engine) == [("open", "fixed", ""), ("fixed", "returned", "")]
+
+
+def test_without_calls_of_its_route_a_finding_stays_open(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    other = [day_of_calls(day, wasted=False, route="other") for day in range(20)]
+    publish(body([*(day_of_calls(day, wasted=True) for day in range(3)), *other]))
+    audit_account(engine, account_id)
+    assert duplicates(engine).state == "open"
+
+
+def test_a_dismissed_finding_is_open_again_when_its_time_is_up(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([day_of_calls(day, wasted=True) for day in range(3)]))
+    audit_account(engine, account_id)
+
+    def dismiss(until: datetime | None) -> None:
+        with engine.begin() as connection:
+            values = {"state": "dismissed", "silent_until": until}
+            connection.execute(update(AccountFinding).values(values))
+
+    dismiss(None)
+    publish(body([day_of_calls(3, wasted=True)]))
+    audit_account(engine, account_id)
+    assert duplicates(engine).state == "dismissed"
+    dismiss(START + timedelta(days=4))
+    publish(body([day_of_calls(5, wasted=True)]))
+    audit_account(engine, account_id)
+    assert duplicates(engine).state == "open"
+
+
+def test_other_windows_leave_the_findings_as_they_are(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([day_of_calls(day, wasted=True) for day in range(3)]))
+    audit_account(engine, account_id, days=7)
+    with Session(engine) as session:
+        assert session.scalars(select(AccountFinding)).all() == []
+
+
+@pytest.mark.parametrize(
+    ("volume", "is_fixed"), [(DAILY, True), (DAILY // 2, True), (DAILY // 2, False)]
+)
+def test_realized_savings_are_those_of_the_fix_and_not_of_the_volume(
+    volume: int, is_fixed: bool, engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    """Waste on 14 days; then 14 days with or without it, at the same or half the volume."""
+    publish(body([day_of_calls(day, wasted=True) for day in range(15)]))
+    publish(body([day_of_calls(day, wasted=not is_fixed, calls=volume) for day in range(15, 29)]))
+    audit_account(engine, account_id)
+    fix = START + timedelta(days=15) - timedelta(seconds=1)
+    with engine.begin() as connection:
+        connection.execute(update(AccountFinding).values(state="fixed", fixed_at=fix))
+    newest = START + timedelta(days=28)
+    saved = realized(engine, account_id, newest)
+    assert saved is not None
+    # Two of three calls before the fix were repeats, of $2 and $8 per million tokens.
+    repeat = Decimal(PROMPT * 2 + ANSWER * 8) / 1_000_000
+    planted = repeat * 2 / 3 * volume * 14 if is_fixed else Decimal(0)
+    assert abs(saved.total_usd - planted) <= planted * Decimal("0.02") + Decimal("1e-6")
+    assert abs(saved.monthly_usd - saved.total_usd / 14 * 30) < Decimal("1e-6")
