@@ -50,6 +50,7 @@ DECISIONS = {
     ("POST", "/dashboard/audit"): FORM,
     ("GET", "/spend"): PAGE,
     ("GET", "/spend.csv"): PAGE,
+    ("GET", "/spend.xlsx"): PAGE,
     ("GET", "/audits/<audit_id>"): PAGE,
     ("GET", "/audits/<audit_id>/pdf"): PAGE,
     ("GET", "/audits/<audit_id>/json"): PAGE,

@@ -9,7 +9,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
 from service.web.http.conditional import ETAG_HEADERS
 from service.web.http.current import get_session
-from service.web.http.spend_csv import answer_spend_csv
+from service.web.http.spend_tables import answer_spend_csv
 from service.web.openapi.reading import ReadBlueprint
 from service.web.schemas.cursors import SpendCursor, make_spend_cursor
 from service.web.schemas.spend import CSV, SpendQuerySchema, SpendSchema

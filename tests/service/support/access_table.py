@@ -111,6 +111,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/dashboard/audit"): _form(),
     ("GET", "/spend"): _page(),
     ("GET", "/spend.csv"): _page(),
+    ("GET", "/spend.xlsx"): _page(),
     ("GET", "/audits/<audit_id>"): _page(404),
     ("GET", "/audits/<audit_id>/pdf"): _page(404),
     ("GET", "/audits/<audit_id>/json"): _page(404),

@@ -16,8 +16,7 @@ from tests.service.support.scenes import ADMIN_TOKEN
 PAGES = frozenset(
     {
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
-        *("/billing/grant", "/spend", "/spend.csv"),
-        "/dashboard/audit",
+        *("/billing/grant", "/dashboard/audit", "/spend", "/spend.csv", "/spend.xlsx"),
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
         "/.well-known/security.txt",

@@ -15,7 +15,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
-from service.web.http.spend_csv import answer_spend_csv
+from service.web.http.spend_tables import answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.query import GROUPS, PERIODS, Query, read_query
 
 SHOWN: Final = 100
@@ -51,10 +51,20 @@ def show() -> str:
 @require_visitor
 def csv() -> Response:
     """Download all rows of the table or, with `daily`, of each day."""
+    return answer_spend_csv(current_caller().account_id, _downloaded(), mark=BYTE_ORDER_MARK)
+
+
+@blueprint.get("/spend.xlsx")
+@require_visitor
+def xlsx() -> Response:
+    """Download the same as a workbook."""
+    return answer_spend_xlsx(current_caller().account_id, _downloaded())
+
+
+def _downloaded() -> Selection:
     query = _query()
     keys = (DAY, query.group) if "daily" in request.args else (query.group,)
-    wanted = Selection(first=query.first, last=query.last, keys=keys, only=query.only)
-    return answer_spend_csv(current_caller().account_id, wanted, mark=BYTE_ORDER_MARK)
+    return Selection(first=query.first, last=query.last, keys=keys, only=query.only)
 
 
 def _query() -> Query:

@@ -3,13 +3,18 @@
 import csv
 import io
 import re
+import zipfile
 from datetime import date, timedelta
+from decimal import Decimal
 from html import unescape
 
 import pytest
 from sqlalchemy.orm import Session
 
+from service.errors import InvalidRequestError
 from service.models.base import utc_now
+from service.models.calls.spend import Line, Sums
+from service.reports.spend_xlsx import spool_workbook
 from tests.service.support.browser import Browser
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
 
@@ -186,6 +191,34 @@ def test_csv_has_what_the_page_shows(
     assert table.startswith("\ufeff")
     _, *found = csv.reader(io.StringIO(table, newline=""))
     assert [row[:-8] for row in found] == rows
+
+
+def test_a_workbook_has_days_and_numbers_and_no_formulas(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(cost="0.123456789", route="=SUM(A1)"))
+    with ada.client.get(f"/spend.xlsx?{MARCH}&daily=1") as response:
+        book = zipfile.ZipFile(io.BytesIO(response.data))
+    disposition = response.headers["Content-Disposition"]
+    assert (response.status_code, disposition) == (
+        200,
+        "attachment; filename=tallystick-spend.xlsx",
+    )
+    sheet = book.read("xl/worksheets/sheet1.xml").decode()
+    assert "<f>" not in sheet
+    assert "<t>=SUM(A1)</t>" in sheet
+    values = re.findall(r'<c r="[A-J]2"(?: s="[0-9]")?><v>([^<]+)</v>', sheet)
+    assert [float(value) for value in values] == [
+        (FIRST - date(1899, 12, 30)).days,
+        *(10, 0, 1_000, 100, 50, 5, 0.123456789, 0.123456789),
+    ]
+
+
+def test_a_workbook_without_room_for_all_rows_is_refused() -> None:
+    lines = [Line((route,), Sums(1, 0, 1, 1, 0, 0, Decimal(1), Decimal(1))) for route in "abc"]
+    spool_workbook(("route",), lines, most=3).close()
+    with pytest.raises(InvalidRequestError, match="A spreadsheet has room for 1,048,575 rows"):
+        spool_workbook(("route",), lines, most=2)
 
 
 def test_another_accounts_spend_is_not_shown(
