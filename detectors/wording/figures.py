@@ -113,6 +113,11 @@ def short_day(value: date) -> str:
     return f"{_MONTHS[value.month - 1]} {value.day}"
 
 
+def month(first: date) -> str:
+    """Format the month of a day: Nov 2026."""
+    return f"{_MONTHS[first.month - 1]} {first.year}"
+
+
 def period(first: str | date, last: str | date) -> str:
     """Format two days as a range, and a single day alone: Nov 1, 2026 to Nov 22, 2026."""
     begin, end = day(first), day(last)

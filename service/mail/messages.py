@@ -16,10 +16,12 @@ from service.core import tokens
 from service.mail.digest import write_digest
 from service.mail.report_ready import write_report_ready
 from service.mail.security_notice import SECURITY_NOTICE, write_notice
+from service.mail.spend_notice import write_spend_notice
 from service.mail.target_disabled import write_target_disabled
 from service.models.mail.outbox import Dispatch
 from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
 from service.models.notices.targets import TARGET_DISABLED
+from service.models.watching.news import SPEND_NOTICE
 
 SIGN_IN: Final = "sign_in"
 _TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"
@@ -90,6 +92,7 @@ KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
     REPORT_DIGEST: write_digest,
     SECURITY_NOTICE: write_notice,
     TARGET_DISABLED: write_target_disabled,
+    SPEND_NOTICE: write_spend_notice,
 }
 
 

@@ -28,16 +28,21 @@ from service.models.notices.deliveries import NoticeDelivery
 from service.models.notices.targets import NoticeTarget
 from service.models.operations.admin_actions import AdminAction
 from service.models.operations.price_updates import PriceUpdate
+from service.models.watching.budgets import Budget, BudgetNotice
+from service.models.watching.watches import AccountWatch, UnusualDay
 
 __all__ = [
     "Account",
     "AccountCalls",
     "AccountFinding",
     "AccountTurn",
+    "AccountWatch",
     "AdminAction",
     "Audit",
     "AuditSettings",
     "Base",
+    "Budget",
+    "BudgetNotice",
     "CallFile",
     "CallImport",
     "Credit",
@@ -70,5 +75,6 @@ __all__ = [
     "SecurityEvent",
     "SpendRow",
     "Subscription",
+    "UnusualDay",
     "WebSession",
 ]

@@ -62,6 +62,7 @@ DECISIONS = {
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read
     ("GET", "/settings"): PAGE,
     ("POST", "/settings/report-mails"): FORM,
+    ("POST", "/settings/spend-mails"): FORM,
     ("GET", "/settings/recalculate"): PAGE,
     ("POST", "/settings/recalculate"): FORM,
     ("GET", "/settings/assumptions"): PAGE,

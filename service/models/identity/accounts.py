@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, Exists, ForeignKey, UniqueConstraint, exists, select
+from sqlalchemy import CheckConstraint, Exists, ForeignKey, UniqueConstraint, exists, select, true
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column, relationship
 
 from service.models.base import Base, new_id, utc_now
@@ -26,6 +26,8 @@ class Account(Base):
     report_mails: Mapped[str] = mapped_column(default=EACH, server_default=EACH)
     # The next digest starts here. The column keeps its old name for the previous release.
     digest_sent_until: Mapped[datetime | None] = mapped_column("reports_told_until")
+
+    spend_mails: Mapped[bool] = mapped_column(default=True, server_default=true())
 
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"

@@ -11,6 +11,8 @@ _HASH_LENGTH: Final = 32
 
 TEST: Final = "test"  # sent by a button to one target, whichever events it wants
 REPORT_READY: Final = "report.ready"
+UNUSUAL_SPEND: Final = "spend.unusual"
+BUDGET_REACHED: Final = "budget.reached"
 
 
 class EventType(NamedTuple):
@@ -23,6 +25,10 @@ class EventType(NamedTuple):
 # What a target can ask for.
 EVENTS: Final[Mapping[str, EventType]] = {
     REPORT_READY: EventType("Report ready", "The report of an uploaded file is ready"),
+    UNUSUAL_SPEND: EventType("Unusual spend", "A day's spend is far above its usual"),
+    BUDGET_REACHED: EventType(
+        "Budget reached", "A budget is 50%, 80% or 100% spent, or its forecast exceeds it"
+    ),
 }
 
 

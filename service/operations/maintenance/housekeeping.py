@@ -1,4 +1,4 @@
-"""Delete expired data and send daily digests, in rounds, for the leading sweeper.
+"""Delete expired data, send daily digests and watch spend, in rounds, for the leading sweeper.
 
 A round takes several turns of a few batches each, so that the sweeper gets back to audits quickly.
 """
@@ -28,9 +28,14 @@ from service.models.operations.retention import (
     delete_old_mails,
     purge_old_raws,
 )
+from service.operations.watching.daily_watch import BATCH as WATCHED
+from service.operations.watching.daily_watch import check_budgets, watch_days
 
 _TURN_SECONDS: Final = 0.5
 _UNFINISHED_BLOB_SECONDS: Final = 3_600.0
+
+# Sizes of batches that take longer than others.
+_BATCHES: Final = {"watched_accounts": WATCHED, "checked_budgets": WATCHED}
 
 _log = get_logger(__name__)
 
@@ -66,7 +71,7 @@ class Housekeeping:
         with storage_failure_logged():
             count = chore(connection)
         self._cleared[name] = self._cleared.get(name, 0) + count
-        if count < BATCH:
+        if count < _BATCHES.get(name, BATCH):
             self._left.popleft()
 
     def _chores(self) -> dict[str, Chore]:
@@ -91,6 +96,8 @@ class Housekeeping:
             ),
             "unfinished_blobs": self._delete_unfinished,
             "report_digests": _committed(_post_digests),
+            "watched_accounts": _watch_days,
+            "checked_budgets": _check_budgets,
         }
 
     def _purge_raws(self, connection: Connection) -> int:
@@ -113,6 +120,14 @@ class Housekeeping:
 def _post_digests(connection: Connection) -> int:
     midnight = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
     return post_digests(connection, midnight, BATCH)
+
+
+def _watch_days(connection: Connection) -> int:
+    return watch_days(connection, utc_now())
+
+
+def _check_budgets(connection: Connection) -> int:
+    return check_budgets(connection, utc_now())
 
 
 def _committed(delete: Chore) -> Chore:

@@ -108,6 +108,19 @@ def test_the_choice_is_kept_and_shown(
     assert db_session.scalars(select(Account.report_mails)).one() == "each"
 
 
+def test_mails_about_spend_can_be_switched_off(
+    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    browser = Browser(app, sessions, "ada@example.org")
+    assert 'name="spend_mails" value="daily" checked' in browser.get("/settings")
+    for choice in ("none", "daily"):
+        answer = browser.post("/settings", "/settings/spend-mails", spend_mails=choice)
+        assert (answer.status_code, answer.headers["Location"]) == (303, "/settings?saved=")
+        assert f'name="spend_mails" value="{choice}" checked' in browser.get("/settings?saved=")
+        assert db_session.scalars(select(Account.spend_mails)).one() is (choice == "daily")
+    assert browser.post("/settings", "/settings/spend-mails").status_code == 422
+
+
 @pytest.mark.parametrize(
     ("choice", "source", "is_mailed"),
     [

@@ -123,6 +123,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/upload"): Row(303, {SESSION: Cell(402, 402)}),
     ("GET", "/settings"): _page(),
     ("POST", "/settings/report-mails"): _form(report_mails="none"),
+    ("POST", "/settings/spend-mails"): _form(spend_mails="none"),
     ("GET", "/settings/assumptions"): _page(),
     ("POST", "/settings/assumptions"): _form(),
     ("POST", "/settings/assumptions/reset"): _form(),

@@ -24,6 +24,7 @@ PAGES = frozenset(
         *("/client/", "/client/tallystick/", "/client/files/<digest>/<file_name>"),
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
+        "/settings/spend-mails",
         *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
         *("/settings/assumptions", "/settings/assumptions/reset"),
         *("/settings/notices", "/settings/notices/add", "/settings/notices/<target_id>/test"),

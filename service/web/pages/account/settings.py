@@ -1,7 +1,7 @@
 """/settings: email notifications, active sessions and account deletion."""
 
 import secrets
-from typing import Any
+from typing import Any, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
@@ -21,6 +21,8 @@ from service.web.auth.security_events import count_event, record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_private
+
+_SPEND_MAILS: Final = {"daily": True, "none": False}
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
 blueprint.after_request(keep_private)
@@ -44,6 +46,19 @@ def choose_mails() -> Response:
     if choice not in REPORT_MAILS:
         raise InvalidRequestError("Choose one of the three options.")
     choose_report_mails(get_session(), current_caller().account_id, choice)
+    get_session().commit()
+    return redirect(url_for("settings.home", saved=""), 303)
+
+
+@blueprint.post("/spend-mails")
+@require_visitor
+def choose_spend_mails() -> Response:
+    """Save whether the account gets emails about unusual days and budgets."""
+    choice = request.form.get("spend_mails", "")
+    if choice not in _SPEND_MAILS:
+        raise InvalidRequestError("Choose one of the two options.")
+    account = get_account(get_session(), current_caller().account_id)
+    account.spend_mails = _SPEND_MAILS[choice]
     get_session().commit()
     return redirect(url_for("settings.home", saved=""), 303)
 

@@ -1,0 +1,1 @@
+"""Budgets, unusual days, and which accounts were watched until when."""

@@ -1,0 +1,79 @@
+"""How far an account's budgets are spent this month, and which thresholds they have reached."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Final
+
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+
+from service.models.calls.spend_by_day import DayOfRoute, sum_routes
+from service.models.watching.budgets import FORECAST, THRESHOLDS, list_budgets
+from service.operations.watching.forecast import HISTORY_DAYS, forecast_month
+
+_PERCENTAGES: Final = tuple(each for each in THRESHOLDS if each != FORECAST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetState:
+    """A budget in the month of today."""
+
+    budget_id: str
+    route: str | None
+    amount_usd: Decimal
+    month: date  # its first day
+    spend_usd: Decimal
+    forecast_usd: Decimal | None
+
+    @property
+    def percent(self) -> float:
+        return float(self.spend_usd / self.amount_usd * 100)
+
+    @property
+    def is_forecast_over(self) -> bool:
+        """Return True if the month is forecast to exceed a budget that isn't spent yet."""
+        forecast = self.forecast_usd
+        return forecast is not None and self.spend_usd < self.amount_usd < forecast
+
+    @property
+    def reached(self) -> list[str]:
+        """Return the thresholds of `THRESHOLDS` that are reached."""
+        spent = [each for each in _PERCENTAGES if self.percent >= int(each)]
+        return [*spent, FORECAST] if self.is_forecast_over else spent
+
+
+def list_states(
+    session: Session | Connection, account_id: str, today: date
+) -> Sequence[BudgetState]:
+    """Return the account's budgets as they are today: its own first, then those of routes."""
+    budgets = list_budgets(session, account_id)
+    if not budgets:
+        return []
+    month = today.replace(day=1)
+    first = min(month, today - timedelta(days=HISTORY_DAYS))
+    days_of = _by_route(sum_routes(session, account_id, first, today))
+    return [
+        BudgetState(
+            budget_id=each.id,
+            route=each.route,
+            amount_usd=each.amount_usd,
+            month=month,
+            spend_usd=sum(
+                (usd for day, usd in days_of[each.route].items() if day >= month), Decimal(0)
+            ),
+            forecast_usd=forecast_month(days_of[each.route], today),
+        )
+        for each in budgets
+    ]
+
+
+def _by_route(days: Iterable[DayOfRoute]) -> defaultdict[str | None, dict[date, Decimal]]:
+    """Return the dollars of each route by day, and under None those of the account."""
+    found: defaultdict[str | None, dict[date, Decimal]] = defaultdict(dict)
+    for each in days:
+        for key in (None, each.route):
+            found[key][each.day] = found[key].get(each.day, Decimal(0)) + each.usd
+    return found

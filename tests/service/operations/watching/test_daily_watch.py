@@ -1,0 +1,308 @@
+"""Accounts are watched in transactions of their own: every notice is posted once, with its mail."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, func, select, text, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.config import Config
+from service.mail.messages import compose
+from service.models import (
+    Account,
+    AccountWatch,
+    Budget,
+    BudgetNotice,
+    Mail,
+    NoticeDelivery,
+    UnusualDay,
+)
+from service.models.mail.outbox import Dispatch
+from service.models.notices.events import BUDGET_REACHED, EVENTS, UNUSUAL_SPEND
+from service.models.notices.targets import WEBHOOK, NewTarget, add_target
+from service.models.watching.budgets import save_budget
+from service.operations.watching.daily_watch import check_budgets, watch_days
+from tests.databases import as_owner
+from tests.service.support.spend import add_spend, spend_line
+
+NOW = datetime(2026, 9, 15, 12, tzinfo=UTC)
+TODAY = NOW.date()
+YESTERDAY = TODAY - timedelta(days=1)
+NEXT_DAY = NOW + timedelta(days=1)
+# Too late in the history for a forecast.
+RECENTLY = TODAY - timedelta(days=3)
+
+
+@dataclass
+class Watched:
+    """An account in a database of its own, with a webhook that wants every event."""
+
+    sessions: "sessionmaker[Session]"
+    account_id: str
+
+    @property
+    def engine(self) -> Engine:
+        engine = self.sessions.kw["bind"]
+        assert isinstance(engine, Engine)
+        return engine
+
+    def spend(self, *lines: dict[str, Any]) -> None:
+        with self.sessions() as session:
+            add_spend(session, self.account_id, *lines)
+
+    def spend_daily(self, usd: str, days: int = 60, last: date = YESTERDAY) -> None:
+        past = (last - timedelta(days=back) for back in range(days))
+        self.spend(*(spend_line(day, usd) for day in past))
+
+    def budget(self, usd: str, route: str | None = None) -> None:
+        with self.sessions() as session:
+            save_budget(session, self.account_id, route, Decimal(usd))
+            session.commit()
+
+    def watch(self, now: datetime = NOW) -> int:
+        with self.engine.connect() as connection:
+            return watch_days(connection, now)
+
+    def check(self, now: datetime = NOW) -> int:
+        """Check the budgets as if they had not been checked within the hour."""
+        with self.engine.begin() as connection:
+            connection.execute(update(AccountWatch).values(budgets_checked_at=None))
+        with self.engine.connect() as connection:
+            return check_budgets(connection, now)
+
+    def notices(self, event_type: str) -> list[dict[str, Any]]:
+        query = select(NoticeDelivery.payload).where(NoticeDelivery.event_type == event_type)
+        with self.sessions() as session:
+            return list(session.scalars(query.order_by(NoticeDelivery.created_at)))
+
+    def mails(self) -> list[Mail]:
+        with self.sessions() as session:
+            return list(session.scalars(select(Mail).order_by(Mail.created_at)))
+
+    def count(self, table: type[Any]) -> int:
+        with self.sessions() as session:
+            return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+@pytest.fixture
+def watched(own_sessions: "sessionmaker[Session]") -> Iterator[Watched]:
+    with own_sessions() as session:
+        account = Account(email="ada@example.org")
+        session.add(account)
+        session.flush()
+        url = "https://hooks.example.com/x"
+        add_target(session, account.id, NewTarget(WEBHOOK, url, list(EVENTS)))
+        session.commit()
+        yield Watched(own_sessions, account.id)
+
+
+def _text(config: Config, mail: Mail) -> tuple[str, str]:
+    message = compose(
+        config,
+        Dispatch(
+            mail_id=mail.id,
+            token="t",
+            attempt=1,
+            kind=mail.kind,
+            recipient=mail.recipient,
+            parameters=mail.parameters,
+            created_at=mail.created_at,
+        ),
+    )
+    body = message.get_body(("plain",))
+    assert body is not None
+    return str(message["Subject"]), str(body.get_content())
+
+
+def test_an_unusual_day_is_one_notice_and_one_mail(watched: Watched, config: Config) -> None:
+    watched.spend_daily("10")
+    watched.spend(spend_line(YESTERDAY, "90"))
+    assert watched.watch() == 1
+    assert watched.watch() == 0  # once a day
+    watched.watch(NEXT_DAY)
+    [notice] = watched.notices(UNUSUAL_SPEND)
+    assert notice["day"] == YESTERDAY.isoformat()
+    assert [(each["scope"], each["name"]) for each in notice["series"]] == [
+        ("account", None),
+        ("route", "chat"),
+        ("model", "gpt-5.5"),
+    ]
+    assert notice["series"][0] | {"upper_usd": 0} == {
+        "scope": "account",
+        "name": None,
+        "spend_usd": 100.0,
+        "expected_usd": 10.0,
+        "upper_usd": 0,
+    }
+    assert notice["summary"].startswith("You spent $100.00 (usually about $10.00) on ")
+    assert (
+        "Route “chat” cost $100.00 (usually about $10.00). 1 other route or model too."
+        in (notice["summary"])
+    )
+    [mail] = watched.mails()
+    subject, body = _text(config, mail)
+    assert subject.startswith("Unusual spend on ")
+    assert "$100.00 in total, usually about $10.00; 1 route and 1 model far above" in body
+    assert "chat" not in body  # a leaked ingest key could write labels
+
+
+def test_a_usual_day_is_no_news(watched: Watched) -> None:
+    watched.spend_daily("10")
+    assert watched.watch() == 1
+    assert (watched.notices(UNUSUAL_SPEND), watched.mails()) == ([], [])
+
+
+def test_a_day_that_is_uploaded_two_days_late_is_found(watched: Watched) -> None:
+    watched.spend_daily("10")
+    watched.watch()
+    watched.spend(spend_line(YESTERDAY, "90"))
+    watched.spend(spend_line(TODAY, "10"))
+    watched.watch(NEXT_DAY)
+    assert [each["day"] for each in watched.notices(UNUSUAL_SPEND)] == [YESTERDAY.isoformat()]
+
+
+def test_a_day_is_not_judged_before_it_is_over_for_an_hour(watched: Watched) -> None:
+    watched.spend_daily("10")
+    watched.spend(spend_line(YESTERDAY, "90"))
+    midnight = datetime.combine(TODAY, time(), UTC)
+    watched.watch(midnight + timedelta(minutes=59))
+    assert watched.notices(UNUSUAL_SPEND) == []
+    watched.watch(midnight + timedelta(minutes=61))
+    assert len(watched.notices(UNUSUAL_SPEND)) == 1
+
+
+def test_a_crash_before_the_commit_leaves_nothing_and_the_next_try_does_all(
+    watched: Watched, own_database: Config
+) -> None:
+    watched.spend_daily("10")
+    watched.spend(spend_line(YESTERDAY, "90"))
+    refuse = "ALTER TABLE mails ADD CONSTRAINT refused CHECK (false) NOT VALID"
+    owner = create_engine(as_owner(own_database.database_url))
+    with owner.begin() as connection:
+        connection.execute(text(refuse))
+    with pytest.raises(IntegrityError):
+        watched.watch()
+    assert [watched.count(each) for each in (UnusualDay, NoticeDelivery, AccountWatch)] == [0] * 3
+    with owner.begin() as connection:
+        connection.execute(text("ALTER TABLE mails DROP CONSTRAINT refused"))
+    owner.dispose()
+    watched.watch()
+    assert [watched.count(each) for each in (UnusualDay, NoticeDelivery, Mail)] == [1] * 3
+
+
+def test_two_processes_at_once_post_everything_once(watched: Watched) -> None:
+    watched.spend_daily("10")
+    watched.spend(spend_line(YESTERDAY, "90"))
+    watched.budget("1")
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _number: watched.watch(), range(4)))
+        list(threads.map(lambda _number: watched.check(), range(4)))
+    assert [watched.count(each) for each in (UnusualDay, Mail)] == [1, 1]
+    assert len(watched.notices(UNUSUAL_SPEND)) == len(watched.notices(BUDGET_REACHED)) == 1
+
+
+def test_each_threshold_of_a_budget_is_posted_once_per_month(watched: Watched) -> None:
+    watched.budget("100")
+    reached = []
+    for usd in ("49", "1", "1", "40", "20", "50"):
+        watched.spend(spend_line(RECENTLY, usd))
+        for _ in range(2):
+            watched.check()
+        reached.append([each["threshold"] for each in watched.notices(BUDGET_REACHED)])
+    assert reached == [
+        [],
+        ["50"],
+        ["50"],
+        ["50", "80"],
+        ["50", "80", "100"],
+        ["50", "80", "100"],
+    ]
+    october = date(2026, 10, 2)
+    watched.spend(spend_line(october, "60"))
+    watched.check(datetime.combine(october, time(12), UTC))
+    assert len(watched.notices(BUDGET_REACHED)) == 4
+
+
+def test_several_thresholds_at_once_are_one_notice(watched: Watched) -> None:
+    watched.budget("100")
+    watched.spend(spend_line(RECENTLY, "120"))
+    watched.check()
+    [notice] = watched.notices(BUDGET_REACHED)
+    assert watched.count(BudgetNotice) == 3
+    assert notice["summary"] == (
+        "$120.00 spent, 120% of the $100.00 budget of your account for Sep 2026."
+    )
+    assert (notice["threshold"], notice["month"], notice["route"]) == ("100", "2026-09", None)
+
+
+def test_a_forecast_above_the_budget_is_posted_once(watched: Watched, config: Config) -> None:
+    watched.spend_daily("10", last=TODAY)
+    watched.budget("290")
+    watched.check()
+    watched.check()
+    thresholds = [each["threshold"] for each in watched.notices(BUDGET_REACHED)]
+    assert sorted(thresholds) == ["50", "forecast"]
+    [mail] = watched.mails()
+    subject, body = _text(config, mail)
+    assert subject == "Your spend is forecast to exceed your budget for Sep 2026"
+    assert (
+        "Your account, Sep 2026: $150.00 of $290.00 spent (51.7%); "
+        "$300.00 forecast by the end of the month" in body
+    )
+
+
+def test_a_route_has_a_budget_of_its_own(watched: Watched) -> None:
+    watched.budget("10", "search")
+    watched.spend(spend_line(RECENTLY, "500"), spend_line(RECENTLY, "6", route="search"))
+    watched.check()
+    [notice] = watched.notices(BUDGET_REACHED)
+    assert (notice["route"], notice["spend_usd"]) == ("search", 6.0)
+
+
+def test_a_changed_amount_can_be_reached_again(watched: Watched) -> None:
+    watched.budget("100")
+    watched.spend(spend_line(RECENTLY, "100"))
+    watched.check()
+    watched.budget("200")
+    watched.check()
+    notices = watched.notices(BUDGET_REACHED)
+    assert [(each["threshold"], each["amount_usd"]) for each in notices] == [
+        ("100", 100.0),
+        ("50", 200.0),
+    ]
+    assert watched.count(Budget) == 1
+
+
+def test_there_is_one_mail_a_day_with_everything(watched: Watched, config: Config) -> None:
+    watched.spend_daily("10")
+    watched.spend(spend_line(YESTERDAY, "90"))
+    watched.budget("1")
+    watched.watch()
+    watched.check()  # has no mail left for today
+    watched.budget("2", "chat")
+    watched.check()
+    assert len(watched.mails()) == 1
+    watched.check(NEXT_DAY)
+    subject, body = _text(config, watched.mails()[1])
+    assert subject == "2 budgets to check"
+    assert "Route “chat”, " in body
+    watched.check(NEXT_DAY + timedelta(hours=1))
+    assert len(watched.mails()) == 2
+
+
+def test_an_account_without_mails_still_has_its_notices(watched: Watched) -> None:
+    with watched.engine.begin() as connection:
+        connection.execute(update(Account).values(spend_mails=False))
+    watched.spend_daily("10")
+    watched.spend(spend_line(YESTERDAY, "90"))
+    watched.budget("1")
+    watched.watch()
+    watched.check()
+    assert watched.mails() == []
+    assert len(watched.notices(UNUSUAL_SPEND)) == len(watched.notices(BUDGET_REACHED)) == 1
