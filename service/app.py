@@ -16,6 +16,7 @@ from service.core.shared_counters import count_together
 from service.reports.html import register_filters
 from service.web.api import (
     account_audits,
+    account_findings,
     audits,
     early_access,
     ingest,
@@ -52,6 +53,7 @@ from service.web.pages.account import (
     billing,
     confirmation,
     dashboard,
+    findings,
     notices,
     passkeys,
     prices,
@@ -70,7 +72,16 @@ from service.web.pages.public import client_index, docs, health, legal, sample, 
 from service.web.pages.public import landing as public
 from service.web.pages.spend import page as spend_page
 
-_API: Final = (uploads, audits, account_audits, spend, report_links, webhooks, early_access)
+_API: Final = (
+    uploads,
+    audits,
+    account_audits,
+    account_findings,
+    spend,
+    report_links,
+    webhooks,
+    early_access,
+)
 _DOCUMENTED_PAGES: Final = (health, reports, session, oauth, consent)
 _PAGES: Final = (
     public,
@@ -98,6 +109,7 @@ _PAGES: Final = (
     finding_calls,
     dashboard,
     spend_page,
+    findings,
 )
 for _page in (reports, *_PAGES):
     limit_pages(_page.blueprint)

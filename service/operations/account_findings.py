@@ -14,8 +14,9 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from detectors.contract import Finding, FindingDay, Report
-from service.models.base import new_id
+from service.models.base import new_id, utc_now
 from service.models.calls.account_findings import (
+    ACKNOWLEDGED,
     DISMISSED,
     FIXED,
     OPEN,
@@ -33,6 +34,8 @@ from service.models.calls.daily_spend import SpendRow
 
 # Absent for so long, with traffic, a finding is fixed; so long before a fix, its cost is measured.
 FIXED_AFTER: Final = timedelta(days=14)
+# A finding with its row locked, or as a page reads it.
+Tracked = Row[Any] | AccountFinding
 _FIGURES: Final = ("severity", "confidence", "fix", "calls")
 _COPIED: Final = ("detector", "kind", "route", "provider", "model")
 _NONE: Final = {"calls": 0, "monthly_usd": Decimal(0), "observed_usd": Decimal(0)}
@@ -146,7 +149,7 @@ def _count_calls(connection: Connection, row: Row[Any], after: date) -> int:
     return int(connection.scalar(query) or 0)
 
 
-def _is_route(row: Row[Any]) -> Any:
+def _is_route(row: Tracked) -> Any:
     """Match the calls of a finding's route; without a route, those of its model."""
     if row.route == row.model:
         return (SpendRow.route == "") & (SpendRow.model == row.model)
@@ -169,6 +172,42 @@ def change_state(
     connection.execute(insert(FindingChange).values(account_finding_id=row.id, **change))
 
 
+# What a person may do with findings, and the state that follows.
+ACTIONS: Final = {
+    "acknowledge": ACKNOWLEDGED,
+    "dismiss": DISMISSED,
+    "dismiss_90": DISMISSED,
+    "fix": FIXED,
+    "reopen": OPEN,
+}
+_SILENT: Final = timedelta(days=90)
+
+
+def change_findings(
+    connection: Connection,
+    account_id: str,
+    finding_ids: Sequence[str],
+    action: str,
+    *,
+    changed_by: str,
+    reason: str = "",
+) -> int:
+    """Apply an action of a person to those of the findings that the account has.
+
+    Return how many changed; a finding that is in this state already stays as it is.
+    """
+    state, now, changed = ACTIONS[action], utc_now(), 0
+    values: dict[str, datetime | None] = {
+        "fixed_at": now if state == FIXED else None,
+        "silent_until": now + _SILENT if action == "dismiss_90" else None,
+    }
+    for row in lock_findings(connection, account_id).values():
+        if row.id in finding_ids and row.state != state:
+            change_state(connection, row, state, changed_by=changed_by, reason=reason, **values)
+            changed += 1
+    return changed
+
+
 @dataclass(frozen=True)
 class Realized:
     """What a fix has saved so far, and per month at today's volume; negative if it cost more."""
@@ -177,12 +216,20 @@ class Realized:
     monthly_usd: Decimal
 
 
-def measure_realized(connection: Connection, row: Row[Any], newest: date) -> Realized | None:
+def find_newest_day(connection: Connection, account_id: str) -> date | None:
+    """Return the last day with calls of the account."""
+    own = SpendRow.account_id == account_id
+    return connection.scalar(select(func.max(SpendRow.day)).where(own))
+
+
+def measure_realized(connection: Connection, row: Tracked, newest: date) -> Realized | None:
     """Return the realized savings of a fixed finding, or None before a day has passed.
 
     With W the finding's dollars per call of its route over the 14 days before the fix, and w the
     same since: (W - w) x calls of the route since. A drop in volume alone therefore gives 0.
     """
+    if row.fixed_at is None:
+        return None
     fixed_on = row.fixed_at.astimezone(UTC).date()
     before = (fixed_on - FIXED_AFTER + timedelta(days=1), fixed_on)
     since = (fixed_on + timedelta(days=1), newest)
@@ -195,12 +242,12 @@ def measure_realized(connection: Connection, row: Row[Any], newest: date) -> Rea
     return Realized(total, total / days * 30)
 
 
-def _calls_of(connection: Connection, row: Row[Any], days: tuple[date, date]) -> int:
+def _calls_of(connection: Connection, row: Tracked, days: tuple[date, date]) -> int:
     query = select(func.coalesce(func.sum(SpendRow.calls), 0)).where(
         SpendRow.account_id == row.account_id, SpendRow.day.between(*days), _is_route(row)
     )
     return int(connection.scalar(query) or 0)
 
 
-def _waste_of(connection: Connection, row: Row[Any], days: tuple[date, date]) -> Decimal:
+def _waste_of(connection: Connection, row: Tracked, days: tuple[date, date]) -> Decimal:
     return sum((each.saving_usd for each in list_savings(connection, row.id, days)), Decimal(0))

@@ -136,6 +136,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/settings": _seen_by("settings", "/settings", RICH)
     + _seen_by("settings-saved", "/settings?saved=", RICH),
     "/settings/assumptions": _seen_by("assumptions", "/settings/assumptions", RICH),
+    "/findings": _seen_by("account-findings", "/findings?state=all", RICH, NEW),
     "/settings/recalculate": _seen_by("recalculation", "/settings/recalculate", RICH),
     "/settings/prices": _seen_by("prices", "/settings/prices", RICH)
     + _seen_by("prices-set", "/settings/prices?provider=azure&model=gpt-4o-prod", RICH),

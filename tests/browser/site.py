@@ -33,6 +33,13 @@ from service.models import (
     Subscription,
 )
 from service.models.base import utc_now
+from service.models.calls.account_findings import (
+    DISMISSED,
+    FIXED,
+    OPEN,
+    STATES,
+    AccountFinding,
+)
 from service.models.identity.passkeys import add_pending_sign_in, replace_recovery_codes
 from service.models.identity.security_events import EventKind, add_security_event
 from service.models.identity.sign_in import add_magic_link, open_account
@@ -126,6 +133,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     done = _add_done(sessions, account_id, report)
     _add_activity(sessions, account_id)
     _add_spend(sessions, account_id)
+    _add_findings(sessions, account_id)
     _add_passkeys(sessions, account_id)
     _add_targets(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
@@ -152,6 +160,37 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
         waiting_token=sign_report(secret_key, waiting),
         link_token=add_link(sessions, secret_key, "grace@example.org"),
     )
+
+
+def _add_findings(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    """A finding of the account in every state, one of them with labels that are long."""
+    now = utc_now()
+    with sessions() as session:
+        for number, state in enumerate(STATES):
+            finding = AccountFinding(
+                account_id=account_id,
+                identity=state.encode(),
+                detector="d2_missed_caching",
+                kind="uncached_prefix",
+                route=_LONG_LABEL if state == OPEN else "support-bot",
+                provider="openai",
+                model="gpt-4o",
+                state=state,
+                audit_id="a" * 32,
+                finding_id="d2-001",
+                severity="high",
+                confidence="ESTIMATED",
+                fix="Put the part of the prompt that repeats first.",
+                calls=100,
+                monthly_usd=Decimal(10 ** (5 - number)),
+                observed_usd=Decimal(1),
+                first_seen=now - timedelta(days=40),
+                last_seen=now - timedelta(days=number),
+                fixed_at=now - timedelta(days=20) if state == FIXED else None,
+                silent_until=now + timedelta(days=60) if state == DISMISSED else None,
+            )
+            session.add(finding)
+        session.commit()
 
 
 def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:

@@ -46,6 +46,25 @@ _FINDING: Final = {
     "first_seen": "2026-02-15T00:00:14Z",
     "last_seen": "2026-02-28T23:55:57Z",
 }
+_ACCOUNT_FINDING: Final = {
+    "id": "0c7c1f2f5b5e4d0f8d3b9a1e2f4c6d7a",
+    "state": "open",
+    "detector": "d2_missed_caching",
+    "kind": "uncached_prefix",
+    "route": "support-bot",
+    "provider": "openai",
+    "model": "gpt-4o",
+    "severity": "high",
+    "confidence": "ESTIMATED",
+    "monthly_cost_impact_usd": 346.35,
+    "observed_cost_impact_usd": 323.26,
+    "calls": 8120,
+    "fix": "Put the part of the prompt that repeats first, and let it be cached.",
+    "first_seen": "2026-02-15T00:00:14Z",
+    "last_seen": "2026-02-28T23:55:57Z",
+    "audit_id": _AUDIT_ID,
+    "finding_id": "d2-001",
+}
 _REPORT_LINK: Final = {
     "audit_id": _AUDIT_ID,
     "state": "active",
@@ -114,6 +133,8 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "AuditSummary": _SUMMARY,
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
     "Spend": _SPEND,
+    "AccountFindingList": {"findings": [_ACCOUNT_FINDING]},
+    "AccountFinding": _ACCOUNT_FINDING,
     "ReportLinkList": {"report_links": [_REPORT_LINK]},
     "ReportLink": {
         **_REPORT_LINK,

@@ -3,12 +3,14 @@
 import base64
 import re
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
 from service.models.audits.audits import Cursor
+from service.models.calls.finding_list import FindingCursor
 from service.models.calls.spend import DAY, KEYS, MAX_KEYS, Key
 
 MAX_LENGTH: Final = 200
@@ -36,6 +38,27 @@ def find_cursor(cursor: str) -> Cursor | None:
     except (ValueError, OverflowError, OSError):
         return None
     return Cursor(moment, found[2])
+
+
+_FINDING: Final = msgspec.json.Decoder(
+    tuple[
+        Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,17}\.[0-9]{9}$")],
+        Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")],
+    ]
+)
+
+
+def make_finding_cursor(position: FindingCursor) -> str:
+    return _encode(msgspec.json.encode((f"{position.monthly_usd:.9f}", position.id)))
+
+
+def find_finding_cursor(cursor: str) -> FindingCursor | None:
+    """Decode a cursor that `make_finding_cursor` wrote; return None for anything else."""
+    try:
+        monthly_usd, finding_id = _FINDING.decode(_decode(cursor, MAX_LENGTH))
+    except ValueError:
+        return None
+    return FindingCursor(Decimal(monthly_usd), finding_id)
 
 
 _Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_LENGTH, pattern=LABEL_PATTERN)]

@@ -85,6 +85,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/api/v1/audits/<audit_id>/report"): _reading(BOTH_READERS),
     # Signed in, but without a credit: the body is not even looked at.
     ("POST", "/api/v1/audits"): Row(401, {SESSION: Cell(402, 402)}),
+    ("GET", "/api/v1/findings"): _reading(FINDINGS_READERS, 200, 200),
     ("POST", "/api/v1/account-audits"): Row(401, {SESSION: Cell(422, 422)}),  # without calls
     ("GET", "/api/v1/audits/<audit_id>/status"): Row(401, {SESSION: Cell(200, 404)}),
     ("GET", "/api/v1/spend"): _reading(LIST_READERS, 200, 200),
@@ -109,6 +110,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/admin/openapi.json"): _admin(200),
     ("GET", "/dashboard"): _page(),
     ("POST", "/dashboard/audit"): _form(),
+    ("GET", "/findings"): _page(),
+    ("POST", "/findings"): _form(action="fix"),
     ("GET", "/spend"): _page(),
     ("GET", "/spend.csv"): _page(),
     ("GET", "/spend.xlsx"): _page(),

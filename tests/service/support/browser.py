@@ -31,17 +31,17 @@ class Browser:
         assert answer.status_code == status, answer.get_data(as_text=True)
         return answer.get_data(as_text=True)
 
-    def post(self, page: str, action: str, **fields: str | list[str]) -> TestResponse:
+    def post(self, page: str, action: str, /, **fields: str | list[str]) -> TestResponse:
         """Send the form of a page that goes to this address."""
         text = self.get(page)
         assert f'action="{action}"' in text, text
         [token, *_] = re.findall(r'name="csrf_token" value="([^"]+)"', text)
         return self.client.post(action, data={"csrf_token": token, **fields})
 
-    def act(self, page: str, action: str) -> TestResponse:
+    def act(self, page: str, action: str, /, **fields: str | list[str]) -> TestResponse:
         """The same for an address that no page of this person's has."""
         [token, *_] = re.findall(r'name="csrf_token" value="([^"]+)"', self.get(page))
-        return self.client.post(action, data={"csrf_token": token})
+        return self.client.post(action, data={"csrf_token": token, **fields})
 
 
 def words_of(page: str) -> str:

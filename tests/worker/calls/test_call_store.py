@@ -9,6 +9,7 @@ from random import Random
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+import msgspec
 import pytest
 from redis import Redis
 from sqlalchemy import Engine, delete, func, select, text, update
@@ -28,12 +29,28 @@ from service.operations.maintenance.account_deletion import erase_account
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.sweeper import Sweeper
 from tests.warm import WarmProcess
-from tests.worker.support.promises import Note, at_a_twentieth, scaled
-from tests.worker.support.traffic import batch
+from tests.worker.support.promises import Note, at_a_fortieth, scaled
 from worker import compact_calls, run_audit
 
-DAYS = 14  # of the calls of `batch`
+DAYS = 3  # of the calls of a batch
 NewBatch = Callable[[bytes], str]
+
+
+def batch(records: int, seed: int = 0) -> bytes:
+    """Return an ingest body with calls of three days."""
+    calls = [
+        {
+            "ts": f"2026-10-0{1 + number % DAYS}T12:00:{number % 60:02d}Z",
+            "provider": "openai",
+            "model": "gpt-4o",
+            "prompt_tokens": 900 + number,
+            "completion_tokens": 60,
+            "request_id": f"{seed}-{number}",
+            "tag": f"route-{number % 2}",
+        }
+        for number in range(records)
+    ]
+    return msgspec.json.encode({"records": calls})
 
 
 def live(engine: Engine, account_id: str) -> Sequence[Any]:
@@ -79,7 +96,7 @@ def test_a_published_audit_adds_its_calls_and_their_spend(
     assert spend(engine, account_id) == (60, cost_of(batch(60)))
     with Session(engine) as session:
         lines = session.scalars(select(SpendRow).order_by(SpendRow.day, SpendRow.route)).all()
-    assert {line.route for line in lines} == {"route-0", "route-1", "route-2"}
+    assert {line.route for line in lines} == {"route-0", "route-1"}
     assert len({line.day for line in lines}) == DAYS
 
 
@@ -228,7 +245,7 @@ def test_the_sweeper_wakes_a_worker_for_what_is_due(
         redis.flushall()
 
 
-@at_a_twentieth
+@at_a_fortieth
 def test_compaction_killed_at_any_moment_loses_and_doubles_nothing(
     share: float,
     engine: Engine,

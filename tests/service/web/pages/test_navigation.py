@@ -30,7 +30,7 @@ def test_signed_in_visitors_find_their_pages_everywhere(
     client: FlaskClient, person: Person, path: str
 ) -> None:
     response = client.get(path, headers=person.headers)
-    assert "Dashboard Spend Upload Developer Billing Settings Sign out" in words(response)
+    assert "Dashboard Spend Findings Upload Developer Billing Settings Sign out" in words(response)
     # The next visitor of a shared browser or proxy gets a page of their own.
     assert "Cookie" in response.headers["Vary"]
 

@@ -1,0 +1,93 @@
+"""Schemas of the findings of an account."""
+
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields
+from marshmallow.validate import OneOf
+
+from service.models.calls.account_findings import STATES
+from service.models.calls.finding_list import FILTERS, UNRESOLVED_NAME
+from service.web.schemas.audits import Moment, limit_field
+from service.web.schemas.cursors import find_finding_cursor
+from service.web.schemas.ingest import described
+
+_STATES_EXPECTED = f"must be one of {', '.join(FILTERS)}"
+
+
+def _text(description: str) -> fields.String:
+    return fields.String(required=True, metadata=described(description))
+
+
+class FindingPosition(fields.String):
+    """A cursor of the list of findings, loaded as the position it encodes."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        position = find_finding_cursor(super()._deserialize(value, attr, data, **kwargs))
+        if position is None:
+            raise ValidationError("must be the next_cursor of an earlier response")
+        return position
+
+
+class AccountFindingQuerySchema(Schema):
+    limit = limit_field("Maximum number of findings to return.")
+    state = fields.String(
+        load_default=UNRESOLVED_NAME,
+        validate=OneOf(tuple(FILTERS), error=_STATES_EXPECTED),
+        metadata=described(
+            "Only findings in this state; `unresolved` ones are open, acknowledged or returned."
+        ),
+    )
+    cursor = FindingPosition(
+        metadata=described("The `next_cursor` of the previous page, with the same filters."),
+    )
+
+
+class AccountFindingSchema(Schema):
+    """A finding of the account's calls. The same waste keeps its ID over all audits."""
+
+    id = _text("The same in every audit of the account.")
+    state = fields.String(
+        required=True,
+        validate=OneOf(STATES),
+        metadata=described("Where it stands; `returned` happened again after it was fixed."),
+    )
+    detector = _text("The detector that found it.")
+    kind = _text("The kind of waste, of those of its detector.")
+    route = _text("The tag or endpoint of its calls, or else their model.")
+    provider = _text("The model provider of its calls.")
+    model = _text("The model of its calls.")
+    severity = _text("high, medium or low, by monthly savings.")
+    confidence = _text("How sure the savings are: VERIFIED, ESTIMATED or CONDITIONAL.")
+    monthly_cost_impact_usd = fields.Float(
+        required=True,
+        attribute="monthly_usd",
+        metadata=described("Potential savings in 30 days; 0 if the latest audit lacks it."),
+    )
+    observed_cost_impact_usd = fields.Float(
+        required=True,
+        attribute="observed_usd",
+        metadata=described("What its calls could have saved in the window of that audit."),
+    )
+    calls = fields.Integer(required=True, metadata=described("Number of flagged calls."))
+    fix = _text("What to change.")
+    first_seen = Moment(required=True, metadata=described("Its first flagged call, in UTC."))
+    last_seen = Moment(required=True, metadata=described("Its last flagged call, in UTC."))
+    audit_id = _text("The latest audit of the account that has it.")
+    finding_id = _text("Its ID in the report of that audit.")
+    fixed_at = Moment(metadata=described("When it was fixed. Present once it is."))
+    silent_until = Moment(
+        metadata=described("When it opens again, if it was dismissed for a time.")
+    )
+    realized_savings_usd = fields.Float(
+        metadata=described("What the fix has saved so far. Present from the first day after it.")
+    )
+    realized_monthly_usd = fields.Float(metadata=described("What the fix saves in 30 days."))
+
+
+class AccountFindingListSchema(Schema):
+    findings = fields.List(
+        fields.Nested(AccountFindingSchema),
+        required=True,
+        metadata=described("The findings, most savings first."),
+    )
+    next_cursor = fields.String(metadata=described("Present if there are more findings."))
