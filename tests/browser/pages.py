@@ -144,6 +144,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/settings/delete": _seen_by("delete-account", "/settings/delete", RICH),
     "/settings/activity": _seen_by("activity", "/settings/activity", RICH, NEW),
     "/settings/report-links": _seen_by("report-links", "/settings/report-links", RICH, NEW),
+    "/settings/budgets": _seen_by("budgets", "/settings/budgets", RICH, NEW),
     "/settings/notices": _seen_by("notices", "/settings/notices", RICH, NEW)
     + _seen_by("notices-sent", "/settings/notices?sent=", RICH),
     "/settings/notices/add": _seen_by("notice-add", "/settings/notices/add", RICH),

@@ -45,6 +45,7 @@ from service.models.identity.security_events import EventKind, add_security_even
 from service.models.identity.sign_in import add_magic_link, open_account
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import SLACK, WEBHOOK, NewTarget, add_target
+from service.models.watching.budgets import save_budget
 from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import is_api_path
@@ -136,6 +137,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     _add_findings(sessions, account_id)
     _add_passkeys(sessions, account_id)
     _add_targets(sessions, account_id)
+    _add_budgets(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
     with sessions() as session:
         session.add(ReportRow(audit_id=broken, document=b"{"))
@@ -201,6 +203,14 @@ def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:
             passkey.last_used_at = utc_now() if number == 0 else None
             session.add(passkey)
         replace_recovery_codes(session, account_id)
+        session.commit()
+
+
+def _add_budgets(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    """One that is spent, one with room, and one of a route with a long name."""
+    with sessions() as session:
+        for route, amount in ((None, "20"), ("search", "900"), (_LONG_LABEL[:200], "300")):
+            save_budget(session, account_id, route, Decimal(amount))
         session.commit()
 
 

@@ -136,6 +136,10 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/settings/prices"): _form(),
     ("POST", "/settings/prices/models"): _form(422),
     ("GET", "/settings/prices/export"): _page(),
+    ("GET", "/settings/budgets"): _page(),
+    ("POST", "/settings/budgets"): _form(422),  # without an amount
+    ("POST", "/settings/budgets/<budget_id>"): _form(303, 404, amount="5"),
+    ("POST", "/settings/budgets/<budget_id>/remove"): _form(303, 404),
     ("GET", "/settings/notices"): _page(),
     ("GET", "/settings/notices/add"): _page(),
     ("POST", "/settings/notices/add"): _form(422),  # without a URL

@@ -10,6 +10,7 @@ from werkzeug.test import TestResponse
 from service.core.tokens import sign_report
 from service.models import (
     Audit,
+    Budget,
     IngestKey,
     NoticeDelivery,
     NoticeTarget,
@@ -91,7 +92,8 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         passkey.public_key = b""
         url = "https://example.com/"
         target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
-        session.add_all([audit, other_browser, passkey, target])
+        budget = Budget(amount_usd=5, **owned)
+        session.add_all([audit, other_browser, passkey, target, budget])
         session.flush()
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
         delivery = NoticeDelivery(target_id=target.id, event_id="x", event_type="test", payload={})
@@ -106,6 +108,7 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "account_id": tenant.account_id,
             "passkey_id": passkey.id,
             "target_id": target.id,
+            "budget_id": budget.id,
             "delivery_id": delivery.id,
             "key_id": key.id,
             "token_id": token.id,

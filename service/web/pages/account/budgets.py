@@ -1,0 +1,121 @@
+"""/settings/budgets: monthly budgets of the account and of routes, and how far they are spent."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug import Response
+
+from service.errors import InvalidRequestError, NotFoundError
+from service.models.base import utc_now
+from service.models.calls.spend_by_day import list_routes
+from service.models.watching.budgets import (
+    MAX_BUDGETS,
+    BudgetLimitError,
+    change_budget,
+    remove_budget,
+    save_budget,
+)
+from service.operations.watching.budgets import list_states
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import get_session
+from service.web.http.headers import keep_private
+
+MAX_AMOUNT: Final = Decimal(1_000_000_000)
+_CENT: Final = Decimal("0.01")
+_MAX_ROUTE: Final = 200
+_NO_BUDGET: Final = "Not found. It may already be removed."
+
+blueprint = Blueprint("budgets", __name__, url_prefix="/settings/budgets")
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    return _show()
+
+
+@blueprint.post("")
+@require_visitor
+def save() -> str | Response | tuple[str, int]:
+    """Add a budget, or change the amount if there is one for the route or the account."""
+    try:
+        route, amount = _read_route(), _read_amount()
+        save_budget(get_session(), current_caller().account_id, route, amount)
+    except InvalidRequestError as error:
+        return _show(str(error)), 422
+    except BudgetLimitError:
+        return _show(f"You have {MAX_BUDGETS} budgets. Remove one to add another."), 422
+    return _saved()
+
+
+@blueprint.post("/<budget_id>")
+@require_visitor
+def change(budget_id: str) -> str | Response | tuple[str, int]:
+    """Change the amount of a budget."""
+    try:
+        amount = _read_amount()
+    except InvalidRequestError as error:
+        return _show(str(error)), 422
+    if not change_budget(get_session(), current_caller().account_id, budget_id, amount):
+        raise NotFoundError(_NO_BUDGET)
+    return _saved()
+
+
+@blueprint.post("/<budget_id>/remove")
+@require_visitor
+def remove(budget_id: str) -> Response:
+    """Remove a budget."""
+    if not remove_budget(get_session(), current_caller().account_id, budget_id):
+        raise NotFoundError(_NO_BUDGET)
+    return _saved()
+
+
+def _saved() -> Response:
+    get_session().commit()
+    return redirect(url_for("budgets.home", saved=""), 303)
+
+
+def _show(problem: str = "") -> str:
+    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    return render_template(
+        "pages/budgets/home.html",
+        states=list_states(session, account_id, today),
+        routes=_list_routes(account_id),
+        today=today,
+        is_saved="saved" in request.args,
+        problem=problem,
+        max_route=_MAX_ROUTE,
+    )
+
+
+def _list_routes(account_id: str) -> Sequence[str]:
+    """Return the most expensive routes of the last month, as suggestions."""
+    routes = list_routes(get_session(), account_id, utc_now().date() - timedelta(days=30))
+    return [route for route in routes if route and route == _clean(route)]
+
+
+def _read_route() -> str | None:
+    route = _clean(request.form.get("route", ""))
+    if len(route) > _MAX_ROUTE:
+        raise InvalidRequestError(f"Use at most {_MAX_ROUTE} characters for the route.")
+    return route or None
+
+
+def _clean(text: str) -> str:
+    return "".join(char for char in text if char.isprintable()).strip()
+
+
+def _read_amount() -> Decimal:
+    text = request.form.get("amount", "").strip().removeprefix("$").replace(",", "")
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not (amount.is_finite() and _CENT <= amount <= MAX_AMOUNT):
+        raise InvalidRequestError("Enter an amount in dollars, for example 500 or 1,250.00.")
+    return amount.quantize(_CENT)
