@@ -1,7 +1,7 @@
 """tallystick up --seed: an account with example data, for work on the pages.
 
-Two months of audits of the sample log, sent through the real API and queue. Each file and batch
-has an idempotency key, so seeding again adds nothing.
+Ninety days of calls, sent week by week through the real API and queue, with the account audited in
+between. Each file and batch has an idempotency key, so seeding again adds nothing.
 """
 
 import csv
@@ -17,29 +17,34 @@ import msgspec
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.orm import Session
 
-from detectors.contract import RECORD_FIELDS, UsageRecord
+from detectors.contract.record import RECORD_V2_FIELDS, UsageRecordV2
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
 from service.cli.local_calls import LocalService, call
 from service.cli.options import CommandError
-from service.cli.sample_log import read_sample
+from service.cli.seeded_calls import SEEDED_DAYS, UNUSUAL_ROUTE, make_calls
 from service.cli.sign_in_link import make_sign_in_link
 from service.models import Account, Audit, IdempotencyKey, IngestKey, ReadToken, ReportRow
-from service.models.audits.audits import DONE, FAILED
+from service.models.audits.audits import ACCOUNT, DONE, FAILED
+from service.models.base import utc_now
+from service.models.calls.spend_by_day import sum_routes
 from service.models.identity.accounts import COMP, NEVER, find_account
+from service.models.watching.budgets import list_budgets, save_budget
+from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.payments import ManualPayment, mark_paid
 from service.web.auth.scopes import SCOPES
 
 SEEDED_EMAIL = "seed@tallystick.example"
-_BATCHES = 12  # of a week of calls each, the last one ends now
-_UPLOADS = 3
+_WEEK = 7  # days; each batch has the calls of a week
+_UPLOADED_WEEKS = (2, 6, 10)
+_BROKEN_WEEK = 10
+# The account is audited after these weeks, so that a finding is fixed, and another one returns.
+_AUDITED_WEEKS = (5, 8, 12)
 _CREDITS = 6
 _SENDING = "seed"  # the label of the key that sends the batches
 _KEYS = ("checkout-service", "nightly-jobs")
 _TOKEN = "spreadsheet"  # noqa: S105 - a token's label
 _AUDIT_SECONDS = 180.0
 _POLL_SECONDS = 0.5
-_WEEK = timedelta(days=7)
-_BETWEEN_BATCHES = timedelta(days=5)
 _AUDIT_TIME = timedelta(seconds=4)
 _BOUNDARY = "seed-file"
 _MULTIPART = f"multipart/form-data; boundary={_BOUNDARY}"
@@ -49,6 +54,11 @@ _BROKEN_LOG = b"""ts,provider,model,prompt_tokens,completion_tokens
 2026-10-05T09:00:01Z,openai,gpt-5.5,-1,85
 2026-10-05T09:00:02Z,openai,gpt-5.5,-1,85
 """
+
+_AUDITED_AFTER = {f"seed-batch-{number}" for number in _AUDITED_WEEKS}
+# The account's budget is nearly spent, the route's is not.
+_SPENT_SHARE = Decimal("0.92")
+_LEAST_BUDGET, _ROUTE_BUDGET = Decimal(100), Decimal(150)
 
 _Where = tuple[ColumnElement[bool], ColumnElement[bool]]
 
@@ -68,7 +78,7 @@ def seed(service: LocalService) -> str:
         account = find_account(session, SEEDED_EMAIL) or create_account(
             session, SEEDED_EMAIL, "pro"
         )
-        account.report_mails = NEVER
+        account.report_mails, account.spend_mails = NEVER, False
         session.flush()
         _add_credits_and_keys(session, account)
         sender = mint_ingest_key(session, account, _SENDING)
@@ -76,10 +86,28 @@ def seed(service: LocalService) -> str:
         _send(service, session, account, sender)
         _wait_until_audited(session, account)
         _date_back(session, account)
+        _add_budgets(session, account)
         session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
         link = make_sign_in_link(session, service.config, SEEDED_EMAIL)
         session.commit()
+        with session.connection().engine.connect() as connection:
+            watch_days(connection, utc_now())
+            check_budgets(connection, utc_now())
     return link
+
+
+def _add_budgets(session: Session, account: Account) -> None:
+    """Add the budgets once, so that a later seeding keeps what a person has changed."""
+    if list_budgets(session, account.id):
+        return
+    today = utc_now().date()
+    spent = sum(
+        (day.usd for day in sum_routes(session, account.id, today.replace(day=1), today)),
+        Decimal(0),
+    )
+    amount = max(spent / _SPENT_SHARE, _LEAST_BUDGET).quantize(Decimal(1))
+    save_budget(session, account.id, None, amount)
+    save_budget(session, account.id, UNUSUAL_ROUTE, _ROUTE_BUDGET)
 
 
 def _add_credits_and_keys(session: Session, account: Account) -> None:
@@ -99,11 +127,11 @@ def _labeled(table: type[IngestKey] | type[ReadToken], account: Account, label: 
 
 
 def _send(service: LocalService, session: Session, account: Account, sender: str) -> None:
-    """Send each item that an earlier seeding has not sent."""
+    """Send each item that an earlier seeding has not sent, and audit the account in between."""
     mine = IdempotencyKey.account_id == account.id
     known = set(session.scalars(select(IdempotencyKey.key).where(mine)))
     items = [item for item in _items(account.created_at) if item.key not in known]
-    cookie = _sign_in(service, session) if any(item.is_upload for item in items) else ""
+    cookie = _sign_in(service, session) if items else ""
     for item in items:
         headers = {"Idempotency-Key": item.key, "Content-Type": "application/json"}
         if item.is_upload:
@@ -111,7 +139,12 @@ def _send(service: LocalService, session: Session, account: Account, sender: str
             call(service.port, "POST", "/api/v1/audits", headers, item.body)
         else:
             headers["Authorization"] = f"Bearer {sender}"
-            call(service.port, "POST", "/api/v1/ingest", headers, item.body)
+            call(service.port, "POST", "/api/v2/ingest", headers, item.body)
+        if item.key in _AUDITED_AFTER:
+            _wait_until_audited(session, account)
+            with_cookie = {"Cookie": cookie, "Content-Type": "application/json"}
+            call(service.port, "POST", "/api/v1/account-audits", with_cookie)
+            _wait_until_audited(session, account)
     if cookie:
         call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
 
@@ -126,37 +159,23 @@ def _sign_in(service: LocalService, session: Session) -> str:
 
 
 def _items(newest: datetime) -> Iterator[Item]:
-    """Return the batches and files, which depend on nothing but the time of the newest."""
-    weeks = _split_into_weeks(read_sample())
-    for number in range(_BATCHES):
-        arrived_at = newest - (_BATCHES - 1 - number) * _BETWEEN_BATCHES
-        calls = _shift(weeks[number % len(weeks)], arrived_at)
-        # Usage grows, so that the charts show a trend.
-        kept = [each for index, each in enumerate(calls) if index % _BATCHES < number // 2 + 6]
-        yield Item(f"seed-batch-{number}", arrived_at, msgspec.json.encode({"records": kept}))
-    for number in range(_UPLOADS):
-        arrived_at = newest - (2 * number + 1) * _WEEK - timedelta(hours=5)
-        calls = [each for each in _shift(weeks[0], arrived_at) if each.provider == "openai"]
-        log = _as_form(_as_csv(calls[number * 200 :]))
-        yield Item(f"seed-file-{number}", arrived_at, log, is_upload=True)
-    yield Item("seed-broken", newest - 2 * _WEEK, _as_form(_BROKEN_LOG), is_upload=True)
+    """Return the batches and files, which depend on nothing but the day before the account."""
+    last = newest.date() - timedelta(days=1)
+    days = list(make_calls(last))
+    for number, first in enumerate(range(0, SEEDED_DAYS, _WEEK)):
+        calls = [call for day in days[first : first + _WEEK] for call in day]
+        arrived_at = calls[-1].ts
+        if number in _UPLOADED_WEEKS:
+            # The same calls, which the account has once.
+            yield Item(f"seed-file-{number}", arrived_at, _as_form(_as_csv(calls)), is_upload=True)
+        yield Item(f"seed-batch-{number}", arrived_at, msgspec.json.encode({"records": calls}))
+        if number == _BROKEN_WEEK:
+            yield Item("seed-broken", arrived_at, _as_form(_BROKEN_LOG), is_upload=True)
 
 
-def _split_into_weeks(records: Sequence[UsageRecord]) -> tuple[Sequence[UsageRecord], ...]:
-    middle = records[0].ts + _WEEK
-    earlier = [record for record in records if record.ts < middle]
-    return earlier, records[len(earlier) :]
-
-
-def _shift(records: Sequence[UsageRecord], end: datetime) -> list[UsageRecord]:
-    """Return the same calls at later times, the last of them at the end."""
-    by = end - records[-1].ts
-    return [msgspec.structs.replace(each, ts=each.ts + by) for each in records]
-
-
-def _as_csv(records: Sequence[UsageRecord]) -> bytes:
+def _as_csv(records: Sequence[UsageRecordV2]) -> bytes:
     table = io.StringIO()
-    writer = csv.DictWriter(table, RECORD_FIELDS)
+    writer = csv.DictWriter(table, RECORD_V2_FIELDS)
     writer.writeheader()
     writer.writerows(msgspec.to_builtins(record) for record in records)
     return table.getvalue().encode()
@@ -181,17 +200,22 @@ def _wait_until_audited(session: Session, account: Account) -> None:
 
 
 def _date_back(session: Session, account: Account) -> None:
-    """Let each audit have happened when its calls had."""
+    """Let each audit have happened when its calls had; those of the account, after their week."""
     mine = IdempotencyKey.account_id == account.id
     query = select(IdempotencyKey.key, IdempotencyKey.audit_id).where(mine)
     audits = {row.key: row.audit_id for row in session.execute(query)}
-    for item in _items(account.created_at):
-        audit_id, done_at = audits[item.key], item.arrived_at + _AUDIT_TIME
-        session.execute(
-            update(Audit)
-            .where(Audit.id == audit_id)
-            .values(created_at=item.arrived_at, started_at=item.arrived_at, finished_at=done_at)
-        )
-        session.execute(
-            update(ReportRow).where(ReportRow.audit_id == audit_id).values(created_at=done_at)
-        )
+    moments = [(audits[item.key], item.arrived_at) for item in _items(account.created_at)]
+    arrived = {item.key: item.arrived_at for item in _items(account.created_at)}
+    own = select(Audit.id).where(Audit.account_id == account.id, Audit.source == ACCOUNT)
+    ordered = session.scalars(own.order_by(Audit.created_at, Audit.id)).all()
+    after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED_WEEKS]
+    for audit_id, moment in (*moments, *zip(ordered, after, strict=False)):
+        _move(session, audit_id, moment)
+
+
+def _move(session: Session, audit_id: str, moment: datetime) -> None:
+    done_at = moment + _AUDIT_TIME
+    times = {"created_at": moment, "started_at": moment, "finished_at": done_at}
+    session.execute(update(Audit).where(Audit.id == audit_id).values(times))
+    reports = update(ReportRow).where(ReportRow.audit_id == audit_id)
+    session.execute(reports.values(created_at=done_at))
