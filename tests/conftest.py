@@ -4,6 +4,7 @@ And what is told at the end: the table of promises, and what could not run.
 """
 
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -32,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
     keep_templates(config)
     # As every program does; by default, structlog takes a second to draw an exception's frames.
     configure_logging("INFO")
+    # The client's tests check that nothing is printed beside what the program prints.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -134,7 +134,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     done = _add_done(sessions, account_id, report)
     _add_activity(sessions, account_id)
     _add_spend(sessions, account_id)
-    _add_findings(sessions, account_id)
+    _add_findings(sessions, account_id, done)
     _add_passkeys(sessions, account_id)
     _add_targets(sessions, account_id)
     _add_budgets(sessions, account_id)
@@ -164,7 +164,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     )
 
 
-def _add_findings(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_findings(sessions: "sessionmaker[Session]", account_id: str, audit_id: str) -> None:
     """A finding of the account in every state, one of them with labels that are long."""
     now = utc_now()
     with sessions() as session:
@@ -178,7 +178,7 @@ def _add_findings(sessions: "sessionmaker[Session]", account_id: str) -> None:
                 provider="openai",
                 model="gpt-4o",
                 state=state,
-                audit_id="a" * 32,
+                audit_id=audit_id,
                 finding_id="d2-001",
                 severity="high",
                 confidence="ESTIMATED",
