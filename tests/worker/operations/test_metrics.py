@@ -14,6 +14,7 @@ from tests.worker.support.system import System, free_port
 from tests.worker.support.waiting import wait_until
 
 PROCESSES = 4  # that count: two of the web, two workers
+RESTARTS = 4
 
 
 class Counted:
@@ -88,13 +89,16 @@ def test_audits_are_timed_by_stage_and_counted_by_end(counted: Counted) -> None:
 def test_files_do_not_multiply_and_outlive_their_processes(counted: Counted) -> None:
     system = counted.system
     system.wait_done(system.ingest(3), 30)
-    system.restart_process("worker-0")
+    for _ in range(RESTARTS):
+        system.restart_process("worker-0")
     system.kill_web()
     wait_until(system.is_ready, 20)
     before = counted.value("tallystick_audit_starts_total", end="done")
     system.wait_done(system.ingest(3), 30)
     wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= before + 3, 5)
-    assert len(counted.files()) <= 2 * PROCESSES
+    # A job's process may still end while the next worker starts. Without a reused number, there
+    # would be two files more for each restart, and for the web.
+    assert len(counted.files()) < 2 * (PROCESSES + RESTARTS)
 
 
 def test_waiting_items_are_counted_by_source_with_their_age(counted: Counted) -> None:
