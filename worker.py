@@ -208,7 +208,7 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
 def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     """Return the report after storing its calls as a frame."""
     if claim.window_days is not None:
-        return _audit_account(tools, claim)
+        return _audit_account(tools, claim, claim.window_days)
     with timed("read"):
         log = _read(tools.blobs, claim)
     save = partial(save_valid_pct, claim=claim, valid_pct=log.valid_pct)
@@ -250,10 +250,10 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         return read_log(file)
 
 
-def _audit_account(tools: Tools, claim: Claim) -> Result:
+def _audit_account(tools: Tools, claim: Claim, window_days: int) -> Result:
     library, terms, compaction = _open_account(tools, claim.account_id)
     audit_files = partial(library.audit_window, terms=terms)
-    report, days = audit_account(compaction, tools.blobs, claim, audit_files)
+    report, days = audit_account(compaction, tools.blobs, window_days, audit_files)
     return Result(claim, report, finding_days=days)
 
 

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from service.core.logs import get_logger
-
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
@@ -30,8 +28,6 @@ _S3_PARTS_AT_ONCE: Final = 2  # each of some 5 MB in memory
 # Without O_TMPFILE, a file gets a temporary name.
 _UNNAMED: Final = getattr(os, "O_TMPFILE", None)
 
-_log = get_logger(__name__)
-
 
 class BlobError(OSError):
     """The storage failed; the cause has the details."""
@@ -39,15 +35,6 @@ class BlobError(OSError):
 
 class BlobNotFoundError(BlobError, FileNotFoundError):
     """No blob has this key."""
-
-
-@contextmanager
-def storage_failure_logged() -> Iterator[None]:
-    """Log a failure of the storage and go on, for work that the sweeper tries again later."""
-    try:
-        yield
-    except OSError as error:
-        _log.warning("storage_unavailable", error_type=type(error).__name__)
 
 
 class BlobStore(ABC):

@@ -112,10 +112,7 @@ def _save_days(connection: Connection, audited: AuditedFindings, ids: Mapping[st
     if start is None:
         return
     first = _moment(start).astimezone(UTC).date() + timedelta(days=1)  # the first day is cut
-    known = select(FindingSaving.account_finding_id).where(
-        FindingSaving.account_finding_id.in_(ids.values())
-    )
-    replaced = (FindingSaving.account_finding_id.in_(known), FindingSaving.day >= first)
+    replaced = (FindingSaving.account_finding_id.in_(ids.values()), FindingSaving.day >= first)
     connection.execute(delete(FindingSaving).where(*replaced))
     rows = [
         {
@@ -134,19 +131,13 @@ def _save_days(connection: Connection, audited: AuditedFindings, ids: Mapping[st
 def _move(connection: Connection, row: Row[Any], newest: datetime) -> None:
     """Change the finding's state if it is due."""
     if row.state in UNRESOLVED and row.last_seen < newest - FIXED_AFTER:
-        if _count_calls(connection, row, after=row.last_seen.astimezone(UTC).date()):
+        later = row.last_seen.astimezone(UTC).date() + timedelta(days=1)
+        if _calls_of(connection, row, (later, date.max)):
             change_state(connection, row, FIXED, fixed_at=row.last_seen)
     elif row.state == FIXED and row.fixed_at is not None and row.last_seen > row.fixed_at:
         change_state(connection, row, RETURNED, fixed_at=None)
     elif row.state == DISMISSED and row.silent_until is not None and row.silent_until < newest:
         change_state(connection, row, OPEN, silent_until=None)
-
-
-def _count_calls(connection: Connection, row: Row[Any], after: date) -> int:
-    query = select(func.coalesce(func.sum(SpendRow.calls), 0)).where(
-        SpendRow.account_id == row.account_id, SpendRow.day > after, _is_route(row)
-    )
-    return int(connection.scalar(query) or 0)
 
 
 def _is_route(row: Tracked) -> Any:
@@ -243,7 +234,7 @@ def measure_realized(connection: Connection, row: Tracked, newest: date) -> Real
 
 
 def _calls_of(connection: Connection, row: Tracked, days: tuple[date, date]) -> int:
-    query = select(func.coalesce(func.sum(SpendRow.calls), 0)).where(
+    query = select(func.sum(SpendRow.calls)).where(
         SpendRow.account_id == row.account_id, SpendRow.day.between(*days), _is_route(row)
     )
     return int(connection.scalar(query) or 0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import compress
-from typing import Self
+from typing import Self, cast
 
 from detectors.contract import DailySpend, read_assumptions
 from detectors.frames import UsageLog
@@ -80,6 +80,5 @@ def audit_imports(logs: Sequence[UsageLog], terms: Sequence[Terms]) -> list[Impo
 
 def _import(log: UsageLog, report: Report, spend: Sequence[DailySpend]) -> Import:
     days = log.frame["ts"].dt.date()
-    first, last = days.min(), days.max()
-    assert isinstance(first, date | None) and isinstance(last, date | None)  # noqa: S101, PT018
+    first, last = cast(date | None, days.min()), cast(date | None, days.max())
     return Import(report, first, last, spend)

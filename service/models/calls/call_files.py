@@ -41,6 +41,8 @@ QUIET: Final = timedelta(minutes=10)
 IMPORT: Final = 0
 DAY: Final = 100
 MONTH: Final = 101
+# Readers may still have a replaced file; deleting an account deletes its blob too.
+_REPLACED_KEPT: Final = timedelta(days=1)
 _LIVE: Final = text("replaced_at IS NULL")
 _UNMERGED: Final = text(f"replaced_at IS NULL AND level < {DAY}")
 
@@ -192,15 +194,10 @@ def replace_files(connection: Connection, file_ids: Sequence[str]) -> bool:
     return connection.execute(statement).rowcount == len(file_ids)
 
 
-def list_live(
-    connection: Connection, account_id: str, days: tuple[date, date] | None = None
-) -> Sequence[Row[Any]]:
-    """Return the live files of an account, or those that overlap some days, oldest first."""
-    query = select(CallFile).where(
-        CallFile.account_id == account_id, CallFile.replaced_at.is_(None)
-    )
-    if days is not None:
-        query = query.where(CallFile.first_day <= days[1], CallFile.last_day >= days[0])
+def list_live(connection: Connection, account_id: str) -> Sequence[Row[Any]]:
+    """Return the live files of an account, oldest first."""
+    live = (CallFile.account_id == account_id, CallFile.replaced_at.is_(None))
+    query = select(CallFile).where(*live)
     return connection.execute(query.order_by(CallFile.first_day, CallFile.id)).all()
 
 
@@ -231,6 +228,13 @@ def drop_replaced_imports(connection: Connection, import_ids: Sequence[str]) -> 
     """Forget replaced readings, once no live file has their calls."""
     if import_ids:
         connection.execute(delete(ReplacedImport).where(ReplacedImport.import_id.in_(import_ids)))
+
+
+def delete_replaced(connection: Connection, limit: int) -> int:
+    """Delete the rows of files that were replaced a day ago; return their number."""
+    is_old = CallFile.replaced_at < func.now() - _REPLACED_KEPT
+    some = select(CallFile.id).where(is_old).limit(limit)
+    return connection.execute(delete(CallFile).where(CallFile.id.in_(some))).rowcount
 
 
 def list_due(connection: Connection, today: date, limit: int) -> Sequence[str]:

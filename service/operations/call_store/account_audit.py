@@ -9,7 +9,6 @@ from detectors.contract import FindingDay, Report
 from detectors.errors import UnreadableLogError
 from service.core.blobs import BlobStore
 from service.jobs.transactions import transact
-from service.models.audits.leases import Claim
 from service.models.calls.call_files import IMPORT, list_live
 from service.operations.call_store.compaction import Compaction
 
@@ -18,18 +17,17 @@ AuditFiles = Callable[..., tuple[Report, Sequence[FindingDay]]]
 
 
 def audit_account(
-    compaction: Compaction, blobs: BlobStore, claim: Claim, audit_files: AuditFiles
+    compaction: Compaction, blobs: BlobStore, days: int, audit_files: AuditFiles
 ) -> tuple[Report, Sequence[FindingDay]]:
-    """Merge what is new, and audit the calls of the claim's window, each once.
+    """Merge what is new, and audit the calls of the window, each once.
 
     Return the report, and the savings of its findings by day.
     """
-    assert claim.window_days is not None, "the claim is of an account"  # noqa: S101
     compaction.run(at_once=True)
-    files = _find_files(compaction, claim.window_days)
+    files = _find_files(compaction, days)
     with blobs.local_files([file.blob_key for file in files]) as paths:
         duplicates = sum(file.duplicates for file in files)
-        return audit_files(paths, claim.window_days, duplicates=duplicates)
+        return audit_files(paths, days, duplicates=duplicates)
 
 
 def _find_files(compaction: Compaction, days: int) -> Sequence[Any]:

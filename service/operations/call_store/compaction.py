@@ -46,8 +46,8 @@ MergeFiles = Callable[..., Iterator[MergedCalls]]
 New = tuple[dict[str, Any], Sequence[DailySpend]]
 
 
-class _ChangedError(Exception):
-    """A file was replaced while it was being merged."""
+class FilesChangedError(Exception):
+    """A file was replaced while it was being merged; another try will see the new one."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ class Compaction:
         While another process compacts the account, do nothing. With `at_once`, wait for that
         process instead, and do not wait for more calls: afterwards, the calls of each day that
         were published before are in one file.
+
+        Raises
+        ------
+        FilesChangedError
+            With `at_once`: files were replaced so often that they are not.
         """
         merges = 0
         with self._only_one(is_patient=at_once) as is_only:
@@ -75,10 +80,15 @@ class Compaction:
                 without = [row.import_id for row in replaced]
                 files = self._transact(list_live)
                 due = list(plan_merges(files, self.now(), replaced=days, at_once=at_once))
-                done = [not is_stop_requested() and self._run(each, without) for each in due]
+                done = [
+                    (at_once or not is_stop_requested()) and self._run(each, without)
+                    for each in due
+                ]
                 merges += sum(done)
                 if all(done):
                     transact(self.engine, partial(drop_replaced_imports, import_ids=without))
+                if at_once and due and not any(done):
+                    raise FilesChangedError
                 if not any(done):
                     break
         if merges:
@@ -112,7 +122,7 @@ class Compaction:
             return self._has_changed()
         try:
             transact(self.engine, partial(_replace, due=due, new=new))
-        except _ChangedError:
+        except FilesChangedError:
             for row, _ in new:
                 self.blobs.delete(row["blob_key"])
             return self._has_changed()
@@ -162,6 +172,6 @@ def _replace(connection: Connection, due: Merge, new: Sequence[New]) -> None:
     if rows and is_live(connection, rows[0]["id"]):
         return
     if not replace_files(connection, [file.id for file in due.files]):
-        raise _ChangedError
+        raise FilesChangedError
     add_files(connection, rows)
     add_spend(connection, [(row["id"], row["account_id"], spend) for row, spend in new])

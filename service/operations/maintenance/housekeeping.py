@@ -12,10 +12,11 @@ from typing import Final
 from sqlalchemy import Connection
 
 from service.config import Config
-from service.core.blobs import BlobStore, storage_failure_logged
+from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.models.audits.capacity import delete_old_days
 from service.models.base import utc_now
+from service.models.calls.call_files import delete_replaced
 from service.models.mail.report_mails import post_digests
 from service.models.operations.retention import (
     BATCH,
@@ -28,6 +29,7 @@ from service.models.operations.retention import (
     delete_old_mails,
     purge_old_raws,
 )
+from service.operations.maintenance.orphan_blobs import storage_failure_logged
 from service.operations.watching.daily_watch import BATCH as WATCHED
 from service.operations.watching.daily_watch import check_budgets, watch_days
 
@@ -93,6 +95,9 @@ class Housekeeping:
             "failed_work": _committed(delete_old_days),
             "security_events": _committed(
                 lambda connection: delete_old_events(connection, config.activity_retention_days)
+            ),
+            "replaced_call_files": _committed(
+                lambda connection: delete_replaced(connection, BATCH)
             ),
             "unfinished_blobs": self._delete_unfinished,
             "report_digests": _committed(_post_digests),

@@ -8,12 +8,13 @@ orphan from the start: after a download nobody needs them.
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Final
 
 from sqlalchemy import Connection
 
-from service.core.blobs import BlobStore, storage_failure_logged
+from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.models.audits.audits import list_named_keys
 from service.models.audits.blob_keys import BLOB_FOLDERS, audit_id_of, is_frame_key, pdf_key
@@ -24,6 +25,15 @@ _INTERVAL_SECONDS: Final = 3_600.0
 _PAGE: Final = 1_000
 
 _log = get_logger(__name__)
+
+
+@contextmanager
+def storage_failure_logged() -> Iterator[None]:
+    """Log a failure of the storage and go on: the sweeper tries again later."""
+    try:
+        yield
+    except OSError as error:
+        _log.warning("storage_unavailable", error_type=type(error).__name__)
 
 
 class OrphanBlobs:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
+from typing import Any
 
 from service.models.calls.call_files import DAY, IMPORT, MONTH
 from service.operations.call_store import plan
@@ -28,16 +29,16 @@ class File:
     duplicates: int = 0
 
 
-def on(day: date, level: int = IMPORT, **fields: object) -> File:
-    return File(day, day, level, id=str(next(_ids)), **fields)  # type: ignore[arg-type]
+def on(day: date, level: int = IMPORT, **fields: Any) -> File:
+    return File(day, day, level, id=str(next(_ids)), **fields)
 
 
 def before(days: int) -> date:
     return TODAY - timedelta(days=days)
 
 
-def planned(*files: File, **options: object) -> list[set[str]]:
-    merges = plan_merges(files, NOW, **options)  # type: ignore[arg-type]
+def planned(*files: File, **options: Any) -> list[set[str]]:
+    merges = plan_merges(files, NOW, **options)
     return [{file.id for file in merge.files} for merge in merges]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import Engine, func, select, text, update
+from sqlalchemy import Engine, func, insert, select, text, update
 from sqlalchemy.orm import Session
 
 import detectors
@@ -151,9 +151,7 @@ def test_an_audit_of_the_account_is_due(
         times = {"first_import_at": func.now(), "last_import_at": ago(last_import)}
         if last_audit:
             times["last_audit_at"] = ago(last_audit)
-        connection.execute(
-            AccountCalls.__table__.insert().values(account_id=account_id, **times)  # type: ignore[attr-defined]
-        )
+        connection.execute(insert(AccountCalls).values(account_id=account_id, **times))
         assert list_due_accounts(connection, 10) == ([account_id] if is_due else [])
         connection.rollback()
 

@@ -23,9 +23,12 @@ from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
 from service.models import Audit, CallFile, CallImport, ReplacedImport, SpendRow
 from service.models.base import utc_now
+from service.models.calls.account_audits import queue_account_audit
 from service.models.calls.call_files import IMPORT, list_due
+from service.operations.call_store import compaction
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.account_deletion import erase_account
+from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.sweeper import Sweeper
 from tests.warm import WarmProcess
@@ -243,6 +246,40 @@ def test_the_sweeper_wakes_a_worker_for_what_is_due(
             Sweeper(config, engine, queues, blobs).sweep(connection)
         assert queues.depths()["call-store"] == 1
         redis.flushall()
+
+
+def test_housekeeping_forgets_replaced_files_after_a_day(
+    engine: Engine, blobs: BlobStore, config: Config, account_id: str, publish: NewBatch
+) -> None:
+    publish(batch(30))
+    compact(engine, account_id)
+    is_replaced = CallFile.replaced_at.is_not(None)
+
+    def count_after_round() -> int:
+        with engine.connect() as connection:
+            Housekeeping(config, blobs).take_turn(connection)
+            return len(connection.execute(select(CallFile.id).where(is_replaced)).all())
+
+    assert count_after_round() == 1
+    with engine.begin() as connection:
+        earlier = func.now() - text("interval '25 hours'")
+        connection.execute(update(CallFile).where(is_replaced).values(replaced_at=earlier))
+    assert count_after_round() == 0
+    assert len(stored_ids(engine, blobs, account_id)) == 30
+
+
+def test_an_audit_of_the_account_fails_rather_than_miss_calls(
+    engine: Engine, account_id: str, publish: NewBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(batch(30))
+    monkeypatch.setattr(compaction, "replace_files", lambda *_: False)
+    with engine.begin() as connection:
+        audit_id = queue_account_audit(connection, account_id, 30)
+    assert audit_id is not None
+    with pytest.raises(compaction.FilesChangedError):
+        run_audit(audit_id)
+    with Session(engine) as session:
+        assert session.get_one(Audit, audit_id).status == "queued"
 
 
 @at_a_fortieth

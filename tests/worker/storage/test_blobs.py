@@ -204,3 +204,13 @@ def test_it_lists_nothing_that_is_no_blob_of_ours(tmp_path: Path) -> None:
     (tmp_path / "raw/.put-0").touch()
     for blobs in (s3, BlobStore.from_url(tmp_path.as_uri())):
         assert list(blobs.list_old("raw", -60)) == []
+
+
+def test_blobs_are_files_for_readers_that_need_them(blobs: BlobStore) -> None:
+    contents = {"store/a.parquet": b"one", "store/b.parquet": b"two"}
+    for key, content in contents.items():
+        blobs.put(key, content)
+    with blobs.local_files(list(contents)) as paths:
+        assert [path.read_bytes() for path in paths] == list(contents.values())
+    with pytest.raises(FileNotFoundError), blobs.local_files(["store/c.parquet"]) as paths:
+        paths[0].read_bytes()

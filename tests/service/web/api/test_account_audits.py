@@ -84,8 +84,8 @@ def test_an_audit_of_the_account_is_queued_once(
 ) -> None:
     first = client.post(f"{PATH}?window_days=90", headers=called.headers)
     assert first.status_code == 202
-    audit_id = first.json["audit_id"]  # type: ignore[index]
-    assert first.json["status_url"].endswith(f"/api/v1/audits/{audit_id}/status")  # type: ignore[index]
+    audit_id = first.get_json()["audit_id"]
+    assert first.get_json()["status_url"].endswith(f"/api/v1/audits/{audit_id}/status")
     again = client.post(PATH, headers=called.headers)
     assert again.json == first.json
     with sessions() as session:

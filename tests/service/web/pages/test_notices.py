@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Mail, NoticeDelivery, NoticeTarget
 from service.models.base import utc_now
@@ -16,6 +16,8 @@ from service.models.notices.targets import MAX_TARGETS
 from service.notices import addresses
 from tests.notice_receiver import resolving
 from tests.service.support.browser import Browser, codes_of, words_of
+
+Sessions = sessionmaker[Session]
 
 PAGE, ADD = "/settings/notices", "/settings/notices/add"
 URL = "https://hooks.example.com/canary-path?token=canary-query"
@@ -87,9 +89,11 @@ def test_a_target_that_cannot_be_is_refused_with_the_reason(
 
 
 def test_an_installation_can_allow_its_own_network(
-    share_app: Callable[..., Flask], sessions: object, answers: dict[str, list[list[str]]]
+    share_app: Callable[..., Flask],
+    sessions: Sessions,
+    answers: dict[str, list[list[str]]],
 ) -> None:
-    browser = Browser(share_app(notices_private_targets="on"), sessions, "x@example.org")  # type: ignore[arg-type]
+    browser = Browser(share_app(notices_private_targets="on"), sessions, "x@example.org")
     assert _add(browser, "http://127.0.0.1:9000/hook")[0] == 200
 
 
@@ -98,9 +102,11 @@ def test_an_account_has_few_targets(ada: Browser) -> None:
     assert "You've added all 5 targets" in words_of(ada.get(PAGE))
 
 
-def test_targets_are_not_added_in_a_loop(share_app: Callable[..., Flask], sessions: object) -> None:
+def test_targets_are_not_added_in_a_loop(
+    share_app: Callable[..., Flask], sessions: Sessions
+) -> None:
     """Each addition asks a resolver, and waits for it."""
-    browser = Browser(share_app(notice_limit_per_minute=1), sessions, "x@example.org")  # type: ignore[arg-type]
+    browser = Browser(share_app(notice_limit_per_minute=1), sessions, "x@example.org")
     assert [_add(browser, "https://0x7f.1/")[0] for _ in range(2)] == [422, 429]
 
 
