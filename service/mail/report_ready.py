@@ -1,9 +1,9 @@
 """A report is ready: the mail with its headline, its first findings and a link; and the notices."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -18,6 +18,7 @@ from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail
 from service.models.mail.report_mails import (
     REPORT_READY,
+    ReportReader,
     find_report_reader,
     link_parameters,
 )
@@ -35,19 +36,33 @@ _NOTICE_DOLLARS: Final = (
 _LINK_LABEL: Final = "(a label that looks like a link; see the report)"
 
 
-def post_report_ready(connection: Connection, audit_id: str, report: Report) -> str | None:
-    """Post the mail in the publishing transaction; return its ID, to enqueue after the commit.
+class Posted(NamedTuple):
+    """What to enqueue after the commit: the mail, if there is one, and deliveries of notices."""
 
-    A report of an upload also goes to webhooks and Slack; the sweeper finds these notices.
-    Return None if the account doesn't want the mail, or if it was already mailed: a rerun replaces
-    a report without a second mail.
+    mail_id: str | None = None
+    delivery_ids: Sequence[str] = ()
+
+
+def post_report_ready(connection: Connection, audit_id: str, report: Report) -> Posted:
+    """Post the mail in the publishing transaction; a report of an upload is a notice, too.
+
+    There is no mail if the account doesn't want it, or if the report was already mailed: a rerun
+    replaces a report without a second mail.
     """
     reader = find_report_reader(connection, audit_id)
     if reader is None:
-        return None
+        return Posted()
+    delivery_ids: Sequence[str] = ()
     if reader.is_uploader:
         notice = describe_report(audit_id, report)
-        post_notice(connection, reader.account_id, REPORT_EVENT, notice, dedupe_key=audit_id)
+        own = (connection, reader.account_id, REPORT_EVENT, notice)
+        delivery_ids = post_notice(*own, dedupe_key=audit_id)
+    return Posted(_post_mail(connection, audit_id, report, reader), delivery_ids)
+
+
+def _post_mail(
+    connection: Connection, audit_id: str, report: Report, reader: ReportReader
+) -> str | None:
     listed = first_actions(report) or report.findings[:_LISTED_FINDINGS]
     return post_mail(
         connection,

@@ -1,13 +1,16 @@
 """The mail about unusual days and budgets, at most one a day."""
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from detectors.wording.figures import counted, day, month, percent, usd
 from detectors.wording.labels import inert, may_be_link
 from service.config import Config
+
+_BEFORE: Final = timedelta(days=27)
 
 
 def write_spend_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -18,12 +21,18 @@ def write_spend_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[s
         "headline": headline,
         "unusual": [_describe_day(each) for each in days],
         "budgets": [_describe_budget(each) for each in budgets],
-        "dashboard_url": f"{site}/dashboard",
+        "spend_url": f"{site}/spend?{_range(days)}",
         "budgets_url": f"{site}/settings/budgets",
         "settings_url": f"{site}/settings",
         "site": site,
     }
     return headline, words
+
+
+def _range(days: list[dict[str, Any]]) -> str:
+    """Return the range of the page about spend: the unusual days, and four weeks in all."""
+    found = sorted(date.fromisoformat(each["day"]) for each in days)
+    return urlencode({"from": found[0] - _BEFORE, "to": found[-1]}) if found else ""
 
 
 def _headline(days: list[dict[str, Any]], budgets: list[dict[str, Any]]) -> str:

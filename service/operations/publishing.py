@@ -1,4 +1,4 @@
-"""The end of an attempt that has a report: publish it, wake the mail worker, delete old frames."""
+"""The end of an attempt that has a report: publish it, wake the senders, delete old frames."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ from service.core.blobs import BlobStore
 from service.core.counters import ATTEMPTS
 from service.core.logs import get_logger
 from service.jobs.claiming import Tools
-from service.mail.report_ready import post_report_ready
+from service.mail.report_ready import Posted, post_report_ready
 from service.models.audits.leases import Claim, is_finished
 from service.models.audits.publishing import Result, publish_reports
 from service.models.calls.account_audits import DEFAULT_WINDOW, note_imports
@@ -20,10 +20,10 @@ from service.operations.account_findings import AuditedFindings, track_findings
 _log = get_logger(__name__)
 
 
-def publish(connection: Connection, results: Sequence[Result]) -> dict[str, str | None]:
+def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Posted]:
     """Publish the reports whose claims still hold their audits.
 
-    Return the ID of the notification mail of each published audit, if there is one to enqueue.
+    Return the mail and the notices of each published audit, to enqueue after the commit.
     """
     held = publish_reports(connection, results)
     imports = _imports([each for each in results if each.claim in held])
@@ -33,14 +33,14 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, str 
             own = (result.claim.account_id, result.claim.audit_id)
             track_findings(connection, AuditedFindings(*own, result.report, result.finding_days))
     note_imports(connection, [each.account_id for each in imports if each.calls])
-    mail_ids: dict[str, str | None] = {}
+    posted: dict[str, Posted] = {}
     for result in results:
         audit_id = result.claim.audit_id
         if result.claim in held:
-            mail_ids[audit_id] = post_report_ready(connection, audit_id, result.report)
+            posted[audit_id] = post_report_ready(connection, audit_id, result.report)
         elif is_finished(connection, result.claim):
-            mail_ids[audit_id] = None
-    return mail_ids
+            posted[audit_id] = Posted()
+    return posted
 
 
 def _imports(results: Sequence[Result]) -> Sequence[NewImport]:
@@ -63,16 +63,18 @@ def _imports(results: Sequence[Result]) -> Sequence[NewImport]:
     ]
 
 
-def finish(tools: Tools, result: Result, mail_ids: Mapping[str, str | None]) -> None:
+def finish(tools: Tools, result: Result, posted: Mapping[str, Posted]) -> None:
     """Do what follows the commit of `publish`, whose result this is."""
     claim = result.claim
-    if claim.audit_id not in mail_ids:
+    if claim.audit_id not in posted:
         abandon(tools, claim)
         return
     ATTEMPTS.labels("done").inc()
     records = result.report.audit.records
     _log.info("audit_done", audit_id=claim.audit_id, attempt=claim.attempt, records=records)
-    tools.queues.enqueue_mail(mail_ids[claim.audit_id])
+    mail_id, delivery_ids = posted[claim.audit_id]
+    tools.queues.enqueue_mail(mail_id)
+    tools.queues.enqueue_notices(delivery_ids)
     delete_frames(tools.blobs, claim.earlier_frame_keys)
 
 

@@ -1,8 +1,9 @@
 """The sentences and the data of notices about spend."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from detectors.wording.figures import counted, day, month, percent, usd
 from detectors.wording.labels import inert, may_be_link
@@ -11,6 +12,8 @@ from service.operations.watching.budgets import BudgetState
 from service.operations.watching.unusual_days import ACCOUNT, UnusualSpend
 
 _LISTED_SERIES: Final = 20
+# The page about an unusual day shows the weeks before it, too.
+_COMPARED: Final = timedelta(days=27)
 
 
 def name_label(scope: str, name: str) -> str:
@@ -22,11 +25,21 @@ def describe_day(when: date, found: Sequence[UnusualSpend]) -> dict[str, Any]:
     """Return the data of the notice about an unusual day."""
     return {
         "summary": _summarize(when, found),
-        "path": "/dashboard",
+        "path": f"/spend?{urlencode(_shown(when, found))}",
         "day": when.isoformat(),
         "series": describe_series(found),
         "series_count": len(found),
     }
+
+
+def _shown(when: date, found: Sequence[UnusualSpend]) -> dict[str, str]:
+    """Return the range and the filter of /spend: the day after the weeks that it is compared with.
+
+    Unless the account's day was unusual, only the route or model with the largest excess is shown.
+    """
+    days = {"from": f"{when - _COMPARED:%Y-%m-%d}", "to": f"{when:%Y-%m-%d}"}
+    is_all = any(each.scope == ACCOUNT for each in found)
+    return days if is_all else {**days, found[0].scope: found[0].name}
 
 
 def describe_series(found: Sequence[UnusualSpend]) -> list[dict[str, Any]]:

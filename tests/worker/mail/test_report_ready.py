@@ -7,6 +7,7 @@ from email.message import EmailMessage
 from typing import Any
 
 import pytest
+from redis import Redis
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
@@ -15,6 +16,7 @@ from detectors.wording.figures import usd
 from detectors.wording.labels import inert, may_be_link
 from service.config import Config
 from service.core.tokens import verify_report
+from service.jobs.queues import AuditQueues, NoticeWakeUp
 from service.mail.messages import compose
 from service.mail.report_ready import post_report_ready
 from service.models import Account, Audit, Mail, NoticeDelivery
@@ -129,6 +131,26 @@ def test_the_report_of_an_upload_is_a_notice_too_and_that_of_a_batch_is_none(
     assert delivery.payload["summary"].startswith("You ")
     assert delivery.payload["total_spend_usd"] == float(report.audit.total_spend_usd)
     assert delivery.payload["findings_count"] == len(report.findings)
+
+
+def test_the_notice_of_a_report_is_enqueued_with_its_publication(
+    engine: Engine, config: Config, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    with Session(engine) as session:
+        upload = session.get_one(Audit, audit_id)
+        upload.source = "upload"
+        url = "https://example.com/"
+        add_target(session, upload.account_id, NewTarget("webhook", url, [REPORT_EVENT]))
+        session.commit()
+    with Redis.from_url(config.redis_url) as redis:
+        redis.flushall()
+        run_audit(audit_id)
+        with Session(engine) as session:
+            delivery_id = session.scalars(select(NoticeDelivery.id)).one()
+        waiting = AuditQueues.from_config(config).waiting_notice_ids()
+        redis.flushall()
+    assert waiting == {NoticeWakeUp(delivery_id).job_id}
 
 
 def test_hostile_labels_are_inert_in_the_mail(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import Engine, create_engine, func, select, text, update
@@ -28,6 +29,8 @@ from service.models.notices.events import BUDGET_REACHED, EVENTS, UNUSUAL_SPEND
 from service.models.notices.targets import WEBHOOK, NewTarget, add_target
 from service.models.watching.budgets import save_budget
 from service.operations.watching.daily_watch import check_budgets, watch_days
+from service.operations.watching.unusual_days import Band, UnusualSpend
+from service.operations.watching.wording import describe_day
 from tests.databases import as_owner
 from tests.service.support.spend import add_spend, spend_line
 
@@ -145,8 +148,11 @@ def test_an_unusual_day_is_one_notice_and_one_mail(watched: Watched, config: Con
         "Route “chat” cost $100.00 (usually about $10.00). 1 other route or model too."
         in (notice["summary"])
     )
+    shown = urlencode({"from": YESTERDAY - timedelta(days=27), "to": YESTERDAY})
+    assert notice["path"] == f"/spend?{shown}"  # of the whole account, which was unusual
     [mail] = watched.mails()
     subject, body = _text(config, mail)
+    assert f"{config.base_url}/spend?{shown}" in body
     assert subject.startswith("Unusual spend on ")
     assert "$100.00 in total, usually about $10.00; 1 route and 1 model far above" in body
     assert "chat" not in body  # a leaked ingest key could write labels
@@ -227,6 +233,16 @@ def test_each_threshold_of_a_budget_is_posted_once_per_month(watched: Watched) -
     watched.spend(spend_line(october, "60"))
     watched.check(datetime.combine(october, time(12), UTC))
     assert len(watched.notices(BUDGET_REACHED)) == 4
+
+
+def test_the_notice_of_an_unusual_route_leads_to_that_route() -> None:
+    band = Band(expected=Decimal(10), upper=Decimal(13))
+    series = [
+        UnusualSpend(scope=scope, name="chat", usd=Decimal(40), band=band)
+        for scope in ("route", "model")
+    ]
+    path = describe_day(date(2026, 9, 14), series)["path"]
+    assert path == "/spend?from=2026-08-18&to=2026-09-14&route=chat"
 
 
 def test_several_thresholds_at_once_are_one_notice(watched: Watched) -> None:
