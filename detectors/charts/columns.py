@@ -50,6 +50,7 @@ class Columns:
     """A chart: the outlines of its bars by kind, its axes, and its columns."""
 
     title: str
+    unit: str  # what a column stands for: Day, Week, or Period
     summary: str
     outlines: tuple[tuple[int, str], ...]
     amounts: tuple[str, str, str]  # of the vertical axis, from the top
@@ -90,6 +91,7 @@ def stacked_columns(
     top = ceiling(max(float(column.total) for column in columns))
     return Columns(
         title={1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days"),
+        unit={1: "Day", 7: "Week"}.get(span, "Period"),
         summary=_summarize(columns, days),
         outlines=_outlines(columns, series, top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),

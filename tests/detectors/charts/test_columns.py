@@ -40,21 +40,21 @@ def test_others_without_spend_are_no_series() -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "columns", "title", "last"),
+    ("days", "columns", "title", "unit", "last"),
     [
-        (1, 1, "Spend by day", "Mar 1, 2026"),
-        (62, 62, "Spend by day", "May 1, 2026"),
-        (63, 9, "Spend by week", "Apr 26, 2026 to May 2, 2026"),
-        (400, 58, "Spend by week", "Apr 4, 2027"),
-        (500, 36, "Spend by 14 days", "Jul 4, 2027 to Jul 13, 2027"),
+        (1, 1, "Spend by day", "Day", "Mar 1, 2026"),
+        (62, 62, "Spend by day", "Day", "May 1, 2026"),
+        (63, 9, "Spend by week", "Week", "Apr 26, 2026 to May 2, 2026"),
+        (400, 58, "Spend by week", "Week", "Apr 4, 2027"),
+        (500, 36, "Spend by 14 days", "Period", "Jul 4, 2027 to Jul 13, 2027"),
     ],
 )
 def test_many_days_share_columns_and_no_spend_is_lost(
-    days: int, columns: int, title: str, last: str
+    days: int, columns: int, title: str, unit: str, last: str
 ) -> None:
     amounts: Amounts = {FIRST + timedelta(days=at): {"a": Decimal("0.1")} for at in range(days)}
     chart = _chart(amounts, days, "a")
-    assert (len(chart.columns), chart.title) == (columns, title)
+    assert (len(chart.columns), chart.title, chart.unit) == (columns, title, unit)
     assert chart.columns[-1].label == last
     assert sum(column.total for column in chart.columns) == Decimal("0.1") * days
     assert len(chart.dates) == columns

@@ -1,4 +1,4 @@
-"""The state of the page about spend, all of it in its URL: range, grouping and filters."""
+"""The state of a page about spend, all of it in its URL: range, grouping and filters."""
 
 import re
 from collections.abc import Mapping
@@ -30,6 +30,7 @@ class Query:
     group: str = GROUPS[0]
     only: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+    path: str = "/spend"
 
     @property
     def selection(self) -> Selection:
@@ -46,10 +47,10 @@ class Query:
             found["group"] = self.group
         return found | dict(self.only)
 
-    def url(self, path: str = "/spend", **more: str) -> str:
-        """Return the address of this state."""
+    def url(self, path: str = "", **more: str) -> str:
+        """Return the address of this state, on this page or on the one with the path."""
         parameters = urlencode(self.parameters | more)
-        return f"{path}?{parameters}" if parameters else path
+        return f"{path or self.path}?{parameters}" if parameters else path or self.path
 
     def during(self, days: int, last: date) -> "Query":
         return replace(self, days=days, last=last, first=last - timedelta(days=days - 1))
@@ -77,7 +78,7 @@ class Query:
         return replace(self, only=only, group=key)
 
 
-def read_query(parameters: Mapping[str, str], today: date) -> Query:
+def read_query(parameters: Mapping[str, str], today: date, path: str = "/spend") -> Query:
     """Return the state of a URL; an invalid range is a problem, other bad values are ignored."""
     group = parameters.get("group", "")
     only = {name: parameters[name] for name in GROUPS if name in parameters}
@@ -86,6 +87,7 @@ def read_query(parameters: Mapping[str, str], today: date) -> Query:
         last=today,
         group=group if group in GROUPS else GROUPS[0],
         only={name: value for name, value in only.items() if _is_label(value)},
+        path=path,
     )
     if parameters.get("from") or parameters.get("to"):
         return _in_range(shown, parameters.get("from", ""), parameters.get("to", ""))
