@@ -71,6 +71,7 @@ from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
+from service.web.pages.spend import details as spend_details
 from service.web.pages.spend import page as spend_page
 
 _API: Final = (
@@ -111,6 +112,7 @@ _PAGES: Final = (
     finding_calls,
     dashboard,
     spend_page,
+    spend_details,
     findings,
 )
 for _page in (reports, *_PAGES):

@@ -114,6 +114,10 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/spend": _seen_by("spend", "/spend", RICH, NEW)
     + _seen_by("spend-filtered", "/spend?days=90&group=model&route=support-bot", RICH)
     + _seen_by("spend-problem", "/spend?from=2026-03-02&to=2026-03-01", RICH),
+    "/route": _seen_by("route", "/route?route=support-bot", RICH)
+    + _seen_by("route-choice", "/route", RICH)
+    + _page("route-unknown", "/route?route=suport-bot", status=404, visitor=RICH),
+    "/model": _seen_by("model", "/model?model=gpt-5.5&provider=openai", RICH),
     "/audits/<audit_id>": _seen_by("audit-done", "/audits/{done}", RICH)
     + _seen_by("audit-finding", "/audits/{done}?finding=d1-001", RICH)
     + _seen_by("audit-queued", "/audits/{queued}", RICH)

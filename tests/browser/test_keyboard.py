@@ -17,6 +17,7 @@ MAIN: Final = (
     "dashboard-new",
     "dashboard",
     "spend",
+    "route",
     "admin",
     "report",
     "docs",

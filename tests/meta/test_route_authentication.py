@@ -52,6 +52,8 @@ DECISIONS = {
     ("GET", "/findings"): PAGE,
     ("POST", "/findings"): FORM,
     ("GET", "/spend"): PAGE,
+    ("GET", "/route"): PAGE,
+    ("GET", "/model"): PAGE,
     ("GET", "/spend.csv"): PAGE,
     ("GET", "/spend.xlsx"): PAGE,
     ("GET", "/audits/<audit_id>"): PAGE,

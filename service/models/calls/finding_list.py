@@ -1,10 +1,10 @@
 """The list of an account's findings, by state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import ColumnElement, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import STATES, UNRESOLVED, AccountFinding
@@ -41,6 +41,27 @@ def list_account_findings(
         query = query.where(position > (-after.monthly_usd, after.id))
     order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
     return session.scalars(query.order_by(*order).limit(limit)).all()
+
+
+def list_findings_of(
+    session: Session, account_id: str, only: Mapping[str, str], limit: int
+) -> Sequence[AccountFinding]:
+    """Return the findings of a route or a model in every state, most savings first.
+
+    `only` has values of `route`, `provider` and `model`, as spend is filtered by them.
+    """
+    query = select(AccountFinding).where(AccountFinding.account_id == account_id)
+    matches = [_matches(name, value) for name, value in only.items()]
+    order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
+    return session.scalars(query.where(*matches).order_by(*order).limit(limit)).all()
+
+
+def _matches(name: str, value: str) -> ColumnElement[bool]:
+    """Match a finding by its label; without tag and endpoint, its route is its model."""
+    if name == "route" and not value:
+        return AccountFinding.route == AccountFinding.model
+    column: ColumnElement[str] = getattr(AccountFinding, name)
+    return column == value
 
 
 def count_by_state(session: Session, account_id: str) -> dict[str, int]:

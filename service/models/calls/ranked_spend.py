@@ -93,9 +93,12 @@ def spend_by_day(
     return found
 
 
-def find_last_day(session: Session, account_id: str) -> date | None:
-    """Return the last day with calls, if the account has any."""
-    query = select(SpendRow.day).where(SpendRow.account_id == account_id)
+def find_last_day(
+    session: Session, account_id: str, only: Mapping[str, str] | None = None
+) -> date | None:
+    """Return the last day with calls that have these labels, if the account has any."""
+    same = [getattr(SpendRow, name) == value for name, value in (only or {}).items()]
+    query = select(SpendRow.day).where(SpendRow.account_id == account_id, *same)
     return session.scalars(query.order_by(SpendRow.day.desc()).limit(1)).first()
 
 

@@ -113,6 +113,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/findings"): _page(),
     ("POST", "/findings"): _form(action="fix"),
     ("GET", "/spend"): _page(),
+    ("GET", "/route"): _page(),
+    ("GET", "/model"): _page(),
     ("GET", "/spend.csv"): _page(),
     ("GET", "/spend.xlsx"): _page(),
     ("GET", "/audits/<audit_id>"): _page(404),

@@ -16,7 +16,7 @@ from tests.service.support.scenes import ADMIN_TOKEN
 PAGES = frozenset(
     {
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
-        *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx"),
+        *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx", "/route", "/model"),
         *("/dashboard/audit", "/findings"),
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),

@@ -64,7 +64,7 @@ def home() -> str:
     found = list_account_findings(session, account_id, FILTERS[chosen], _SHOWN)
     return render_template(
         "pages/findings/home.html",
-        lines=_measure(found),
+        lines=add_realized(found),
         chosen=chosen,
         states=STATE_WORDS,
         counts=count_by_state(session, account_id),
@@ -96,7 +96,7 @@ def change() -> Any:
     return redirect(url_for("findings.home", state=state, changed=changed), 303)
 
 
-def _measure(found: Sequence[AccountFinding]) -> list[Line]:
+def add_realized(found: Sequence[AccountFinding]) -> list[Line]:
     """Add the realized savings of fixed findings."""
     connection = get_session().connection()
     newest = find_newest_day(connection, current_caller().account_id)

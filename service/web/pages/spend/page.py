@@ -1,14 +1,11 @@
 """/spend: what calls cost by day, and by route, model, provider or environment."""
 
-from typing import Any, Final
+from typing import Final
 
 from flask import Blueprint, Response, render_template, request
 
-from detectors.charts import MOST_SERIES, Columns, stacked_columns
-from detectors.wording.figures import counted
-from detectors.wording.labels import shortened
 from service.models.base import utc_now
-from service.models.calls.ranked_spend import Ranking, find_last_day, rank_spend, spend_by_day
+from service.models.calls.ranked_spend import find_last_day, rank_spend
 from service.models.calls.spend import DAY, Selection
 from service.reports.spend_csv import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
@@ -16,11 +13,10 @@ from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
 from service.web.http.spend_tables import answer_spend_csv, answer_spend_xlsx
-from service.web.pages.spend.query import GROUPS, PERIODS, Query, read_query
+from service.web.pages.spend.charts import UNNAMED, chart_spend
+from service.web.pages.spend.query import PERIODS, Query, read_query
 
 SHOWN: Final = 100
-_NAME_LENGTH: Final = 40
-_UNNAMED: Final = {"route": "No tag or endpoint", "environment": "No environment"}
 
 blueprint = Blueprint("spend_page", __name__)
 blueprint.after_request(keep_private)
@@ -36,10 +32,9 @@ def show() -> str:
         query=query,
         link=query.narrowed_url,
         ranking=ranking,
-        chart=_chart(query, ranking) if ranking.totals.calls else None,
+        chart=chart_spend(query, ranking) if ranking.totals.calls else None,
         last_day=None if ranking.totals.calls else find_last_day(session, account_id),
-        unnamed=_UNNAMED,
-        groups=GROUPS,
+        unnamed=UNNAMED,
         periods=PERIODS,
         today=utc_now().date(),
         base_url=current_config().base_url,
@@ -69,16 +64,3 @@ def _downloaded() -> Selection:
 
 def _query() -> Query:
     return read_query(request.args, utc_now().date())
-
-
-def _chart(query: Query, ranking: Ranking) -> Columns:
-    """Chart the most expensive groups, and all others as one series."""
-    priced = [group.value for group in ranking.groups if group.sums.cost_usd]
-    shown = priced if ranking.group_count <= MOST_SERIES else priced[:MOST_SERIES]
-    names: dict[str | None, str] = {
-        value: shortened(value or _UNNAMED.get(query.group, ""), _NAME_LENGTH) for value in shown
-    }
-    names[None] = counted(ranking.group_count - len(shown), f"other {query.group}")
-    account_id = current_caller().account_id
-    amounts: Any = spend_by_day(get_session(), account_id, query.selection, shown)
-    return stacked_columns(amounts, names, (query.first, query.last))

@@ -1,7 +1,7 @@
 """The state of a page about spend, all of it in its URL: range, grouping and filters."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Final
@@ -13,6 +13,7 @@ from service.web.schemas.spend import find_day
 
 PERIODS: Final = (7, 30, 90)
 GROUPS: Final = ("route", "model", "provider", "environment")
+OWN_PAGES: Final = ("route", "model")
 _DEFAULT_DAYS: Final = 30
 _LABEL: Final = re.compile(LABEL_PATTERN)
 _DAYS_EXPECTED: Final = "Enter both days, from 2000 to 2100."
@@ -31,6 +32,7 @@ class Query:
     only: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     path: str = "/spend"
+    groups: Sequence[str] = GROUPS  # what the page groups by; the first by default
 
     @property
     def selection(self) -> Selection:
@@ -39,18 +41,30 @@ class Query:
     @property
     def parameters(self) -> dict[str, str]:
         """Return the parameters that differ from their defaults."""
-        if not self.days:
-            found = {"from": str(self.first), "to": str(self.last)}
-        else:
-            found = {} if self.days == _DEFAULT_DAYS else {"days": str(self.days)}
-        if self.group != GROUPS[0]:
+        found = self.range
+        if self.group != self.groups[0]:
             found["group"] = self.group
         return found | dict(self.only)
 
+    @property
+    def range(self) -> dict[str, str]:
+        """Return the parameters of the range, if it is not the default."""
+        if not self.days:
+            return {"from": str(self.first), "to": str(self.last)}
+        return {} if self.days == _DEFAULT_DAYS else {"days": str(self.days)}
+
     def url(self, path: str = "", **more: str) -> str:
-        """Return the address of this state, on this page or on the one with the path."""
-        parameters = urlencode(self.parameters | more)
-        return f"{path or self.path}?{parameters}" if parameters else path or self.path
+        """Return the address of this state, on this page by default."""
+        path, parameters = path or self.path, urlencode(self.parameters | more)
+        return f"{path}?{parameters}" if parameters else path
+
+    def page_url(self, value: str) -> str:
+        """Return the address of a route's or a model's own page, in the same range."""
+        if self.group not in OWN_PAGES:
+            return ""
+        named = {"provider": self.only["provider"]} if "provider" in self.only else {}
+        named = named if self.group == "model" else {}
+        return f"/{self.group}?{urlencode({**named, self.group: value, **self.range})}"
 
     def during(self, days: int, last: date) -> "Query":
         return replace(self, days=days, last=last, first=last - timedelta(days=days - 1))
@@ -65,7 +79,7 @@ class Query:
     def having(self, key: str, value: str) -> "Query":
         """Filter by one more key, and group by the next one that is not filtered."""
         only = {**self.only, key: value}
-        group = next((name for name in GROUPS if name not in only), self.group)
+        group = next((name for name in self.groups if name not in only), self.group)
         return replace(self, only=only, group=group)
 
     def narrowed_url(self, value: str) -> str:
@@ -78,16 +92,23 @@ class Query:
         return replace(self, only=only, group=key)
 
 
-def read_query(parameters: Mapping[str, str], today: date, path: str = "/spend") -> Query:
+def read_query(
+    parameters: Mapping[str, str],
+    today: date,
+    *,
+    path: str = "/spend",
+    groups: Sequence[str] = GROUPS,
+) -> Query:
     """Return the state of a URL; an invalid range is a problem, other bad values are ignored."""
     group = parameters.get("group", "")
     only = {name: parameters[name] for name in GROUPS if name in parameters}
     shown = Query(
         first=today - timedelta(days=_DEFAULT_DAYS - 1),
         last=today,
-        group=group if group in GROUPS else GROUPS[0],
-        only={name: value for name, value in only.items() if _is_label(value)},
+        group=group if group in groups else groups[0],
         path=path,
+        groups=groups,
+        only={name: value for name, value in only.items() if _is_label(value)},
     )
     if parameters.get("from") or parameters.get("to"):
         return _in_range(shown, parameters.get("from", ""), parameters.get("to", ""))

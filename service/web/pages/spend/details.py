@@ -1,0 +1,113 @@
+"""/route and /model: the spend, findings and models or routes of one route or model.
+
+Names are query parameters, because a tag may contain anything that a path must not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any, Final
+
+from flask import Blueprint, render_template, request
+
+from service.models.base import utc_now
+from service.models.calls.finding_list import list_findings_of
+from service.models.calls.ranked_spend import find_last_day, rank_spend
+from service.models.calls.spend import MAX_DAYS, Selection
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import get_session
+from service.web.http.headers import keep_private
+from service.web.pages.account.findings import STATE_WORDS, add_realized
+from service.web.pages.spend.charts import UNNAMED, chart_spend
+from service.web.pages.spend.query import PERIODS, Query, read_query
+
+SHOWN: Final = 100
+_FINDINGS: Final = 20
+_SUGGESTED: Final = 12
+_KNOWN: Final = 1_000  # names that a mistyped one is compared with
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of page: the parameter with its name, what else identifies it, and its groupings."""
+
+    name: str
+    keys: Sequence[str]
+    groups: Sequence[str]
+
+
+ROUTE: Final = Kind("route", ("route",), ("model", "provider", "environment"))
+MODEL: Final = Kind("model", ("model", "provider"), ("route", "environment"))
+
+blueprint = Blueprint("spend_details", __name__)
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("/route")
+@require_visitor
+def route() -> str | tuple[str, int]:
+    return _show(ROUTE)
+
+
+@blueprint.get("/model")
+@require_visitor
+def model() -> str | tuple[str, int]:
+    return _show(MODEL)
+
+
+def _show(kind: Kind) -> str | tuple[str, int]:
+    session, account_id = get_session(), current_caller().account_id
+    today = utc_now().date()
+    query = read_query(request.args, today, path=f"/{kind.name}", groups=kind.groups)
+    if kind.name not in query.only:
+        return _suggest(kind, query)
+    ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
+    own = {name: value for name, value in query.only.items() if name in kind.keys}
+    has_calls = ranking.totals.calls > 0
+    last_day = None if has_calls else find_last_day(session, account_id, query.only)
+    if last_day is None and not has_calls:
+        return _suggest(kind, query)
+    found = list_findings_of(session, account_id, own, _FINDINGS)
+    return render_template(
+        "pages/spend/details.html",
+        kind=kind,
+        query=query,
+        own=own,
+        link=lambda value: query.page_url(value) or query.narrowed_url(value),
+        ranking=ranking,
+        chart=chart_spend(query, ranking) if has_calls else None,
+        last_day=last_day,
+        lines=add_realized(found),
+        states=STATE_WORDS,
+        unnamed=UNNAMED,
+        periods=PERIODS,
+        today=today,
+    )
+
+
+def _suggest(kind: Kind, query: Query) -> str | tuple[str, int]:
+    """List names to choose from; for an unknown name, the closest and a status of 404."""
+    wanted: str | None = request.args.get(kind.name)
+    names = _list_names(kind)
+    near = [] if wanted is None else get_close_matches(wanted, names, _SUGGESTED, cutoff=0.5)
+    context: Mapping[str, Any] = {
+        "kind": kind,
+        "wanted": wanted,
+        "filters": {key: value for key, value in query.only.items() if key != kind.name},
+        "near": near,
+        "names": near or names[:_SUGGESTED],
+        "link": replace(query, only={}, group=kind.name).page_url,
+        "unnamed": UNNAMED,
+    }
+    page = render_template("pages/spend/no_details.html", **context)
+    return page if wanted is None else (page, 404)
+
+
+def _list_names(kind: Kind) -> Sequence[str]:
+    """Return the account's names, most expensive first."""
+    today = utc_now().date()
+    lately = Selection(first=today - timedelta(days=MAX_DAYS), last=today, keys=(kind.name,))
+    ranking = rank_spend(get_session(), current_caller().account_id, lately, limit=_KNOWN)
+    return [group.value for group in ranking.groups]

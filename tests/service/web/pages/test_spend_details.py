@@ -1,0 +1,155 @@
+"""/route and /model: the page of one route, and of one model."""
+
+import re
+from datetime import timedelta
+from html import unescape
+from urllib.parse import quote
+
+import pytest
+from sqlalchemy.orm import Session
+
+from service.models.base import utc_now
+from tests.service.support.browser import Browser
+from tests.service.support.findings import add_account_finding
+from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
+from tests.service.web.pages.words import words
+
+TODAY = utc_now().date()
+ODD = "team/a?b=c&d #1 <b>"
+
+
+@pytest.fixture
+def account_id(ada: Browser) -> str:
+    return ada.account_id
+
+
+def _names(page: str) -> list[str]:
+    """The first cells of the table of groups, as text."""
+    table = page[page.index("most expensive first</caption>") :]
+    rows = re.findall("<tr><td>(.*?)</td>", table[: table.index("</tbody>")])
+    return [unescape(re.sub("<[^>]+>", "", cell)) for cell in rows]
+
+
+def test_a_route_has_its_own_spend_models_and_chart(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    page = ada.get("/route?route=chat")
+    assert "<dd>$82.50</dd>" in page
+    assert _names(page) == ["gpt-5.5", "gpt-5.5-mini"]
+    assert '<li tabindex="0">' in page
+    assert "claude" not in page
+    assert _names(ada.get("/route?route=chat&group=environment")) == ["production"]
+
+
+def test_a_model_has_its_own_spend_and_routes_over_all_providers_or_of_one(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    add_spend(db_session, account_id, spend_line(TODAY, "9", route="eu", provider="azure"))
+    both, one = "/model?model=gpt-5.5", "/model?provider=openai&model=gpt-5.5"
+    assert _names(ada.get(both)) == ["chat", "eu"]
+    page = ada.get(one)
+    assert _names(page) == ["chat"]
+    assert f'<a href="{both}">All providers</a>' in page
+
+
+@pytest.mark.parametrize("days", [7, 90])
+def test_links_between_the_pages_keep_the_range(
+    ada: Browser, account_id: str, db_session: Session, days: int
+) -> None:
+    add_month(db_session, account_id, TODAY, days=3)
+    assert f'<a href="/route?route=chat&amp;days={days}">' in ada.get(f"/spend?days={days}")
+    page = ada.get(f"/route?route=chat&days={days}")
+    assert f'<a href="/model?model=gpt-5.5&amp;days={days}">' in page
+    assert f'<a href="/route?days={days}&amp;group=provider&amp;route=chat">' in page
+
+
+def test_a_name_may_hold_anything_that_a_label_may(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY, route=ODD))
+    link = re.findall('href="(/route[^"]*)"', ada.get("/spend"))[0]
+    page = ada.get(unescape(link))
+    assert "<bdi>team/a?b=c&amp;d #1 &lt;b&gt;</bdi></h1>" in page
+    assert "<dd>$1.50</dd>" in page
+
+
+def test_calls_without_tag_and_endpoint_have_a_page(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY, route=""))
+    page = ada.get("/route?route=")
+    assert "No tag or endpoint</h1>" in page
+    assert "<dd>$1.50</dd>" in page
+
+
+def test_an_unknown_name_is_404_with_similar_names(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY, days=2)
+    response = ada.client.get("/route?route=serch&days=7")
+    page = response.get_data(as_text=True)
+    assert response.status_code == 404
+    assert "None of your calls has the route serch" in words(response)
+    assert '<a href="/route?route=search&amp;days=7">' in page
+    assert "chat" not in page
+    assert "Most expensive models" in words(ada.client.get(f"/model?model={quote(ODD)}"))
+
+
+@pytest.mark.parametrize("path", ["/route", "/model"])
+def test_without_a_name_there_is_a_choice(
+    ada: Browser, account_id: str, db_session: Session, path: str
+) -> None:
+    assert "Your account has no calls yet." in ada.get(path)
+    add_month(db_session, account_id, TODAY, days=2)
+    assert f'<li class="anywhere"><a href="{path}?' in ada.get(path)
+
+
+def test_a_period_without_calls_leads_to_the_latest_ones(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(), spend_line(TODAY, route="search"))
+    page = ada.get("/route?route=chat")
+    assert "The latest calls of this route are from Mar 1, 2026." in page
+    until = f"from={FIRST - timedelta(days=29)}&amp;to={FIRST}"
+    assert f'href="/route?{until}&amp;route=chat"' in page
+
+
+def test_the_findings_of_a_route_and_of_a_model_have_their_state(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY), spend_line(TODAY, route=""))
+    add_account_finding(db_session, account_id, route="chat", state="acknowledged")
+    add_account_finding(db_session, account_id, route="gpt-5.5", kind="own")
+    add_account_finding(db_session, account_id, route="search", model="other", state="dismissed")
+    assert _states(ada.get("/route?route=chat")) == ["Acknowledged"]
+    assert _states(ada.get("/route?route=")) == ["Open"]
+    assert sorted(_states(ada.get("/model?model=gpt-5.5&provider=openai"))) == [
+        "Acknowledged",
+        "Open",
+    ]
+    assert _states(ada.get("/model?model=gpt-5.5&environment=production")) != []
+
+
+def _states(page: str) -> list[str]:
+    table = page[page.index('id="findings"') :]
+    return re.findall('<span class="badge [a-z]+">([A-Za-z]+)</span>', table)
+
+
+def test_another_accounts_route_is_unknown(
+    ada: Browser, eve: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY, days=2)
+    response = eve.client.get("/route?route=chat")
+    assert response.status_code == 404
+    assert "search" not in response.get_data(as_text=True)
+
+
+def test_the_findings_page_leads_to_routes_and_models(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_account_finding(db_session, account_id, route="chat")
+    page = ada.get("/findings")
+    assert '<a href="/route?route=chat">' in page
+    assert '<a href="/model?provider=openai&amp;model=gpt-5.5">' in page
