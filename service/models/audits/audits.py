@@ -23,6 +23,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger, LargeBinary
 
+from service.core.packing import PackedBytes
 from service.models.base import Base, new_id, utc_now
 
 QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "failed")
@@ -151,11 +152,15 @@ class ReportRow(Base):
     """The report document of an audit, exactly as the detectors wrote it."""
 
     __tablename__ = "reports"
+    __table_args__ = (
+        Index("ix_reports_unpacked", "created_at", postgresql_where=text("NOT is_packed")),
+    )
 
     audit_id: Mapped[str] = mapped_column(
         ForeignKey("audits.id", ondelete="CASCADE"), primary_key=True
     )
-    document: Mapped[bytes] = mapped_column(LargeBinary)
+    document: Mapped[bytes] = mapped_column(PackedBytes)
+    is_packed: Mapped[bool] = mapped_column(default=False, server_default="false")
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 

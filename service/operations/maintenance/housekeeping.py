@@ -15,6 +15,8 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.models.audits.capacity import delete_old_days
+from service.models.audits.report_packing import BATCH as PACKED
+from service.models.audits.report_packing import PACKED_AFTER, pack_reports
 from service.models.base import utc_now
 from service.models.calls.call_files import delete_replaced
 from service.models.mail.report_mails import post_digests
@@ -37,7 +39,11 @@ _TURN_SECONDS: Final = 0.5
 _UNFINISHED_BLOB_SECONDS: Final = 3_600.0
 
 # Sizes of batches that take longer than others.
-_BATCHES: Final = {"watched_accounts": WATCHED, "checked_budgets": WATCHED}
+_BATCHES: Final = {
+    "watched_accounts": WATCHED,
+    "checked_budgets": WATCHED,
+    "packed_reports": PACKED,
+}
 
 _log = get_logger(__name__)
 
@@ -51,7 +57,7 @@ class Housekeeping:
     def __init__(self, config: Config, blobs: BlobStore) -> None:
         self._config = config
         self._blobs = blobs
-        self._due_at = time.monotonic()
+        self._due_at = self._began_at = time.monotonic()
         self._left: deque[tuple[str, Chore]] = deque()
         self._cleared: dict[str, int] = {}
 
@@ -100,6 +106,7 @@ class Housekeeping:
                 lambda connection: delete_replaced(connection, BATCH)
             ),
             "unfinished_blobs": self._delete_unfinished,
+            "packed_reports": self._pack_reports,
             "report_digests": _committed(_post_digests),
             "watched_accounts": _watch_days,
             "checked_budgets": _check_budgets,
@@ -116,6 +123,13 @@ class Housekeeping:
             with suppress(OSError):
                 self._blobs.delete(key)
         return len(keys)
+
+    def _pack_reports(self, connection: Connection) -> int:
+        # An hour after this release was started, its predecessor no longer reads reports.
+        if time.monotonic() - self._began_at < PACKED_AFTER.total_seconds():
+            return 0
+        with connection.begin():
+            return pack_reports(connection)
 
     def _delete_unfinished(self, _connection: Connection) -> int:
         # They are all deleted at once; reporting a full batch would cause another call.
