@@ -253,8 +253,8 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
 def _audit_account(tools: Tools, claim: Claim, window_days: int) -> Result:
     library, terms, compaction = _open_account(tools, claim.account_id)
     audit_files = partial(library.audit_window, terms=terms)
-    report, days = audit_account(compaction, tools.blobs, window_days, audit_files)
-    return Result(claim, report, finding_days=days)
+    window = audit_account(compaction, tools.blobs, window_days, audit_files)
+    return Result(claim, window.report, window=window)
 
 
 def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compaction]":

@@ -11,6 +11,7 @@ from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart
 from detectors.charts.columns import MOST_SERIES, Columns, stacked_columns
 from detectors.charts.days import spend_and_savings, spend_by_day, spend_of_days
+from detectors.charts.hours import HoursOfDay, calls_by_hour
 from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
 from detectors.contract import Report
@@ -27,6 +28,8 @@ __all__ = [
     "REPORT_CHARTS",
     "Chart",
     "Columns",
+    "HoursOfDay",
+    "calls_by_hour",
     "findings_ranked",
     "savings_waterfall",
     "spend_and_savings",

@@ -68,6 +68,16 @@ from detectors.contract.spend import (
 from detectors.contract.thresholds import (
     Thresholds,
 )
+from detectors.contract.traffic import (
+    HOURS,
+    LATENCY_STEP,
+    AuditedWindow,
+    Traffic,
+    TrafficWindow,
+    add_hours,
+    add_latencies,
+    percentile_ms,
+)
 
 __all__ = [
     "DailySpend",
@@ -76,6 +86,7 @@ __all__ = [
     "AssumedThresholds",
     "Assumption",
     "AuditSummary",
+    "AuditedWindow",
     "Count",
     "DataQuality",
     "Evidence",
@@ -84,10 +95,12 @@ __all__ = [
     "FIRST_INSTANT",
     "Finding",
     "FindingDay",
+    "HOURS",
     "InvalidRow",
     "InvalidRows",
     "KnownModel",
     "LABEL_PATTERN",
+    "LATENCY_STEP",
     "LAST_INSTANT",
     "LONGEST_LIST",
     "Label",
@@ -117,10 +130,15 @@ __all__ = [
     "SpendByModel",
     "SpendByRoute",
     "Thresholds",
+    "Traffic",
+    "TrafficWindow",
     "UnpricedModel",
     "UsageRecord",
     "WiderLimits",
     "UsageRecordV2",
+    "add_hours",
+    "add_latencies",
     "changed_assumptions",
+    "percentile_ms",
     "read_assumptions",
 ]

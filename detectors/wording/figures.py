@@ -102,6 +102,14 @@ def length(days: float) -> str:
     return "under a minute"
 
 
+def latency(milliseconds: float) -> str:
+    """Format a latency with two digits: 820 ms, 3.4 s, 75 s, 12 min."""
+    for limit, size, unit in ((995, 1, "ms"), (119_500, 1_000, "s")):
+        if milliseconds < limit:
+            return f"{float(f'{milliseconds / size:.2g}'):g} {unit}"
+    return f"{milliseconds / 60_000:,.0f} min"
+
+
 def day(value: str | date) -> str:
     """Format a day or the day of a time: Nov 22, 2026."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -18,6 +18,7 @@ from service.models.calls.account_findings import (
 )
 from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
 from service.models.calls.daily_spend import SpendRow
+from service.models.calls.traffic import TrafficRow
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
@@ -75,6 +76,7 @@ __all__ = [
     "SecurityEvent",
     "SpendRow",
     "Subscription",
+    "TrafficRow",
     "UnusualDay",
     "WebSession",
 ]

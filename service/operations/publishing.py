@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from sqlalchemy import Connection
 
+from detectors.contract import AuditedWindow
 from service.core.blobs import BlobStore
 from service.core.counters import ATTEMPTS
 from service.core.logs import get_logger
@@ -15,6 +16,7 @@ from service.models.audits.leases import Claim, is_finished
 from service.models.audits.publishing import Result, publish_reports
 from service.models.calls.account_audits import DEFAULT_WINDOW, note_imports
 from service.models.calls.call_files import NewImport, add_imports
+from service.models.calls.traffic import replace_traffic
 from service.operations.account_findings import AuditedFindings, track_findings
 
 _log = get_logger(__name__)
@@ -30,8 +32,7 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
     add_imports(connection, imports)
     for result in results:
         if result.claim in held and result.claim.window_days == DEFAULT_WINDOW:
-            own = (result.claim.account_id, result.claim.audit_id)
-            track_findings(connection, AuditedFindings(*own, result.report, result.finding_days))
+            _follow(connection, result.claim, result.window)
     note_imports(connection, [each.account_id for each in imports if each.calls])
     posted: dict[str, Posted] = {}
     for result in results:
@@ -41,6 +42,15 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
         elif is_finished(connection, result.claim):
             posted[audit_id] = Posted()
     return posted
+
+
+def _follow(connection: Connection, claim: Claim, window: AuditedWindow | None) -> None:
+    """Update what pages show of the account's calls: its findings, and its traffic."""
+    if window is None:
+        return
+    own = (claim.account_id, claim.audit_id)
+    track_findings(connection, AuditedFindings(*own, window.report, window.finding_days))
+    replace_traffic(connection, claim.account_id, window.traffic)
 
 
 def _imports(results: Sequence[Result]) -> Sequence[NewImport]:

@@ -8,6 +8,7 @@ import pytest
 from detectors.wording.figures import (
     change,
     counted,
+    latency,
     percent,
     rate,
     short_day,
@@ -108,3 +109,20 @@ def test_a_change_is_a_percentage_of_what_was(now: str, before: str, words: str)
 
 def test_a_short_day_has_no_year() -> None:
     assert short_day(date(2026, 11, 2)) == "Nov 2"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "written"),
+    [
+        (1.02, "1 ms"),
+        (8.37, "8.4 ms"),
+        (823, "820 ms"),
+        (994, "990 ms"),
+        (996, "1 s"),
+        (3_440, "3.4 s"),
+        (75_300, "75 s"),
+        (720_000, "12 min"),
+    ],
+)
+def test_a_latency_has_two_digits(milliseconds: float, written: str) -> None:
+    assert latency(milliseconds) == written

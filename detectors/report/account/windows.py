@@ -8,21 +8,22 @@ from typing import Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.contract import FindingDay, InvalidRows
+from detectors.contract import AuditedWindow, InvalidRows, TrafficWindow
+from detectors.engines import engine_of
 from detectors.formats.columns import present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report import audit
 from detectors.report.account.finding_days import sum_finding_days
 from detectors.report.account.imports import Terms
-from detectors.report.result.document import Report
+from detectors.report.account.traffic import sum_traffic
 
 _ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 
 
 def audit_window(
     files: Sequence[Path], days: int, terms: Terms, *, duplicates: int = 0
-) -> tuple[Report, list[FindingDay]]:
+) -> AuditedWindow:
     """Audit the calls of the days that end with the newest call.
 
     Parameters
@@ -38,15 +39,22 @@ def audit_window(
 
     Returns
     -------
-    Report
-        As for a single log with these calls.
-    list of FindingDay
-        The savings of its findings by day.
+    AuditedWindow
+        The report as for a single log with these calls, the savings of its findings by day, and
+        its calls by hour and latency.
     """
-    report = audit(
-        read_window(files, days, duplicates), prices=terms.prices, thresholds=terms.thresholds
-    )
-    return report, sum_finding_days(report)
+    window = read_window(files, days, duplicates)
+    traffic = _sum_traffic(window)
+    report = audit(window, prices=terms.prices, thresholds=terms.thresholds)
+    return AuditedWindow(report=report, finding_days=sum_finding_days(report), traffic=traffic)
+
+
+def _sum_traffic(window: CheckedCalls) -> TrafficWindow | None:
+    engine = engine_of(window.calls)
+    try:
+        return sum_traffic(window.calls, engine)
+    finally:
+        engine.close()
 
 
 def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:

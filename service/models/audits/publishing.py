@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert
 
-from detectors.contract import DailySpend, Finding, FindingDay, Report
+from detectors.contract import AuditedWindow, DailySpend, Finding, Report
 from service.models.audits.audits import FindingRow, ReportRow
 from service.models.audits.leases import Claim, finish_each
 
@@ -43,7 +43,7 @@ class Result:
     first_day: date | None = None
     last_day: date | None = None
     spend: Sequence[DailySpend] = ()
-    finding_days: Sequence[FindingDay] = ()  # of an audit of the account
+    window: AuditedWindow | None = None  # of an audit of the account
 
 
 def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Claim]:

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
-from detectors.contract import FindingDay, Report
+from detectors.contract import AuditedWindow
 from detectors.errors import UnreadableLogError
 from service.core.blobs import BlobStore
 from service.jobs.transactions import transact
@@ -13,16 +13,13 @@ from service.models.calls.call_files import IMPORT, list_live
 from service.operations.call_store.compaction import Compaction
 
 # Audits the calls of files in a window of days; the worker hands it in.
-AuditFiles = Callable[..., tuple[Report, Sequence[FindingDay]]]
+AuditFiles = Callable[..., AuditedWindow]
 
 
 def audit_account(
     compaction: Compaction, blobs: BlobStore, days: int, audit_files: AuditFiles
-) -> tuple[Report, Sequence[FindingDay]]:
-    """Merge what is new, and audit the calls of the window, each once.
-
-    Return the report, and the savings of its findings by day.
-    """
+) -> AuditedWindow:
+    """Merge what is new, and audit the calls of the window, each once."""
     compaction.run(at_once=True)
     files = _find_files(compaction, days)
     with blobs.local_files([file.blob_key for file in files]) as paths:

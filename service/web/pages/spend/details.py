@@ -22,6 +22,7 @@ from service.web.http.headers import keep_private
 from service.web.pages.account.findings import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import PERIODS, Query, read_query
+from service.web.pages.spend.traffic import describe_traffic
 
 SHOWN: Final = 100
 _FINDINGS: Final = 20
@@ -31,15 +32,19 @@ _KNOWN: Final = 1_000  # names that a mistyped one is compared with
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of page: the parameter with its name, what else identifies it, and its groupings."""
+    """A kind of page: the parameter with its name, what else identifies it, and its groupings.
+
+    `others` is what its calls are listed by: the models of a route, the routes of a model.
+    """
 
     name: str
+    others: str
     keys: Sequence[str]
     groups: Sequence[str]
 
 
-ROUTE: Final = Kind("route", ("route",), ("model", "provider", "environment"))
-MODEL: Final = Kind("model", ("model", "provider"), ("route", "environment"))
+ROUTE: Final = Kind("route", "model", ("route",), ("model", "provider", "environment"))
+MODEL: Final = Kind("model", "route", ("model", "provider"), ("route", "environment"))
 
 blueprint = Blueprint("spend_details", __name__)
 blueprint.after_request(keep_private)
@@ -80,6 +85,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         chart=chart_spend(query, ranking) if has_calls else None,
         last_day=last_day,
         lines=add_realized(found),
+        traffic=describe_traffic(kind.others, own),
         states=STATE_WORDS,
         unnamed=UNNAMED,
         periods=PERIODS,

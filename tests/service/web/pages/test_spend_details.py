@@ -1,15 +1,17 @@
 """/route and /model: the page of one route, and of one model."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from urllib.parse import quote
 
 import pytest
 from sqlalchemy.orm import Session
 
+from detectors.contract import Traffic, TrafficWindow
 from service.models.base import utc_now
-from tests.service.support.browser import Browser
+from service.models.calls.traffic import replace_traffic
+from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
 from tests.service.web.pages.words import words
@@ -153,3 +155,27 @@ def test_the_findings_page_leads_to_routes_and_models(
     page = ada.get("/findings")
     assert '<a href="/route?route=chat">' in page
     assert '<a href="/model?provider=openai&amp;model=gpt-5.5">' in page
+
+
+def _traffic(model: str, hour: int, latencies: dict[int, int]) -> Traffic:
+    hours = [10 * (at == hour) for at in range(24)]
+    labels = {"route": "chat", "provider": "openai", "model": model}
+    return Traffic(**labels, calls=10, hours=hours, latencies=latencies)
+
+
+def test_hours_and_latencies_are_those_of_the_latest_audit_and_say_so(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY))
+    assert "appear with the next audit of all your calls" in ada.get("/route?route=chat")
+    ends = {"first_call": datetime(2026, 10, 1, 8, tzinfo=UTC)}
+    ends["last_call"] = datetime(2026, 10, 31, 7, tzinfo=UTC)
+    rows = [_traffic("gpt-5.5", 9, {94: 9, 186: 1}), _traffic("gpt-5.5-mini", 14, {})]
+    replace_traffic(db_session.connection(), account_id, TrafficWindow(traffic=rows, **ends))
+    db_session.commit()
+    page = words_of(ada.get("/route?route=chat"))
+    assert "Oct 1, 2026, 08:00 UTC to Oct 31, 2026, 07:00 UTC" in page
+    assert "20 calls; peak: 10 from 09:00 to 10:00 UTC." in page
+    assert "All calls 100 ms 8.9 s 10 gpt-5.5 100 ms 8.9 s 10" in page
+    add_spend(db_session, account_id, spend_line(TODAY, model="gpt-5.5-mini"))
+    assert "These calls have no latency." in ada.get("/model?model=gpt-5.5-mini")
