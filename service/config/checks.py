@@ -26,7 +26,9 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "prices_url": ("http", "https"),
 }
 _OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url"}
-_AT_LEAST_ZERO: Final = {"trusted_proxies"}
+_AT_LEAST_ZERO: Final = {"trusted_proxies", "rollup_retention_days"}
+# Audits of an account look back 90 days, and files of calls have up to 31 days.
+_MIN_CALL_DAYS: Final = 100
 _PAYMENT_PROVIDERS: Final = ("stripe", "paddle")
 
 Values = Mapping[str, Any]
@@ -37,6 +39,7 @@ def find_problems(values: Values) -> list[str]:
     return [
         *_url_problems(values),
         *_number_problems(values),
+        *_retention_problems(values),
         *(problem for name in _PAYMENT_PROVIDERS for problem in _payment_problems(values, name)),
         *_key_problems(values),
         *_text_problems(values),
@@ -66,6 +69,13 @@ def _number_problems(values: Values) -> Iterator[str]:
                 yield f"{name.upper()} must not be negative"
         elif not value > 0:  # which NaN isn't either
             yield f"{name.upper()} must be greater than 0"
+
+
+def _retention_problems(values: Values) -> Iterator[str]:
+    if 0 < values["call_retention_days"] < _MIN_CALL_DAYS:
+        yield f"CALL_RETENTION_DAYS must be at least {_MIN_CALL_DAYS}"
+    if 0 < values["rollup_retention_days"] < values["call_retention_days"]:
+        yield "ROLLUP_RETENTION_DAYS must be 0, which is forever, or at least CALL_RETENTION_DAYS"
 
 
 def _payment_problems(values: Values, provider: str) -> Iterator[str]:

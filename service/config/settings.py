@@ -68,6 +68,9 @@ class Config:
     housekeeping_seconds: float = 3600.0
     raw_retention_days: int = 7
     failed_raw_retention_days: int = 30
+    report_retention_days: int = 30
+    call_retention_days: int = 400
+    rollup_retention_days: int = 0
     mail_retention_days: int = 30
     activity_retention_days: int = 365
     prices_update: str = "on"

@@ -3,8 +3,9 @@
 from service.models.access.credentials import IngestKey, ReadToken
 from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
 from service.models.audits.audit_settings import AuditSettings
-from service.models.audits.audits import Audit, FindingRow, IdempotencyKey, ReportRow
+from service.models.audits.audits import Audit, FindingRow, ReportRow
 from service.models.audits.capacity import FailedWork
+from service.models.audits.idempotency import IdempotencyKey
 from service.models.audits.report_links import ReportLink
 from service.models.audits.turns import AccountTurn
 from service.models.base import Base

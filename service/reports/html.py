@@ -44,6 +44,7 @@ class Terms:
 
     link_days: int
     retention_days: int
+    report_days: int = 0  # how long a report is kept; 0 if it is kept until its owner deletes it
     is_sample: bool = False
     is_owned: bool = False
     calls_url: str = ""  # the folder of the calls of each finding
@@ -131,7 +132,8 @@ def print_finding(document: Document, finding_id: str, calls_url: str = "") -> s
     raise NotFoundError
 
 
-def print_waiting(audit: Audit) -> str:
+def print_missing(audit: Audit) -> str:
+    """Say why there is no report: it isn't ready, the audit failed, or the report was deleted."""
     return render_template("reports/waiting.html", audit=audit)
 
 

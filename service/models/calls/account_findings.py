@@ -76,7 +76,7 @@ class FindingRecord(Base):
         ForeignKey("account_findings.id", ondelete="CASCADE"), primary_key=True
     )
     audit_id: Mapped[str] = mapped_column(primary_key=True)
-    audited_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    audited_at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
     calls: Mapped[int] = mapped_column(BigInteger)
     monthly_usd: Mapped[Decimal] = mapped_column(_USD)
     observed_usd: Mapped[Decimal] = mapped_column(_USD)

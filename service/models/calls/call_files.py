@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.contract import DailySpend
-from service.models.base import Base, Owned, new_id
+from service.models.base import Base, Owned, new_id, utc_now
 from service.models.calls.daily_spend import add_spend, drop_spend
 
 # So many files of one level of an open day become one of the next.
@@ -41,6 +41,8 @@ QUIET: Final = timedelta(minutes=10)
 IMPORT: Final = 0
 DAY: Final = 100
 MONTH: Final = 101
+# Calls that were long past when they were imported stay for a while, too.
+_PURGED_AFTER: Final = timedelta(days=30)
 # Readers may still have a replaced file; deleting an account deletes its blob too.
 _REPLACED_KEPT: Final = timedelta(days=1)
 _LIVE: Final = text("replaced_at IS NULL")
@@ -69,6 +71,7 @@ class CallFile(Owned, Base):
     duplicates: Mapped[int] = mapped_column(BigInteger, default=0)  # dropped from this file so far
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     replaced_at: Mapped[datetime | None]
+    purged_at: Mapped[datetime | None]  # nothing replaces its calls, but their spend stays
 
 
 class CallImport(Base):
@@ -232,7 +235,32 @@ def drop_replaced_imports(connection: Connection, import_ids: Sequence[str]) -> 
 
 def delete_replaced(connection: Connection, limit: int) -> int:
     """Delete the rows of files that were replaced a day ago; return their number."""
-    is_old = CallFile.replaced_at < func.now() - _REPLACED_KEPT
+    is_old = and_(CallFile.replaced_at < func.now() - _REPLACED_KEPT, CallFile.purged_at.is_(None))
+    some = select(CallFile.id).where(is_old).limit(limit)
+    return connection.execute(delete(CallFile).where(CallFile.id.in_(some))).rowcount
+
+
+def purge_old(connection: Connection, days: int, limit: int) -> int:
+    """Purge merged files whose last day was so many days ago; return their number.
+
+    Their rows stay, because their spend belongs to them. Their blobs become orphans.
+    """
+    last_day = utc_now().date() - timedelta(days=days)
+    is_old = and_(
+        CallFile.replaced_at.is_(None),
+        CallFile.level >= DAY,
+        CallFile.last_day < last_day,
+        CallFile.created_at < func.now() - _PURGED_AFTER,
+    )
+    some = select(CallFile.id).where(is_old).limit(limit)
+    purged = update(CallFile).where(CallFile.id.in_(some), is_old)
+    return connection.execute(purged.values(replaced_at=func.now(), purged_at=func.now())).rowcount
+
+
+def delete_old_spend(connection: Connection, days: int, limit: int) -> int:
+    """Delete the spend of purged files whose last day was so many days ago; return their number."""
+    last_day = utc_now().date() - timedelta(days=days)
+    is_old = and_(CallFile.purged_at.is_not(None), CallFile.last_day < last_day)
     some = select(CallFile.id).where(is_old).limit(limit)
     return connection.execute(delete(CallFile).where(CallFile.id.in_(some))).rowcount
 

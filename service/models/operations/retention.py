@@ -28,8 +28,8 @@ def purge_old_raws(connection: Connection, done_days: int, failed_days: int) -> 
     is_old = and_(
         Audit.raw_purged_at.is_(None),
         or_(
-            and_(Audit.status == DONE, Audit.finished_at < _before(done_days)),
-            and_(Audit.status == FAILED, Audit.finished_at < _before(failed_days)),
+            and_(Audit.status == DONE, Audit.finished_at < before(done_days)),
+            and_(Audit.status == FAILED, Audit.finished_at < before(failed_days)),
         ),
     )
     oldest = select(Audit.id).where(is_old).order_by(Audit.finished_at).limit(BATCH)
@@ -47,7 +47,7 @@ def delete_expired_links(connection: Connection) -> int:
 
 def delete_ended_sessions(connection: Connection, idle_days: int) -> int:
     """Delete expired sessions and sessions idle for `idle_days`."""
-    is_idle = WebSession.last_seen_at < _before(idle_days)
+    is_idle = WebSession.last_seen_at < before(idle_days)
     return _delete(connection, WebSession, or_(WebSession.expires_at < func.now(), is_idle))
 
 
@@ -61,7 +61,7 @@ def delete_ended_codes(connection: Connection) -> int:
 def delete_expired_secrets(connection: Connection) -> int:
     """Delete expired keys and tokens, after they were listed as expired for a while."""
     return sum(
-        _delete(connection, table, table.expires_at < _before(_SHOWN_EXPIRED_DAYS))
+        _delete(connection, table, table.expires_at < before(_SHOWN_EXPIRED_DAYS))
         for table in (IngestKey, ReadToken)
     )
 
@@ -69,18 +69,18 @@ def delete_expired_secrets(connection: Connection) -> int:
 def delete_old_mails(connection: Connection, days: int) -> int:
     """Delete old mails that were sent or failed."""
     is_over = Mail.status.in_((SENT, MAIL_FAILED))
-    return _delete(connection, Mail, and_(is_over, Mail.created_at < _before(days)))
+    return _delete(connection, Mail, and_(is_over, Mail.created_at < before(days)))
 
 
 def delete_old_deliveries(connection: Connection, days: int) -> int:
     """Delete old notices that were delivered or failed."""
     return _delete(
-        connection, NoticeDelivery, and_(~IS_UNSENT, NoticeDelivery.queued_at < _before(days))
+        connection, NoticeDelivery, and_(~IS_UNSENT, NoticeDelivery.queued_at < before(days))
     )
 
 
 def delete_old_events(connection: Connection, days: int) -> int:
-    return _delete(connection, SecurityEvent, SecurityEvent.occurred_at < _before(days))
+    return _delete(connection, SecurityEvent, SecurityEvent.occurred_at < before(days))
 
 
 def _delete(connection: Connection, table: Any, is_over: ColumnElement[bool]) -> int:
@@ -88,5 +88,6 @@ def _delete(connection: Connection, table: Any, is_over: ColumnElement[bool]) ->
     return connection.execute(delete(table).where(table.id.in_(some), is_over)).rowcount
 
 
-def _before(days: int) -> ColumnElement[Any]:
+def before(days: int) -> ColumnElement[Any]:
+    """Return the time so many days ago."""
     return func.now() - timedelta(days=days)

@@ -18,8 +18,13 @@ from service.models.audits.capacity import delete_old_days
 from service.models.audits.report_packing import BATCH as PACKED
 from service.models.audits.report_packing import PACKED_AFTER, pack_reports
 from service.models.base import utc_now
-from service.models.calls.call_files import delete_replaced
+from service.models.calls.call_files import delete_old_spend, delete_replaced, purge_old
 from service.models.mail.report_mails import post_digests
+from service.models.operations.report_retention import (
+    delete_account_audits,
+    delete_batch_reports,
+    delete_finding_history,
+)
 from service.models.operations.retention import (
     BATCH,
     delete_ended_codes,
@@ -99,6 +104,7 @@ class Housekeeping:
                 lambda connection: delete_old_deliveries(connection, config.mail_retention_days)
             ),
             "failed_work": _committed(delete_old_days),
+            **self._data_chores(),
             "security_events": _committed(
                 lambda connection: delete_old_events(connection, config.activity_retention_days)
             ),
@@ -111,6 +117,26 @@ class Housekeeping:
             "watched_accounts": _watch_days,
             "checked_budgets": _check_budgets,
         }
+
+    def _data_chores(self) -> dict[str, Chore]:
+        """Return the chores that end what was derived from calls."""
+        config = self._config
+        days, links = config.report_retention_days, config.report_link_days
+        chores: dict[str, Chore] = {
+            "batch_reports": lambda found: delete_batch_reports(found, days, links),
+            "account_audits": lambda found: delete_account_audits(
+                found, days, config.call_retention_days, links
+            ),
+            "finding_history": lambda found: delete_finding_history(
+                found, days, config.call_retention_days
+            ),
+            "old_calls": lambda found: purge_old(found, config.call_retention_days, BATCH),
+        }
+        if config.rollup_retention_days:
+            chores["old_spend"] = lambda found: delete_old_spend(
+                found, config.rollup_retention_days, BATCH
+            )
+        return {name: _committed(chore) for name, chore in chores.items()}
 
     def _purge_raws(self, connection: Connection) -> int:
         config = self._config

@@ -19,7 +19,7 @@ from service.models.audits.audits import (
 from service.models.audits.turns import count_ahead
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS, READ_FINDINGS, SCOPES
-from service.web.http.current import get_session
+from service.web.http.current import current_config, get_session
 from service.web.http.paths import AUDIT_ID_DOCUMENT, check_audit_id
 from service.web.openapi.reading import NO_AUDIT, READ_ERRORS, SESSION_ERRORS, ReadBlueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
@@ -33,7 +33,7 @@ from service.web.schemas.results import AuditListSchema, AuditSummarySchema, Fin
 _AUDIT_ERRORS: Final = {**READ_ERRORS, 404: NO_AUDIT}
 _REPORT_ERRORS: Final = {
     **READ_ERRORS,
-    404: "Your account has no audit with this ID, or its report isn't ready.",
+    404: "Your account has no audit with this ID, or its report isn't ready or was deleted.",
 }
 blueprint = ReadBlueprint("audits", __name__, description="Read audits, findings and reports.")
 
@@ -85,7 +85,7 @@ def show(audit_id: str) -> Audit:
     READ_FINDINGS,
     FindingListSchema,
     operation="list_findings",
-    description="Ranked by monthly impact.",
+    description="Ranked by monthly impact. Empty once the report of a batch was deleted.",
     errors=_AUDIT_ERRORS,
 )
 def findings(audit_id: str) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def report(audit_id: str) -> Response:
     if not is_found:
         raise NotFoundError(NO_AUDIT)
     if document is None:
-        raise NotFoundError("This audit's report isn't ready yet.")
+        raise NotFoundError(_say_why(_get_audit(audit_id)))
     return Response(document, mimetype="application/json")
 
 
@@ -135,6 +135,13 @@ def status(audit_id: str) -> dict[str, Any]:
     if audit.status == FAILED:
         fields["error"] = audit.error
     return fields
+
+
+def _say_why(audit: Audit) -> str:
+    if audit.report_deleted_at is None:
+        return "This audit's report isn't ready yet."
+    days = current_config().report_retention_days
+    return f"This audit's report was deleted: reports of batches are kept for {days} days."
 
 
 def _get_audit(audit_id: str) -> Audit:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from detectors.formats import JSON_STYLES
-from service.models.audits.audits import KeyTakenError
+from service.models.audits.idempotency import KeyTakenError
 from service.web.auth.callers import EMAIL_HEADER_DOCUMENT, require_login
 from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.paths import API_PREFIX

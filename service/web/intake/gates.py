@@ -16,7 +16,8 @@ from service.errors import (
     PaymentRequiredError,
     RateLimitedError,
 )
-from service.models.audits.audits import INGEST, UPLOAD, KeyTakenError, Replay, find_replay
+from service.models.audits.audits import INGEST, UPLOAD
+from service.models.audits.idempotency import KeyTakenError, Replay, find_replay
 from service.models.billing.credits import count_free_credits
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller, limit_by_caller

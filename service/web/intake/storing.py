@@ -17,10 +17,9 @@ from service.models.audits.audits import (
     INGEST,
     UPLOAD,
     Audit,
-    KeyTakenError,
-    add_audit,
 )
 from service.models.audits.blob_keys import raw_key
+from service.models.audits.idempotency import KeyTakenError, add_audit
 from service.models.base import new_id
 from service.models.billing.credits import NoCreditError, claim_credit
 from service.web.auth.callers import current_caller

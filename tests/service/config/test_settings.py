@@ -27,9 +27,9 @@ def test_required_settings_suffice() -> None:
 
 
 def test_every_setting_is_read_from_its_own_variable() -> None:
-    odd = {one.name.upper(): "7" for one in fields(Config) if one.type in (int, float)}
+    odd = {one.name.upper(): "700" for one in fields(Config) if one.type in (int, float)}
     config = Config.from_environment({**REQUIRED, **odd, "BASE_URL": "https://x.example"})
-    assert all(getattr(config, name.lower()) == 7 for name in odd)
+    assert all(getattr(config, name.lower()) == 700 for name in odd)
     assert config.base_url == "https://x.example"
 
 
@@ -104,3 +104,18 @@ def test_earlier_secret_keys_are_as_long_as_the_first() -> None:
     assert config.secret_keys == ("a" * 32, "b" * 32, REQUIRED["SECRET_KEY"])
     with pytest.raises(ConfigError, match="SECRET_KEY_FALLBACKS"):
         Config.from_environment({**REQUIRED, "SECRET_KEY_FALLBACKS": "short"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"CALL_RETENTION_DAYS": "99"}, "CALL_RETENTION_DAYS must be at least 100"),
+        ({"ROLLUP_RETENTION_DAYS": "399"}, "ROLLUP_RETENTION_DAYS must be 0, which is forever"),
+        ({"ROLLUP_RETENTION_DAYS": "-1"}, "ROLLUP_RETENTION_DAYS must not be negative"),
+    ],
+)
+def test_periods_that_would_lose_what_audits_need_are_rejected(
+    settings: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Config.from_environment({**REQUIRED, **settings})

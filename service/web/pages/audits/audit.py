@@ -9,6 +9,7 @@ from service.errors import NotFoundError
 from service.models.audits.audits import (
     DONE,
     FAILED,
+    INGEST,
     QUEUED,
     UPLOAD,
     Audit,
@@ -49,7 +50,8 @@ def show(audit_id: str) -> Response:
     audit = _get_audit(audit_id)
     report = find_published(get_session(), audit.id) if audit.status == DONE else None
     if report is None:
-        return make_response(render_template("pages/audits/audit.html", **_context(audit)))
+        page = "deleted_report" if audit.report_deleted_at else "audit"
+        return make_response(render_template(f"pages/audits/{page}.html", **_context(audit)))
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return make_response(print_finding(report, finding_id, _calls_url(audit)))
@@ -133,6 +135,7 @@ def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
         terms=Terms(
             link_days=config.report_link_days,
             retention_days=config.raw_retention_days,
+            report_days=config.report_retention_days if audit.source == INGEST else 0,
             is_owned=True,
             calls_url=_calls_url(audit),
         ),
@@ -153,6 +156,7 @@ def _context(audit: Audit) -> dict[str, Any]:
         "audit": audit,
         "progress": _find_progress(audit),
         "has_credit": audit.source == UPLOAD,
+        "report_days": current_config().report_retention_days,
     }
 
 

@@ -6,10 +6,10 @@ from flask import Response, request, url_for
 
 from service.core.tokens import SignedReport, verify_report
 from service.errors import NotFoundError
-from service.models.audits.audits import Audit
+from service.models.audits.audits import INGEST, Audit
 from service.models.audits.report_links import count_open, is_live_generation
 from service.reports.documents import Document, find_published, print_findings
-from service.reports.html import ReportLinks, Terms, print_finding, print_report, print_waiting
+from service.reports.html import ReportLinks, Terms, print_finding, print_missing, print_report
 from service.reports.kept import get_pdf
 from service.web.auth.browsers import is_prefetch
 from service.web.auth.visitors import find_visitor
@@ -52,12 +52,12 @@ def report(token: str) -> Response:
     """Show the report of a signed link."""
     audit, document = _find(token)
     if document is None:
-        return Response(print_waiting(audit), mimetype="text/html")
+        return Response(print_missing(audit), mimetype="text/html")
     finding_id = request.args.get("finding")
     if finding_id is not None:
         return Response(print_finding(document, finding_id), mimetype="text/html")
     _count_open(audit, token)
-    return Response(print_report(document, _links(token)), mimetype="text/html")
+    return Response(print_report(document, _links(audit, token)), mimetype="text/html")
 
 
 @blueprint.route("/r/<token>/pdf", methods=["GET"])
@@ -129,11 +129,15 @@ def _get(token: str) -> tuple[Audit, Document]:
     return audit, document
 
 
-def _links(token: str) -> ReportLinks:
+def _links(audit: Audit, token: str) -> ReportLinks:
     config = current_config()
     return ReportLinks(
         pdf=url_for("reports.pdf", token=token),
         json=url_for("reports.json", token=token),
         findings_csv=url_for("reports.findings_csv", token=token),
-        terms=Terms(link_days=config.report_link_days, retention_days=config.raw_retention_days),
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            report_days=config.report_retention_days if audit.source == INGEST else 0,
+        ),
     )

@@ -10,7 +10,7 @@ from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
 from detectors.formats import DIALECTS, JSON_STYLES
 from service.errors import ServiceError
-from service.models.audits.audits import KeyTakenError
+from service.models.audits.idempotency import KeyTakenError
 from service.models.base import new_id
 from service.models.billing.credits import count_free_credits
 from service.payments.links import payment_links

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from detectors.contract import Report
 from service.models import Audit, FindingRow, ReportRow
 from service.models.audits.audits import STATUSES, Cursor
+from service.models.base import utc_now
 from service.reports.sample import get_sample_report
 from service.web.schemas.cursors import find_cursor, make_cursor
 from tests.service.support.scenes import AUDITS, Tenant, add_tenant, error_of
@@ -201,6 +202,24 @@ def test_an_audit_without_a_report_says_so(
 ) -> None:
     answer = client.get(f"{AUDITS}/{audits[0]}/report", headers=tenant.reads)
     assert "isn't ready yet" in error_of(answer, 404, "not_found")
+
+
+def test_an_audit_whose_report_was_deleted_says_so_and_keeps_its_shape(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    audit_id = _store(db_session, tenant)
+    path = f"{AUDITS}/{audit_id}"
+    before = client.get(path, headers=tenant.reads).get_json()
+    db_session.delete(db_session.get_one(ReportRow, audit_id))
+    db_session.get_one(Audit, audit_id).report_deleted_at = utc_now()
+    db_session.commit()
+    assert client.get(path, headers=tenant.reads).get_json() == before
+    answer = client.get(f"{path}/findings", headers=tenant.reads)
+    assert (answer.status_code, answer.get_json()) == (200, {"audit_id": audit_id, "findings": []})
+    answer = client.get(f"{path}/report", headers=tenant.reads)
+    assert "was deleted: reports of batches are kept for 30 days" in error_of(
+        answer, 404, "not_found"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -173,3 +174,22 @@ def test_signed_out_visitors_go_to_sign_in_and_back(
 def test_an_invalid_id_is_rejected_with_a_reason(client: FlaskClient, person: Person) -> None:
     assert show(client, person, "x" * 201).status_code == 422
     assert show(client, person, "x" * 200).status_code == 404
+
+
+def test_the_page_of_a_deleted_report_says_so_and_shows_the_figures(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(
+        sessions,
+        person.account_id,
+        source="ingest",
+        records=1_200,
+        total_spend_usd=Decimal("12.50"),
+        findings_count=3,
+        report_deleted_at=utc_now(),
+    )
+    text = words(show(client, person, audit_id))
+    assert "This report was deleted after 30 days" in text
+    assert "Records 1,200 Spend in the batch $12.50 Findings 3" in text
+    for ending in ("/pdf", "/json", "/findings.csv"):
+        assert client.get(f"/audits/{audit_id}{ending}", headers=person.headers).status_code == 404

@@ -95,6 +95,8 @@ def test_legal_pages_show_the_configured_days(make_app: Callable[..., Flask]) ->
         raw_retention_days=3,
         failed_raw_retention_days=11,
         mail_retention_days=1,
+        report_retention_days=21,
+        call_retention_days=123,
         report_link_days=17,
         magic_link_minutes=9,
         sub_processors="Host One; Mail Two ;",
@@ -103,6 +105,9 @@ def test_legal_pages_show_the_configured_days(make_app: Callable[..., Flask]) ->
     for path in ("/legal/dpa", "/legal/privacy"):
         words = _words(client, path)
         assert "3 days after the report; 11 days after a failed audit" in words
+        assert "21 days after the report, or as long as a link to it works" in words
+        assert "123 days after the day of the call" in words
+        assert "the list of audits with their totals Until the account is deleted" in words
         assert "recipient and type 1 day " in words
         assert "links 9 minutes" in words
         assert "Host One Mail Two" in words

@@ -24,6 +24,7 @@ from detectors.wording.figures import percent, usd, whole_usd
 from service.config import Config
 from service.core.tokens import sign_report
 from service.models import Audit, ReportRow
+from service.models.base import utc_now
 from tests.service.support.documents import make_finding, make_report, make_summary
 from tests.service.support.scenes import Tenant
 from tests.worker.support.promises import Note, at_both_scales, scaled
@@ -166,6 +167,17 @@ def test_an_audit_that_is_not_done_says_so(
     response = _get(client, config, add_report(None, status="queued"))
     assert response.status_code == 200
     assert "not ready yet" in _text(response)
+
+
+def test_a_report_that_was_deleted_says_so(
+    client: FlaskClient, config: Config, add_report: AddReport, db_session: Session
+) -> None:
+    audit_id = add_report(None, status="done")
+    db_session.get_one(Audit, audit_id).report_deleted_at = utc_now()
+    db_session.commit()
+    response = _get(client, config, audit_id)
+    assert response.status_code == 200
+    assert "This report was deleted" in _text(response)
 
 
 def test_a_failed_audit_says_why(
