@@ -8,7 +8,7 @@ import pytest
 
 import tallystick
 from tallystick import capture
-from tallystick.sending import transport as sending
+from tallystick.sending import connection
 from tallystick.sending.delivery import Delivery
 from tallystick.sending.records import Record, Start
 from tallystick.sending.transport import Answer
@@ -116,7 +116,8 @@ def test_many_threads_lose_and_duplicate_nothing(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     # On a busy machine the collector may take longer for 5,000 records than a program would wait.
-    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr(connection, "TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr(connection, "TOTAL_SECONDS", 60)
     before = set(threading.enumerate())
     with capturing(monkeypatch, collector.dsn, max_queue=100_000):
         threads = [threading.Thread(target=record_calls, args=(2_000,)) for _ in range(8)]

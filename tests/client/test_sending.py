@@ -18,6 +18,7 @@ import pytest
 
 import tallystick
 from tallystick import capture
+from tallystick.sending import connection
 from tallystick.sending import transport as sending
 from tests.client.collector import Collector
 from tests.client.environments import run
@@ -152,7 +153,7 @@ def test_a_python_without_certificates_uses_certifis(
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
     if not has_certifi:
         monkeypatch.setitem(sys.modules, "certifi", None)
-    context = sending._trust()
+    context = connection.make_trust()
     assert context.verify_mode is ssl.CERT_REQUIRED
     if has_certifi:
         assert context.get_ca_certs()
@@ -172,8 +173,8 @@ def test_a_proxy_that_the_environment_names_is_used(
 def test_proxies_come_only_from_the_environment_where_processes_fork(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sending, "getproxies", lambda: {"http": "http://of-the-system"})
-    monkeypatch.setattr(sending, "getproxies_environment", dict)
-    assert sending._proxies() == {}
+    monkeypatch.setattr(connection, "getproxies", lambda: {"http": "http://of-the-system"})
+    monkeypatch.setattr(connection, "getproxies_environment", dict)
+    assert connection._proxies() == {}
     monkeypatch.delattr(os, "fork")
-    assert sending._proxies() == {"http": "http://of-the-system"}
+    assert connection._proxies() == {"http": "http://of-the-system"}

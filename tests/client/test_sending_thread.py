@@ -9,7 +9,7 @@ import pytest
 
 import tallystick
 from tallystick import capture
-from tallystick.sending import transport as sending
+from tallystick.sending import connection
 from tallystick.sending.delivery import Delivery
 from tests.client import offline
 from tests.client.collector import Collector, Silent
@@ -45,8 +45,8 @@ def test_between_two_intervals_the_thread_sleeps() -> None:
 
 
 def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sending.TIMEOUT_SECONDS <= 5
-    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 0.1)
+    assert connection.TIMEOUT_SECONDS <= 5
+    monkeypatch.setattr(connection, "TIMEOUT_SECONDS", 0.1)
     with Silent() as silent, capturing(monkeypatch, silent.dsn):
         record_calls()
         assert tallystick.flush(10)

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections import deque
+from contextvars import Context
 from itertools import count
 from typing import Any, Callable
 
@@ -75,7 +76,8 @@ class Delivery:
                     thread = threading.Thread(target=self._run, name="tallystick", daemon=True)
                     self._thread = thread  # even where it cannot start: asking again would not help
                     self.is_started = True
-                    thread.start()
+                    # A thread may inherit the caller's context, which other tools send along.
+                    Context().run(thread.start)
             finally:
                 self._starting.release()
 

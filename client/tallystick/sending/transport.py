@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import encodings.idna  # noqa: F401 - or the first connection imports it, in a thread
-import os
-import ssl
 import time
 import zlib
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import NamedTuple
-from urllib.error import HTTPError
-from urllib.request import (
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    ProxyHandler,
-    Request,
-    build_opener,
-    getproxies,
-    getproxies_environment,
-)
 
+from tallystick.sending.connection import Reply, make_trust, post
 from tallystick.sending.dsn import VERSIONS, Destination
 from tallystick.sending.records import Noted, write_record
 from tallystick.version import __version__
 
-TIMEOUT_SECONDS = 5.0
 REFUSED_PAUSE_SECONDS = 600.0  # a key or a subscription is put right by people
 LIMITED_PAUSE_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 3_600.0
@@ -42,71 +29,38 @@ class Answer(NamedTuple):
     reason: str
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """A redirect would carry the key to another host."""
-
-    def redirect_request(self, *request: object) -> None:
-        return None
-
-
 class Sender:
     """Posts batches, each over a connection of its own."""
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
         self._version = VERSIONS[-1]
-        is_secure = destination.url.startswith("https")
-        trust = [HTTPSHandler(context=_trust())] if is_secure else []
-        self._opener = build_opener(_NoRedirects, ProxyHandler(_proxies()), *trust)
+        self._trust = make_trust() if destination.url.startswith("https") else None
 
     def send(self, records: list[Noted]) -> Answer:
         """Post once and return the outcome; never raises."""
         try:
-            return self._post(_lines(records, self._version))
-        except HTTPError as error:
-            error.close()
-            if error.code == _NO_SUCH_VERSION and self._version > VERSIONS[0]:
-                self._version -= 1  # an older service
-                return self.send(records)
-            return _judge(error.code, error.headers.get("Retry-After"))
+            lines = _lines(records, self._version)
+            if not lines:
+                return Answer(0, 0.0, "no valid record")
+            reply = self._post(lines)
         except Exception as error:  # any failure of a network is the same to us
             return Answer(0, 0.0, type(error).__name__)
+        if reply.status == _NO_SUCH_VERSION and self._version > VERSIONS[0]:
+            self._version -= 1  # an older service
+            return self.send(records)
+        return _judge(reply.status, reply.retry_after, len(lines))
 
-    def _post(self, lines: list[str]) -> Answer:
-        if not lines:
-            return Answer(0, 0.0, "no valid record")
+    def _post(self, lines: list[str]) -> Reply:
         body, digest = _pack(lines)
-        request = Request(  # noqa: S310 - the address is one of http or https, checked at the start
-            self._destination.ingest_url(self._version),
-            data=body,
-            headers={
-                "Authorization": f"Bearer {self._destination.key}",
-                "Content-Type": "application/json",
-                "Content-Encoding": "gzip",
-                "Idempotency-Key": digest,
-                "User-Agent": f"tallystick-python/{__version__}",
-            },
-        )
-        with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
-            return _judge(response.status, response.headers.get("Retry-After"), len(lines))
-
-
-def _proxies() -> dict[str, str]:
-    """Of the environment alone where processes fork: macOS ends a forked one that asks it."""
-    return getproxies_environment() if hasattr(os, "fork") else getproxies()
-
-
-def _trust() -> ssl.SSLContext:
-    """The system's certificates, or where a Python came without any, those of `certifi`."""
-    context = ssl.create_default_context()
-    paths = ssl.get_default_verify_paths()
-    if not (paths.cafile or paths.capath):
-        try:
-            import certifi
-        except ImportError:
-            return context
-        context.load_verify_locations(certifi.where())
-    return context
+        headers = {
+            "Authorization": f"Bearer {self._destination.key}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+            "Idempotency-Key": digest,
+            "User-Agent": f"tallystick-python/{__version__}",
+        }
+        return post(self._destination.ingest_url(self._version), body, headers, self._trust)
 
 
 def _lines(records: list[Noted], version: int) -> list[str]:
@@ -137,7 +91,7 @@ def _pack(lines: list[str]) -> tuple[bytes, str]:
     return b"".join(packed), digest.hexdigest()
 
 
-def _judge(status: int, retry_after: str | None, posted: int = 0) -> Answer:
+def _judge(status: int, retry_after: str | None, posted: int) -> Answer:
     if 200 <= status < 300:
         return Answer(posted, 0.0, "no valid record")
     pause = 0.0
