@@ -22,6 +22,7 @@ from sqlalchemy.orm import configure_mappers
 import detectors
 from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats import read_stored
+from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.counters import ATTEMPTS, timed
 from service.core.logs import get_logger
@@ -35,7 +36,7 @@ from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result, StoredFrame
-from service.operations.call_store.account_audit import audit_account
+from service.operations.call_store.account_audit import Auditors, audit_account
 from service.operations.call_store.compaction import Compaction
 from service.operations.price_book import load_prices
 from service.operations.price_terms import find_account_terms, find_terms
@@ -252,9 +253,19 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
 
 def _audit_account(tools: Tools, claim: Claim, window_days: int) -> Result:
     library, terms, compaction = _open_account(tools, claim.account_id)
-    audit_files = partial(library.audit_window, terms=terms)
-    window = audit_account(compaction, tools.blobs, window_days, audit_files)
+    auditors = _auditors(tools.config, library, terms)
+    window = audit_account(compaction, tools.blobs, window_days, auditors)
     return Result(claim, window.report, window=window)
+
+
+def _auditors(config: Config, library: Any, terms: "Terms") -> Auditors:
+    """Return the audits of an account's files: on Polars, and on Spark if it is configured."""
+    spark = library.SparkWindows(terms, config.spark_remote, config.spark_master)
+    return Auditors(
+        in_memory=partial(library.audit_window, terms=terms),
+        most_in_memory=config.account_polars_calls,
+        on_spark=spark.audit if spark.remote or spark.master else None,
+    )
 
 
 def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compaction]":

@@ -13,6 +13,7 @@ from detectors.engines.choice import (
     is_known,
     place_beside,
     scan_parquet,
+    scanned_on_spark,
 )
 from detectors.engines.engine import Calls, Engine, Row
 
@@ -28,4 +29,5 @@ __all__ = [
     "is_known",
     "place_beside",
     "scan_parquet",
+    "scanned_on_spark",
 ]

@@ -1,5 +1,7 @@
 """Finds the engine of a frame, or the engine that a caller names."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from os import PathLike, fspath
 from typing import Any, Final, Self
@@ -76,9 +78,20 @@ def scan_parquet(source: object, engine: str) -> Calls:
         raise UnknownEngineError.of_name()
     if not isinstance(source, str | PathLike):
         raise TypeError("`engine` is for Parquet files: pass their path")
+    scanned: Calls = _module_of(engine).scan(fspath(source))
+    return scanned
+
+
+@contextmanager
+def scanned_on_spark(urls: Sequence[str], remote: str, master: str) -> Iterator[Calls]:
+    """Open Parquet files on Spark, which is at the address of one of the two kinds."""
+    module = _module_of("pyspark")
+    with module.opened_session(remote, master) as session:
+        yield module.scan_all(session, urls)
+
+
+def _module_of(engine: str) -> Any:
     try:
-        module = import_module(f"detectors.engines.{_CLASSES[_BY_NAME[engine]][0]}")
+        return import_module(f"detectors.engines.{_CLASSES[_BY_NAME[engine]][0]}")
     except ImportError as error:
         raise MissingEngineError(engine) from error
-    scanned: Calls = module.scan(fspath(source))
-    return scanned

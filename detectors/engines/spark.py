@@ -4,8 +4,11 @@ Nothing here needs all calls in one partition: calls are numbered within a group
 distributed sort.
 """
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
+from urllib.parse import urlsplit
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -21,6 +24,18 @@ _DAYS: Final = "unix_date(TRY_CAST({} AS DATE))"
 _LOCAL_MICROSECONDS: Final = "timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', ts)"
 
 
+# A session on this machine listens on no other address.
+_LOCAL: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+_CONNECT_PORT: Final = 15_002
+_CONNECT_SECONDS: Final = 5.0
+
+
 class SparkUnavailableError(DetectorError):
     """There is no Spark session, and none can be started."""
 
@@ -28,6 +43,16 @@ class SparkUnavailableError(DetectorError):
         super().__init__(
             "Spark doesn't start. Install Java 17 or later (on Debian: apt install "
             "default-jre-headless), or set SPARK_REMOTE to the address of a Spark Connect server."
+        )
+
+
+class SparkUnreachableError(DetectorError):
+    """The Spark Connect server can't be used from here."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The Spark Connect server of SPARK_REMOTE can't be reached. Check the address, and "
+            "install 'pyspark[connect]' in the server's version."
         )
 
 
@@ -39,6 +64,56 @@ def scan(paths: str) -> Calls:
         calls.collect_schema()
     except Exception as error:  # classic and Connect raise different errors
         raise UnreadableLogError("There are no readable Parquet files at that path.") from error
+    return calls
+
+
+@contextmanager
+def opened_session(remote: str, master: str) -> Iterator[SparkSession]:
+    """Yield the active session, or a new one at an address that is stopped at the end.
+
+    Parameters
+    ----------
+    remote : str
+        The address of a Spark Connect server; empty: a session of `master`.
+    master : str
+        The address of a cluster, or `local[2]` for two cores of this machine.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    session = _connect(remote) if remote else _start(master)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _connect(remote: str) -> SparkSession:
+    address = urlsplit(remote)
+    try:
+        # PySpark would try for ten minutes.
+        socket.create_connection(
+            (address.hostname or "", address.port or _CONNECT_PORT), _CONNECT_SECONDS
+        ).close()
+        return SparkSession.builder.appName("tallystick").remote(remote).getOrCreate()
+    except Exception as error:  # from the network, PySpark or gRPC
+        raise SparkUnreachableError from error
+
+
+def _start(master: str) -> SparkSession:
+    builder = SparkSession.builder.appName("tallystick").master(master)
+    for name, value in _LOCAL.items() if master.startswith("local") else ():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:  # from PySpark, or the gateway to Java
+        raise SparkUnavailableError from error
+
+
+def scan_all(session: SparkSession, urls: Sequence[str]) -> Calls:
+    """Read files that may lack different columns."""
+    calls: Calls = nw.from_native(session.read.option("mergeSchema", "true").parquet(*urls))
     return calls
 
 

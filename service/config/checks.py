@@ -29,6 +29,8 @@ _OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url"}
 _AT_LEAST_ZERO: Final = {"trusted_proxies", "rollup_retention_days"}
 # Audits of an account look back 90 days, and files of calls have up to 31 days.
 _MIN_CALL_DAYS: Final = 100
+# The addresses that Spark starts a session at.
+_SPARK_MASTER: Final = re.compile(r"local(\[(\*|[1-9]\d*)\])?|yarn|(spark|k8s)://\S+")
 _PAYMENT_PROVIDERS: Final = ("stripe", "paddle")
 
 Values = Mapping[str, Any]
@@ -41,6 +43,7 @@ def find_problems(values: Values) -> list[str]:
         *_number_problems(values),
         *_retention_problems(values),
         *(problem for name in _PAYMENT_PROVIDERS for problem in _payment_problems(values, name)),
+        *_spark_problems(values),
         *_key_problems(values),
         *_text_problems(values),
     ]
@@ -90,6 +93,16 @@ def _payment_problems(values: Values, provider: str) -> Iterator[str]:
     secret = f"{provider}_webhook_secret"
     if any(own.values()) and not own[secret].strip():
         yield f"{secret.upper()} is required if other {provider.upper()}_ settings are set"
+
+
+def _spark_problems(values: Values) -> Iterator[str]:
+    remote, master = values["spark_remote"], values["spark_master"]
+    if remote and not (remote.startswith("sc://") and urlsplit(remote).hostname):
+        yield "SPARK_REMOTE must start with sc:// and a host"
+    if master and not _SPARK_MASTER.fullmatch(master):
+        yield "SPARK_MASTER must be local[N], spark://, k8s:// or yarn"
+    if remote and master:
+        yield "SPARK_REMOTE and SPARK_MASTER must not both be set"
 
 
 def _key_problems(values: Values) -> Iterator[str]:

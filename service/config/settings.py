@@ -59,6 +59,9 @@ class Config:
     upload_cpu_seconds: float = 60.0
     refused_upload_seconds_per_day: int = 600
     worker_processes: int = 2
+    account_polars_calls: int = 8_000_000
+    spark_remote: str = ""
+    spark_master: str = ""
     lease_seconds: float = 30.0
     sweep_seconds: float = 5.0
     max_starts: int = 3

@@ -91,6 +91,10 @@ class BlobStore(ABC):
                     shutil.copyfileobj(blob, file)
             yield paths
 
+    @abstractmethod
+    def urls(self, keys: Sequence[str]) -> list[str]:
+        """Return the blobs' addresses, for readers on a cluster that has the same storage."""
+
     def get(self, key: str) -> bytes:
         """Return the blob's bytes; raise `BlobNotFoundError` if there is none."""
         with self.open(key) as file:
@@ -133,6 +137,9 @@ class FileBlobs(BlobStore):
     @contextmanager
     def local_files(self, keys: Sequence[str]) -> Iterator[list[Path]]:
         yield [self._path(key) for key in keys]
+
+    def urls(self, keys: Sequence[str]) -> list[str]:
+        return [self._path(key).absolute().as_uri() for key in keys]
 
     def delete(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)
@@ -224,6 +231,11 @@ class S3Blobs(BlobStore):
         except BlobNotFoundError:
             return False
         return True
+
+    def urls(self, keys: Sequence[str]) -> list[str]:
+        # The scheme of Hadoop's S3 library.
+        prefix = self._url.replace("s3://", "s3a://", 1).rstrip("/")
+        return [f"{prefix}/{_checked(key)}" for key in keys]
 
     def is_usable(self) -> bool:
         self.exists("health/probe.txt")

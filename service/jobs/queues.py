@@ -31,6 +31,8 @@ MAIL_QUEUE: Final = "mail"  # has its own worker, so that sign-in never waits fo
 NOTICE_QUEUE: Final = "notices"  # too, because receivers may hang; see decision 35
 # An audit takes seconds, so after this time it hangs. (RQ ends it, and it counts as an attempt.)
 AUDIT_TIMEOUT_SECONDS: Final = 900
+# An account may have calls for a cluster.
+ACCOUNT_TIMEOUT_SECONDS: Final = 4 * 3600
 # Shorter than the lease of a mail or a notice, so that no two workers send the same.
 SENDING_TIMEOUT_SECONDS: Final = 40
 _FUNCTIONS: Final = (RUN_AUDIT, WRITE_CALLS, COMPACT_CALLS, SEND_MAIL, SEND_NOTICE)
@@ -156,14 +158,15 @@ class AuditQueues:
         def push() -> None:
             if not self.existing_job_ids([job_id]):
                 queue = self._call_store_queue
-                _push(queue, COMPACT_CALLS, account_id, job_id, AUDIT_TIMEOUT_SECONDS)
+                _push(queue, COMPACT_CALLS, account_id, job_id, ACCOUNT_TIMEOUT_SECONDS)
 
         return self._try(push, account_id=account_id)
 
     def push(self, wake_up: WakeUp) -> None:
         """Append one job to its queue; raise errors of Redis."""
         queue = self._queues[wake_up.source]
-        _push(queue, RUN_AUDIT, wake_up.audit_id, wake_up.job_id, AUDIT_TIMEOUT_SECONDS)
+        seconds = ACCOUNT_TIMEOUT_SECONDS if wake_up.source == ACCOUNT else AUDIT_TIMEOUT_SECONDS
+        _push(queue, RUN_AUDIT, wake_up.audit_id, wake_up.job_id, seconds)
 
     def drop(self, wake_ups: Collection[WakeUp]) -> None:
         """Remove wake-ups that are no longer needed; a worker that finds one does nothing."""

@@ -4,11 +4,13 @@ from detectors.report.account.call_files import CallFile, merge_files, read_call
 from detectors.report.account.daily_spend import sum_spend
 from detectors.report.account.imports import Import, Terms, audit_imports
 from detectors.report.account.merging import merge_stored
+from detectors.report.account.spark_windows import SparkWindows
 from detectors.report.account.windows import audit_window
 
 __all__ = [
     "CallFile",
     "Import",
+    "SparkWindows",
     "Terms",
     "audit_imports",
     "audit_window",

@@ -18,7 +18,7 @@ from detectors.report.account.finding_days import sum_finding_days
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
 
-_ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
+ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 
 
 def audit_window(
@@ -43,9 +43,13 @@ def audit_window(
         The report as for a single log with these calls, the savings of its findings by day, and
         its calls by hour and latency.
     """
-    window = read_window(files, days, duplicates)
-    traffic = _sum_traffic(window)
-    report = audit(window, prices=terms.prices, thresholds=terms.thresholds)
+    return audit_calls([read_window(files, days, duplicates)], terms)
+
+
+def audit_calls(only_reference: list[CheckedCalls], terms: Terms) -> AuditedWindow:
+    """Audit the calls in the list, which is emptied so that they are freed once they are priced."""
+    traffic = _sum_traffic(only_reference[0])
+    report = audit(only_reference.pop(), prices=terms.prices, thresholds=terms.thresholds)
     return AuditedWindow(report=report, finding_days=sum_finding_days(report), traffic=traffic)
 
 
@@ -64,7 +68,7 @@ def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCal
     window = calls.filter(pl.col("ts") > newest - timedelta(days=days))
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(window.collect()).collect()
-    return CheckedCalls(nw.from_native(frame.lazy()), frame.height + duplicates, _ALL_VALID)
+    return CheckedCalls(nw.from_native(frame.lazy()), frame.height + duplicates, ALL_VALID)
 
 
 def _scan(files: Sequence[Path]) -> pl.LazyFrame:

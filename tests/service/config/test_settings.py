@@ -67,11 +67,24 @@ def test_all_problems_are_reported_together() -> None:
         ("TRUSTED_PROXIES", "-1"),
         ("LEASE_SECONDS", "nan"),
         ("DATABASE_POOL_SIZE", "1.5"),
+        ("ACCOUNT_POLARS_CALLS", "0"),
+        ("SPARK_REMOTE", "spark.example.com:15002"),
+        ("SPARK_REMOTE", "sc://"),
+        ("SPARK_MASTER", "local[none]"),
+        ("SPARK_MASTER", "sc://spark.example.com"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
         Config.from_environment({**REQUIRED, name: value})
+
+
+@pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "spark://host:7077", "yarn"])
+def test_spark_starts_a_session_or_connects_to_a_server(master: str) -> None:
+    config = Config.from_environment({**REQUIRED, "SPARK_MASTER": master})
+    assert (config.spark_master, config.spark_remote) == (master, "")
+    with pytest.raises(ConfigError, match="must not both be set"):
+        Config.from_environment({**REQUIRED, "SPARK_MASTER": master, "SPARK_REMOTE": "sc://host"})
 
 
 def test_secrets_show_neither_in_errors_nor_in_the_settings_themselves() -> None:

@@ -1,11 +1,12 @@
 """Publishes batches of one account."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from detectors.contract import UsageRecord
 from detectors.formats import decode_batch, encode_records
 from service.core.blobs import BlobStore
 from service.models import Account, Audit
@@ -22,11 +23,18 @@ def account_id(engine: Engine) -> str:
 
 
 @pytest.fixture
-def publish(engine: Engine, blobs: BlobStore, account_id: str) -> Callable[[bytes], str]:
+def publish(publish_records: Callable[[Sequence[UsageRecord]], str]) -> Callable[[bytes], str]:
     """Store a batch and audit it; return the audit's ID."""
+    return lambda body: publish_records(decode_batch(body))
 
-    def publish(body: bytes) -> str:
-        records = decode_batch(body)
+
+@pytest.fixture
+def publish_records(
+    engine: Engine, blobs: BlobStore, account_id: str
+) -> Callable[[Sequence[UsageRecord]], str]:
+    """The same, with records of any version."""
+
+    def publish(records: Sequence[UsageRecord]) -> str:
         with Session(engine) as session:
             audit = Audit(account_id=account_id, source="ingest", blob_key="", records=len(records))
             session.add(audit)

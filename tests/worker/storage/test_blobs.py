@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from obstore.store import MemoryStore
@@ -214,3 +215,12 @@ def test_blobs_are_files_for_readers_that_need_them(blobs: BlobStore) -> None:
         assert [path.read_bytes() for path in paths] == list(contents.values())
     with pytest.raises(FileNotFoundError), blobs.local_files(["store/c.parquet"]) as paths:
         paths[0].read_bytes()
+
+
+def test_a_cluster_reads_blobs_at_their_addresses(tmp_path: Path) -> None:
+    files = BlobStore.from_url((tmp_path / "a folder").as_uri())
+    files.put("store/a.parquet", b"one")
+    (url,) = files.urls(["store/a.parquet"])
+    assert Path(unquote(urlsplit(url).path)).read_bytes() == b"one"
+    s3 = BlobStore.from_url("s3://bucket/prefix/")
+    assert s3.urls(["store/a.parquet"]) == ["s3a://bucket/prefix/store/a.parquet"]
