@@ -54,7 +54,6 @@ from service.web.pages.account import (
     budgets,
     confirmation,
     dashboard,
-    findings,
     notices,
     passkeys,
     prices,
@@ -69,6 +68,9 @@ from service.web.pages.audits import report as reports
 from service.web.pages.audits import sharing, upload
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
+from service.web.pages.findings import detail as findings_detail
+from service.web.pages.findings import downloads as finding_downloads
+from service.web.pages.findings import home as findings
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
 from service.web.pages.spend import details as spend_details
@@ -114,6 +116,8 @@ _PAGES: Final = (
     spend_page,
     spend_details,
     findings,
+    findings_detail,
+    finding_downloads,
 )
 for _page in (reports, *_PAGES):
     limit_pages(_page.blueprint)

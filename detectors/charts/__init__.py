@@ -7,6 +7,7 @@ sheet; a page can set others by class.
 from collections.abc import Callable
 from typing import Final
 
+from detectors.charts.audits import savings_by_audit
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart
 from detectors.charts.columns import MOST_SERIES, Columns, stacked_columns
@@ -31,6 +32,7 @@ __all__ = [
     "HoursOfDay",
     "calls_by_hour",
     "findings_ranked",
+    "savings_by_audit",
     "savings_waterfall",
     "spend_and_savings",
     "spend_by_day",

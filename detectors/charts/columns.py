@@ -93,9 +93,9 @@ def stacked_columns(
         title={1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days"),
         unit={1: "Day", 7: "Week"}.get(span, "Period"),
         summary=_summarize(columns, days),
-        outlines=_outlines(columns, series, top),
+        outlines=outline_columns(columns, series, top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
-        dates=_dates(starts),
+        dates=name_some([short_day(start) for start in starts]),
         columns=columns,
         series=series,
     )
@@ -136,7 +136,7 @@ def _summarize(columns: Sequence[Column], days: tuple[date, date]) -> str:
     return f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label}."
 
 
-def _outlines(
+def outline_columns(
     columns: Sequence[Column], series: Sequence[Series], top: float
 ) -> tuple[tuple[int, str], ...]:
     """Return the boxes of each series, stacked from the bottom."""
@@ -150,9 +150,9 @@ def _outlines(
     return tuple((kind, "".join(outline)) for kind, outline in boxes.items() if outline)
 
 
-def _dates(starts: Sequence[date]) -> tuple[str, ...]:
-    """Return the first and last date, and some at about equal distances; "" for the others."""
-    steps = len(starts) - 1
-    labels = next((at for at in _DATE_STEPS if not steps % at), _DATE_STEPS[0])
-    shown = {round(at * steps / labels) for at in range(labels + 1)}
-    return tuple(short_day(start) if at in shown else "" for at, start in enumerate(starts))
+def name_some(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the first and last label, and some at about equal distances; "" for the others."""
+    steps = len(labels) - 1
+    parts = next((at for at in _DATE_STEPS if not steps % at), _DATE_STEPS[0])
+    shown = {round(at * steps / parts) for at in range(parts + 1)}
+    return tuple(label if at in shown else "" for at, label in enumerate(labels))

@@ -152,6 +152,7 @@ def _rank(reasons: Mapping[str, int]) -> list[tuple[str, str]]:
 def register_filters(app: Flask) -> None:
     app.jinja_env.filters.update(
         usd=figures.usd,
+        fine_usd=figures.fine_usd,
         whole_usd=figures.whole_usd,
         percent=figures.percent,
         number=figures.number,

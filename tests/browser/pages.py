@@ -76,6 +76,8 @@ _NAMES: Final = (
     "report_token",
     "waiting_token",
     "link_token",
+    "open_finding",
+    "fixed_finding",
 )
 
 
@@ -140,7 +142,12 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/settings": _seen_by("settings", "/settings", RICH)
     + _seen_by("settings-saved", "/settings?saved=", RICH),
     "/settings/assumptions": _seen_by("assumptions", "/settings/assumptions", RICH),
-    "/findings": _seen_by("account-findings", "/findings?state=all", RICH, NEW),
+    "/findings": _seen_by("account-findings", "/findings?state=all", RICH, NEW)
+    + _seen_by("account-findings-filtered", "/findings?state=fixed&route=support-bot", RICH)
+    + _seen_by("account-findings-none", "/findings?state=open&assignee=nobody", RICH),
+    "/findings/<finding_id>": _seen_by("account-finding", "/findings/{open_finding}", RICH)
+    + _seen_by("account-finding-fixed", "/findings/{fixed_finding}", RICH)
+    + _page("account-finding-nobodys", "/findings/nothing", status=404, visitor=RICH),
     "/settings/recalculate": _seen_by("recalculation", "/settings/recalculate", RICH),
     "/settings/prices": _seen_by("prices", "/settings/prices", RICH)
     + _seen_by("prices-set", "/settings/prices?provider=azure&model=gpt-4o-prod", RICH),
@@ -205,6 +212,11 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
     "/spend.xlsx": (
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         Example("spend-xlsx", "/spend.xlsx", 200, RICH),
+    ),
+    "/findings.csv": ("text/csv", Example("findings-csv", "/findings.csv?state=all", 200, RICH)),
+    "/findings.xlsx": (
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        Example("findings-xlsx", "/findings.xlsx", 200, RICH),
     ),
     "/settings/prices/export": (
         "application/toml",

@@ -23,6 +23,9 @@ from service.models import (
     Account,
     Audit,
     Credit,
+    FindingChange,
+    FindingRecord,
+    FindingSaving,
     IngestKey,
     NoticeDelivery,
     Passkey,
@@ -32,7 +35,7 @@ from service.models import (
     ReportRow,
     Subscription,
 )
-from service.models.base import utc_now
+from service.models.base import new_id, utc_now
 from service.models.calls.account_findings import (
     DISMISSED,
     FIXED,
@@ -98,6 +101,8 @@ class Site:
     report_token: str
     waiting_token: str
     link_token: str
+    open_finding: str
+    fixed_finding: str
     cookies: dict[str, tuple[float, dict[str, str]]] = field(default_factory=dict)
     responses: dict[str, requests.Response] = field(default_factory=dict)
 
@@ -134,7 +139,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     done = _add_done(sessions, account_id, report)
     _add_activity(sessions, account_id)
     _add_spend(sessions, account_id)
-    _add_findings(sessions, account_id, done)
+    finding_ids = _add_findings(sessions, account_id, done)
     _add_passkeys(sessions, account_id)
     _add_targets(sessions, account_id)
     _add_budgets(sessions, account_id)
@@ -161,12 +166,16 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
         report_token=sign_report(secret_key, done),
         waiting_token=sign_report(secret_key, waiting),
         link_token=add_link(sessions, secret_key, "grace@example.org"),
+        open_finding=finding_ids[OPEN],
+        fixed_finding=finding_ids[FIXED],
     )
 
 
-def _add_findings(sessions: "sessionmaker[Session]", account_id: str, audit_id: str) -> None:
+def _add_findings(
+    sessions: "sessionmaker[Session]", account_id: str, audit_id: str
+) -> dict[str, str]:
     """A finding of the account in every state, one of them with labels that are long."""
-    now = utc_now()
+    now, ids = utc_now(), dict[str, str]()
     with sessions() as session:
         for number, state in enumerate(STATES):
             finding = AccountFinding(
@@ -186,13 +195,42 @@ def _add_findings(sessions: "sessionmaker[Session]", account_id: str, audit_id: 
                 calls=100,
                 monthly_usd=Decimal(10 ** (5 - number)),
                 observed_usd=Decimal(1),
+                is_monthly=state != OPEN,
                 first_seen=now - timedelta(days=40),
                 last_seen=now - timedelta(days=number),
                 fixed_at=now - timedelta(days=20) if state == FIXED else None,
                 silent_until=now + timedelta(days=60) if state == DISMISSED else None,
+                assignee=_LONG_LABEL[:120] if state == OPEN else "",
+                note="One line,\nand another.",
             )
             session.add(finding)
+            session.flush()
+            ids[state] = finding.id
+            _add_life(session, finding)
         session.commit()
+    return ids
+
+
+def _add_life(session: Session, finding: AccountFinding) -> None:
+    """The finding in audits of the account, what it cost before its fix, and changes."""
+    now = utc_now()
+    for number in range(5):
+        at, run = now - timedelta(days=7 * (5 - number)), new_id()
+        figures = {"calls": 50, "monthly_usd": Decimal(300 + number), "observed_usd": Decimal(9)}
+        row = Audit(id=run, account_id=finding.account_id, source="account", status="done")
+        row.created_at, row.finished_at, row.blob_key, row.window_days = at, at, "", 30
+        session.add(row)
+        session.add(FindingRecord(account_finding_id=finding.id, audit_id=run, **figures))
+    for back in range(20, 34):
+        day = (now - timedelta(days=back)).date()
+        saving = FindingSaving(account_finding_id=finding.id, day=day, calls=3)
+        saving.saving_usd = Decimal(2)
+        session.add(saving)
+    for name, after in (("state", finding.state), ("assignee", _LONG_LABEL[:120]), ("note", "x")):
+        change = FindingChange(account_finding_id=finding.id, changed_by=RICH, field=name)
+        change.before, change.after = OPEN if name == "state" else "", after
+        change.reason = _LONG_LABEL[:60] if name == "state" else ""
+        session.add(change)
 
 
 def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:

@@ -75,7 +75,7 @@ RETIRED: Final[dict[str, str]] = {
     r"licence|colours?|coloured|normalised?|recognised?|summaris\w+|labelled": "American spelling",
     r"take[sn]? its place|took (?:its|their) place": "replace",
     r"beyond all measure|without end|anew": "too long, endless, again",
-    r"a month": "/month, per month",
+    r"(?<!project )a month": "/month, per month",
     r"left out": "excluded, dropped",
 }
 # Parts of names in the code: `sibling_saving_usd`, `PickDearest`.

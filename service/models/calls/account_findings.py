@@ -3,7 +3,7 @@
 An account's finding is identified by detector, kind, route, provider and model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from hashlib import sha256
@@ -20,6 +20,7 @@ from sqlalchemy import (
     UniqueConstraint,
     func,
     select,
+    true,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -29,6 +30,9 @@ from service.models.base import Base, Owned
 OPEN, ACKNOWLEDGED, DISMISSED, FIXED, RETURNED = STATES = (
     *("open", "acknowledged", "dismissed", "fixed", "returned"),
 )
+STATE, ASSIGNEE, NOTE = FIELDS = ("state", "assignee", "note")
+MAX_ASSIGNEE: Final = 120
+MAX_NOTE: Final = 2_000
 # States in which a finding is still to be fixed.
 UNRESOLVED: Final = (OPEN, ACKNOWLEDGED, RETURNED)
 _USD: Final = Numeric(30, 9)
@@ -59,6 +63,8 @@ class AccountFinding(Owned, Base):
     calls: Mapped[int] = mapped_column(BigInteger)
     monthly_usd: Mapped[Decimal] = mapped_column(_USD)
     observed_usd: Mapped[Decimal] = mapped_column(_USD)
+    # False if that audit had too little data to project a month: the dollars are its period's.
+    is_monthly: Mapped[bool] = mapped_column(default=True, server_default=true())
     first_seen: Mapped[datetime]
     last_seen: Mapped[datetime]
     fixed_at: Mapped[datetime | None]
@@ -96,7 +102,7 @@ class FindingSaving(Base):
 
 
 class FindingChange(Base):
-    """A change of a finding's state: by a person, or by an audit of the account."""
+    """A change of a finding: by a person, or of its state by an audit of the account."""
 
     __tablename__ = "account_finding_changes"
 
@@ -106,6 +112,7 @@ class FindingChange(Base):
     )
     changed_at: Mapped[datetime] = mapped_column(server_default=func.now())
     changed_by: Mapped[str]  # an email address; empty for an audit
+    field: Mapped[str] = mapped_column(default=STATE, server_default=STATE)
     before: Mapped[str]
     after: Mapped[str]
     reason: Mapped[str] = mapped_column(default="", server_default="")
@@ -122,14 +129,3 @@ def lock_findings(connection: Connection, account_id: str) -> Mapping[bytes, Row
     query = select(AccountFinding).where(AccountFinding.account_id == account_id)
     rows = connection.execute(query.order_by(AccountFinding.id).with_for_update()).all()
     return {row.identity: row for row in rows}
-
-
-def list_savings(
-    connection: Connection, account_finding_id: str, days: tuple[date, date]
-) -> Sequence[Row[date, Decimal]]:
-    """Return what a finding could have saved on each day of a range."""
-    query = select(FindingSaving.day, FindingSaving.saving_usd).where(
-        FindingSaving.account_finding_id == account_finding_id,
-        FindingSaving.day.between(*days),
-    )
-    return connection.execute(query.order_by(FindingSaving.day)).all()

@@ -1,6 +1,7 @@
-"""The list of an account's findings, by state."""
+"""The list of an account's findings, by state and labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -16,6 +17,10 @@ FILTERS: Final = {
     **{state: (state,) for state in STATES},
     "all": STATES,
 }
+# Other columns that a list can be filtered by.
+KEYS: Final[Sequence[str]] = ("detector", "route", "model", "assignee")
+_MOST_VALUES: Final = 200
+_BATCH: Final = 500
 
 
 class FindingCursor(NamedTuple):
@@ -25,17 +30,28 @@ class FindingCursor(NamedTuple):
     id: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class FindingFilter:
+    """The name of some states, and the values that other columns must have."""
+
+    state: str = UNRESOLVED_NAME
+    only: Mapping[str, str] = field(default_factory=dict)
+
+    def matches(self, account_id: str) -> list[ColumnElement[bool]]:
+        own = [_matches(name, value) for name, value in self.only.items()]
+        states = AccountFinding.state.in_(FILTERS[self.state])
+        return [AccountFinding.account_id == account_id, states, *own]
+
+
 def list_account_findings(
     session: Session,
     account_id: str,
-    states: Sequence[str],
+    wanted: FindingFilter,
     limit: int,
     after: FindingCursor | None = None,
 ) -> Sequence[AccountFinding]:
     """Return findings of an account, most savings first; ties are sorted by ID."""
-    query = select(AccountFinding).where(
-        AccountFinding.account_id == account_id, AccountFinding.state.in_(states)
-    )
+    query = select(AccountFinding).where(*wanted.matches(account_id))
     position = tuple_(-AccountFinding.monthly_usd, AccountFinding.id)
     if after is not None:
         query = query.where(position > (-after.monthly_usd, after.id))
@@ -64,6 +80,17 @@ def _matches(name: str, value: str) -> ColumnElement[bool]:
     return column == value
 
 
+def iter_account_findings(
+    session: Session, account_id: str, wanted: FindingFilter
+) -> Iterator[Sequence[AccountFinding]]:
+    """Yield all findings in batches, in the same order."""
+    after = None
+    while batch := list_account_findings(session, account_id, wanted, _BATCH, after):
+        yield batch
+        after = FindingCursor(batch[-1].monthly_usd, batch[-1].id)
+        session.expunge_all()
+
+
 def count_by_state(session: Session, account_id: str) -> dict[str, int]:
     """Count the account's findings in each state."""
     query = select(AccountFinding.state, func.count()).where(
@@ -71,3 +98,11 @@ def count_by_state(session: Session, account_id: str) -> dict[str, int]:
     )
     rows = session.execute(query.group_by(AccountFinding.state))
     return {row[0]: row[1] for row in rows}
+
+
+def list_values(session: Session, account_id: str, key: str) -> Sequence[str]:
+    """Return the values of a key that the account's findings have, most savings first."""
+    column = getattr(AccountFinding, key)
+    query = select(column).where(AccountFinding.account_id == account_id, column != "")
+    order = (func.sum(AccountFinding.monthly_usd).desc(), column)
+    return session.scalars(query.group_by(column).order_by(*order).limit(_MOST_VALUES)).all()

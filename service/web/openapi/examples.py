@@ -58,12 +58,15 @@ _ACCOUNT_FINDING: Final = {
     "confidence": "ESTIMATED",
     "monthly_cost_impact_usd": 346.35,
     "observed_cost_impact_usd": 323.26,
+    "is_monthly": True,
     "calls": 8120,
     "fix": "Put the part of the prompt that repeats first, and let it be cached.",
     "first_seen": "2026-02-15T00:00:14Z",
     "last_seen": "2026-02-28T23:55:57Z",
     "audit_id": _AUDIT_ID,
     "finding_id": "d2-001",
+    "assignee": "dana@example.com",
+    "note": "Planned for the next release.",
 }
 _REPORT_LINK: Final = {
     "audit_id": _AUDIT_ID,

@@ -1,21 +1,45 @@
 """Schemas of the findings of an account."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
-from marshmallow import Schema, ValidationError, fields
+from marshmallow import Schema, ValidationError, fields, post_load
 from marshmallow.validate import OneOf
 
 from service.models.calls.account_findings import STATES
-from service.models.calls.finding_list import FILTERS, UNRESOLVED_NAME
+from service.models.calls.finding_list import FILTERS, KEYS, UNRESOLVED_NAME, FindingFilter
 from service.web.schemas.audits import Moment, limit_field
 from service.web.schemas.cursors import find_finding_cursor
 from service.web.schemas.ingest import described
+from service.web.schemas.spend import FORMATS, JSON
 
-_STATES_EXPECTED = f"must be one of {', '.join(FILTERS)}"
+# What a label, a detector or an assignee can be.
+_VALUE: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
+_STATES_EXPECTED: Final = f"must be one of {', '.join(FILTERS)}"
 
 
 def _text(description: str) -> fields.String:
     return fields.String(required=True, metadata=described(description))
+
+
+def is_value(text: str) -> bool:
+    """Check whether a finding could have this label or assignee."""
+    return _VALUE.fullmatch(text) is not None
+
+
+class _Value(fields.String):
+    """A value that a column of the listed findings must have."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if not is_value(text):
+            raise ValidationError("must have 1 to 200 characters, without control characters")
+        return text
+
+
+def _only(what: str) -> _Value:
+    limits = {"minLength": 1, "maxLength": 200}
+    return _Value(metadata={**described(f"Only findings {what}."), **limits})
 
 
 class FindingPosition(fields.String):
@@ -37,9 +61,26 @@ class AccountFindingQuerySchema(Schema):
             "Only findings in this state; `unresolved` ones are open, acknowledged or returned."
         ),
     )
+    detector = _only("of this detector")
+    route = _only("of this route")
+    model = _only("of this model")
+    assignee = _only("with this assignee, exactly as typed")
+    format = fields.String(
+        load_default=JSON,
+        validate=OneOf(FORMATS, error=f"must be one of {', '.join(FORMATS)}"),
+        metadata=described(
+            "`csv` returns all findings as a table; `limit` and `cursor` don't apply."
+        ),
+    )
     cursor = FindingPosition(
         metadata=described("The `next_cursor` of the previous page, with the same filters."),
     )
+
+    @post_load
+    def select(self, query: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Add the filter."""
+        only = {name: query[name] for name in KEYS if name in query}
+        return {**query, "filter": FindingFilter(state=query["state"], only=only)}
 
 
 class AccountFindingSchema(Schema):
@@ -68,12 +109,21 @@ class AccountFindingSchema(Schema):
         attribute="observed_usd",
         metadata=described("What its calls could have saved in the window of that audit."),
     )
+    is_monthly = fields.Boolean(
+        required=True,
+        metadata=described(
+            "False if that audit had too little data to project a month: both amounts are then"
+            " those of its window."
+        ),
+    )
     calls = fields.Integer(required=True, metadata=described("Number of flagged calls."))
     fix = _text("What to change.")
     first_seen = Moment(required=True, metadata=described("Its first flagged call, in UTC."))
     last_seen = Moment(required=True, metadata=described("Its last flagged call, in UTC."))
     audit_id = _text("The latest audit of the account that has it.")
     finding_id = _text("Its ID in the report of that audit.")
+    assignee = _text("Who fixes it: a name or an address, as typed; empty without one.")
+    note = _text("What was noted about it; may be empty.")
     fixed_at = Moment(metadata=described("When it was fixed. Present once it is."))
     silent_until = Moment(
         metadata=described("When it opens again, if it was dismissed for a time.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
@@ -9,6 +10,7 @@ from werkzeug.test import TestResponse
 
 from service.core.tokens import sign_report
 from service.models import (
+    AccountFinding,
     Audit,
     Budget,
     IngestKey,
@@ -19,6 +21,7 @@ from service.models import (
     ReportRow,
     WebSession,
 )
+from service.models.base import utc_now
 from service.reports.sample import get_sample_report
 from service.web.auth.scopes import SCOPES
 from tests.service.support.access_table import (
@@ -92,8 +95,8 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         passkey.public_key = b""
         url = "https://example.com/"
         target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
-        budget = Budget(amount_usd=5, **owned)
-        session.add_all([audit, other_browser, passkey, target, budget])
+        budget, finding = Budget(amount_usd=5, **owned), _make_finding(tenant.account_id)
+        session.add_all([audit, other_browser, passkey, target, budget, finding])
         session.flush()
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
         delivery = NoticeDelivery(target_id=target.id, event_id="x", event_type="test", payload={})
@@ -109,12 +112,22 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "passkey_id": passkey.id,
             "target_id": target.id,
             "budget_id": budget.id,
+            "finding_id": finding.id,
             "delivery_id": delivery.id,
             "key_id": key.id,
             "token_id": token.id,
             "token": sign_report(SECRET_KEY, audit.id),
             "path:filename": "tallystick.css",
         }
+
+
+def _make_finding(account_id: str) -> AccountFinding:
+    labels = {name: "x" for name in ("detector", "kind", "route", "provider", "model", "fix")}
+    figures: dict[str, Any] = {"calls": 1, "monthly_usd": 1, "observed_usd": 1}
+    seen = {"first_seen": utc_now(), "last_seen": utc_now()}
+    found = {"audit_id": "x", "finding_id": "x", "severity": "low", "confidence": "VERIFIED"}
+    own = {"account_id": account_id, "identity": b"x"}
+    return AccountFinding(**own, **labels, **figures, **seen, **found)
 
 
 def ask(

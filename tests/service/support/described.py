@@ -17,7 +17,8 @@ PAGES = frozenset(
     {
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
         *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx", "/route", "/model"),
-        *("/dashboard/audit", "/findings"),
+        *("/dashboard/audit", "/findings", "/findings.csv", "/findings.xlsx"),
+        "/findings/<finding_id>",
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
         "/.well-known/security.txt",

@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from service.models import AccountFinding, FindingChange, FindingRecord, FindingSaving
 from service.models.calls.account_audits import queue_account_audit
-from service.models.calls.account_findings import lock_findings
-from service.operations.account_findings import Realized, measure_realized
+from service.operations.findings.realized import Realized, measure_realized
 from worker import run_audit
 
 NewBatch = Callable[[bytes], str]
@@ -75,11 +74,10 @@ def changes(engine: Engine) -> list[tuple[str, str, str]]:
         return [(row.before, row.after, row.changed_by) for row in session.execute(query)]
 
 
-def realized(engine: Engine, account_id: str, newest: datetime) -> Realized | None:
+def realized(engine: Engine, account_id: str) -> Realized | None:
     with engine.connect() as connection:
-        rows = lock_findings(connection, account_id).values()
-        (row,) = (row for row in rows if row.detector == "d4_duplicate_calls")
-        return measure_realized(connection, row, newest.date())
+        finding_id = duplicates(engine).id
+        return measure_realized(connection, account_id, [finding_id]).get(finding_id)
 
 
 def test_a_finding_keeps_its_place_over_audits(
@@ -174,8 +172,7 @@ def test_realized_savings_are_those_of_the_fix_and_not_of_the_volume(
     fix = START + timedelta(days=15) - timedelta(seconds=1)
     with engine.begin() as connection:
         connection.execute(update(AccountFinding).values(state="fixed", fixed_at=fix))
-    newest = START + timedelta(days=28)
-    saved = realized(engine, account_id, newest)
+    saved = realized(engine, account_id)
     assert saved is not None
     # Two of three calls before the fix were repeats, of $2 and $8 per million tokens.
     repeat = Decimal(PROMPT * 2 + ANSWER * 8) / 1_000_000

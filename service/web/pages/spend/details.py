@@ -19,7 +19,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
 from service.web.http.headers import keep_private
-from service.web.pages.account.findings import STATE_WORDS, add_realized
+from service.web.pages.findings.home import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import PERIODS, Query, read_query
 from service.web.pages.spend.traffic import describe_traffic

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, render_template, request
 from service.models.base import utc_now
 from service.models.calls.ranked_spend import find_last_day, rank_spend
 from service.models.calls.spend import DAY, Selection
-from service.reports.spend_csv import BYTE_ORDER_MARK
+from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session

@@ -30,6 +30,7 @@ IDS: Final = (
     "application_id",
     "target_id",
     "delivery_id",
+    "finding_id",
 )
 MISSING: Final = "0" * 32
 

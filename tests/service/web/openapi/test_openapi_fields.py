@@ -31,8 +31,9 @@ FIELDS: Final = {
     "Uploaded": "audit_id replayed status_url",
     "AccountAudit": "audit_id status_url",
     "AccountFinding": "id state detector kind route provider model severity confidence"
-    " monthly_cost_impact_usd observed_cost_impact_usd calls fix first_seen last_seen audit_id"
-    " finding_id fixed_at? silent_until? realized_savings_usd? realized_monthly_usd?",
+    " monthly_cost_impact_usd observed_cost_impact_usd is_monthly calls fix first_seen last_seen"
+    " audit_id finding_id assignee note fixed_at? silent_until? realized_savings_usd?"
+    " realized_monthly_usd?",
     "AccountFindingList": "findings next_cursor?",
     "AuditSummary": "id status created_at source records observed_days total_spend_usd"
     " projected_spend_usd savings_pct equiv_spend findings projection span_days window_start"
@@ -128,7 +129,8 @@ PARAMETERS: Final = {
     "post /api/v2/ingest": "Idempotency-Key? Content-Encoding?",
     "post /api/v1/audits": "Idempotency-Key? x-user-email?",
     "post /api/v1/account-audits": "window_days? x-user-email?",
-    "get /api/v1/findings": "limit? state? cursor? If-None-Match?",
+    "get /api/v1/findings": "limit? state? detector? route? model? assignee? format? cursor?"
+    " If-None-Match?",
     "get /api/v1/audits": "limit? status? since? cursor? source? If-None-Match?",
     "get /api/v1/audits/{audit_id}": READ_ONE,
     "get /api/v1/audits/{audit_id}/findings": READ_ONE,

@@ -1,0 +1,51 @@
+"""Tables as CSV, written to a temporary file, so that a slow client holds no connection."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from hashlib import sha256
+from itertools import chain, islice
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Final
+
+from detectors.wording.findings_csv import write_rows
+
+# Excel needs it to recognize UTF-8; programs do better without it.
+BYTE_ORDER_MARK: Final = "\ufeff"
+_IN_MEMORY_BYTES: Final = 1024 * 1024
+_ROWS_AT_ONCE: Final = 1_000
+
+
+def spool_csv(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], *, mark: str = ""
+) -> tuple[IO[bytes], str]:
+    """Return a file with the rows below the header, at its start, and its SHA-256."""
+    # The response closes it.
+    file, digest = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES), sha256()  # noqa: SIM115
+    try:
+        for text in chain((mark,), _blocks(header, rows)):
+            file.write(text.encode())
+            digest.update(text.encode())
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return file, digest.hexdigest()
+
+
+def _blocks(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    yield write_rows((header,))
+    remaining = iter(rows)
+    while block := list(islice(remaining, _ROWS_AT_ONCE)):
+        yield write_rows([list(map(_cell, row)) for row in block])
+
+
+def _cell(value: Any) -> str:
+    """Format without exponents and in UTC; nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+    return str(value)

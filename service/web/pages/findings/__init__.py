@@ -1,0 +1,1 @@
+"""The pages about the findings of an account: the list, one finding, and downloads."""

@@ -1,0 +1,81 @@
+"""/findings/<finding_id>: one finding of an account over time."""
+
+from typing import Any, Final
+
+from flask import Blueprint, redirect, render_template, request, url_for
+
+from detectors.charts import savings_by_audit
+from service.errors import InvalidRequestError, NotFoundError
+from service.models.audits.audits import find_audit
+from service.models.calls.account_findings import (
+    ASSIGNEE,
+    MAX_ASSIGNEE,
+    MAX_NOTE,
+    NOTE,
+    AccountFinding,
+)
+from service.models.calls.finding_history import find_account_finding, list_changes, list_points
+from service.models.identity.accounts import Account
+from service.operations.findings.changes import edit_findings
+from service.operations.findings.realized import measure_realized
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import get_session
+from service.web.http.headers import keep_private
+from service.web.http.paths import read_id
+from service.web.pages.findings.forms import read_assignee, read_note
+from service.web.pages.findings.home import STATE_WORDS
+
+_NO_FINDING: Final = "Your account has no finding with this ID."
+
+blueprint = Blueprint("findings_detail", __name__, url_prefix="/findings")
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("/<finding_id>")
+@require_visitor
+def show(finding_id: str) -> str:
+    return _show(_find(finding_id))
+
+
+@blueprint.post("/<finding_id>")
+@require_visitor
+def edit(finding_id: str) -> Any:
+    """Change the assignee and the note."""
+    finding, session = _find(finding_id), get_session()
+    try:
+        texts = {ASSIGNEE: read_assignee(request.form), NOTE: read_note(request.form)}
+    except InvalidRequestError as error:
+        return _show(finding, str(error)), 422
+    owner = session.get_one(Account, finding.account_id)
+    connection = session.connection()
+    edit_findings(connection, owner.id, [finding.id], texts, changed_by=owner.email)
+    session.commit()
+    return redirect(url_for("findings_detail.show", finding_id=finding.id, saved=""), 303)
+
+
+def _find(finding_id: str) -> AccountFinding:
+    account_id = current_caller().account_id
+    found = find_account_finding(get_session(), account_id, read_id(finding_id))
+    if found is None:
+        raise NotFoundError(_NO_FINDING)
+    return found
+
+
+def _show(finding: AccountFinding, problem: str = "") -> str:
+    session, points = get_session(), list_points(get_session(), finding)
+    realized = measure_realized(session.connection(), finding.account_id, [finding.id])
+    return render_template(
+        "pages/findings/finding.html",
+        finding=finding,
+        realized=realized.get(finding.id),
+        chart=savings_by_audit(points) if points else None,
+        changes=list_changes(session, finding),
+        has_report=find_audit(session, finding.account_id, finding.audit_id) is not None,
+        states=STATE_WORDS,
+        is_saved="saved" in request.args,
+        problem=problem,
+        typed=request.form if problem else {},
+        max_assignee=MAX_ASSIGNEE,
+        max_note=MAX_NOTE,
+    )

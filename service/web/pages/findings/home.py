@@ -1,0 +1,137 @@
+"""/findings: the findings of all calls of an account, and what became of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from sqlalchemy import Connection
+
+from service.errors import InvalidRequestError
+from service.models.calls.account_findings import (
+    ACKNOWLEDGED,
+    ASSIGNEE,
+    DISMISSED,
+    FIXED,
+    MAX_ASSIGNEE,
+    OPEN,
+    RETURNED,
+    AccountFinding,
+)
+from service.models.calls.finding_list import (
+    KEYS,
+    FindingFilter,
+    count_by_state,
+    list_account_findings,
+    list_values,
+)
+from service.models.identity.accounts import Account
+from service.operations.findings.changes import ACTIONS, change_findings, edit_findings
+from service.operations.findings.realized import Realized, measure_realized
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import get_session
+from service.web.http.headers import keep_private
+from service.web.http.paths import read_id
+from service.web.pages.findings.forms import read_assignee, read_filter, write_url
+from service.web.schemas.labels import read_label
+
+STATE_WORDS: Final[Mapping[str, str]] = {
+    OPEN: "Open",
+    ACKNOWLEDGED: "Acknowledged",
+    DISMISSED: "Dismissed",
+    FIXED: "Fixed",
+    RETURNED: "Returned",
+}
+_ASSIGN: Final = "assign"
+_NEW_ASSIGNEE: Final = "new_assignee"  # the filter has a field named assignee
+_SHOWN: Final = 200
+
+blueprint = Blueprint("findings", __name__, url_prefix="/findings")
+blueprint.after_request(keep_private)
+
+
+class Line(NamedTuple):
+    """A finding, and what its fix has saved, if it is fixed."""
+
+    finding: AccountFinding
+    realized: Realized | None
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    session, account_id, shown = (
+        get_session(),
+        current_caller().account_id,
+        read_filter(request.args),
+    )
+    found = list_account_findings(session, account_id, shown, _SHOWN)
+    counts = count_by_state(session, account_id)
+    return render_template(
+        "pages/findings/home.html",
+        lines=add_realized(found),
+        chosen=shown,
+        values=_list_values(shown) if counts else {},
+        states=STATE_WORDS,
+        counts=counts,
+        shown=_SHOWN,
+        changed=request.args.get("changed", type=int),
+        max_assignee=MAX_ASSIGNEE,
+        url=lambda path, **more: write_url(path, shown, **more),
+    )
+
+
+@blueprint.post("")
+@require_visitor
+def change() -> Any:
+    """Change the state or the assignee of the chosen findings."""
+    finding_ids = _read_ids()
+    changed = _assign(finding_ids) if request.form.get("do") == _ASSIGN else _move(finding_ids)
+    get_session().commit()
+    if request.form.get("from") == "finding" and finding_ids:
+        return redirect(url_for("findings_detail.show", finding_id=finding_ids[0]), 303)
+    shown = read_filter(request.form)
+    return redirect(write_url(url_for("findings.home"), shown, changed=str(changed)), 303)
+
+
+def add_realized(found: Sequence[AccountFinding]) -> list[Line]:
+    """Add the realized savings of fixed findings."""
+    ids = [each.id for each in found if each.fixed_at is not None]
+    realized = measure_realized(get_session().connection(), current_caller().account_id, ids)
+    return [Line(each, realized.get(each.id)) for each in found]
+
+
+def _assign(finding_ids: Sequence[str]) -> int:
+    connection, owner = _open_owned()
+    texts = {ASSIGNEE: read_assignee(request.form, _NEW_ASSIGNEE)}
+    return edit_findings(connection, owner.id, finding_ids, texts, changed_by=owner.email)
+
+
+def _move(finding_ids: Sequence[str]) -> int:
+    connection, owner = _open_owned()
+    action = request.form.get("action", "")
+    if action not in ACTIONS:
+        raise InvalidRequestError("Choose what to do with the findings.")
+    changed_by, reason = owner.email, read_label(request.form, "reason")
+    return change_findings(
+        connection, owner.id, finding_ids, action, changed_by=changed_by, reason=reason
+    )
+
+
+def _open_owned() -> tuple[Connection, Account]:
+    session = get_session()
+    return session.connection(), session.get_one(Account, current_caller().account_id)
+
+
+def _read_ids() -> list[str]:
+    return [each for each in request.form.getlist("finding") if read_id(each)]
+
+
+def _list_values(shown: FindingFilter) -> dict[str, list[str]]:
+    """Return the choices of each filter, with the chosen value where it is not among them."""
+    session, account_id = get_session(), current_caller().account_id
+    found = {key: list(list_values(session, account_id, key)) for key in KEYS}
+    for key, value in shown.only.items():
+        if value not in found[key]:
+            found[key].append(value)
+    return found
