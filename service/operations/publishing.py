@@ -16,6 +16,7 @@ from service.models.audits.leases import Claim, is_finished
 from service.models.audits.publishing import Result, publish_reports
 from service.models.calls.account_audits import DEFAULT_WINDOW, note_imports
 from service.models.calls.call_files import NewImport, add_imports
+from service.models.calls.copies import drop_copies
 from service.models.calls.traffic import replace_traffic
 from service.operations.findings.tracking import AuditedFindings, track_findings
 
@@ -28,7 +29,8 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
     Return the mail and the notices of each published audit, to enqueue after the commit.
     """
     held = publish_reports(connection, results)
-    imports = _imports([each for each in results if each.claim in held])
+    published = _imports([each for each in results if each.claim in held])
+    imports = drop_copies(connection, published)
     add_imports(connection, imports)
     for result in results:
         if result.claim in held and result.claim.window_days == DEFAULT_WINDOW:
@@ -67,6 +69,7 @@ def _imports(results: Sequence[Result]) -> Sequence[NewImport]:
             calls=result.frame.calls,
             bytes=result.frame.size,
             spend=result.spend,
+            file_hash=result.claim.content_hash,
         )
         for result in results
         if result.frame is not None

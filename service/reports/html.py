@@ -29,6 +29,7 @@ from detectors.wording.quality import measures, warnings
 from detectors.wording.tail import footnotes, past_findings
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
+from service.models.calls.copies import EarlierUpload
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
 from service.reports.kept import KeptParts
 
@@ -63,6 +64,7 @@ class ReportLinks:
     terms: Terms
     owned: Audit | None = None
     shared: "SharedLink | None" = None
+    earlier: EarlierUpload | None = None  # of the same file
     changes: Sequence[str] = ()  # of "prices" and "assumptions" since the report
 
 

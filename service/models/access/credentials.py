@@ -88,17 +88,19 @@ class Credential(NamedTuple):
     last_used_at: datetime | None
     has_active_subscription: bool = False
     scopes: tuple[str, ...] = ()
+    name: str = ""  # a key's label, or its prefix
 
 
 def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
     """Return the key and whether its account has a subscription, in one query."""
     columns = (IngestKey.id, IngestKey.account_id, IngestKey.secret_hash, IngestKey.last_used_at)
+    name = func.coalesce(func.nullif(IngestKey.label, ""), IngestKey.prefix)
     row = session.execute(
-        select(*columns, has_active_subscription(IngestKey.account_id)).where(
+        select(*columns, has_active_subscription(IngestKey.account_id), name).where(
             IngestKey.secret_hash == secret_hash, _is_current(IngestKey)
         )
     ).one_or_none()
-    return None if row is None else Credential(*row)
+    return None if row is None else Credential(row[0], row[1], row[2], row[3], row[4], name=row[5])
 
 
 def find_read_token(session: Session, secret_hash: bytes) -> Credential | None:

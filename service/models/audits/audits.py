@@ -20,7 +20,7 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
-from sqlalchemy.types import BigInteger
+from sqlalchemy.types import BigInteger, LargeBinary
 
 from service.core.packing import PackedBytes
 from service.models.base import Base, new_id, utc_now
@@ -63,6 +63,13 @@ class Audit(Base):
             ),
         ),
         Index("ix_audits_account", "finished_at", postgresql_where=text("source = 'account'")),
+        # For recognizing a file that the account has uploaded before.
+        Index(
+            "ix_audits_content",
+            "account_id",
+            "content_hash",
+            postgresql_where=text("content_hash IS NOT NULL"),
+        ),
         # An account has at most one unfinished audit of itself.
         Index(
             "uq_audits_unfinished_account",
@@ -80,6 +87,10 @@ class Audit(Base):
     blob_key: Mapped[str]  # the re-encoded records; of an audit of the account, empty
     window_days: Mapped[int | None]  # of an audit of the account
     frame_key: Mapped[str | None]  # the normalized calls as Parquet, once audited
+    client: Mapped[str | None]  # of a batch: the label of its ingest key, or the key's prefix
+    environment: Mapped[str | None]  # of all calls of a batch; null if they have none, or several
+    label: Mapped[str | None]  # of an upload, as its uploader typed it
+    content_hash: Mapped[bytes | None] = mapped_column(LargeBinary)  # SHA-256 of an upload's lines
     size_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of the uploaded file
     raw_bytes: Mapped[int | None] = mapped_column(BigInteger)  # of the re-encoded records
     frame_bytes: Mapped[int | None] = mapped_column(BigInteger)

@@ -53,6 +53,7 @@ class Claim:
     is_raw_purged: bool = False
     account_id: str = ""
     window_days: int | None = None  # of an audit of the account
+    content_hash: bytes | None = None  # of an upload
 
     @property
     def frame_key(self) -> str:
@@ -102,6 +103,7 @@ def claim_each(
             Audit.raw_purged_at.is_not(None),
             Audit.account_id,
             Audit.window_days,
+            Audit.content_hash,
         )
     )
     claimed = {row[0]: Claim(*row) for row in connection.execute(statement)}

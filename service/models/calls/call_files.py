@@ -78,6 +78,16 @@ class CallImport(Base):
     """What an audit brought to its account's calls; a later reading of it may replace that."""
 
     __tablename__ = "call_imports"
+    __table_args__ = (
+        # A file that is uploaded again adds no calls.
+        Index(
+            "uq_call_imports_file",
+            "account_id",
+            "file_hash",
+            unique=True,
+            postgresql_where=text("file_hash IS NOT NULL"),
+        ),
+    )
 
     audit_id: Mapped[str] = mapped_column(primary_key=True)  # kept when its audit is deleted
     account_id: Mapped[str] = mapped_column(
@@ -85,6 +95,7 @@ class CallImport(Base):
     )
     import_id: Mapped[str]  # one for each reading whose calls differ
     content_hash: Mapped[bytes] = mapped_column(LargeBinary)  # SHA-256 of the frame
+    file_hash: Mapped[bytes | None] = mapped_column(LargeBinary)  # of an upload's records
     calls: Mapped[int] = mapped_column(BigInteger)
     first_day: Mapped[date | None]
     last_day: Mapped[date | None]
@@ -103,6 +114,9 @@ class ReplacedImport(Base):
     last_day: Mapped[date]
 
 
+Hash = bytes  # `NewImport` has a field with this name
+
+
 @dataclass(frozen=True, kw_only=True)
 class NewImport:
     """The frame of an audit that is published, and the spend of its calls."""
@@ -117,6 +131,7 @@ class NewImport:
     calls: int
     bytes: int
     spend: Sequence[DailySpend]
+    file_hash: Hash | None = None
 
 
 def add_imports(connection: Connection, imports: Sequence[NewImport]) -> None:
@@ -159,7 +174,7 @@ def _replace_frames(connection: Connection, import_ids: Sequence[str]) -> set[st
 
 def _insert_imports(connection: Connection, imports: Sequence[NewImport]) -> None:
     names = (
-        *("audit_id", "account_id", "import_id", "content_hash"),
+        *("audit_id", "account_id", "import_id", "content_hash", "file_hash"),
         *("calls", "first_day", "last_day"),
     )
     rows = [{name: getattr(each, name) for name in names} for each in imports]

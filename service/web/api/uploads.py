@@ -16,6 +16,7 @@ from service.web.intake.gates import (
     limit_uploads,
 )
 from service.web.intake.processor_time import limit_refused_files
+from service.web.intake.receiving import MAX_LABEL_LENGTH
 from service.web.intake.storing import stored_upload
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import UploadedSchema
@@ -42,6 +43,12 @@ _FILE_DOCUMENT: Final = {
     "description": f"{JSON_STYLES} JSON Lines, a JSON array of either, or CSV with"
     " a header row of field names. Gzip is supported.",
 }
+_LABEL_DOCUMENT: Final = {
+    "type": "string",
+    "maxLength": MAX_LABEL_LENGTH,
+    "description": "Your name for the file, shown with its report. We don't store the file's own"
+    " name.",
+}
 _BODY_DOCUMENT: Final = {
     "required": True,
     "content": {
@@ -49,7 +56,7 @@ _BODY_DOCUMENT: Final = {
             "schema": {
                 "type": "object",
                 "required": ["file"],
-                "properties": {"file": _FILE_DOCUMENT},
+                "properties": {"file": _FILE_DOCUMENT, "label": _LABEL_DOCUMENT},
                 "additionalProperties": False,
             }
         }

@@ -56,6 +56,7 @@ class Caller:
     credential_id: str
     has_active_subscription: bool = False
     scopes: Sequence[str] = ()
+    client: str = ""  # the name of an ingest key
     email: str = field(default="", repr=False)  # of a signed-in person
 
 
@@ -129,6 +130,7 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
             account_id=known.account_id,
             credential_id=known.id,
             has_active_subscription=known.has_active_subscription,
+            client=known.name,
         )
         return view(*args, **kwargs)
 

@@ -1,7 +1,7 @@
 """Receive the one file of a multipart/form-data body, within bounds, into a temporary file.
 
-Nothing else of the body is kept: no file name, no type, no other field. The CSRF token of a form,
-which comes before its file, is checked and forgotten.
+Of the rest of the body, only the label is kept, as its uploader typed it: no file name, no type, no
+other field. The CSRF token of a form, which comes before its file, is checked and forgotten.
 """
 
 import hashlib
@@ -29,7 +29,9 @@ from service.web.http.current import current_config
 from service.web.http.error_responses import storage_needed
 
 PART_NAME: Final = "file"
-_MAX_TOKEN_BYTES: Final = 1024
+LABEL_FIELD: Final = "label"
+MAX_LABEL_LENGTH: Final = 80
+_MAX_FIELD_BYTES: Final = 1024  # of a token or a label
 # Bytes of the body in addition to the file: boundaries, headers, a preamble, an epilogue.
 MAX_OVERHEAD_BYTES: Final = 512 * 1024
 _MALFORMED: Final = "The body isn't valid multipart/form-data, or it is incomplete."
@@ -49,6 +51,7 @@ class ReceivedFile:
     file: BinaryIO
     size: int
     sha256: bytes
+    label: str  # empty if there is none
 
 
 @contextmanager
@@ -64,7 +67,7 @@ def received_file(check_token: TokenCheck | None, check_time: TimeCheck) -> Iter
         sink = FileSink(file, config.max_upload_bytes, check_token)
         copy_file(_read_blocks(check_time), boundary, sink)
         file.seek(0)
-        yield ReceivedFile(file, sink.size, sink.sha256)
+        yield ReceivedFile(file, sink.size, sink.sha256, sink.label)
 
 
 def _boundary() -> bytes:
@@ -82,7 +85,8 @@ def _boundary() -> bytes:
 class FileSink:
     """Write the file's bytes to a stream while counting and hashing them.
 
-    With `check_token`, the token of a form may come first; it is checked before the file begins.
+    A label may come before or after the file. With `check_token`, the token of a form comes before
+    the file, and is checked before the file begins.
     """
 
     def __init__(
@@ -91,45 +95,56 @@ class FileSink:
         self._stream = stream
         self._max_bytes = max_bytes
         self._check_token = check_token
-        self._token: bytearray | None = None
+        self._fields: dict[str, bytearray] = {}
+        self._field: str | None = None  # the open part; None if it is the file
         self._hash = hashlib.sha256()
-        self._is_open = False
+        self._has_file = False
         self.size = 0
 
     @property
     def sha256(self) -> bytes:
         return self._hash.digest()
 
+    @property
+    def label(self) -> str:
+        typed = self._fields.get(LABEL_FIELD, bytearray()).decode("utf-8", "replace")
+        label = " ".join("".join(char if char.isprintable() else " " for char in typed).split())
+        if len(label) > MAX_LABEL_LENGTH:
+            raise InvalidRequestError(f"Use at most {MAX_LABEL_LENGTH} characters for the label.")
+        return label
+
     def take(self, event: Event) -> None:
-        """Take the file's headers and bytes; refuse any part except the file and the token."""
+        """Take headers and bytes; refuse any part except the file, its label and the token."""
         if isinstance(event, Data):
             self._write(event.data)
         elif isinstance(event, Field):
-            self._open_token(event.name)
+            self._open_field(event.name)
         elif isinstance(event, File):
             self._open_file(event.name)
 
     def close(self) -> None:
-        if not self._is_open:
+        if not self._has_file:
             raise InvalidRequestError(_EXPECTED)
+        _ = self.label  # may be too long
 
-    def _open_token(self, name: str) -> None:
-        is_first = self._token is None and not self._is_open
-        if self._check_token is None or name != TOKEN_FIELD or not is_first:
+    def _open_field(self, name: str) -> None:
+        is_token = name == TOKEN_FIELD and self._check_token is not None and not self._has_file
+        if name in self._fields or not (is_token or name == LABEL_FIELD):
             raise InvalidRequestError(_EXPECTED)
-        self._token = bytearray()
+        self._field, self._fields[name] = name, bytearray()
 
     def _open_file(self, name: str) -> None:
-        if self._is_open or name != PART_NAME:
+        if self._has_file or name != PART_NAME:
             raise InvalidRequestError(_EXPECTED)
+        _ = self.label  # may be too long
         if self._check_token is not None:
-            token = None if self._token is None else self._token.decode("ascii", "replace")
-            self._check_token(token)
-        self._is_open = True
+            token = self._fields.get(TOKEN_FIELD)
+            self._check_token(None if token is None else token.decode("ascii", "replace"))
+        self._field, self._has_file = None, True
 
     def _write(self, data: bytes) -> None:
-        if not self._is_open:
-            self._write_token(data)
+        if self._field is not None:
+            self._write_field(self._field, data)
             return
         self.size += len(data)
         if self.size > self._max_bytes:
@@ -137,10 +152,11 @@ class FileSink:
         self._hash.update(data)
         self._stream.write(data)
 
-    def _write_token(self, data: bytes) -> None:
-        assert self._token is not None, "data follows the beginning of a part"  # noqa: S101
-        self._token += data
-        if len(self._token) > _MAX_TOKEN_BYTES:
+    def _write_field(self, name: str, data: bytes) -> None:
+        field = self._fields[name]
+        field += data
+        if len(field) > _MAX_FIELD_BYTES:
+            _ = self.label
             raise InvalidRequestError(_EXPECTED)
 
 

@@ -5,6 +5,7 @@ A blob is on disk before its row is committed, and it is deleted if no row will 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Final
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -49,6 +50,7 @@ def stored_batch(records: Sequence[UsageRecord], key: str | None) -> Iterator[Au
     Raise `KeyTakenError` for a replayed key.
     """
     audit = _new_audit(INGEST)
+    audit.client, audit.environment = current_caller().client, _find_environment(records)
     audit.records, encoded = len(records), encode_records(records)
     audit.raw_bytes = len(encoded)
     with storage_needed():
@@ -93,6 +95,12 @@ def _new_audit(source: str) -> Audit:
     return Audit(id=audit_id, account_id=account_id, source=source, blob_key=blob_key)
 
 
+def _find_environment(records: Sequence[UsageRecord]) -> str | None:
+    """Return the environment of a batch's calls, if they all have the same."""
+    found = {getattr(record, "environment", None) for record in records}  # of version 2 only
+    return found.pop() if len(found) == 1 else None
+
+
 def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
     """Check the file and store its re-encoding in one pass.
 
@@ -101,6 +109,7 @@ def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
     """
     audit, max_bytes = _new_audit(UPLOAD), current_config().max_upload_bytes
     audit.size_bytes, audit.records, audit.raw_bytes = upload.size, 0, 0
+    audit.label, content_hash = upload.label or None, sha256()
     with storage_needed(), current_blobs().writer(audit.blob_key) as blob:
         for chunk in read_chunks(
             upload.file,
@@ -111,17 +120,19 @@ def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
         ):
             encoded = encode_chunk(chunk)
             blob.write(encoded)
+            content_hash.update(encoded)
             audit.raw_bytes += len(encoded)
             spent.check()  # blocks that were read to detect the format are checked later
             audit.records += chunk.rows - len(chunk.invalid)
+    audit.content_hash = content_hash.digest()
     return audit
 
 
-def _add(audit: Audit, key: str | None, sha256: bytes | None = None) -> Audit:
+def _add(audit: Audit, key: str | None, body_hash: bytes | None = None) -> Audit:
     """Insert the audit and its key, and claim an upload's credit, in the view's transaction."""
     session = get_session()
     with _delete_blob_on_error(audit.blob_key):
-        add_audit(session, audit, KEY_NAMESPACES[audit.source], key, body_hash=sha256)
+        add_audit(session, audit, KEY_NAMESPACES[audit.source], key, body_hash=body_hash)
         if audit.source == UPLOAD:
             try:
                 claim_credit(session, audit.account_id, audit.id)

@@ -11,6 +11,8 @@ const problem = document.querySelector("#upload-problem");
 const sendButton = document.querySelector("#send");
 const cancelButton = document.querySelector("#cancel");
 const dropzone = document.querySelector("#dropzone");
+const label = document.querySelector("#label");
+const useName = document.querySelector("#use-name");
 
 const HEAD_BYTES = 65536;
 const LINES = 50;
@@ -186,6 +188,22 @@ function chosen() {
   statusLine.textContent = "";
   if (file) check(file);
   else preview.replaceChildren();
+  offerName(file);
+}
+
+// The file's name is sent only if its owner puts it into the label.
+function offerName(file) {
+  useName.hidden = !file;
+  if (file) useName.textContent = `Use “${nameOf(file)}”`;
+}
+
+function nameOf(file) {
+  return [...file.name].slice(0, label.maxLength).join("");
+}
+
+function useFileName() {
+  label.value = nameOf(input.files[0]);
+  label.focus();
 }
 
 function drop(event) {
@@ -209,6 +227,7 @@ function send(event) {
   if (request || !file) return;
   hideProblem();
   const body = new FormData();
+  if (label.value.trim()) body.append("label", label.value);
   body.append("file", file);
   request = new XMLHttpRequest();
   request.open("POST", form.dataset.endpoint);
@@ -317,6 +336,7 @@ function offer(links) {
 }
 
 input.addEventListener("change", chosen);
+useName.addEventListener("click", useFileName);
 form.addEventListener("submit", send);
 cancelButton.addEventListener("click", () => request?.abort());
 // A file dropped elsewhere would replace the page.

@@ -1,6 +1,8 @@
 """Publishes batches of one account."""
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -23,27 +25,39 @@ def account_id(engine: Engine) -> str:
 
 
 @pytest.fixture
-def publish(publish_records: Callable[[Sequence[UsageRecord]], str]) -> Callable[[bytes], str]:
-    """Store a batch and audit it; return the audit's ID."""
-    return lambda body: publish_records(decode_batch(body))
+def store(engine: Engine, blobs: BlobStore, account_id: str) -> Callable[..., str]:
+    """Store a batch, or a file with the same records, to be audited; return the audit's ID."""
 
-
-@pytest.fixture
-def publish_records(
-    engine: Engine, blobs: BlobStore, account_id: str
-) -> Callable[[Sequence[UsageRecord]], str]:
-    """The same, with records of any version."""
-
-    def publish(records: Sequence[UsageRecord]) -> str:
+    def store(
+        records: Sequence[UsageRecord], source: str = "ingest", owner: str = account_id
+    ) -> str:
+        encoded = encode_records(records)
         with Session(engine) as session:
-            audit = Audit(account_id=account_id, source="ingest", blob_key="", records=len(records))
+            audit = Audit(account_id=owner, source=source, blob_key="", records=len(records))
+            audit.content_hash = sha256(encoded).digest() if source == "upload" else None
             session.add(audit)
             session.flush()
             audit.blob_key = f"raw/{audit.id}.jsonl"
-            blobs.put(audit.blob_key, encode_records(records))
+            blobs.put(audit.blob_key, encoded)
             session.commit()
-            audit_id = audit.id
+            return audit.id
+
+    return store
+
+
+@pytest.fixture
+def publish_records(store: Callable[..., str]) -> Callable[..., str]:
+    """Store a batch or a file with records of any version and audit it; return the audit's ID."""
+
+    def publish(*imported: Any) -> str:
+        audit_id = store(*imported)
         run_audit(audit_id)
         return audit_id
 
     return publish
+
+
+@pytest.fixture
+def publish(publish_records: Callable[..., str]) -> Callable[..., str]:
+    """Store a batch or a file and audit it; return the audit's ID."""
+    return lambda body, *more: publish_records(decode_batch(body), *more)

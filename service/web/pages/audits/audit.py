@@ -16,6 +16,7 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.audits.turns import count_ahead
+from service.models.calls.copies import find_earlier_upload
 from service.operations.outdated_reports import compare_today
 from service.operations.recalculation import recalculate
 from service.reports.documents import Document, find_published, print_findings
@@ -141,6 +142,7 @@ def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
         ),
         owned=audit,
         shared=share(audit),
+        earlier=find_earlier_upload(get_session(), audit),
         changes=changes,
     )
 
@@ -157,6 +159,7 @@ def _context(audit: Audit) -> dict[str, Any]:
         "progress": _find_progress(audit),
         "has_credit": audit.source == UPLOAD,
         "report_days": current_config().report_retention_days,
+        "earlier": find_earlier_upload(get_session(), audit),
     }
 
 

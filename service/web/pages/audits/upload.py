@@ -28,6 +28,7 @@ from service.web.intake.gates import (
     limit_uploads,
 )
 from service.web.intake.processor_time import limit_refused_files
+from service.web.intake.receiving import MAX_LABEL_LENGTH
 from service.web.intake.storing import stored_upload
 from service.web.pages.account.billing import granting_for
 
@@ -67,6 +68,7 @@ def _page(**context: Any) -> str:
     known, config = find_web_session(), current_config()
     context |= {
         "max_bytes": config.max_upload_bytes,
+        "max_label": MAX_LABEL_LENGTH,
         "dialects": DIALECTS,
         "json_styles": JSON_STYLES,
         "fields": RECORD_V2_FIELDS,

@@ -358,3 +358,54 @@ def test_what_a_rolled_back_upload_leaves_is_nothing(live: LiveService, person: 
         error_in(response, 503, "unavailable")
         assert int(response.headers["Retry-After"]) > 0
     assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
+
+
+# Labels
+
+
+LABEL = ("name=label", b"  October,\tEU  ")
+FILE = ('name="file"; filename="secret.jsonl"', log_file())
+
+
+@pytest.mark.parametrize("parts", [[LABEL, FILE], [FILE, LABEL]], ids=["before", "after"])
+def test_a_label_is_kept_as_typed_on_one_line(
+    live: LiveService, person: Person, parts: list[tuple[str, bytes]]
+) -> None:
+    response = post_body(live.url, person, multipart(parts))
+    assert response.status_code == 201
+    assert set(response.json()) == {"audit_id", "replayed", "status_url"}
+    assert _audit(live, response.json()["audit_id"]).label == "October, EU"
+
+
+def test_the_name_of_the_file_is_no_label(live: LiveService, person: Person) -> None:
+    unlabeled = one_file(log_file(2), name="secret.jsonl")
+    for body in (unlabeled, multipart([("name=label", b"  "), FILE])):
+        answer = post_body(live.url, person, body).json()
+        assert _audit(live, answer["audit_id"]).label is None
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("name=label", b"x" * 81), FILE],
+        [FILE, ("name=label", "é".encode() * 81)],
+        [FILE, ("name=label", b"x" * 2000)],
+        [FILE, LABEL, LABEL],
+        [FILE, ('name="label"; filename="x"', b"x")],
+    ],
+    ids=["81 characters", "81 wide characters", "2,000 bytes", "two labels", "a file"],
+)
+def test_an_upload_with_an_unusable_label_is_free(
+    live: LiveService, person: Person, parts: list[tuple[str, bytes]]
+) -> None:
+    error_in(post_body(live.url, person, multipart(parts)), 422, "validation_error")
+    assert free_credits(live.sessions, person) == 3
+
+
+def test_files_with_the_same_records_are_recognized_packed_or_not(
+    live: LiveService, person: Person
+) -> None:
+    files = (log_file(2, tag="one"), gzip.compress(log_file(2, tag="one")), log_file(2, tag="two"))
+    answers = [upload(live.url, person, file).json() for file in files]
+    first, packed, other = (_audit(live, answer["audit_id"]).content_hash for answer in answers)
+    assert first == packed != other

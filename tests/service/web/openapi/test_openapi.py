@@ -325,8 +325,8 @@ def test_every_answer_but_a_download_names_its_request(both_documents: dict[str,
             assert "X-Request-Id" in answer["headers"]
 
 
-def test_an_upload_is_one_file_part(document: dict[str, Any]) -> None:
+def test_an_upload_is_one_file_and_perhaps_its_label(document: dict[str, Any]) -> None:
     content = document["paths"][AUDITS]["post"]["requestBody"]["content"]
     assert set(content) == {"multipart/form-data"}
     schema = content["multipart/form-data"]["schema"]
-    assert (schema["required"], set(schema["properties"])) == (["file"], {"file"})
+    assert (schema["required"], set(schema["properties"])) == (["file"], {"file", "label"})

@@ -1,7 +1,7 @@
 """/audits/<audit_id>: the progress of an audit and its owner's report, visible to nobody else."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -193,3 +193,36 @@ def test_the_page_of_a_deleted_report_says_so_and_shows_the_figures(
     assert "Records 1,200 Spend in the batch $12.50 Findings 3" in text
     for ending in ("/pdf", "/json", "/findings.csv"):
         assert client.get(f"/audits/{audit_id}{ending}", headers=person.headers).status_code == 404
+
+
+# The same file again
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["in progress", "done"])
+def test_a_file_uploaded_again_is_recognized(
+    client: FlaskClient, person: Person, sessions: Sessions, is_done: bool
+) -> None:
+    day, report = datetime(2026, 10, 3, 9, tzinfo=UTC), make_report() if is_done else None
+    status = "done" if is_done else "queued"
+    file: dict[str, Any] = {"content_hash": b"of the file", "status": status}
+    add_run(
+        sessions, person.account_id, created_at=day - timedelta(1), **{**file, "status": "failed"}
+    )
+    first = add_run(sessions, person.account_id, report, created_at=day, **file)
+    again = add_run(sessions, person.account_id, report, label="October <b>", **file)
+    page = show(client, person, again)
+    said = "You uploaded this file on Oct 3, 2026"
+    assert said in words(page)
+    assert "Nothing will be counted twice." in words(page)
+    assert f'href="/audits/{first}"' in page.get_data(as_text=True)
+    assert "October &lt;b&gt;" in page.get_data(as_text=True)
+    assert said not in words(show(client, person, first))
+
+
+def test_a_file_of_another_account_is_not_recognized(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    file: dict[str, Any] = {"content_hash": b"of the file", "status": "queued"}
+    add_run(sessions, add_person(sessions).account_id, **file)
+    page = show(client, person, add_run(sessions, person.account_id, **file))
+    assert "You uploaded this file" not in words(page)
