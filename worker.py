@@ -37,7 +37,9 @@ from service.models.audits.finding_calls import find_calls_source
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result, StoredFrame
 from service.operations.call_store.account_audit import Auditors, audit_account
+from service.operations.call_store.backfill import add_missing
 from service.operations.call_store.compaction import Compaction
+from service.operations.call_store.repricing import Pricing, reprice_files
 from service.operations.price_book import load_prices
 from service.operations.price_terms import find_account_terms, find_terms
 from service.operations.publishing import abandon, delete_frames, finish, publish
@@ -223,7 +225,8 @@ def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
 
 
 def _result(claim: Claim, own: "Import", frame: StoredFrame) -> Result:
-    return Result(claim, own.report, frame, own.first_day, own.last_day, own.spend)
+    days = (own.first_day, own.last_day)
+    return Result(claim, own.report, frame, *days, own.spend, own.priced_with)
 
 
 def _store(blobs: BlobStore, claim: Claim, log: "UsageLog") -> StoredFrame:
@@ -277,10 +280,12 @@ def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compactio
 
 
 def compact_calls(account_id: str) -> None:
-    """Merge the files of an account's calls."""
+    """Add what is missing in an account's call store, merge its files, and reprice their spend."""
     with Tools.opened() as tools:
-        _, _, compaction = _open_account(tools, account_id)
+        library, terms, compaction = _open_account(tools, account_id)
+        add_missing(tools, account_id, partial(library.read_import, terms=terms))
         compaction.run()
+        reprice_files(tools, account_id, Pricing(terms, partial(library.sum_stored, terms=terms)))
 
 
 def write_calls(name: str) -> None:

@@ -63,7 +63,9 @@ from detectors.contract.spend import (
     SpendByDayAndModel,
     SpendByModel,
     SpendByRoute,
+    StoredImport,
     UnpricedModel,
+    name_prices,
 )
 from detectors.contract.thresholds import (
     Thresholds,
@@ -82,6 +84,8 @@ from detectors.contract.traffic import (
 __all__ = [
     "DailySpend",
     "MergedCalls",
+    "StoredImport",
+    "name_prices",
     "ASSUMPTIONS",
     "AssumedThresholds",
     "Assumption",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
+from hashlib import md5
 
 from msgspec import Struct
 
@@ -104,3 +105,20 @@ class MergedCalls(Struct, frozen=True, kw_only=True):
     duplicates: int
     imports: int
     spend: Sequence[DailySpend]
+    priced_with: str  # the name of the prices
+    rates: str  # a digest of the rates of the models in the file
+
+
+class StoredImport(Struct, frozen=True, kw_only=True):
+    """The calls in the stored frame of an import: their number, their days and their spend."""
+
+    calls: int
+    first_day: date | None
+    last_day: date | None
+    spend: Sequence[DailySpend]
+    priced_with: str
+
+
+def name_prices(version: str, price_terms: str) -> str:
+    """Return a name of an account's prices: the price book's version and a hash of its terms."""
+    return f"{version}|{md5(price_terms.encode(), usedforsecurity=False).hexdigest()}"

@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -181,12 +181,18 @@ def is_outdated(report: Report, book: PriceBook) -> bool:
 
 
 def _digest(book: PriceBook, models: Labelled, first: str | None, last: str | None) -> str:
-    """Digest the rates of these models between two times; equal digests mean equal prices."""
     if first is None or last is None:
         return ""
     period = datetime.fromisoformat(first), datetime.fromisoformat(last)
-    names = sorted({(each.provider, each.model) for each in models})
-    rates = [(*name, *_rates(book.find_listing(*name), *period)) for name in names]
+    return digest_rates(book, {(each.provider, each.model) for each in models}, *period)
+
+
+def digest_rates(
+    book: PriceBook, models: Iterable[tuple[str, str]], first: datetime, last: datetime
+) -> str:
+    """Digest the rates of these models between two times; equal digests mean equal prices."""
+    names = sorted(set(models))
+    rates = [(*name, *_rates(book.find_listing(*name), first, last)) for name in names]
     return hashlib.sha256(repr(rates).encode()).hexdigest()[:_DIGITS]
 
 

@@ -4,7 +4,7 @@ The price book is imported where it is used, because it takes half a second and 
 the web never need it.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.metadata import version
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -55,6 +55,16 @@ def load_prices(connection: Connection) -> "PriceBook":
 def find_fetched_at(connection: Connection) -> datetime | None:
     """Return when the prices in force were fetched; None for the installed ones."""
     return price_updates.find_fetched_at(connection, VERSION)
+
+
+def find_version(connection: Connection) -> str:
+    """Return the version of the prices in force, as `PriceBook.version`, without loading them.
+
+    The book has the day on which its update was fetched, which is stored a moment later: around
+    midnight, the two may differ.
+    """
+    fetched_at = find_fetched_at(connection)
+    return VERSION if fetched_at is None else f"{VERSION}+{fetched_at.astimezone(UTC):%Y-%m-%d}"
 
 
 def fetch_update(url: str) -> bytes:

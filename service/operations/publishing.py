@@ -70,6 +70,7 @@ def _imports(results: Sequence[Result]) -> Sequence[NewImport]:
             bytes=result.frame.size,
             spend=result.spend,
             file_hash=result.claim.content_hash,
+            priced_with=result.priced_with,
         )
         for result in results
         if result.frame is not None

@@ -3,7 +3,7 @@
 from detectors.report.account.call_files import CallFile, merge_files, read_calls, write_calls
 from detectors.report.account.daily_spend import sum_spend
 from detectors.report.account.imports import Import, Terms, audit_imports
-from detectors.report.account.merging import merge_stored
+from detectors.report.account.merging import merge_stored, read_import, sum_stored
 from detectors.report.account.spark_windows import SparkWindows
 from detectors.report.account.windows import audit_window
 
@@ -16,7 +16,9 @@ __all__ = [
     "audit_window",
     "merge_files",
     "merge_stored",
+    "read_import",
     "read_calls",
     "sum_spend",
+    "sum_stored",
     "write_calls",
 ]

@@ -1,15 +1,17 @@
 """The audits of some imports, and what each adds to its account's spend."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time
+from functools import partial
 from itertools import compress
 from typing import Self, cast
 
-from detectors.contract import DailySpend, read_assumptions
+from detectors.contract import DailySpend, name_prices, read_assumptions
 from detectors.frames import UsageLog
 from detectors.prices.agreed.price_file import read_toml
 from detectors.prices.book import PriceBook
+from detectors.prices.updates import digest_rates
 from detectors.report import audit_many
 from detectors.report.account.daily_spend import sum_spend
 from detectors.report.result.document import Report
@@ -23,6 +25,7 @@ class Terms:
     prices: PriceBook
     list_prices: PriceBook | None
     thresholds: Thresholds
+    key: str = ""  # equal keys mean equal prices
 
     @classmethod
     def of(cls, book: PriceBook, price_terms: str, assumptions: Mapping[str, float]) -> Self:
@@ -32,7 +35,15 @@ class Terms:
             prices=book.with_terms(read_toml(price_terms)) if has_terms else book,
             list_prices=book if has_terms else None,
             thresholds=Thresholds(**read_assumptions(assumptions)),
+            key=name_prices(book.version, price_terms),
         )
+
+    def digest(self, models: Iterable[tuple[str, str]], first_day: date, last_day: date) -> str:
+        """Digest the rates of these models on some days in UTC; equal digests mean equal spend."""
+        books, names = (self.prices, self.list_prices or self.prices), set(models)
+        first = datetime.combine(first_day, time(), UTC)
+        last = datetime.combine(last_day, time.max, UTC)
+        return "".join(digest_rates(book, names, first, last) for book in books)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,7 @@ class Import:
     first_day: date | None
     last_day: date | None
     spend: Sequence[DailySpend]
+    priced_with: str
 
 
 def audit_imports(logs: Sequence[UsageLog], terms: Sequence[Terms]) -> list[Import]:
@@ -73,12 +85,12 @@ def audit_imports(logs: Sequence[UsageLog], terms: Sequence[Terms]) -> list[Impo
         reports = audit_many(own, prices=each.prices, thresholds=each.thresholds, keep_calls=False)
         frames = [log.frame for log in own]
         spend = sum_spend(frames, each.prices, each.list_prices)
-        imports = map(_import, own, reports, spend)
+        imports = map(partial(_import, priced_with=each.key), own, reports, spend)
         found |= zip(compress(range(len(logs)), is_same), imports, strict=True)
     return [found[number] for number in range(len(logs))]
 
 
-def _import(log: UsageLog, report: Report, spend: Sequence[DailySpend]) -> Import:
+def _import(log: UsageLog, report: Report, spend: Sequence[DailySpend], priced_with: str) -> Import:
     days = log.frame["ts"].dt.date()
     first, last = cast(date | None, days.min()), cast(date | None, days.max())
-    return Import(report, first, last, spend)
+    return Import(report, first, last, spend, priced_with)

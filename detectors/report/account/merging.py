@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from io import BytesIO
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-from detectors.contract import MergedCalls
-from detectors.report.account.call_files import merge_files, read_calls, write_calls
+import polars as pl
+
+from detectors.contract import DailySpend, MergedCalls, StoredImport
+from detectors.report.account.call_files import IMPORT, merge_files, read_calls, write_calls
 from detectors.report.account.daily_spend import sum_spend
 from detectors.report.account.imports import Terms
 
@@ -34,4 +36,32 @@ def merge_stored(
             duplicates=merged.duplicates,
             imports=len(merged.imports),
             spend=lines,
+            priced_with=terms.key,
+            rates=digest_models(terms, lines),
         )
+
+
+def read_import(content: bytes, terms: Terms) -> StoredImport:
+    """Read the stored frame of an import, and sum the spend of its calls."""
+    calls = pl.read_parquet(BytesIO(content))
+    days = calls["ts"].dt.date()
+    return StoredImport(
+        calls=calls.height,
+        first_day=cast(date | None, days.min()),
+        last_day=cast(date | None, days.max()),
+        spend=sum_spend([calls], terms.prices, terms.list_prices)[0],
+        priced_with=terms.key,
+    )
+
+
+def sum_stored(file: Stored, terms: Terms) -> Sequence[DailySpend]:
+    """Sum the spend of the calls in a stored file at the prices of the terms."""
+    calls = read_calls(file[0], file[1] or "")
+    return sum_spend([calls.drop(IMPORT)], terms.prices, terms.list_prices)[0]
+
+
+def digest_models(terms: Terms, lines: Sequence[DailySpend]) -> str:
+    """Digest the rates of the models in some spend on its days."""
+    days = sorted(line.day for line in lines)
+    names = {(line.provider, line.model) for line in lines}
+    return terms.digest(names, days[0], days[-1]) if days else ""

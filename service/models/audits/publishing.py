@@ -43,6 +43,7 @@ class Result:
     first_day: date | None = None
     last_day: date | None = None
     spend: Sequence[DailySpend] = ()
+    priced_with: str | None = None
     window: AuditedWindow | None = None  # of an audit of the account
 
 

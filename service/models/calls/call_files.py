@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.contract import DailySpend
-from service.models.base import Base, Owned, new_id, utc_now
+from service.models.base import Base, Owned, new_id
 from service.models.calls.daily_spend import add_spend, drop_spend
 
 # So many files of one level of an open day become one of the next.
@@ -41,10 +41,6 @@ QUIET: Final = timedelta(minutes=10)
 IMPORT: Final = 0
 DAY: Final = 100
 MONTH: Final = 101
-# Calls that were long past when they were imported stay for a while, too.
-_PURGED_AFTER: Final = timedelta(days=30)
-# Readers may still have a replaced file; deleting an account deletes its blob too.
-_REPLACED_KEPT: Final = timedelta(days=1)
 _LIVE: Final = text("replaced_at IS NULL")
 _UNMERGED: Final = text(f"replaced_at IS NULL AND level < {DAY}")
 
@@ -71,6 +67,9 @@ class CallFile(Owned, Base):
     duplicates: Mapped[int] = mapped_column(BigInteger, default=0)  # dropped from this file so far
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     replaced_at: Mapped[datetime | None]
+    # The prices of its spend, and a digest of the rates; null if it is to be summed again.
+    priced_with: Mapped[str | None]
+    rates: Mapped[str | None]
     purged_at: Mapped[datetime | None]  # nothing replaces its calls, but their spend stays
 
 
@@ -132,6 +131,7 @@ class NewImport:
     bytes: int
     spend: Sequence[DailySpend]
     file_hash: Hash | None = None
+    priced_with: str | None = None
 
 
 def add_imports(connection: Connection, imports: Sequence[NewImport]) -> None:
@@ -189,7 +189,7 @@ def _insert_imports(connection: Connection, imports: Sequence[NewImport]) -> Non
 def _file_of(new: NewImport) -> dict[str, Any]:
     names = (
         *("account_id", "import_id", "blob_key"),
-        *("first_day", "last_day", "calls", "bytes"),
+        *("first_day", "last_day", "calls", "bytes", "priced_with"),
     )
     own = {"id": new_id(), "level": IMPORT, "imports": 1, "duplicates": 0}
     return own | {name: getattr(new, name) for name in names}
@@ -208,8 +208,10 @@ def replace_files(connection: Connection, file_ids: Sequence[str]) -> bool:
     """
     live = (CallFile.id.in_(file_ids), CallFile.replaced_at.is_(None))
     statement = update(CallFile).where(*live).values(replaced_at=func.now())
+    # The rows are locked first, so that no other transaction changes their spend.
+    replaced = connection.execute(statement).rowcount
     drop_spend(connection, file_ids)
-    return connection.execute(statement).rowcount == len(file_ids)
+    return replaced == len(file_ids)
 
 
 def list_live(connection: Connection, account_id: str) -> Sequence[Row[Any]]:
@@ -246,38 +248,6 @@ def drop_replaced_imports(connection: Connection, import_ids: Sequence[str]) -> 
     """Forget replaced readings, once no live file has their calls."""
     if import_ids:
         connection.execute(delete(ReplacedImport).where(ReplacedImport.import_id.in_(import_ids)))
-
-
-def delete_replaced(connection: Connection, limit: int) -> int:
-    """Delete the rows of files that were replaced a day ago; return their number."""
-    is_old = and_(CallFile.replaced_at < func.now() - _REPLACED_KEPT, CallFile.purged_at.is_(None))
-    some = select(CallFile.id).where(is_old).limit(limit)
-    return connection.execute(delete(CallFile).where(CallFile.id.in_(some))).rowcount
-
-
-def purge_old(connection: Connection, days: int, limit: int) -> int:
-    """Purge merged files whose last day was so many days ago; return their number.
-
-    Their rows stay, because their spend belongs to them. Their blobs become orphans.
-    """
-    last_day = utc_now().date() - timedelta(days=days)
-    is_old = and_(
-        CallFile.replaced_at.is_(None),
-        CallFile.level >= DAY,
-        CallFile.last_day < last_day,
-        CallFile.created_at < func.now() - _PURGED_AFTER,
-    )
-    some = select(CallFile.id).where(is_old).limit(limit)
-    purged = update(CallFile).where(CallFile.id.in_(some), is_old)
-    return connection.execute(purged.values(replaced_at=func.now(), purged_at=func.now())).rowcount
-
-
-def delete_old_spend(connection: Connection, days: int, limit: int) -> int:
-    """Delete the spend of purged files whose last day was so many days ago; return their number."""
-    last_day = utc_now().date() - timedelta(days=days)
-    is_old = and_(CallFile.purged_at.is_not(None), CallFile.last_day < last_day)
-    some = select(CallFile.id).where(is_old).limit(limit)
-    return connection.execute(delete(CallFile).where(CallFile.id.in_(some))).rowcount
 
 
 def list_due(connection: Connection, today: date, limit: int) -> Sequence[str]:

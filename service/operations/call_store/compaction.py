@@ -163,6 +163,8 @@ class Compaction:
             "bytes": len(merged.content),
             "imports": merged.imports,
             "duplicates": merged.duplicates + sum(earlier),
+            "priced_with": merged.priced_with,
+            "rates": merged.rates,
         }
 
 

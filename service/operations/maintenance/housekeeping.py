@@ -18,8 +18,12 @@ from service.models.audits.capacity import delete_old_days
 from service.models.audits.report_packing import BATCH as PACKED
 from service.models.audits.report_packing import PACKED_AFTER, pack_reports
 from service.models.base import utc_now
-from service.models.calls.call_files import delete_old_spend, delete_replaced, purge_old
 from service.models.mail.report_mails import post_digests
+from service.models.operations.call_retention import (
+    delete_old_spend,
+    delete_replaced,
+    purge_old,
+)
 from service.models.operations.report_retention import (
     delete_account_audits,
     delete_batch_reports,

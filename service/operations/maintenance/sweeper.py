@@ -19,14 +19,13 @@ from service.mail.sweep import sweep_mails
 from service.models.audits.audits import ACCOUNT
 from service.models.audits.capacity import add_failed_seconds
 from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
-from service.models.base import utc_now
 from service.models.calls.account_audits import (
     DEFAULT_WINDOW,
     list_due_accounts,
     queue_account_audit,
 )
-from service.models.calls.call_files import list_due
 from service.notices.sweep import sweep_notices
+from service.operations.call_store.due import DueAccounts
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.price_updates import PriceUpdates
@@ -55,6 +54,7 @@ class Sweeper:
         self._orphan_blobs = OrphanBlobs(blobs)
         self._housekeeping = Housekeeping(config, blobs)
         self._price_updates = PriceUpdates(config, engine)
+        self._due_accounts = DueAccounts()
         self._taken_before: set[str] = set()
 
     def run(self, stopping: Event) -> None:
@@ -92,9 +92,9 @@ class Sweeper:
         self._price_updates.take_turn(connection)
 
     def _tend_calls(self, connection: Connection) -> None:
-        """Have workers merge files of calls, and audit accounts with new calls."""
+        """Have workers merge and reprice files of calls, and audit accounts with new calls."""
         with connection.begin():
-            account_ids = list_due(connection, utc_now().date(), _ACCOUNTS_AT_ONCE)
+            account_ids = self._due_accounts.find(connection)
             accounts = list_due_accounts(connection, _ACCOUNTS_AT_ONCE)
             audit_ids = [
                 queue_account_audit(connection, account_id, DEFAULT_WINDOW)

@@ -298,7 +298,7 @@ def test_compaction_killed_at_any_moment_loses_and_doubles_nothing(
         bodies += [batch(20, 2 * kill), batch(20, 2 * kill + 1)]
         for body in bodies[-2:]:
             publish(body)
-        _compact_and_kill(account_id, random.uniform(0, 0.8))
+        compact_and_kill(account_id, random.uniform(0, 0.8))
         expected = sorted(f"{seed}-{number}" for seed in range(len(bodies)) for number in range(20))
         losses += stored_ids(engine, blobs, account_id) != expected
         losses += spend(engine, account_id) != (len(expected), cost_of(*bodies))
@@ -310,7 +310,7 @@ def test_compaction_killed_at_any_moment_loses_and_doubles_nothing(
     note("15 compaction killed at any moment loses and doubles nothing", kills, losses)
 
 
-def _compact_and_kill(account_id: str, after: float) -> None:
+def compact_and_kill(account_id: str, after: float) -> None:
     command = ("tests.worker.support.compact_calls", account_id)
     with NamedTemporaryFile() as log:
         process = WarmProcess(command, os.environ, Path(log.name))

@@ -21,7 +21,11 @@ from service.models import (
     SpendRow,
 )
 from service.models.base import new_id, utc_now
-from service.models.calls.call_files import delete_old_spend, delete_replaced, purge_old
+from service.models.operations.call_retention import (
+    delete_old_spend,
+    delete_replaced,
+    purge_old,
+)
 from service.models.operations.report_retention import (
     delete_account_audits,
     delete_batch_reports,

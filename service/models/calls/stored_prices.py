@@ -1,0 +1,72 @@
+"""Which files of calls have the spend of earlier prices, and their spend at other prices."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Row, func, select, update
+
+from detectors.contract import DailySpend
+from service.models.audits.audit_settings import AuditSettings
+from service.models.calls.call_files import CallFile
+from service.models.calls.daily_spend import SpendRow, add_spend, drop_spend
+
+_LIVE: Final = CallFile.replaced_at.is_(None)
+
+
+class Priced(NamedTuple):
+    """The name of the prices of a file's spend, and a digest of the rates of its models."""
+
+    priced_with: str
+    rates: str
+
+
+def list_outdated_accounts(connection: Connection, version: str, limit: int) -> Sequence[str]:
+    """Return accounts with files whose spend may have other prices than those of this version.
+
+    It is the price book's; an account's own terms are part of the name of its prices.
+    """
+    terms = func.md5(func.coalesce(AuditSettings.price_terms, ""))
+    current = func.concat(version, "|", terms)
+    query = (
+        select(CallFile.account_id)
+        .outerjoin(AuditSettings, AuditSettings.account_id == CallFile.account_id)
+        .where(_LIVE, CallFile.priced_with.is_distinct_from(current))
+        .distinct()
+    )
+    return connection.scalars(query.limit(limit)).all()
+
+
+def list_outdated_files(
+    connection: Connection, account_id: str, priced_with: str
+) -> Sequence[Row[Any]]:
+    """Return the live files whose spend may have other prices, newest first."""
+    is_other = CallFile.priced_with.is_distinct_from(priced_with)
+    query = select(CallFile).where(CallFile.account_id == account_id, _LIVE, is_other)
+    return connection.execute(query.order_by(CallFile.last_day.desc(), CallFile.id)).all()
+
+
+def list_models(connection: Connection, file_id: str) -> Sequence[tuple[str, str]]:
+    """Return the provider and the model of each call in the spend of a file."""
+    query = select(SpendRow.provider, SpendRow.model).where(SpendRow.file_id == file_id)
+    return [(row[0], row[1]) for row in connection.execute(query.distinct())]
+
+
+def mark_priced(connection: Connection, file_id: str, priced: Priced) -> bool:
+    """Note the prices of a file's spend; return False if the file no longer is live."""
+    statement = update(CallFile).where(CallFile.id == file_id, _LIVE).values(priced._asdict())
+    return connection.execute(statement).rowcount == 1
+
+
+def replace_spend(
+    connection: Connection, file: Row[Any], priced: Priced, spend: Sequence[DailySpend]
+) -> bool:
+    """Replace the spend of a file; return False if the file no longer is live.
+
+    The file's row is locked first, so that compaction drops the old or the new spend, and all of
+    it.
+    """
+    if not mark_priced(connection, file.id, priced):
+        return False
+    drop_spend(connection, [file.id])
+    add_spend(connection, [(file.id, file.account_id, spend)])
+    return True

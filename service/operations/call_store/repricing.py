@@ -1,0 +1,76 @@
+"""Reprice stored spend: sum it again for each file whose rates have changed, newest first.
+
+Each file is one transaction. A file's calls are read only if the rates of one of its models differ.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Any, Protocol
+
+from sqlalchemy import Row
+
+from detectors.contract import DailySpend
+from service.core.blobs import BlobNotFoundError
+from service.core.logs import get_logger
+from service.jobs.claiming import Tools
+from service.jobs.stopping import is_stop_requested
+from service.jobs.transactions import transact
+from service.models.calls.stored_prices import (
+    Priced,
+    list_models,
+    list_outdated_files,
+    mark_priced,
+    replace_spend,
+)
+
+_log = get_logger(__name__)
+
+
+class Prices(Protocol):
+    """The prices of an account: the library's terms."""
+
+    @property
+    def key(self) -> str: ...
+
+    def digest(self, models: Iterable[tuple[str, str]], first_day: date, last_day: date) -> str: ...
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """The prices of an account, and what sums a stored file at them; the worker passes both."""
+
+    prices: Prices
+    sum_stored: Callable[[Any], Sequence[DailySpend]]
+
+
+def reprice_files(tools: Tools, account_id: str, pricing: Pricing) -> int:
+    """Sum the spend of outdated files again; return how many files were read.
+
+    A file that is replaced in the meantime is left to its successor, which has today's prices.
+    """
+    query = partial(list_outdated_files, account_id=account_id, priced_with=pricing.prices.key)
+    read = 0
+    for file in transact(tools.engine, query):
+        if is_stop_requested():
+            break
+        read += _reprice(tools, file, pricing)
+    if read:
+        _log.info("spend_repriced", account_id=account_id, files=read)
+    return read
+
+
+def _reprice(tools: Tools, file: Row[Any], pricing: Pricing) -> bool:
+    models = transact(tools.engine, partial(list_models, file_id=file.id))
+    rates = pricing.prices.digest(models, file.first_day, file.last_day)
+    priced = Priced(pricing.prices.key, rates)
+    if rates == file.rates:
+        transact(tools.engine, partial(mark_priced, file_id=file.id, priced=priced))
+        return False
+    try:
+        with tools.blobs.open(file.blob_key) as stored:
+            spend = pricing.sum_stored((stored, file.import_id))
+    except BlobNotFoundError:  # replaced, and its blob is gone
+        return False
+    return transact(tools.engine, partial(replace_spend, file=file, priced=priced, spend=spend))
