@@ -1,6 +1,9 @@
 """The page benchmark: the server's time for each page, with 10,000 audits in the account.
 
-    python benchmarks/pages.py [--requests N] [--audits N]
+    python benchmarks/pages.py [--requests N] [--audits N] [--large]
+
+With `--large`, the dashboard of an account with 10,000,000 calls is measured instead: its spend of
+90 days, 400 routes and three models, 43,200 imports, and findings.
 
 The service runs on this machine as `tallystick up` runs it, with its workers stopped. The client
 uses the same processors, and its time counts as the server's. The pages are those of the
@@ -19,10 +22,9 @@ from typing import Any, Final
 
 import msgspec
 from flask import Flask
-from flask.sessions import SecureCookieSessionInterface
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, select, text
 from sqlalchemy.orm import Session
 
 from benchmarks.running import running_service
@@ -35,7 +37,7 @@ from service.models.audits.dashboard import PAGE_SIZE
 from service.operations.local.stack import Stack
 from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
-from service.web.auth.web_sessions import SECRET_FIELD
+from service.web.auth.web_sessions import SECRET_FIELD, SessionCookies
 
 ADMIN_TOKEN: Final = "a token of the benchmark, which nobody else reaches".replace(" ", "-")
 SETTINGS: Final = {
@@ -45,6 +47,16 @@ SETTINGS: Final = {
 FINDINGS: Final = 400
 WARM_UP: Final = 5
 BAR_MS: Final = 25.0
+LARGE_BAR_MS: Final = 50.0
+LARGE_AUDITS: Final = 43_200
+LARGE_PAGES: Final = (
+    "/dashboard",
+    "/dashboard?days=90",
+    "/dashboard?group=model",
+    "/dashboard?group=environment",
+    "/dashboard?route=route-007&group=model",
+    "/dashboard?provider=openai",
+)
 REPORTED: Final = "audit00000"  # the audit whose report is measured: the newest
 # Not pages for people, or changed by a request.
 LEFT_OUT: Final = ("/api/", "/static/", "/auth/", "/healthz", "/readyz")
@@ -72,6 +84,62 @@ _FINDINGS: Final = text(
       'ESTIMATED', 1000 - rank, 400 - rank, 'Try gpt-4o-mini on this route.'
     FROM audits, generate_series(1, :findings) AS rank
     WHERE status = 'done' AND account_id = :account
+    """
+)
+
+
+# 10,000,000 calls of 90 days, as they are after compaction: a file for each day.
+_FILES: Final = text(
+    """
+    INSERT INTO call_files (id, account_id, blob_key, level, first_day, last_day, calls, bytes,
+      imports, duplicates)
+    SELECT 'file' || lpad(n::text, 5, '0'), :account, 'calls/' || n, 1, current_date - n,
+      current_date - n, 111600, 5000000, 480, 0
+    FROM generate_series(0, 89) AS n
+    """
+)
+_SPEND: Final = text(
+    """
+    INSERT INTO daily_spend (account_id, file_id, day, route, provider, model, environment, calls,
+      unpriced_calls, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens,
+      cost_usd, list_usd)
+    SELECT :account, 'file' || lpad(n::text, 5, '0'), current_date - n,
+      'route-' || lpad(r::text, 3, '0'), CASE WHEN m = 0 THEN 'anthropic' ELSE 'openai' END,
+      'model-' || m, CASE WHEN r % 4 = 0 THEN 'staging' ELSE 'production' END,
+      93, 0, 93000, 9300, 100, 10, (1 + r % 37 + m) * 0.013121, (1 + r % 37 + m) * 0.013121
+    FROM generate_series(0, 89) AS n, generate_series(0, 399) AS r, generate_series(0, 2) AS m
+    """
+)
+_OWN_AUDITS: Final = text(
+    """
+    INSERT INTO audits (id, account_id, source, status, created_at, blob_key, starts, records,
+      valid_pct, observed_days, total_spend_usd, projected_spend_usd, projected_savings_usd,
+      savings_pct, equiv_spend, findings_count, finished_at, window_days, projection,
+      verified_savings_usd, estimated_savings_usd, conditional_savings_high_usd)
+    SELECT 'own' || lpad(n::text, 5, '0'), :account, 'account', 'done',
+      now() - n * interval '1 day', '', 1, 3333333, 100, 30, 9000, 9000, 1200, 13.3, false, 400,
+      now(), 30, 'good', 200, 1000, 300
+    FROM generate_series(0, 89) AS n
+    """
+)
+_OWN_FINDINGS: Final = text(
+    """
+    INSERT INTO account_findings (id, account_id, identity, detector, kind, route, provider, model,
+      state, audit_id, finding_id, severity, confidence, fix, calls, monthly_usd, observed_usd,
+      first_seen, last_seen, fixed_at)
+    SELECT 'finding' || n, :account, int4send(n), 'd2_missed_caching', '',
+      'route-' || lpad((n % 400)::text, 3, '0'), 'openai', 'model-1',
+      CASE WHEN n % 20 = 0 THEN 'fixed' ELSE 'open' END, 'own00000', 'd2-001', 'high', 'ESTIMATED',
+      'Cache the prefix.', 1200, 1000 - n, 400, now() - interval '90 days', now(),
+      CASE WHEN n % 20 = 0 THEN now() - interval '40 days' END
+    FROM generate_series(1, 800) AS n
+    """
+)
+_OWN_SAVINGS: Final = text(
+    """
+    INSERT INTO account_finding_days (account_finding_id, day, calls, saving_usd)
+    SELECT id, current_date - n, 40, 1.25
+    FROM account_findings, generate_series(40, 89) AS n WHERE account_id = :account
     """
 )
 
@@ -108,6 +176,13 @@ def fill_account(session: Session, audits: int) -> str:
     session.add(row)
     session.commit()
     return secret
+
+
+def fill_calls(session: Session, account_id: str) -> None:
+    """Add the spend of 10,000,000 calls, audits of the account, and its findings."""
+    for statement in (_FILES, _SPEND, _OWN_AUDITS, _OWN_FINDINGS, _OWN_SAVINGS):
+        session.execute(statement, {"account": account_id})
+    session.commit()
 
 
 def make_report() -> bytes:
@@ -151,18 +226,20 @@ def measure(browser: Browser, path: str, requests: int) -> Measured | None:
     return Measured(path, statistics.median(durations[WARM_UP:]), len(body) / 1_000)
 
 
-def prepare(stack: Stack, audits: int) -> tuple[Flask, str]:
-    """Start an idle service with a full account; yield the application and the owner's cookie."""
+def prepare(stack: Stack, audits: int, *, is_large: bool = False) -> tuple[Flask, str]:
+    """Start an idle service with a full account; return the application and the owner's cookie."""
     for number in range(1, stack.config.worker_processes + 1):
         stack.supervisor.stop(f"worker-{number}")
     engine = create_engine(stack.config.migration_database_url)  # only the owner may VACUUM
     with Session(engine) as session:
         secret = fill_account(session, audits)
+        if is_large:
+            fill_calls(session, session.scalars(select(WebSession.account_id)).one())
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE"))
     engine.dispose()
     app = create_app(stack.config)
-    serializer = SecureCookieSessionInterface().get_signing_serializer(app)
+    serializer = SessionCookies().get_signing_serializer(app)
     assert serializer is not None, "the application has a secret key"
     return app, str(serializer.dumps({SECRET_FIELD: secret}))
 
@@ -174,13 +251,20 @@ def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
     return [one for path in pages if (one := measure(browser, path, requests))]
 
 
-def print_table(results: list[Measured]) -> None:
-    table = Table(title="Pages, with 10,000 audits in the account")
-    for heading in ("page", "p50", "size", f"<= {BAR_MS:.0f} ms"):
+def measure_dashboard(stack: Stack, requests: int) -> list[Measured]:
+    """Measure the dashboard of an account with 10,000,000 calls, 400 routes and 43,200 imports."""
+    _, cookie = prepare(stack, LARGE_AUDITS, is_large=True)
+    browser = Browser(stack.port, cookie)
+    return [one for path in LARGE_PAGES if (one := measure(browser, path, requests))]
+
+
+def print_table(results: list[Measured], title: str, bar: float) -> None:
+    table = Table(title=title)
+    for heading in ("page", "p50", "size", f"<= {bar:.0f} ms"):
         table.add_column(heading)
     for one in results:
         shown = "/r/<token>" if one.path.startswith("/r/") else one.path
-        met = "yes" if one.milliseconds <= BAR_MS else "no"
+        met = "yes" if one.milliseconds <= bar else "no"
         table.add_row(shown, f"{one.milliseconds:.1f} ms", f"{one.kilobytes:.0f} kB", met)
     Console(width=120).print(table)
 
@@ -189,9 +273,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--requests", type=int, default=40, help="requests of each page")
     parser.add_argument("--audits", type=int, default=10_000, help="audits in the account")
+    parser.add_argument("--large", action="store_true", help="measure the dashboard at 10M calls")
     arguments = parser.parse_args()
     with running_service("pages", SETTINGS) as stack:
-        print_table(measure_all(stack, arguments.requests, arguments.audits))
+        if arguments.large:
+            results = measure_dashboard(stack, arguments.requests)
+            print_table(results, "The dashboard, with 10,000,000 calls", LARGE_BAR_MS)
+        else:
+            results = measure_all(stack, arguments.requests, arguments.audits)
+            print_table(results, "Pages, with 10,000 audits in the account", BAR_MS)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,6 @@ from service.web.pages.account import (
     billing,
     budgets,
     confirmation,
-    dashboard,
     notices,
     passkeys,
     prices,
@@ -66,6 +65,7 @@ from service.web.pages.audits import audit as audit_pages
 from service.web.pages.audits import calls as finding_calls
 from service.web.pages.audits import report as reports
 from service.web.pages.audits import sharing, upload
+from service.web.pages.dashboard import page as dashboard
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
 from service.web.pages.findings import detail as findings_detail

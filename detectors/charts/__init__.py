@@ -9,7 +9,7 @@ from typing import Final
 
 from detectors.charts.audits import savings_by_audit
 from detectors.charts.bars import spend_by_model, spend_by_route
-from detectors.charts.chart import Chart
+from detectors.charts.chart import Chart, sparkline
 from detectors.charts.columns import MOST_SERIES, Columns, stacked_columns
 from detectors.charts.days import spend_and_savings, spend_by_day, spend_of_days
 from detectors.charts.hours import HoursOfDay, calls_by_hour
@@ -34,6 +34,7 @@ __all__ = [
     "findings_ranked",
     "savings_by_audit",
     "savings_waterfall",
+    "sparkline",
     "spend_and_savings",
     "spend_by_day",
     "spend_by_model",

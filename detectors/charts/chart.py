@@ -1,7 +1,8 @@
 """The parts of a chart: a drawing of fixed width, its texts, and its data."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from html import escape
 from typing import Final
 from unicodedata import east_asian_width
@@ -17,6 +18,9 @@ PAPER: Final = "#ffffff"
 # Alternating dark and light, so that neighbors differ without color too.
 SERIES: Final = ("#0b6157", "#6cb8a9", "#3f5a9a", "#b8c4e6", "#8a4a12", "#b9bec7")
 LOSS: Final = "#b34700"
+# The size of a line in a cell of a table; a page stretches it.
+_SPARK_WIDTH: Final = 100
+_SPARK_HEIGHT: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,3 +141,15 @@ def hatching(boxes: Iterable[tuple[float, float, float, float]], kind: int) -> s
 _ACROSS: Final = frozenset({1, 4})
 _DOWN: Final = frozenset({2, 4})
 _DENSE: Final = frozenset({4})
+
+
+def sparkline(amounts: Sequence[Decimal]) -> str:
+    """Return the outline of a line over the amounts, from 0 at the bottom, clear of the edges."""
+    top = float(max(amounts, default=Decimal(0))) or 1.0
+    step = _SPARK_WIDTH / max(len(amounts) - 1, 1)
+    heights = [pixels(_SPARK_HEIGHT - 1 - float(each) / top * 18) for each in amounts]
+    if len(heights) == 1:
+        heights *= 2
+    return "".join(
+        f"{'L' if at else 'M'}{pixels(at * step)} {height}" for at, height in enumerate(heights)
+    )

@@ -163,6 +163,8 @@ def register_filters(app: Flask) -> None:
         change=figures.change,
         day=figures.day,
         period=figures.period,
+        short_day=figures.short_day,
+        month=figures.month,
         inert=inert,
         shortened=shortened,
         evidence_cell=evidence_cell,

@@ -112,7 +112,10 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/legal/terms": _page("legal-terms", "/legal/terms"),
     "/upload": _page("upload-signed-out", "/upload") + _seen_by("upload", "/upload", RICH, NEW),
     "/dashboard": _seen_by("dashboard", "/dashboard", RICH, NEW)
-    + _seen_by("dashboard-nothing-fits", "/dashboard?status=failed&source=ingest", RICH),
+    + _seen_by("dashboard-nothing-fits", "/dashboard?status=failed&source=ingest", RICH)
+    + _seen_by(
+        "dashboard-filtered", "/dashboard?days=90&group=model&route=support-bot&changed=1", RICH
+    ),
     "/spend": _seen_by("spend", "/spend", RICH, NEW)
     + _seen_by("spend-filtered", "/spend?days=90&group=model&route=support-bot", RICH)
     + _seen_by("spend-problem", "/spend?from=2026-03-02&to=2026-03-01", RICH),

@@ -70,6 +70,12 @@ class Audit(Base):
             "content_hash",
             postgresql_where=text("content_hash IS NOT NULL"),
         ),
+        # The audits of accounts, which are few among those of their imports.
+        Index(
+            "ix_audits_of_account",
+            *("account_id", "created_at", "id"),
+            postgresql_where=text("source = 'account'"),
+        ),
         # An account has at most one unfinished audit of itself.
         Index(
             "uq_audits_unfinished_account",

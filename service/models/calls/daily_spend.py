@@ -23,7 +23,19 @@ class SpendRow(Base):
     """One line of the spend of one file."""
 
     __tablename__ = "daily_spend"
-    __table_args__ = (Index("ix_daily_spend_account_day", "account_id", "day"),)
+    __table_args__ = (
+        # Both contain the sums of pages, which so read no more than the index of their days.
+        Index(
+            "ix_daily_spend_account_day",
+            *("account_id", "day"),
+            postgresql_include=("route", "calls", "cost_usd"),
+        ),
+        Index(
+            "ix_daily_spend_account_route",
+            *("account_id", "route", "day"),
+            postgresql_include=("calls", "cost_usd"),
+        ),
+    )
 
     # Labels are too long for a key of their own.
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True)

@@ -25,9 +25,9 @@ from service.models.calls.daily_spend import SpendRow
 # So long before a fix, what the finding cost is measured.
 DAYS_BEFORE: Final = 14
 _MONTH_DAYS: Final = 30
-_FIXED_ON: Final = cast(func.timezone("UTC", AccountFinding.fixed_at), Date)
+FIXED_ON: Final = cast(func.timezone("UTC", AccountFinding.fixed_at), Date)
 # The calls of a finding's route; without a route, those of its model.
-_IS_ROUTE: Final = and_(
+IS_ROUTE: Final = and_(
     SpendRow.account_id == AccountFinding.account_id,
     SpendRow.route
     == case((AccountFinding.route == AccountFinding.model, ""), else_=AccountFinding.route),
@@ -88,10 +88,10 @@ def measure_realized(
     fixed = (
         AccountFinding.account_id == account_id,
         AccountFinding.id.in_(finding_ids),
-        newest > _FIXED_ON,
+        newest > FIXED_ON,
     )
-    calls = select(AccountFinding.id, _FIXED_ON.label("fixed_on"), *_sums(SpendRow, newest))
-    calls = calls.join_from(AccountFinding, SpendRow, _IS_ROUTE).where(*fixed)
+    calls = select(AccountFinding.id, FIXED_ON.label("fixed_on"), *_sums(SpendRow, newest))
+    calls = calls.join_from(AccountFinding, SpendRow, IS_ROUTE).where(*fixed)
     savings = select(AccountFinding.id, *_sums(FindingSaving, newest)).join_from(
         AccountFinding, FindingSaving, FindingSaving.account_finding_id == AccountFinding.id
     )
@@ -108,8 +108,8 @@ def measure_realized(
 def _sums(table: type[SpendRow] | type[FindingSaving], newest: date) -> list[ColumnElement[Any]]:
     """Return the sums over the days before the fix and since."""
     amount: Any = SpendRow.calls if table is SpendRow else FindingSaving.saving_usd
-    is_before = table.day.between(_FIXED_ON - (DAYS_BEFORE - 1), _FIXED_ON)
-    is_since = and_(table.day > _FIXED_ON, table.day <= newest)
+    is_before = table.day.between(FIXED_ON - (DAYS_BEFORE - 1), FIXED_ON)
+    is_since = and_(table.day > FIXED_ON, table.day <= newest)
     return [
         func.coalesce(func.sum(amount).filter(is_in), 0).label(name)
         for name, is_in in (("before", is_before), ("since", is_since))

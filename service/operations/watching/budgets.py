@@ -1,16 +1,15 @@
 """How far an account's budgets are spent this month, and which thresholds they have reached."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from service.models.calls.spend_by_day import DayOfRoute, sum_routes
+from service.models.calls.spend_by_day import sum_days, sum_days_of_routes
 from service.models.watching.budgets import FORECAST, THRESHOLDS, list_budgets
 from service.operations.watching.forecast import HISTORY_DAYS, forecast_month
 
@@ -46,34 +45,34 @@ class BudgetState:
 
 
 def list_states(
-    session: Session | Connection, account_id: str, today: date
+    session: Session | Connection,
+    account_id: str,
+    today: date,
+    account_days: Mapping[date, Decimal] | None = None,
 ) -> Sequence[BudgetState]:
-    """Return the account's budgets as they are today: its own first, then those of routes."""
+    """Return the account's budgets as they are today: its own first, then those of routes.
+
+    `account_days` are the account's dollars by day, for a caller that has them.
+    """
     budgets = list_budgets(session, account_id)
-    if not budgets:
-        return []
+    days = (min(today.replace(day=1), today - timedelta(days=HISTORY_DAYS)), today)
+    routes = [each.route for each in budgets if each.route is not None]
+    days_of: dict[str | None, Mapping[date, Decimal]] = {}
+    if routes:
+        days_of.update(sum_days_of_routes(session, account_id, routes, days))
+    if len(routes) < len(budgets):
+        known = account_days or sum_days(session, account_id, days)
+        days_of[None] = {day: usd for day, usd in known.items() if day >= days[0]}
+    return [_state_of(each, days_of[each.route], today) for each in budgets]
+
+
+def _state_of(budget: Any, usd_by_day: Mapping[date, Decimal], today: date) -> BudgetState:
     month = today.replace(day=1)
-    first = min(month, today - timedelta(days=HISTORY_DAYS))
-    days_of = _by_route(sum_routes(session, account_id, first, today))
-    return [
-        BudgetState(
-            budget_id=each.id,
-            route=each.route,
-            amount_usd=each.amount_usd,
-            month=month,
-            spend_usd=sum(
-                (usd for day, usd in days_of[each.route].items() if day >= month), Decimal(0)
-            ),
-            forecast_usd=forecast_month(days_of[each.route], today),
-        )
-        for each in budgets
-    ]
-
-
-def _by_route(days: Iterable[DayOfRoute]) -> defaultdict[str | None, dict[date, Decimal]]:
-    """Return the dollars of each route by day, and under None those of the account."""
-    found: defaultdict[str | None, dict[date, Decimal]] = defaultdict(dict)
-    for each in days:
-        for key in (None, each.route):
-            found[key][each.day] = found[key].get(each.day, Decimal(0)) + each.usd
-    return found
+    return BudgetState(
+        budget_id=budget.id,
+        route=budget.route,
+        amount_usd=budget.amount_usd,
+        month=month,
+        spend_usd=sum((usd for day, usd in usd_by_day.items() if day >= month), Decimal(0)),
+        forecast_usd=forecast_month(usd_by_day, today),
+    )

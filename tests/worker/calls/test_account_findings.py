@@ -1,7 +1,7 @@
 """Findings of an account over time: found, fixed, returned, dismissed, and what a fix saved."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from service.models import AccountFinding, FindingChange, FindingRecord, FindingSaving
 from service.models.calls.account_audits import queue_account_audit
+from service.operations.findings.periods import RealizedSavings, measure_all_realized
 from service.operations.findings.realized import Realized, measure_realized
 from worker import run_audit
 
@@ -179,3 +180,22 @@ def test_realized_savings_are_those_of_the_fix_and_not_of_the_volume(
     planted = repeat * 2 / 3 * volume * 14 if is_fixed else Decimal(0)
     assert abs(saved.total_usd - planted) <= planted * Decimal("0.02") + Decimal("1e-6")
     assert abs(saved.monthly_usd - saved.total_usd / 14 * 30) < Decimal("1e-6")
+    _compare_with_all(engine, account_id, START.date() + timedelta(days=28))
+
+
+def _compare_with_all(engine: Engine, account_id: str, newest: date) -> None:
+    """All findings measured at once save what each of them does, in any two periods."""
+    with Session(engine) as session:
+        rows = session.scalars(select(AccountFinding)).all()
+        ids = [row.id for row in rows]
+        each = measure_realized(session.connection(), account_id, ids).values()
+        split = START.date() + timedelta(days=21)
+        periods = ((START.date(), split), (split + timedelta(days=1), newest))
+        saved = measure_all_realized(session, account_id, {}, *periods)
+        nothing = measure_all_realized(session, account_id, {"route": "other"}, *periods)
+    assert (saved.findings, saved.measured) == (len(rows), len(each))
+    close = Decimal("1e-6")
+    assert abs(saved.total_usd - sum(one.total_usd for one in each)) < close
+    assert abs(saved.monthly_usd - sum(one.monthly_usd for one in each)) < close
+    assert abs(saved.month_usd + saved.previous_usd - saved.total_usd) < close
+    assert nothing == RealizedSavings(findings=0, measured=0)

@@ -1,1 +1,1 @@
-"""Pages of a signed-in account: sign-in, dashboard, billing, settings."""
+"""Pages of a signed-in account: sign-in, findings, billing, settings."""

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from sqlalchemy import Connection
 
 from service.errors import InvalidRequestError
+from service.models.base import utc_now
 from service.models.calls.account_findings import (
     ACKNOWLEDGED,
     ASSIGNEE,
@@ -33,6 +35,7 @@ from service.web.http.current import get_session
 from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_filter, write_url
+from service.web.pages.spend.query import read_query
 from service.web.schemas.labels import read_label
 
 STATE_WORDS: Final[Mapping[str, str]] = {
@@ -88,10 +91,19 @@ def change() -> Any:
     finding_ids = _read_ids()
     changed = _assign(finding_ids) if request.form.get("do") == _ASSIGN else _move(finding_ids)
     get_session().commit()
+    if "dashboard" in request.form:
+        return redirect(_dashboard(request.form["dashboard"], changed), 303)
     if request.form.get("from") == "finding" and finding_ids:
         return redirect(url_for("findings_detail.show", finding_id=finding_ids[0]), 303)
     shown = read_filter(request.form)
     return redirect(write_url(url_for("findings.home"), shown, changed=str(changed)), 303)
+
+
+def _dashboard(state: str, changed: int) -> str:
+    """Return the address of the dashboard in the state that its form names."""
+    parameters = dict(parse_qsl(state, keep_blank_values=True))
+    query = read_query(parameters, utc_now().date(), path="/dashboard")
+    return f"{query.url(changed=str(changed))}#findings"
 
 
 def add_realized(found: Sequence[AccountFinding]) -> list[Line]:

@@ -32,6 +32,7 @@ class Query:
     only: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     path: str = "/spend"
+    fragment: str = ""  # where on the page a browser goes
     groups: Sequence[str] = GROUPS  # what the page groups by; the first by default
 
     @property
@@ -55,8 +56,9 @@ class Query:
 
     def url(self, path: str = "", **more: str) -> str:
         """Return the address of this state, on this page by default."""
-        path, parameters = path or self.path, urlencode(self.parameters | more)
-        return f"{path}?{parameters}" if parameters else path
+        address, parameters = path or self.path, urlencode(self.parameters | more)
+        address = f"{address}?{parameters}" if parameters else address
+        return address if path else f"{address}{self.fragment}"
 
     def page_url(self, value: str) -> str:
         """Return the address of a route's or a model's own page, in the same range."""

@@ -1,0 +1,127 @@
+"""What all fixed findings of an account have saved: this month, before, and since their fixes.
+
+One query for any number of findings; each is measured as `measure_realized` does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy.orm import Session
+
+from service.models.calls.account_findings import FIXED, AccountFinding, FindingSaving
+from service.models.calls.daily_spend import SpendRow
+from service.models.calls.route_spend import matches_findings
+from service.operations.findings.realized import DAYS_BEFORE, FIXED_ON, IS_ROUTE
+
+_BEFORE: Final = FIXED_ON - (DAYS_BEFORE - 1)
+_MONTH_DAYS: Final = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealizedSavings:
+    """The savings of fixed findings; negative if the fixes cost more than they saved."""
+
+    findings: int  # that are fixed
+    measured: int  # those with calls before and after their fix
+    month_usd: Decimal = Decimal(0)  # in the two periods
+    previous_usd: Decimal = Decimal(0)
+    total_usd: Decimal = Decimal(0)  # since the fixes
+    monthly_usd: Decimal = Decimal(0)  # at today's volume
+
+
+class _Periods(NamedTuple):
+    """Sums before the fix, since, and in two periods since."""
+
+    before: Any
+    since: Any
+    month: Any
+    previous: Any
+
+
+def measure_all_realized(
+    session: Session,
+    account_id: str,
+    only: Mapping[str, str],
+    month: tuple[date, date],
+    previous: tuple[date, date],
+) -> RealizedSavings:
+    """Return the realized savings of an account, in total and in two periods."""
+    fixed = _find_fixed(session, account_id, only)
+    if not fixed:
+        return RealizedSavings(findings=0, measured=0)
+    newest = session.scalar(select(func.max(SpendRow.day)).where(SpendRow.account_id == account_id))
+    periods = (month, previous)
+    calls = _sum_calls(session, account_id, only, periods)
+    waste = _sum_waste(session, account_id, only, periods)
+    nothing = _Periods(*(Decimal(0) for _ in _Periods._fields))
+    saved = []
+    for finding_id, fixed_on in fixed.items():
+        counts = calls.get(finding_id, nothing)
+        days = (newest - fixed_on).days if newest else 0
+        if days > 0 and counts.before and counts.since:
+            saved.append((_save(counts, waste.get(finding_id, nothing)), days))
+    return RealizedSavings(
+        findings=len(fixed),
+        measured=len(saved),
+        month_usd=sum((each.month for each, _ in saved), Decimal(0)),
+        previous_usd=sum((each.previous for each, _ in saved), Decimal(0)),
+        total_usd=sum((each.since for each, _ in saved), Decimal(0)),
+        monthly_usd=sum((each.since / days * _MONTH_DAYS for each, days in saved), Decimal(0)),
+    )
+
+
+def _save(calls: _Periods, waste: _Periods) -> _Periods:
+    """Return the savings of one finding in each period."""
+    usd_per_call = waste.before / calls.before
+    return _Periods(*(usd_per_call * count - usd for count, usd in zip(calls, waste, strict=True)))
+
+
+def _find_fixed(session: Session, account_id: str, only: Mapping[str, str]) -> Mapping[str, date]:
+    """Return the days of the fixes."""
+    query = select(AccountFinding.id, FIXED_ON).where(*_fixed(account_id, only))
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+def _fixed(account_id: str, only: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    return [
+        AccountFinding.account_id == account_id,
+        AccountFinding.state == FIXED,
+        AccountFinding.fixed_at.is_not(None),
+        *matches_findings(only),
+    ]
+
+
+def _sum_calls(
+    session: Session, account_id: str, only: Mapping[str, str], periods: Any
+) -> Mapping[str, _Periods]:
+    """Return the calls of each finding's route."""
+    sums = _sums(SpendRow.day, SpendRow.calls, periods)
+    query = select(AccountFinding.id, *sums).join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE))
+    return _read(session, query.where(*_fixed(account_id, only)))
+
+
+def _sum_waste(
+    session: Session, account_id: str, only: Mapping[str, str], periods: Any
+) -> Mapping[str, _Periods]:
+    """Return the dollars that each finding cost more than it had to."""
+    of_finding = FindingSaving.account_finding_id == AccountFinding.id
+    sums = _sums(FindingSaving.day, FindingSaving.saving_usd, periods)
+    is_recent = FindingSaving.day >= _BEFORE
+    query = select(AccountFinding.id, *sums).join(FindingSaving, and_(of_finding, is_recent))
+    return _read(session, query.where(*_fixed(account_id, only)))
+
+
+def _sums(day: Any, amount: Any, periods: Any) -> _Periods:
+    since = day > FIXED_ON
+    in_periods = (and_(since, day.between(*each)) for each in periods)
+    conditions = (day <= FIXED_ON, since, *in_periods)
+    return _Periods(*(func.coalesce(func.sum(amount).filter(each), 0) for each in conditions))
+
+
+def _read(session: Session, query: Any) -> Mapping[str, _Periods]:
+    rows = session.execute(query.group_by(AccountFinding.id))
+    return {row[0]: _Periods(*map(Decimal, row[1:])) for row in rows}

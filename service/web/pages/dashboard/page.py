@@ -1,0 +1,119 @@
+"""/dashboard: what was spent, whether that is normal, what to fix first, and what was saved."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from sqlalchemy.orm import Session
+
+from service.models.audits.audits import ACCOUNT
+from service.models.audits.dashboard import Filters, list_top_findings, page_of_audits
+from service.models.base import utc_now
+from service.models.billing.credits import count_free_credits
+from service.models.calls.account_audits import DEFAULT_WINDOW, queue_account_audit
+from service.models.calls.finding_list import count_by_state
+from service.models.calls.overview import find_account_audits, list_unusual_days
+from service.models.calls.ranked_spend import find_last_day
+from service.models.calls.route_spend import list_first_findings
+from service.models.identity.accounts import Account
+from service.operations.findings.periods import measure_all_realized
+from service.operations.watching.budgets import BudgetState, list_states
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import current_config, current_queues, get_session
+from service.web.http.headers import keep_private
+from service.web.pages.dashboard.imports import link_pages, read_filters
+from service.web.pages.dashboard.savings import read_avoidable
+from service.web.pages.dashboard.spend import Spend, read_spend
+from service.web.pages.findings.home import STATE_WORDS
+from service.web.pages.spend.charts import UNNAMED
+from service.web.pages.spend.query import PERIODS, Query, read_query
+
+_FINDINGS: Final = 5
+_BUDGETS: Final = 4
+# A route's budget is shown when so much of it is spent.
+_NEARLY: Final = 80
+
+blueprint = Blueprint("dashboard", __name__)
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("/dashboard")
+@require_visitor
+def dashboard() -> str:
+    session, account_id = get_session(), current_caller().account_id
+    query = read_query(request.args, utc_now().date(), path="/dashboard")
+    last_day = find_last_day(session, account_id)
+    filters = read_filters()
+    page = page_of_audits(session, account_id, filters)
+    shared = {
+        "account": session.get_one(Account, account_id),
+        "credits": count_free_credits(session, account_id),
+        "audits": page.rows,
+        "filters": filters,
+        "pages": link_pages(page, filters),
+        "is_new": not page.rows and filters == Filters(),
+        "base_url": current_config().base_url,
+        "now": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    if last_day is None:
+        found = list_top_findings(session, account_id)
+        return render_template("pages/dashboard/new.html", findings=found, **shared)
+    figures = _read(session, account_id, query)
+    return render_template("pages/dashboard/home.html", last_day=last_day, **figures, **shared)
+
+
+@blueprint.post("/dashboard/audit")
+@require_visitor
+def audit_calls() -> Any:
+    """Audit the account's calls over all its imports."""
+    session, account_id = get_session(), current_caller().account_id
+    audit_id = queue_account_audit(session.connection(), account_id, DEFAULT_WINDOW)
+    session.commit()
+    if audit_id is None:
+        return redirect(url_for("dashboard.dashboard"), 303)
+    current_queues().enqueue_audit(audit_id, ACCOUNT)
+    return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
+
+
+def _read(session: Session, account_id: str, query: Query) -> dict[str, Any]:
+    """Read what the page shows of an account with calls."""
+    today = utc_now().date()
+    spend = read_spend(session, account_id, query, today)
+    month, only = spend.month, query.only
+    audits = find_account_audits(session, account_id)
+    periods = (month.so_far, month.previous_so_far)
+    return {
+        "query": query,
+        "ranged": replace(query, fragment="#spend"),
+        "spend": spend,
+        "month": month,
+        "own": audits,
+        "avoidable": read_avoidable(session, account_id, audits, only),
+        "realized": measure_all_realized(session, account_id, only, *periods),
+        "unusual_days": list_unusual_days(session, account_id, month.so_far),
+        "budgets": _read_budgets(session, account_id, query, spend),
+        "findings": list_first_findings(session, account_id, only, _FINDINGS),
+        "counts": count_by_state(session, account_id),
+        "states": STATE_WORDS,
+        "unnamed": UNNAMED,
+        "periods": PERIODS,
+        "today": today,
+        "changed": request.args.get("changed", type=int),
+    }
+
+
+def _read_budgets(
+    session: Session, account_id: str, query: Query, spend: Spend
+) -> list[BudgetState]:
+    """Return the account's budget and those of routes that need attention, or the route's own."""
+    known = None if query.only else spend.usd_by_day
+    states = list_states(session, account_id, spend.month.today, known)
+    if query.only:
+        return [each for each in states if query.only == {"route": each.route}]
+    shown = (
+        each
+        for each in states
+        if each.route is None or each.percent >= _NEARLY or each.is_forecast_over
+    )
+    return list(shown)[:_BUDGETS]

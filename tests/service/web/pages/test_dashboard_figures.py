@@ -1,0 +1,379 @@
+"""/dashboard of an account with calls: spend, whether it is normal, findings and savings."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from html import unescape
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import event, insert
+from sqlalchemy.orm import Session
+
+from service.models import Audit, FindingSaving
+from service.models.base import utc_now
+from service.models.watching.budgets import save_budget
+from service.models.watching.watches import UnusualDay
+from tests.service.support.browser import Browser, words_of
+from tests.service.support.findings import add_account_finding
+from tests.service.support.spend import add_month, add_spend, spend_line
+
+TODAY = utc_now().date()
+YESTERDAY = TODAY - timedelta(days=1)
+MONTH = TODAY.replace(day=1)
+LAST_MONTH = (MONTH - timedelta(days=1)).replace(day=1)
+
+
+@pytest.fixture
+def account_id(ada: Browser) -> str:
+    return ada.account_id
+
+
+def _tile(page: str, name: str) -> str:
+    """The words of one figure."""
+    found = re.search(rf"<dt>{name}</dt>(.*?)</div>", page, re.DOTALL)
+    assert found is not None, page
+    return words_of(found[1])
+
+
+def _answer(page: str, question: str) -> str:
+    return _tile(page, re.escape(question))
+
+
+def _add_days(session: Session, account_id: str, days: tuple[date, date], cost: str) -> None:
+    """Add a day's spend to each day of a range."""
+    count = (days[1] - days[0]).days + 1
+    lines = [spend_line(days[0] + timedelta(days=at), cost) for at in range(count)]
+    add_spend(session, account_id, *lines)
+
+
+def _add_audit(session: Session, account_id: str, days_ago: int = 0, **more: Any) -> str:
+    values = {
+        "source": "account",
+        "status": "done",
+        "blob_key": "",
+        "window_days": 30,
+        "records": 900,
+        "projection": "good",
+        "created_at": utc_now() - timedelta(days=days_ago),
+        "verified_savings_usd": Decimal(200),
+        "estimated_savings_usd": Decimal(1_000),
+        "estimated_savings_low_usd": Decimal(700),
+        "estimated_savings_high_usd": Decimal(1_500),
+        "conditional_savings_high_usd": Decimal(300),
+        **more,
+    }
+    audit = Audit(account_id=account_id, **values)
+    session.add(audit)
+    session.commit()
+    return audit.id
+
+
+# What did we spend this month
+
+
+def test_it_leads_with_this_month_and_the_same_days_of_the_last(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    _add_days(db_session, account_id, (LAST_MONTH, MONTH - timedelta(days=1)), "10")
+    _add_days(db_session, account_id, (MONTH, TODAY), "12")
+    page = ada.get("/dashboard")
+    tile = _tile(page, "Spent this month so far")
+    assert tile.startswith(f"${12 * TODAY.day:,.2f}")
+    before = 10 * min(YESTERDAY.day, (MONTH - LAST_MONTH).days)
+    if TODAY.day > 1:
+        assert f"through yesterday, from ${before:,.2f} by" in tile
+    assert f"from ${10 * (MONTH - LAST_MONTH).days:,.2f} in" in _tile(
+        page, "Forecast for the month"
+    )
+
+
+def test_without_a_full_last_month_nothing_is_compared(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY, "12"))
+    page = ada.get("/dashboard")
+    assert _tile(page, "Spent this month so far") == "$12.00 No full last month to compare with"
+    assert _tile(page, "Forecast for the month") == "– After a week of calls"
+
+
+def test_a_range_without_calls_leads_to_the_latest(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, date(2026, 3, 31))
+    page = ada.get("/dashboard")
+    assert "No calls in this period" in page
+    assert '<a href="/dashboard?from=2026-03-02&amp;to=2026-03-31#spend">' in page
+    assert "<figure" in ada.get("/dashboard?from=2026-03-02&to=2026-03-31")
+
+
+# Is that normal
+
+
+@pytest.mark.parametrize(
+    ("cost", "verdict"),
+    [("10", "Yes, as expected"), ("14", "Higher than expected"), ("6", "Lower than expected")],
+)
+@pytest.mark.skipif(TODAY.day == 1, reason="the month has no day that is over")
+def test_it_judges_the_month_by_the_weeks_before(
+    ada: Browser, account_id: str, db_session: Session, cost: str, verdict: str
+) -> None:
+    _add_days(db_session, account_id, (MONTH - timedelta(days=56), MONTH - timedelta(days=1)), "10")
+    _add_days(db_session, account_id, (MONTH, TODAY), cost)
+    answer = _answer(ada.get("/dashboard"), "Is this normal?")
+    assert answer.startswith(verdict)
+    assert "No unusual days this month." in answer
+
+
+def test_unusual_days_lead_to_their_spend(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    for day in (TODAY, MONTH - timedelta(days=1)):
+        db_session.execute(insert(UnusualDay).values(account_id=account_id, day=day, series=[]))
+    db_session.commit()
+    page = ada.get("/dashboard")
+    assert f'<a href="/spend?from={TODAY}&amp;to={TODAY}">' in page
+    assert "Unusual day this month:" in words_of(page)
+    assert "Unusual day" not in ada.get("/dashboard?route=chat")
+
+
+def test_budgets_are_shown_where_they_need_attention(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    assert _answer(ada.get("/dashboard"), "Budget") == "None for the account. Set a budget"
+    for route, amount in ((None, "1000000"), ("chat", "1"), ("search", "1000000")):
+        save_budget(db_session, account_id, route, Decimal(amount))
+    db_session.commit()
+    answer = _answer(ada.get("/dashboard"), "Budget")
+    assert "of $1,000,000.00" in answer
+    assert re.search(r"chat : \$[0-9.,]+ of \$1.00 \([0-9.,]+%\) Over budget", answer)
+    assert "search" not in answer
+    assert "search" in _answer(ada.get("/dashboard?route=search"), "Budget")
+    filtered = _answer(ada.get("/dashboard?model=gpt-5.5"), "Budget")
+    assert filtered == "None for this filter. Set a budget"
+
+
+# What should we fix first
+
+
+def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    _add_audit(db_session, account_id)
+    most = add_account_finding(db_session, account_id, monthly_usd=Decimal(90))
+    add_account_finding(db_session, account_id, monthly_usd=Decimal(40), confidence="CONDITIONAL")
+    page = ada.get("/dashboard?days=90&route=chat")
+    assert "Missed prompt caching in chat gpt-5.5 saves $90.00/month, estimated." in _answer(
+        page, "What to fix first"
+    ).replace(" ,", ",")
+    assert "up to $40.00 /month" in words_of(page)
+    fields = {"finding": most.id, "dashboard": "days=90&route=chat", "reason": "Done"}
+    answer = ada.act("/dashboard", "/findings", action="fix", **fields)
+    assert answer.headers["Location"] == "/dashboard?days=90&route=chat&changed=1#findings"
+    page = ada.get("/dashboard?days=90&route=chat&changed=1")
+    assert "We changed 1 finding." in page
+    assert "saves up to $40.00/month" in _answer(page, "What to fix first")
+    assert "1 open · 1 fixed" in words_of(page)
+
+
+def test_a_form_leads_nowhere_but_to_the_dashboard(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    state = "https://evil.example/?days=7&next=//evil.example"
+    answer = ada.act("/dashboard", "/findings", action="fix", dashboard=state)
+    assert answer.headers["Location"].startswith("/dashboard?")
+    assert "evil" not in answer.headers["Location"]
+
+
+def test_without_open_findings_there_is_nothing_to_fix(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    page = words_of(ada.get("/dashboard"))
+    assert "We audit your calls ten minutes after the last ones arrive." in page
+    assert "After the first audit of all your calls" in page
+    assert "Audit all calls" in page
+    audit_id = _add_audit(db_session, account_id)
+    page = ada.get("/dashboard")
+    assert "Nothing: you have no open findings." in words_of(page)
+    assert f'href="/audits/{audit_id}"' in page
+    assert "Audit again" in page
+
+
+# What did we save, and what could we
+
+
+def test_avoidable_spend_is_apart_by_confidence_and_compared_with_30_days_before(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    _add_audit(db_session, account_id)
+    tile = _tile(ada.get("/dashboard"), "Avoidable per month")
+    assert tile == (
+        "$200 verified $1,000 estimated Estimated: $700 to $1,500 "
+        "Up to $300 more if cheaper models pass your evaluation "
+        "No audit of the month before to compare with"
+    )
+    _add_audit(db_session, account_id, 31, verified_savings_usd=Decimal(100))
+    _add_audit(db_session, account_id, 29, verified_savings_usd=Decimal(50))
+    tile = _tile(ada.get("/dashboard"), "Avoidable per month")
+    assert tile.endswith("verified +100%, estimated No change")
+
+
+def test_figures_that_are_not_projected_are_those_of_the_period(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY, days=2)
+    _add_audit(db_session, account_id, projection="none")
+    assert "<dt>Avoidable in this period</dt>" in ada.get("/dashboard")
+
+
+@pytest.mark.skipif(TODAY.day < 3, reason="the month has no two days that are over")
+def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    """10 calls a day, each of which cost $0.50 too much until the last month ended."""
+    first = MONTH - timedelta(days=14)
+    _add_days(db_session, account_id, (first, YESTERDAY), "10")
+    fixed_at = datetime(MONTH.year, MONTH.month, 1, tzinfo=UTC) - timedelta(seconds=1)
+    finding = add_account_finding(db_session, account_id, state="fixed", fixed_at=fixed_at)
+    days = [first + timedelta(days=at) for at in range(14)]
+    row = {"account_finding_id": finding.id, "calls": 10, "saving_usd": Decimal(5)}
+    db_session.execute(insert(FindingSaving), [{**row, "day": day} for day in days])
+    db_session.commit()
+    tile = _tile(ada.get("/dashboard"), "Saved this month so far")
+    saved = 5 * YESTERDAY.day
+    assert tile.startswith(f"${saved:,.2f} New from $0.00")
+    assert f"${saved:,.2f} since 1 fix, $150.00/month" in tile
+    other = _tile(ada.get("/dashboard?route=other"), "Saved this month so far")
+    assert other == "– No finding fixed yet"
+
+
+# The chart and the routes
+
+
+def test_a_route_filters_everything_and_again_removes_the_filter(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    _add_audit(db_session, account_id)
+    add_account_finding(db_session, account_id, monthly_usd=Decimal(90))
+    add_account_finding(db_session, account_id, monthly_usd=Decimal(30), route="search")
+    page = ada.get("/dashboard?days=7")
+    link = "/dashboard?days=7&amp;group=model&amp;route=chat"
+    assert f'<a href="{link}">' in page
+    rows = re.findall("<tr><td>(.*?)</tr>", page[page.index('id="routes"') :], re.DOTALL)
+    assert [words_of(row) for row in rows[:2]] == [
+        "search $49.00 71.8% $30.00 /month Details",
+        "chat $19.25 28.2% $90.00 /month Details",
+    ]
+    filtered = ada.get(unescape(link))
+    assert _tile(filtered, "Avoidable per month").startswith("$0.00 verified up to $90 estimated")
+    assert "Missed prompt caching in search" not in words_of(filtered)
+    assert "<bdi>gpt-5.5-mini</bdi>" in filtered[: filtered.index('id="routes"')]
+    assert "claude" not in filtered
+    assert '<a href="/dashboard?days=7" aria-current="true"><bdi>chat</bdi></a>' in filtered
+    assert "<bdi>search</bdi>" in filtered
+
+
+@pytest.mark.parametrize(
+    ("group", "names"),
+    [
+        ("route", ["search", "chat"]),
+        ("model", ["claude-sonnet-4-5", "gpt-5.5", "gpt-5.5-mini"]),
+        ("provider", ["anthropic", "openai"]),
+        ("environment", ["production"]),
+    ],
+)
+def test_the_chart_is_stacked_by_each_grouping_with_the_same_total(
+    ada: Browser, account_id: str, db_session: Session, group: str, names: list[str]
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    page = ada.get(f"/dashboard?group={group}")
+    chart = page[page.index('<figure class="columns">') : page.index("</figure>")]
+    legend = chart[chart.index('class="legend"') : chart.index("</ul>")]
+    assert re.findall("<bdi>(.*?)</bdi>", legend) == names
+    assert "$292.50 in 30 days" in chart
+
+
+@pytest.mark.parametrize("group", ["route", "model"])
+def test_the_groups_beyond_the_colors_are_one_series(
+    ada: Browser, account_id: str, db_session: Session, group: str
+) -> None:
+    lines = [spend_line(TODAY, str(9 - at), **{group: f"name-{at}"}) for at in range(7)]
+    add_spend(db_session, account_id, *lines)
+    page = ada.get(f"/dashboard?group={group}")
+    legend = page[page.index('class="legend"') :]
+    names = re.findall("<bdi>(.*?)</bdi>", legend[: legend.index("</ul>")])
+    assert names == [*(f"name-{at}" for at in range(5)), f"2 other {group}s"]
+    assert "$42.00 in 30 days" in page
+
+
+def test_filters_without_matches_can_be_cleared(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    _add_audit(db_session, account_id)
+    page = ada.get("/dashboard?route=none&environment=production")
+    assert "No calls match these filters" in page
+    assert "Findings have no environment" in page
+    assert '<a href="/dashboard">Clear filters</a>' in page
+
+
+def test_calls_without_a_route_have_the_findings_of_their_model(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY, "9", route=""))
+    _add_audit(db_session, account_id)
+    add_account_finding(db_session, account_id, route="gpt-5.5", monthly_usd=Decimal(70))
+    page = ada.get("/dashboard")
+    assert "No tag or endpoint" in page
+    assert words_of(page).count("$70.00 /month") == 2
+    assert "$70.00" in _answer(ada.get("/dashboard?route="), "What to fix first")
+
+
+def test_a_bad_range_is_explained(ada: Browser, account_id: str, db_session: Session) -> None:
+    add_month(db_session, account_id, TODAY)
+    page = ada.get("/dashboard?from=2026-03-02&to=2026-03-01")
+    assert "The first day must not be after the last." in page
+
+
+# What it costs
+
+
+@contextmanager
+def _counted(app: Flask, session: Session) -> Iterator[list[str]]:
+    statements: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith(("SELECT", "WITH")):
+            statements.append(statement)
+
+    engine = session.get_bind().engine
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def test_its_queries_are_as_many_for_any_account(
+    app: Flask, ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY, days=2)
+    _add_audit(db_session, account_id)
+    with _counted(app, db_session) as few:
+        ada.get("/dashboard")
+    for number in range(30):
+        add_spend(db_session, account_id, spend_line(TODAY, route=f"route-{number}"))
+        add_account_finding(db_session, account_id, route=f"route-{number}")
+    with _counted(app, db_session) as many:
+        ada.get("/dashboard")
+    assert 0 < len(many) == len(few) <= 25
