@@ -30,6 +30,7 @@ class Settings:
     prefix_hash: bool
     flush_interval: float
     max_queue: int
+    exit_timeout: float
     debug: bool
 
 

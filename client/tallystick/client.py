@@ -24,6 +24,7 @@ from tallystick.sending.records import (
 )
 
 if TYPE_CHECKING:
+    from tallystick.sending.termination import Termination
     from tallystick.sending.transport import Sender
 
 FLUSH_INTERVAL_SECONDS = 3_600.0
@@ -33,8 +34,12 @@ _LONGEST_QUEUE = 1_000_000
 # Below the quarter of a second that we may delay an exit, because busy machines wake threads late.
 EXIT_SECONDS = 0.15
 CLOSE_SECONDS = 2.0
+# Process managers wait ten seconds and more between SIGTERM and SIGKILL.
+TERMINATION_SECONDS = 2.0
+_LONGEST_EXIT_SECONDS = 60.0
 
 _forks: Forks | None = None
+_termination: Termination | None = None
 _has_warned = False
 _starting = threading.Lock()
 
@@ -46,13 +51,15 @@ def init(
     prefix_hash: bool = False,
     flush_interval: float = FLUSH_INTERVAL_SECONDS,
     max_queue: int = MAX_QUEUE,
+    exit_timeout: float = EXIT_SECONDS,
     allow_http: bool = False,
     debug: bool = False,
 ) -> None:
     """Count every OpenAI and Anthropic call from now on, and send the counts to `SERVICE_DSN`.
 
     If the variable is not set, nothing happens. A second call changes nothing. `http://` to another
-    machine needs `allow_http=True`.
+    machine needs `allow_http=True`. A process waits at its exit for at most `exit_timeout` seconds,
+    or two seconds if that is longer and SIGTERM ends it.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip() or capture.active is not None:
@@ -75,6 +82,7 @@ def init(
             0.05, flush_interval, _LONGEST_INTERVAL_SECONDS, FLUSH_INTERVAL_SECONDS
         ),
         max_queue=int(_within(1, max_queue, _LONGEST_QUEUE, MAX_QUEUE)),
+        exit_timeout=_within(0, exit_timeout, _LONGEST_EXIT_SECONDS, EXIT_SECONDS),
         debug=bool(debug),
     )
     if _starting.acquire(False):  # otherwise another thread is initializing
@@ -100,6 +108,8 @@ def close(timeout: float | None = CLOSE_SECONDS) -> None:
     current = capture.active
     if current is not None:
         atexit.unregister(_at_exit)
+        if _termination is not None:
+            _termination.remove()
         _end_open_streams(current)
         capture.active = None
         current.delivery.close(timeout)
@@ -196,10 +206,11 @@ def _seconds(moment: datetime | None) -> float:
 
 
 def _start(settings: Settings, destination: Destination) -> None:
-    global _forks
+    global _forks, _termination
     if capture.active is not None:
         return
     from tallystick import hooks
+    from tallystick.sending.termination import Termination
 
     delivery = Delivery(
         hooks.load_sending,
@@ -210,7 +221,10 @@ def _start(settings: Settings, destination: Destination) -> None:
     )
     capture.active = Capture(settings, delivery)
     if _forks is None:
-        _forks = Forks(_renew, _at_exit)
+        _forks = Forks(_renew, _at_exit, _at_server_end)
+    if _termination is None:
+        _termination = Termination(_at_termination)
+    _termination.install()
     atexit.register(_at_exit)
     hooks.install()
 
@@ -239,8 +253,29 @@ def _at_exit() -> None:
         current = capture.active
         if current is not None and not current.delivery.is_closing:
             _end_open_streams(current)
-            current.delivery.close(EXIT_SECONDS)
+            current.delivery.close(current.settings.exit_timeout)
     except Exception:  # it would be printed
+        capture.note_fault()
+
+
+def _at_termination() -> None:
+    """Send the queue, even while an exit waits for that: the signal ends its waiting."""
+    try:
+        current = capture.active
+        if current is not None:
+            _end_open_streams(current)
+            current.delivery.close(max(TERMINATION_SECONDS, current.settings.exit_timeout))
+    except Exception:
+        capture.note_fault()
+
+
+def _at_server_end() -> None:
+    """Send the queue of a server that has stopped; its process may go on and make more calls."""
+    try:
+        current = capture.active
+        if current is not None:
+            current.delivery.flush(max(TERMINATION_SECONDS, current.settings.exit_timeout))
+    except Exception:
         capture.note_fault()
 
 

@@ -1,14 +1,16 @@
 """The end of a process: in time whatever the server does, and without a word."""
 
+import signal
 import subprocess
 import sys
 import time
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from tests.client.collector import DEAD_DSN, Collector, Silent, refusing_dsn
-from tests.client.environments import ROOT, plain_environment
+from tests.client.environments import ROOT, plain_environment, run
 from tests.client.programs import run_program, tags_of
 from tests.client.provider_stub import ProviderStub
 from tests.worker.support.promises import sampled
@@ -78,3 +80,77 @@ threading.Thread(target=lambda: (time.sleep(0.2), ask("thread"))).start()
 """
     assert run_program(program, collector, provider_stub) == ""
     assert tags_of(collector)["thread"] == 1
+
+
+TERMINATED = """
+import os, signal, sys, time
+import tallystick
+tallystick.init()
+for number in range(10):
+    tallystick.record(model="m", prompt_tokens=1, completion_tokens=1, tag="queued")
+{more}
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
+"""
+
+
+def test_a_script_that_is_terminated_sends_its_queue_first(collector: Collector) -> None:
+    finished = _run_terminated("", collector)
+    assert (finished.returncode, finished.stderr) == (-signal.SIGTERM, "")
+    assert tags_of(collector) == {"queued": 10}
+
+
+def test_a_handler_of_the_programs_own_stays_in_charge(collector: Collector) -> None:
+    own = "signal.signal(signal.SIGTERM, lambda *arguments: sys.exit(3))"
+    assert _run_terminated(own, collector).returncode == 3
+    assert tags_of(collector) == {"queued": 10}  # by the exit of the interpreter
+
+
+def test_a_closed_client_leaves_no_handler(collector: Collector) -> None:
+    assert _run_terminated("tallystick.close()", collector).returncode == -signal.SIGTERM
+    check = "tallystick.close()\nsys.exit(signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL)"
+    assert _run_terminated(check, collector).returncode == 0
+
+
+POOL = """
+import multiprocessing, sys
+import tallystick
+tallystick.init()
+
+def work(number):
+    with tallystick.tag("pool"):
+        tallystick.record(model="m", prompt_tokens=number, completion_tokens=1)
+
+if __name__ == "__main__":
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:  # terminates its workers
+        pool.map(work, range(10))
+"""
+
+
+@pytest.mark.parametrize("way", sampled(["fork", "spawn", "forkserver"], 3))
+def test_a_pool_that_terminates_its_workers_loses_nothing(
+    way: str, collector: Collector, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(POOL)
+    run(sys.executable, str(program), way, SERVICE_DSN=collector.dsn)
+    assert sorted(record["prompt_tokens"] for record in collector.records) == list(range(10))
+
+
+def test_an_exit_may_wait_for_as_long_as_the_program_allows(collector: Collector) -> None:
+    program = EXIT.format(records=3, is_sending=False)
+    with Silent() as silent:
+        longer = program.replace("init()", "init(exit_timeout=1.0)")
+        assert _exit_seconds(longer, silent.dsn) >= 0.9
+
+
+def _run_terminated(more: str, collector: Collector) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", TERMINATED.format(more=more)],
+        env=plain_environment(SERVICE_DSN=collector.dsn),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

@@ -147,7 +147,7 @@ def test_forking_libraries_are_hooked_once_and_may_fail(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "multiprocessing.util", util)
     signals = SimpleNamespace(worker_process_shutdown=shutdown)
     monkeypatch.setitem(sys.modules, "celery.signals", signals)
-    forks = Forks(lambda: None, lambda: ended.append("ended"))
+    forks = Forks(lambda: None, lambda: ended.append("ended"), lambda: None)
     forks._hook_libraries()
     assert len(told) == 2
     told[0](forks)
@@ -155,7 +155,7 @@ def test_forking_libraries_are_hooked_once_and_may_fail(monkeypatch: pytest.Monk
     told[1](sender=None, pid=1)
     assert ended == ["ended", "ended"]
     monkeypatch.setitem(sys.modules, "celery.signals", SimpleNamespace())
-    Forks(lambda: None, lambda: None)
+    Forks(lambda: None, lambda: None, lambda: None)
 
 
 def _finder() -> importing._Finder:

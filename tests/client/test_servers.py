@@ -74,6 +74,55 @@ def test_gunicorn_with_preload_sends_from_every_worker(
     assert "Traceback" not in (tmp_path / "said").read_text()
 
 
+ASGI = """
+import os
+import tallystick
+tallystick.init()
+import openai
+client = openai.AsyncOpenAI(api_key="k", base_url=os.environ["VENDORS"] + "/v1", max_retries=0)
+
+async def application(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        with tallystick.tag("shutdown"):
+            await client.embeddings.create(model="text-embedding-3-small", input="x")
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    with tallystick.tag(f"pid {os.getpid()}"):
+        await client.embeddings.create(model="text-embedding-3-small", input="x")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(os.getpid()).encode()})
+"""
+ASGI_SERVERS = {
+    "uvicorn": ("uvicorn", "served:application", "--uds={address}"),
+    "workers": ("uvicorn", "served:application", "--uds={address}", "--workers=2"),
+    "gunicorn": (
+        *("gunicorn", "served:application", "--bind=unix:{address}", "--no-control-socket"),
+        "--worker-class=uvicorn_worker.UvicornWorker",
+    ),
+}
+
+
+@pytest.mark.parametrize("server", sampled(ASGI_SERVERS, 3))
+def test_uvicorn_sends_what_is_queued_when_it_is_terminated(
+    server: str, collector: Collector, provider_stub: ProviderStub, tmp_path: Path
+) -> None:
+    """It ends its process by SIGTERM, which runs nothing that `atexit` has."""
+    (tmp_path / "served.py").write_text(ASGI)
+    address = tmp_path / "socket"
+    environment = plain_environment(SERVICE_DSN=collector.dsn, VENDORS=provider_stub.url)
+    command = [part.format(address=address) for part in ASGI_SERVERS[server]]
+    with _running(tmp_path, environment, *command):
+        wait_until(lambda: address.exists() and _is_open(address), PATIENCE_SECONDS)
+        pids = [_get(address) for _ in range(10)]
+    tags = tags_of(collector)
+    assert tags.pop("shutdown") == (2 if server == "workers" else 1)
+    assert tags == Counter(f"pid {pid}" for pid in pids)
+    assert "Traceback" not in (tmp_path / "said").read_text()
+
+
 def _is_open(address: Path) -> bool:
     """Check for a server that listens, which follows the file of its socket."""
     with socket.socket(socket.AF_UNIX) as connection:

@@ -6,6 +6,7 @@ that nothing is kept alive by it.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import Any, Callable
@@ -14,16 +15,22 @@ from typing import Any, Callable
 class Forks:
     """Calls `renew` in every process forked off, and `finish` at the end of a worker process.
 
+    `pause` is called when a server stops within a process that may go on.
+
     Worker processes end without running what `atexit` has; their libraries have hooks of their own.
     Both kinds of program are common: that which is turned on before it forks, and that whose
     workers are, each for itself.
     """
 
-    def __init__(self, renew: Callable[[], None], finish: Callable[[], None]) -> None:
+    def __init__(
+        self, renew: Callable[[], None], finish: Callable[[], None], pause: Callable[[], None]
+    ) -> None:
         self._finish = finish
+        self._pause = pause
         self._steps = {
             "multiprocessing.util": self._hook_multiprocessing,
             "celery.signals": self._hook_celery,
+            "uvicorn.server": self._hook_uvicorn,
         }
         self._hook_libraries()
         if hasattr(os, "register_at_fork"):
@@ -47,6 +54,19 @@ class Forks:
 
     def _hook_celery(self, signals: Any) -> None:
         signals.worker_process_shutdown.connect(self._at_worker_end, weak=False)
+
+    def _hook_uvicorn(self, server: Any) -> None:
+        """It handles SIGTERM itself, and once it has stopped, ends the process by that signal."""
+        original, pause = server.Server.shutdown, self._pause
+
+        @functools.wraps(original)
+        async def shutdown(*arguments: Any, **named: Any) -> Any:
+            try:
+                return await original(*arguments, **named)
+            finally:
+                pause()
+
+        server.Server.shutdown = shutdown
 
     def _at_worker_end(self, **arguments: Any) -> None:
         self._finish()
