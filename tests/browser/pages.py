@@ -212,6 +212,7 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         Example("owned-calls", "/audits/{done}/calls/d9-001.csv", 404, RICH),
     ),
     "/spend.csv": ("text/csv", Example("spend-csv", "/spend.csv", 200, RICH)),
+    "/spend.focus.csv": ("text/csv", Example("spend-focus", "/spend.focus.csv", 200, RICH)),
     "/spend.xlsx": (
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         Example("spend-xlsx", "/spend.xlsx", 200, RICH),

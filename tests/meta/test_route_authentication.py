@@ -60,6 +60,7 @@ DECISIONS = {
     ("GET", "/model"): PAGE,
     ("GET", "/spend.csv"): PAGE,
     ("GET", "/spend.xlsx"): PAGE,
+    ("GET", "/spend.focus.csv"): PAGE,
     ("GET", "/audits/<audit_id>"): PAGE,
     ("GET", "/audits/<audit_id>/pdf"): PAGE,
     ("GET", "/audits/<audit_id>/json"): PAGE,

@@ -9,10 +9,10 @@ from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
 from service.web.http.conditional import ETAG_HEADERS
 from service.web.http.current import get_session
-from service.web.http.spend_tables import answer_spend_csv
+from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv
 from service.web.openapi.reading import ReadBlueprint
 from service.web.schemas.cursors import SpendCursor, make_spend_cursor
-from service.web.schemas.spend import CSV, SpendQuerySchema, SpendSchema
+from service.web.schemas.spend import CSV, FOCUS, SpendQuerySchema, SpendSchema
 
 _CSV_EXAMPLE: Final = (
     "day,calls,unpriced_calls,prompt_tokens,completion_tokens,cached_tokens,cache_write_tokens,"
@@ -46,6 +46,8 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
     account_id = current_caller().account_id
     if query["format"] == CSV:
         return answer_spend_csv(account_id, wanted)
+    if query["format"] == FOCUS:
+        return answer_focus_csv(account_id, wanted)
     after = cursor.values if cursor else None
     # One extra row shows whether there is another page.
     lines, totals = page_of_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)

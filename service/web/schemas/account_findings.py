@@ -11,10 +11,11 @@ from service.models.calls.finding_list import FILTERS, KEYS, UNRESOLVED_NAME, Fi
 from service.web.schemas.audits import Moment, limit_field
 from service.web.schemas.cursors import find_finding_cursor
 from service.web.schemas.ingest import described
-from service.web.schemas.spend import FORMATS, JSON
+from service.web.schemas.spend import CSV, JSON
 
 # What a label, a detector or an assignee can be.
 _VALUE: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
+_FORMATS: Final = (JSON, CSV)
 _STATES_EXPECTED: Final = f"must be one of {', '.join(FILTERS)}"
 
 
@@ -67,7 +68,7 @@ class AccountFindingQuerySchema(Schema):
     assignee = _only("with this assignee, exactly as typed")
     format = fields.String(
         load_default=JSON,
-        validate=OneOf(FORMATS, error=f"must be one of {', '.join(FORMATS)}"),
+        validate=OneOf(_FORMATS, error=f"must be one of {', '.join(_FORMATS)}"),
         metadata=described(
             "`csv` returns all findings as a table; `limit` and `cursor` don't apply."
         ),

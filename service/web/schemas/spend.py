@@ -13,7 +13,7 @@ from service.web.schemas.audits import limit_field
 from service.web.schemas.cursors import SpendCursor, find_spend_cursor
 from service.web.schemas.ingest import described
 
-JSON, CSV = FORMATS = ("json", "csv")
+JSON, CSV, FOCUS = FORMATS = ("json", "csv", "focus")
 DEFAULT_DAYS: Final = 30
 _FIRST_DAY, _LAST_DAY = date(2000, 1, 1), date(2100, 12, 31)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -86,7 +86,10 @@ class SpendQuerySchema(Schema):
     format = fields.String(
         load_default=JSON,
         validate=OneOf(FORMATS, error=f"must be one of {', '.join(FORMATS)}"),
-        metadata=described("`csv` returns all rows as a table; `limit` and `cursor` don't apply."),
+        metadata=described(
+            "`csv` returns all rows as a table, `focus` all charges as CSV rows of FOCUS 1.2;"
+            " `limit` and `cursor` don't apply, nor does `group_by` to `focus`."
+        ),
     )
     limit = limit_field("Maximum number of rows to return.")
     cursor = _Cursor(

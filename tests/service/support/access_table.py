@@ -121,6 +121,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/model"): _page(),
     ("GET", "/spend.csv"): _page(),
     ("GET", "/spend.xlsx"): _page(),
+    ("GET", "/spend.focus.csv"): _page(),
     ("GET", "/audits/<audit_id>"): _page(404),
     ("GET", "/audits/<audit_id>/pdf"): _page(404),
     ("GET", "/audits/<audit_id>/json"): _page(404),

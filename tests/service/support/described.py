@@ -16,7 +16,8 @@ from tests.service.support.scenes import ADMIN_TOKEN
 PAGES = frozenset(
     {
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
-        *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx", "/route", "/model"),
+        *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx", "/spend.focus.csv"),
+        *("/route", "/model"),
         *("/dashboard/audit", "/findings", "/findings.csv", "/findings.xlsx"),
         "/findings/<finding_id>",
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),

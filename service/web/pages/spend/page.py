@@ -12,7 +12,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
-from service.web.http.spend_tables import answer_spend_csv, answer_spend_xlsx
+from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import PERIODS, Query, read_query
 
@@ -47,6 +47,13 @@ def show() -> str:
 def csv() -> Response:
     """Download all rows of the table or, with `daily`, of each day."""
     return answer_spend_csv(current_caller().account_id, _downloaded(), mark=BYTE_ORDER_MARK)
+
+
+@blueprint.get("/spend.focus.csv")
+@require_visitor
+def focus() -> Response:
+    """Download the charges of the range as rows of FOCUS."""
+    return answer_focus_csv(current_caller().account_id, _downloaded())
 
 
 @blueprint.get("/spend.xlsx")

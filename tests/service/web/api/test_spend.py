@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models.base import utc_now
+from service.reports import focus
 from service.web.schemas.cursors import SpendCursor, find_spend_cursor, make_spend_cursor
 from tests.service.support.scenes import Tenant, add_tenant, error_of
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
@@ -173,7 +174,7 @@ OTHER = make_spend_cursor(SpendCursor(FIRST, SECOND, ("route",), ("chat",)))
         ("group_by=day,%20route", f"group_by {KEYS}"),
         ("group_by=day,day", "group_by must name each key once"),
         ("group_by=day,route,model,provider", "group_by must name at most 3 keys"),
-        ("format=xml", "format must be one of json, csv"),
+        ("format=xml", "format must be one of json, csv, focus"),
         ("limit=0", "limit must be a whole number from 1 to 200"),
         ("cursor=", f"cursor {CURSOR}"),
         ("cursor=eA", f"cursor {CURSOR}"),
@@ -262,3 +263,26 @@ def test_a_page_takes_one_statement(
 ) -> None:
     _get(client, tenant, group_by="route", **MARCH)
     assert len([text for text in statements if "daily_spend" in text]) == 1
+
+
+def test_charges_of_focus_add_up_to_the_totals(
+    client: FlaskClient, tenant: Tenant, lines: list[dict[str, Any]]
+) -> None:
+    totals = _get(client, tenant, **MARCH)["totals"]
+    query = urlencode({**MARCH, "format": "focus", "group_by": "route", "limit": 1})
+    with client.get(f"{SPEND}?{query}", headers=tenant.reads) as response:
+        assert (response.status_code, response.mimetype) == (200, "text/csv")
+        rows = list(csv.DictReader(io.StringIO(response.data.decode(), newline="")))
+    groups = {tuple(line[name] for name in focus.KEYS) for line in lines}
+    assert len(rows) == len(groups) < len(lines)
+    assert {row["BillingAccountId"] for row in rows} == {tenant.account_id}
+
+    def total(name: str) -> Decimal:
+        return sum((Decimal(row[name]) for row in rows), Decimal(0))
+
+    assert float(total("ListCost")) == totals["list_usd"]
+    assert float(total("EffectiveCost")) == float(total("ContractedCost")) == totals["cost_usd"]
+    tokens = totals["prompt_tokens"] + totals["completion_tokens"]
+    assert total("ConsumedQuantity") == tokens
+    for name, column in (("calls", "x_Calls"), ("unpriced_calls", "x_UnpricedCalls")):
+        assert total(column) == totals[name]

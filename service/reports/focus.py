@@ -1,0 +1,115 @@
+"""Spend as rows of FOCUS 1.2, the FinOps Open Cost and Usage Specification.
+
+A row is a day of one provider, model, route and environment. See decision 39 for the choices.
+https://focus.finops.org
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from service.models.calls.spend import Line
+
+KEYS: Final = ("day", "provider", "model", "route", "environment")
+_TOKENS, _REQUESTS = "Tokens", "Requests"
+_TOKENS_PRICED: Final = 1_000_000
+_DECIMALS: Final = 18  # of a unit price, so that its product with the quantity is the cost
+_NAMES: Final[Mapping[str, str]] = {
+    "anthropic": "Anthropic",
+    "aws": "Amazon Web Services",
+    "azure": "Microsoft Azure",
+    "bedrock": "Amazon Web Services",
+    "google": "Google",
+    "openai": "OpenAI",
+    "vertex": "Google Cloud",
+}
+_SAME: Final[Mapping[str, Any]] = {
+    "BilledCost": 0,  # nothing here is reconciled with an invoice
+    "BillingAccountName": None,
+    "BillingCurrency": "USD",
+    "ChargeCategory": "Usage",
+    "ChargeClass": None,
+    "ChargeFrequency": "Usage-Based",
+    "ConsumedUnit": _TOKENS,
+    "PricingCategory": "Standard",
+    "ServiceCategory": "AI and Machine Learning",
+    "ServiceSubcategory": "Generative AI",
+    "SkuMeter": _TOKENS,
+}
+_OWN: Final = (
+    *("BillingAccountId", "BillingPeriodEnd", "BillingPeriodStart", "ChargeDescription"),
+    *("ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ContractedCost"),
+    *("ContractedUnitPrice", "EffectiveCost", "InvoiceIssuerName", "ListCost", "ListUnitPrice"),
+    *("PricingQuantity", "PricingUnit", "ProviderName", "PublisherName", "ServiceName", "SkuId"),
+    *("SkuPriceDetails", "SkuPriceId"),
+)
+_CUSTOM: Final = (
+    *("x_Calls", "x_UnpricedCalls", "x_InputTokens", "x_CachedTokens", "x_CacheWriteTokens"),
+    *("x_OutputTokens", "x_Route", "x_Environment"),
+)
+HEADER: Final = (*sorted((*_SAME, *_OWN)), *_CUSTOM)
+
+
+def make_row(account_id: str, line: Line) -> Sequence[Any]:
+    """Return the row of a line that is grouped by `KEYS`, in the order of the header."""
+    key: Sequence[Any] = line.key
+    day, provider, model, route, environment = key
+    cells = {"BillingAccountId": account_id, **_SAME, **_periods(day), **_costs(line)}
+    cells |= _names(provider, model)
+    sums = line.sums
+    cells |= {
+        "x_Calls": sums.calls,
+        "x_UnpricedCalls": sums.unpriced_calls,
+        "x_InputTokens": sums.prompt_tokens,
+        "x_CachedTokens": sums.cached_tokens,
+        "x_CacheWriteTokens": sums.cache_write_tokens,
+        "x_OutputTokens": sums.completion_tokens,
+        "x_Route": route or None,
+        "x_Environment": environment or None,
+    }
+    return [cells[name] for name in HEADER]
+
+
+def _periods(day: date) -> dict[str, datetime]:
+    """Return the day and its month in UTC; ends are exclusive."""
+    month = day.replace(day=1)
+    following = (month + timedelta(days=31)).replace(day=1)
+    days = {
+        "BillingPeriodStart": month,
+        "BillingPeriodEnd": following,
+        "ChargePeriodStart": day,
+        "ChargePeriodEnd": day + timedelta(days=1),
+    }
+    return {name: datetime.combine(value, time()) for name, value in days.items()}
+
+
+def _costs(line: Line) -> dict[str, Any]:
+    """Return quantities, costs, and the prices whose product with the quantity is the cost."""
+    sums = line.sums
+    tokens = sums.prompt_tokens + sums.completion_tokens
+    quantity = Decimal(tokens) / _TOKENS_PRICED if tokens else Decimal(sums.calls)
+    return {
+        "ConsumedQuantity": tokens,
+        "PricingQuantity": quantity,
+        "PricingUnit": f"{_TOKENS_PRICED} {_TOKENS}" if tokens else _REQUESTS,
+        "ListCost": sums.list_usd,
+        "ListUnitPrice": round(sums.list_usd / quantity, _DECIMALS),
+        "ContractedCost": sums.cost_usd,
+        "ContractedUnitPrice": round(sums.cost_usd / quantity, _DECIMALS),
+        "EffectiveCost": sums.cost_usd,
+    }
+
+
+def _names(provider: str, model: str) -> dict[str, str]:
+    name, sku = _NAMES.get(provider, provider), f"{provider}/{model}"
+    who = {key: name for key in ("ProviderName", "PublisherName", "InvoiceIssuerName")}
+    return {
+        **who,
+        "ServiceName": f"{name} API",
+        "ChargeDescription": f"Calls of {model}",
+        "SkuId": sku,
+        "SkuPriceId": sku,
+        "SkuPriceDetails": json.dumps({"x_Model": model}, ensure_ascii=False),
+    }
