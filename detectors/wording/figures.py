@@ -10,6 +10,7 @@ _SMALLEST_USD: Final = Decimal("0.0001")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")  # fmt: skip
 _THOUSANDS: Final = ((10**15, "Q"), (10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
+_BYTES: Final = ((10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 
 
 def usd(amount: Decimal | float) -> str:
@@ -86,6 +87,14 @@ def short_number(value: float) -> str:
         if value >= size * 0.9995:
             return f"{value / size:.3g}{letter}" if value < size * 999.5 else f"{value:.3g}"
     return f"{value:,.0f}"
+
+
+def size(count: int) -> str:
+    """Format bytes as 1.2 MB; a number under a thousand as 999 bytes."""
+    for unit, name in _BYTES:
+        if count >= unit * 0.9995:
+            return f"{count / unit:.3g} {name}" if count < unit * 999.5 else f"{count:.3g} bytes"
+    return counted(count, "byte")
 
 
 def counted(value: int, noun: str, plural: str = "") -> str:

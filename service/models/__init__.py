@@ -30,6 +30,7 @@ from service.models.notices.deliveries import NoticeDelivery
 from service.models.notices.targets import NoticeTarget
 from service.models.operations.admin_actions import AdminAction
 from service.models.operations.price_updates import PriceUpdate
+from service.models.operations.stored_data import StoredData
 from service.models.watching.budgets import Budget, BudgetNotice
 from service.models.watching.watches import AccountWatch, UnusualDay
 
@@ -76,6 +77,7 @@ __all__ = [
     "ReportRow",
     "SecurityEvent",
     "SpendRow",
+    "StoredData",
     "Subscription",
     "TrafficRow",
     "UnusualDay",

@@ -160,6 +160,7 @@ def register_filters(app: Flask) -> None:
         number=figures.number,
         short_number=figures.short_number,
         counted=figures.counted,
+        size=figures.size,
         change=figures.change,
         day=figures.day,
         period=figures.period,

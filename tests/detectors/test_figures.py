@@ -14,6 +14,7 @@ from detectors.wording.figures import (
     short_day,
     short_number,
     short_usd,
+    size,
     usd,
     whole_usd,
 )
@@ -126,3 +127,20 @@ def test_a_short_day_has_no_year() -> None:
 )
 def test_a_latency_has_two_digits(milliseconds: float, written: str) -> None:
     assert latency(milliseconds) == written
+
+
+@pytest.mark.parametrize(
+    ("count", "written"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1_000, "1 KB"),
+        (999_600, "1 MB"),
+        (1_234_567, "1.23 MB"),
+        (5 * 1024**3, "5.37 GB"),
+        (10**18, "1e+18 bytes"),
+    ],
+)
+def test_bytes_have_a_unit_of_a_thousand(count: int, written: str) -> None:
+    assert size(count) == written

@@ -15,6 +15,7 @@ from service.models.mail.outbox import FAILED
 from service.models.operations import admin_listings as listings
 from service.models.operations import totals
 from service.models.operations.admin_listings import Page, age_seconds, with_age
+from service.models.operations.stored_data import list_largest
 
 _LISTS: Final[Mapping[str, tuple[str, Callable[[Session, int], Page]]]] = {
     "audits": ("audits_page", listings.page_of_audits),
@@ -41,6 +42,7 @@ def load_overview(
         "wake_ups": _find_wake_ups(queues),
         "mails": _waiting(totals.list_waiting_mails(connection), now),
         "failed_mails": totals.count_mails(connection).get(FAILED, 0),
+        "stored_data": list_largest(session),
         "next_pages": {
             parameter: page.number + 1 for parameter, page in found.values() if page.has_next
         },

@@ -40,6 +40,8 @@ from service.models.operations.retention import (
     delete_old_mails,
     purge_old_raws,
 )
+from service.models.operations.stored_data import BATCH as MEASURED
+from service.models.operations.stored_data import measure_accounts
 from service.operations.maintenance.orphan_blobs import storage_failure_logged
 from service.operations.watching.daily_watch import BATCH as WATCHED
 from service.operations.watching.daily_watch import check_budgets, watch_days
@@ -52,6 +54,7 @@ _BATCHES: Final = {
     "watched_accounts": WATCHED,
     "checked_budgets": WATCHED,
     "packed_reports": PACKED,
+    "measured_accounts": MEASURED,
 }
 
 _log = get_logger(__name__)
@@ -117,6 +120,7 @@ class Housekeeping:
             ),
             "unfinished_blobs": self._delete_unfinished,
             "packed_reports": self._pack_reports,
+            "measured_accounts": _committed(measure_accounts),
             "report_digests": _committed(_post_digests),
             "watched_accounts": _watch_days,
             "checked_budgets": _check_budgets,

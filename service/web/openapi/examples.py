@@ -112,7 +112,14 @@ _METADATA: Final = {
 }
 _OVERVIEW: Final = {
     **{name: [] for name in ("accounts", "payment_events", "early_access", "acts", "queue")},
-    **{"audits": [], "mails": [], "wake_ups": {"ingest": 0}, "failed_mails": 0, "next_pages": {}},
+    **{
+        "audits": [],
+        "mails": [],
+        "wake_ups": {"ingest": 0},
+        "failed_mails": 0,
+        "next_pages": {},
+        "stored_data": [],
+    },
 }
 _TOKEN: Final = {
     "access_token": "at_…",

@@ -74,6 +74,17 @@ class WaitingSchema(Schema):
     oldest_age_seconds = fields.Integer(required=True)
 
 
+class StoredLineSchema(Schema):
+    account_id = fields.String(required=True)
+    email = fields.String(required=True)
+    report_bytes = fields.Integer(required=True)
+    raw_bytes = fields.Integer(required=True)
+    call_bytes = fields.Integer(required=True)
+    spend_bytes = fields.Integer(required=True)
+    total_bytes = fields.Integer(required=True)
+    measured_at = Moment(required=True)
+
+
 class OverviewSchema(Schema):
     """The content of the admin page. `next_pages` has the lists with more entries."""
 
@@ -92,6 +103,11 @@ class OverviewSchema(Schema):
     )
     mails = fields.List(fields.Nested(WaitingSchema), required=True)
     failed_mails = fields.Integer(required=True)
+    stored_data = fields.List(
+        fields.Nested(StoredLineSchema),
+        required=True,
+        metadata={"description": "The accounts that store most, measured once a day."},
+    )
     next_pages = fields.Dict(keys=fields.String(), values=fields.Integer(), required=True)
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.models import AdminAction, Audit, EarlyAccess, Payment, ReportRow
+from service.models import AdminAction, Audit, EarlyAccess, Payment, ReportRow, StoredData
 from service.models.base import utc_now
 from tests.databases import as_owner
 from tests.service.support.documents import make_report
@@ -121,6 +121,18 @@ def test_the_page_shows_what_runs_and_no_secret(
     assert waiting["oldest_age_seconds"] >= 3_600
     queues = {"ingest", "uploads", "accounts", "call-store", "mail", "notices"}
     assert set(shown["wake_ups"]) == queues
+
+
+def test_the_accounts_that_store_most_are_listed(administered: LiveService) -> None:
+    tenant = administered.add_tenant()
+    with administered.sessions() as session:
+        sizes = dict.fromkeys(("report_bytes", "call_bytes", "spend_bytes"), 0)
+        large = {"raw_bytes": 3 * 10**15, "measured_at": utc_now()}
+        session.add(StoredData(account_id=tenant.account_id, **sizes, **large))
+        session.commit()
+    line = overview(administered)["stored_data"][0]
+    assert (line["account_id"], line["total_bytes"]) == (tenant.account_id, 3 * 10**15)
+    assert "3 PB" in get(administered, "/admin", Accept="text/html").text
 
 
 def test_lists_go_on_page_by_page(administered: LiveService, make_audit: MakeAudit) -> None:

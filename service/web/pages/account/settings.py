@@ -12,6 +12,7 @@ from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
 from service.models.identity.security_events import EventKind
 from service.models.identity.sign_in import end_other_sessions, end_session, list_sessions
 from service.models.mail.report_mails import MAILS_A_DAY, choose_report_mails
+from service.models.operations.stored_data import find_stored_data
 from service.operations.maintenance.account_deletion import erase_account
 from service.web.auth import web_sessions
 from service.web.auth.browsers import describe_browser
@@ -31,10 +32,18 @@ blueprint.after_request(keep_private)
 @blueprint.get("")
 @require_visitor
 def home() -> str:
-    account = get_account(get_session(), current_caller().account_id)
-    is_saved = "saved" in request.args
+    session, config = get_session(), current_config()
+    account = get_account(session, current_caller().account_id)
     return render_template(
-        "pages/account/settings.html", account=account, is_saved=is_saved, mails_a_day=MAILS_A_DAY
+        "pages/account/settings.html",
+        account=account,
+        is_saved="saved" in request.args,
+        mails_a_day=MAILS_A_DAY,
+        stored=find_stored_data(session, account.id),
+        report_days=config.report_retention_days,
+        raw_days=config.raw_retention_days,
+        call_days=config.call_retention_days,
+        spend_days=config.rollup_retention_days,
     )
 
 

@@ -72,7 +72,9 @@ FIELDS: Final = {
     "ActLine": "act target via acted_at",
     "Waiting": "kind status number oldest_age_seconds",
     "Overview": "accounts acts audits early_access failed_mails mails next_pages payment_events"
-    " queue wake_ups",
+    " queue stored_data wake_ups",
+    "StoredLine": "account_id call_bytes email measured_at raw_bytes report_bytes spend_bytes"
+    " total_bytes",
     "Purged": "audit_id raw_purged_at is_repeat",
     "Rerun": "audit_id status",
     "SignedOut": "account_id sessions",

@@ -8,10 +8,11 @@ from flask.testing import FlaskClient
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import Account, WebSession
+from service.models import Account, StoredData, WebSession
 from service.models.base import utc_now
 from service.web.auth.browsers import describe_browser
 from tests.service.support.scenes import sign_in
+from tests.service.web.pages.words import words
 
 
 @pytest.fixture
@@ -73,3 +74,20 @@ def test_other_sessions_can_be_ended_where_there_are_others(
     assert button not in client.get("/settings/sessions", headers=headers).data
     sign_in(sessions, "ada@example.org")
     assert button in client.get("/settings/sessions", headers=headers).data
+
+
+def test_the_owner_sees_what_is_stored_and_for_how_long(
+    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    headers = sign_in(sessions, "ada@example.org")
+    page = words(client.get("/settings", headers=headers))
+    assert "your first figures appear within a day" in page
+    assert "Reports and findings – Reports of batches 30 days" in page
+    account = db_session.scalars(select(Account)).one()
+    sizes = {"report_bytes": 1_500, "raw_bytes": 0, "call_bytes": 2_300_000, "spend_bytes": 999}
+    db_session.add(StoredData(account_id=account.id, measured_at=utc_now(), **sizes))
+    db_session.commit()
+    page = words(client.get("/settings", headers=headers))
+    assert "Raw records 0 bytes 7 days after the report" in page
+    assert "Calls 2.3 MB 400 days after the day of the call" in page
+    assert "Spend by day 999 bytes Until you delete your account" in page
