@@ -78,6 +78,7 @@ bench: $(DEV) ## Run the benchmarks against their limits
 	$(BIN)/python benchmarks/upload.py
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python -m benchmarks.account
 	$(BIN)/python -m benchmarks.drain
 	$(BIN)/python -m benchmarks.corpus
 	$(BIN)/python -m benchmarks.paint

@@ -148,7 +148,7 @@ def child(command: tuple[str, ...], file: Path, *, watch: bool = False) -> Run:
     """Run the program; when watching, sample the memory of its process tree."""
     began = time.perf_counter()
     with subprocess.Popen([sys.executable, *command, str(file)], stdout=subprocess.PIPE) as process:
-        peak = _watch(process.pid) if watch else 0
+        peak = watch_memory(process.pid) if watch else 0
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -160,7 +160,7 @@ def child(command: tuple[str, ...], file: Path, *, watch: bool = False) -> Run:
     return Run(seconds, max(peak, usage.ru_maxrss * 1_024) / BYTES_PER_MB, output)
 
 
-def _watch(pid: int) -> int:
+def watch_memory(pid: int) -> int:
     """Return the peak memory of the process and its descendants, until it ends."""
     peak = 0
     while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):

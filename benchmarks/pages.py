@@ -27,6 +27,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, select, text
 from sqlalchemy.orm import Session
 
+from benchmarks.ingest import stop_workers
 from benchmarks.running import running_service
 from detectors.contract import Report
 from service.app import create_app
@@ -172,7 +173,12 @@ def fill_account(session: Session, audits: int) -> str:
     session.execute(_AUDITS, {"account": account.id, "audits": audits, "findings": FINDINGS})
     session.execute(_FINDINGS, {"account": account.id, "findings": 10})
     session.add(ReportRow(audit_id=REPORTED, document=make_report()))
-    row, secret = WebSession.minted(account.id, days=1)
+    return new_session(session, account.id)
+
+
+def new_session(session: Session, account_id: str) -> str:
+    """Sign the account in; return the secret of its session."""
+    row, secret = WebSession.minted(account_id, days=1)
     session.add(row)
     session.commit()
     return secret
@@ -183,6 +189,14 @@ def fill_calls(session: Session, account_id: str) -> None:
     for statement in (_FILES, _SPEND, _OWN_AUDITS, _OWN_FINDINGS, _OWN_SAVINGS):
         session.execute(statement, {"account": account_id})
     session.commit()
+
+
+def cookie_of(stack: Stack, secret: str) -> str:
+    """Return the cookie of a browser with this session."""
+    app = create_app(stack.config)
+    serializer = SessionCookies().get_signing_serializer(app)
+    assert serializer is not None, "the application has a secret key"
+    return str(serializer.dumps({SECRET_FIELD: secret}))
 
 
 def make_report() -> bytes:
@@ -228,8 +242,7 @@ def measure(browser: Browser, path: str, requests: int) -> Measured | None:
 
 def prepare(stack: Stack, audits: int, *, is_large: bool = False) -> tuple[Flask, str]:
     """Start an idle service with a full account; return the application and the owner's cookie."""
-    for number in range(1, stack.config.worker_processes + 1):
-        stack.supervisor.stop(f"worker-{number}")
+    stop_workers(stack)
     engine = create_engine(stack.config.migration_database_url)  # only the owner may VACUUM
     with Session(engine) as session:
         secret = fill_account(session, audits)
@@ -238,10 +251,7 @@ def prepare(stack: Stack, audits: int, *, is_large: bool = False) -> tuple[Flask
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE"))
     engine.dispose()
-    app = create_app(stack.config)
-    serializer = SessionCookies().get_signing_serializer(app)
-    assert serializer is not None, "the application has a secret key"
-    return app, str(serializer.dumps({SECRET_FIELD: secret}))
+    return create_app(stack.config), cookie_of(stack, secret)
 
 
 def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:

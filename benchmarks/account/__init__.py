@@ -1,0 +1,1 @@
+"""An account with millions of calls, from tens of thousands of imports."""
