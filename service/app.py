@@ -18,6 +18,7 @@ from service.web.api import (
     account_audits,
     account_findings,
     audits,
+    comparison,
     early_access,
     ingest,
     oauth,
@@ -73,6 +74,7 @@ from service.web.pages.findings import downloads as finding_downloads
 from service.web.pages.findings import home as findings
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
+from service.web.pages.spend import compare
 from service.web.pages.spend import details as spend_details
 from service.web.pages.spend import page as spend_page
 
@@ -82,6 +84,7 @@ _API: Final = (
     account_audits,
     account_findings,
     spend,
+    comparison,
     report_links,
     webhooks,
     early_access,
@@ -115,6 +118,7 @@ _PAGES: Final = (
     dashboard,
     spend_page,
     spend_details,
+    compare,
     findings,
     findings_detail,
     finding_downloads,

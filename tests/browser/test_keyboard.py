@@ -18,6 +18,7 @@ MAIN: Final = (
     "dashboard",
     "spend",
     "route",
+    "compare",
     "admin",
     "report",
     "docs",

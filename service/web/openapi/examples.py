@@ -94,6 +94,46 @@ _SPEND: Final = {
     "totals": {**_SUMS, "calls": 149130, "cost_usd": 5440.51236, "list_usd": 5440.51236},
     "next_cursor": "WyIyMDI2LTAzLTAxIiwiMjAyNi0wMy0zMCJd",
 }
+_CHANGE: Final = {
+    "before_usd": 4810.22,
+    "after_usd": 5440.51,
+    "change_usd": 630.29,
+    "change_pct": 13.1,
+}
+_COMPARISON: Final = {
+    "kind": "periods",
+    "before": {
+        "from": "2026-01-30",
+        "to": "2026-02-28",
+        "days": 30,
+        "calls": 140211,
+        "spend_usd": 4810.22,
+    },
+    "after": {
+        "from": "2026-03-01",
+        "to": "2026-03-30",
+        "days": 30,
+        "calls": 149130,
+        "spend_usd": 5440.51,
+    },
+    "is_per_day": False,
+    "total": _CHANGE,
+    "routes": [{"route": "support-bot", **_CHANGE}],
+    "models": [{"provider": "openai", "model": "gpt-5.5", **_CHANGE}],
+    "findings": [
+        {
+            "status": "better",
+            "detector": "d2_missed_caching",
+            "kind": "hashed",
+            "route": "support-bot",
+            "provider": "openai",
+            "model": "gpt-5.5",
+            "before_usd": 323.26,
+            "after_usd": 101.7,
+        }
+    ],
+    "notes": [],
+}
 _ISSUER: Final = "https://tallystick.example"
 _METADATA: Final = {
     "issuer": _ISSUER,
@@ -143,6 +183,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "AuditSummary": _SUMMARY,
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
     "Spend": _SPEND,
+    "Comparison": _COMPARISON,
     "AccountFindingList": {"findings": [_ACCOUNT_FINDING]},
     "AccountFinding": _ACCOUNT_FINDING,
     "ReportLinkList": {"report_links": [_REPORT_LINK]},

@@ -62,18 +62,18 @@ class _Cursor(fields.String):
         return cursor
 
 
-def _day_field(name: str, text: str, example: str) -> Day:
+def day_field(name: str, text: str, example: str) -> Day:
     metadata = {"description": text, "example": example, "format": "date"}
     return Day(data_key=name, metadata=metadata)
 
 
 class SpendQuerySchema(Schema):
-    first = _day_field(
+    first = day_field(
         "from",
         "The first day (UTC). By default, the last day and the 29 days before it.",
         "2026-03-01",
     )
-    last = _day_field("to", "The last day (UTC), inclusive. By default, today.", "2026-03-30")
+    last = day_field("to", "The last day (UTC), inclusive. By default, today.", "2026-03-30")
     keys = GroupBy(
         data_key="group_by",
         load_default=(DAY,),

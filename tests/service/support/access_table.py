@@ -89,6 +89,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/api/v1/account-audits"): Row(401, {SESSION: Cell(422, 422)}),  # without calls
     ("GET", "/api/v1/audits/<audit_id>/status"): Row(401, {SESSION: Cell(200, 404)}),
     ("GET", "/api/v1/spend"): _reading(LIST_READERS, 200, 200),
+    ("GET", "/api/v1/compare"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/report-links"): _reading(LIST_READERS, 200, 200),
     ("DELETE", "/api/v1/report-links/<audit_id>"): Row(401, {SESSION: Cell(200, 404)}),
     # What the provider signed is asked for, whatever credential comes along.
@@ -118,6 +119,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/findings/<finding_id>"): _form(303, 404),
     ("GET", "/spend"): _page(),
     ("GET", "/route"): _page(),
+    ("GET", "/compare"): _page(),
     ("GET", "/model"): _page(),
     ("GET", "/spend.csv"): _page(),
     ("GET", "/spend.xlsx"): _page(),

@@ -13,6 +13,7 @@ SUMS: Final = (
     "calls unpriced_calls prompt_tokens completion_tokens cached_tokens cache_write_tokens"
     " cost_usd list_usd"
 )
+CHANGE: Final = "before_usd after_usd change_usd change_pct?"
 FIELDS: Final = {
     "PaymentLink": "provider url",
     "ErrorDetail": "code message request_id payment_links?",
@@ -47,6 +48,12 @@ FIELDS: Final = {
     "AuditStatus": "audit_id status queue_position? valid_pct? error?",
     "Spend": "from to group_by spend totals next_cursor?",
     "SpendTotals": SUMS,
+    "Comparison": "kind before after is_per_day total routes models findings? notes",
+    "Span": "audit_id? from? to? days calls spend_usd",
+    "TotalChange": CHANGE,
+    "RouteChange": f"route {CHANGE}",
+    "ModelChange": f"provider model {CHANGE}",
+    "ComparedFinding": "status detector kind route provider model before_usd after_usd",
     "SpendLine": f"day? route? model? provider? environment? {SUMS}",
     "ReportLink": "audit_id state issued_at expires_at revoked_at? opens last_opened_at?",
     "ReportLinkList": "report_links next_cursor?",
@@ -94,6 +101,7 @@ NAMES: Final = {
     "get /api/v1/audits/{audit_id}/report": "get_report",
     "get /api/v1/audits/{audit_id}/status": "get_status",
     "get /api/v1/spend": "get_spend",
+    "get /api/v1/compare": "compare",
     "get /api/v1/report-links": "list_report_links",
     "delete /api/v1/report-links/{audit_id}": "revoke_report_link",
     "post /api/v1/webhooks/stripe": "receive_stripe_event",
@@ -138,6 +146,7 @@ PARAMETERS: Final = {
     "get /api/v1/audits/{audit_id}/findings": READ_ONE,
     "get /api/v1/audits/{audit_id}/report": READ_ONE,
     "get /api/v1/audits/{audit_id}/status": f"{READ_ONE} x-user-email?",
+    "get /api/v1/compare": "before? after? from? to? before_from? before_to? limit? If-None-Match?",
     "get /api/v1/spend": "from? to? group_by? format? limit? cursor? If-None-Match?",
     "get /api/v1/report-links": "limit? cursor? If-None-Match?",
     "delete /api/v1/report-links/{audit_id}": "audit_id x-user-email?",

@@ -1,0 +1,196 @@
+"""Compares two reports, or the spend of two periods: pure functions of documents and sums."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from math import ceil
+from typing import Final
+
+from detectors.contract.findings import Finding
+from detectors.contract.report import Report
+
+# The statuses of a finding, in the order of lists.
+FIXED, NEW, WORSE, BETTER, GONE, UNCHANGED = CHANGE_STATUSES = (
+    "fixed", "new", "worse", "better", "gone", "unchanged",
+)  # fmt: skip
+_CENT: Final = Decimal("0.01")
+_NANO_USD: Final = Decimal("1e-9")
+# A route, or a provider and a model.
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """What is compared: its days in UTC, how many they are, its calls and its spend.
+
+    A report's number of days is the time that its calls cover, rounded up to whole days.
+    """
+
+    first: date | None
+    last: date | None
+    days: int
+    calls: int
+    spend_usd: Decimal
+
+    @property
+    def daily_usd(self) -> Decimal:
+        return (self.spend_usd / self.days).quantize(_NANO_USD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendChange:
+    """The spend of a route or a model before and after; per day if the spans differ in length."""
+
+    labels: Labels
+    before_usd: Decimal
+    after_usd: Decimal
+
+    @property
+    def change_usd(self) -> Decimal:
+        return self.after_usd - self.before_usd
+
+    @property
+    def change_pct(self) -> float | None:
+        """Return the change in percent, or None without spend before: then it is new."""
+        return float(self.change_usd / self.before_usd * 100) if self.before_usd else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A finding that is in one of the reports or in both.
+
+    Attributes
+    ----------
+    status : str
+        ``fixed``: no longer found, although its route has calls. ``gone``: its route has no calls.
+        ``better`` or ``worse``: by at least a cent per month, else ``unchanged``. ``new``.
+    finding : Finding
+        From the later report; from the earlier report if it is fixed or gone.
+    before_usd, after_usd : Decimal
+        US dollars per month in the earlier and the later report; 0 without such a finding.
+    saved_usd : Decimal
+        Realized savings over the days of the later report; negative if it got worse, 0 if its
+        traffic is gone.
+    """
+
+    status: str
+    finding: Finding
+    before_usd: Decimal
+    after_usd: Decimal
+    saved_usd: Decimal
+
+
+def is_per_day(before: Span, after: Span) -> bool:
+    """Check whether spend is compared per day, because the spans differ in length."""
+    return before.days != after.days
+
+
+def compare_spend(
+    before: Mapping[Labels, Decimal], after: Mapping[Labels, Decimal], spans: tuple[Span, Span]
+) -> tuple[SpendChange, ...]:
+    """Return the change of each route or model, largest first, ties by name."""
+    per_day = is_per_day(*spans)
+    days = [span.days if per_day else 1 for span in spans]
+    changes = [
+        SpendChange(
+            labels=labels,
+            before_usd=_share(before.get(labels, Decimal(0)), days[0]),
+            after_usd=_share(after.get(labels, Decimal(0)), days[1]),
+        )
+        for labels in {**before, **after}
+    ]
+    return tuple(sorted(changes, key=lambda each: (-abs(each.change_usd), each.labels)))
+
+
+def _share(amount: Decimal, days: int) -> Decimal:
+    return (amount / days).quantize(_NANO_USD) or Decimal(0)
+
+
+def find_status(before: Decimal | None, after: Decimal | None, *, has_traffic: bool) -> str:
+    """Return the status of a finding with these dollars; None is one that was not found.
+
+    `has_traffic` says whether its route has calls in the later report or period.
+    """
+    if before is None:
+        return NEW
+    if after is None:
+        return FIXED if has_traffic else GONE
+    if abs(after - before) < _CENT:
+        return UNCHANGED
+    return WORSE if after > before else BETTER
+
+
+def span_of(report: Report) -> Span:
+    """Return the days, calls and spend of a report."""
+    audit = report.audit
+    return Span(
+        first=_day(audit.first_call),
+        last=_day(audit.last_call),
+        # Documents of earlier versions have no span.
+        days=max(1, ceil(audit.span_days) or audit.observed_days),
+        calls=audit.records,
+        spend_usd=audit.total_spend_usd,
+    )
+
+
+def _day(text: str | None) -> date | None:
+    return None if text is None else datetime.fromisoformat(text).date()
+
+
+def spend_by_route(report: Report) -> dict[Labels, Decimal]:
+    return {(each.route,): each.spend_usd for each in report.spend_by_route}
+
+
+def spend_by_model(report: Report) -> dict[Labels, Decimal]:
+    return {(each.provider, each.model): each.spend_usd for each in report.spend_by_model}
+
+
+def list_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
+    """Return the findings of both reports by status, most expensive first within each."""
+    return tuple(sorted(_changes(later, earlier), key=_rank))
+
+
+def _rank(change: Change) -> tuple[int, Decimal, str]:
+    largest = max(change.before_usd, change.after_usd)
+    return CHANGE_STATUSES.index(change.status), -largest, change.finding.id
+
+
+_Key = tuple[str, str, str, str, str]
+
+
+def _by_key(report: Report) -> dict[_Key, Finding]:
+    return {(f.detector, f.kind, f.route, f.provider, f.model): f for f in report.findings}
+
+
+def _changes(later: Report, earlier: Report) -> Iterator[Change]:
+    before, after = _by_key(earlier), _by_key(later)
+    factor = _factor(later)
+    for key in {**before, **after}:
+        was, is_now = before.get(key), after.get(key)
+        finding = is_now or was
+        if finding is None:  # pragma: no cover - every key is in a report
+            continue
+        old, new = (each.monthly_cost_impact_usd if each else None for each in (was, is_now))
+        has_traffic = is_now is None and _has_traffic(finding, later)
+        status = find_status(old, new, has_traffic=has_traffic)
+        old, new = old or Decimal(0), new or Decimal(0)
+        saved = Decimal(0) if status in (GONE, NEW) else (old - new) / factor
+        yield Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
+
+
+def _factor(report: Report) -> Decimal:
+    """Return what the report's dollars were multiplied with."""
+    if report.audit.monthly_factor:
+        return Decimal(str(report.audit.monthly_factor))
+    return Decimal(report.thresholds.days_per_month) / report.audit.observed_days
+
+
+def _has_traffic(finding: Finding, report: Report) -> bool:
+    """Check whether the finding's route still has calls, as far as the report lists routes."""
+    routes = {spend.route for spend in report.spend_by_route}
+    if finding.route in routes or report.other_routes.count:
+        return True
+    models = {spend.model for spend in report.spend_by_model}
+    # Without tag and endpoint, a finding's route is its model.
+    return finding.route == finding.model and "" in routes and finding.model in models

@@ -1,0 +1,1 @@
+"""What two periods of an account are compared by."""

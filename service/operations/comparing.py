@@ -1,0 +1,196 @@
+"""Compare two audits or two periods of an account, for pages, the API and the command line."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from detectors.contract import (
+    CHANGE_STATUSES,
+    Change,
+    Span,
+    SpendChange,
+    compare_spend,
+    find_status,
+    is_per_day,
+    list_changes,
+    span_of,
+    spend_by_model,
+    spend_by_route,
+)
+from detectors.wording.comparison import describe_lengths, describe_reports
+from detectors.wording.figures import day
+from service.errors import InvalidRequestError, NotFoundError
+from service.models.audits.audits import Audit, find_audit
+from service.models.base import utc_now
+from service.models.comparisons.periods import (
+    MODEL,
+    ROUTE,
+    ComparedSavings,
+    ComparedSpend,
+    Periods,
+    compare_findings,
+    compare_spend_by,
+    find_first_day,
+    find_used,
+    measure_periods,
+)
+from service.reports.documents import ListedReport, find_published, read_listed
+
+AUDITS, PERIODS = KINDS = ("audits", "periods")
+NO_REPORT: Final = "One of these audits has no report yet. Choose audits that are done."
+SAME_AUDIT: Final = "Choose two different audits."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedFinding:
+    """A finding before and after: dollars per month of audits, or those of the periods."""
+
+    status: str
+    detector: str
+    kind: str
+    route: str
+    provider: str
+    model: str
+    before_usd: Decimal
+    after_usd: Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Two audits or two periods, the largest changes between them, and notes on the figures."""
+
+    kind: str
+    before: Span
+    after: Span
+    routes: Sequence[SpendChange]
+    models: Sequence[SpendChange]
+    findings: Sequence[ComparedFinding]
+    notes: Sequence[str]
+
+    @property
+    def is_per_day(self) -> bool:
+        return is_per_day(self.before, self.after)
+
+    @property
+    def total(self) -> SpendChange:
+        """Return the change of all spend; per day if the spans differ in length."""
+        (total,) = compare_spend(
+            {(): self.before.spend_usd}, {(): self.after.spend_usd}, (self.before, self.after)
+        )
+        return total
+
+    def count(self, status: str) -> int:
+        return sum(each.status == status for each in self.findings)
+
+
+def compare_audits(
+    session: Session, account_id: str, before_id: str, after_id: str, *, limit: int
+) -> Compared:
+    """Compare the reports of two audits of the account.
+
+    Raise `NotFoundError` for an audit that isn't the account's, and `InvalidRequestError` for one
+    without a report or the same audit twice.
+    """
+    if before_id == after_id:
+        raise InvalidRequestError(SAME_AUDIT)
+    before, after = (_read(session, account_id, each) for each in (before_id, after_id))
+    spans = span_of(before), span_of(after)
+    routes = compare_spend(spend_by_route(before), spend_by_route(after), spans)
+    models = compare_spend(spend_by_model(before), spend_by_model(after), spans)
+    return Compared(
+        kind=AUDITS,
+        before=spans[0],
+        after=spans[1],
+        routes=routes[:limit],
+        models=models[:limit],
+        findings=[_describe(change) for change in list_changes(after, before)[:limit]],
+        notes=(*describe_lengths(*spans), *describe_reports(before, after)),
+    )
+
+
+def _read(session: Session, account_id: str, audit_id: str) -> ListedReport:
+    audit: Audit | None = find_audit(session, account_id, audit_id)
+    if audit is None:
+        raise NotFoundError("Audit not found.")
+    document = find_published(session, audit.id)
+    if document is None:
+        raise InvalidRequestError(NO_REPORT)
+    return read_listed(document.load())
+
+
+def _describe(change: Change) -> ComparedFinding:
+    return ComparedFinding(
+        status=change.status,
+        detector=change.finding.detector,
+        kind=change.finding.kind,
+        route=change.finding.route,
+        provider=change.finding.provider,
+        model=change.finding.model,
+        before_usd=change.before_usd,
+        after_usd=change.after_usd,
+    )
+
+
+def compare_periods(session: Session, account_id: str, periods: Periods, *, limit: int) -> Compared:
+    """Compare the spend of two periods by day of call, and what findings could have saved."""
+    spans = measure_periods(session, account_id, periods)
+    routes, models = (
+        compare_spend_by(session, account_id, periods, keys, limit) for keys in (ROUTE, MODEL)
+    )
+    return Compared(
+        kind=PERIODS,
+        before=spans[0],
+        after=spans[1],
+        routes=_changes(routes, spans),
+        models=_changes(models, spans),
+        findings=_compare_findings(session, account_id, periods, spans, limit),
+        notes=(*describe_lengths(*spans), *_describe_days(session, account_id, periods)),
+    )
+
+
+def _describe_days(session: Session, account_id: str, periods: Periods) -> Iterator[str]:
+    """Say which days are incomplete: today, and those before the first audit's window."""
+    if any(period.first <= utc_now().date() <= period.last for period in periods):
+        yield "Today is not over yet (UTC)."
+    known = find_first_day(session, account_id)
+    if known is not None and known > periods[0].first:
+        yield f"Findings are known by day since {day(known)}; earlier days count as without any."
+
+
+def _changes(rows: Sequence[ComparedSpend], spans: tuple[Span, Span]) -> Sequence[SpendChange]:
+    before = {row.labels: row.before_usd for row in rows}
+    return compare_spend(before, {row.labels: row.after_usd for row in rows}, spans)
+
+
+def _compare_findings(
+    session: Session, account_id: str, periods: Periods, spans: tuple[Span, Span], limit: int
+) -> Sequence[ComparedFinding]:
+    rows = compare_findings(session, account_id, periods, limit)
+    used = find_used(session, account_id, periods[1], [row.finding for row in rows])
+    days = [span.days if is_per_day(*spans) else 1 for span in spans]
+    found = [_measure(row, days, has_traffic=row.finding.id in used) for row in rows]
+    return sorted(found, key=_rank)
+
+
+def _measure(row: ComparedSavings, days: Sequence[int], *, has_traffic: bool) -> ComparedFinding:
+    """Return a finding with its dollars per day or in the periods."""
+    before, after = (
+        usd / count for usd, count in zip((row.before_usd, row.after_usd), days, strict=True)
+    )
+    return ComparedFinding(
+        status=find_status(before or None, after or None, has_traffic=has_traffic),
+        detector=row.finding.detector,
+        kind=row.finding.kind,
+        route=row.finding.route,
+        provider=row.finding.provider,
+        model=row.finding.model,
+        before_usd=before,
+        after_usd=after,
+    )
+
+
+def _rank(found: ComparedFinding) -> tuple[int, Decimal]:
+    return CHANGE_STATUSES.index(found.status), -max(found.before_usd, found.after_usd)

@@ -1,0 +1,127 @@
+"""/compare: two periods of an account, or two of its audits, side by side."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, Final
+
+from flask import Blueprint, render_template, request
+
+from detectors.wording.comparison import STATUS_WORDS
+from service.errors import InvalidRequestError
+from service.models.audits.audits import ACCOUNT, DONE, Audit, Selection, find_audit, list_audits
+from service.models.base import utc_now
+from service.models.calls.ranked_spend import find_last_day
+from service.models.comparisons.periods import Periods
+from service.operations.comparing import Compared, compare_audits, compare_periods
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import get_session
+from service.web.http.headers import keep_private
+from service.web.http.paths import read_id
+from service.web.pages.spend.charts import UNNAMED
+from service.web.pages.spend.query import PERIODS
+from service.web.schemas.comparison import AuditPair, ImpossibleError, choose
+from service.web.schemas.spend import find_day
+
+SHOWN: Final = 25
+_LISTED: Final = 50
+_DAYS: Final = {
+    "from": "first",
+    "to": "last",
+    "before_from": "before_first",
+    "before_to": "before_last",
+}
+_DAYS_EXPECTED: Final = "Enter days from 2000 to 2100."
+
+blueprint = Blueprint("comparison_page", __name__)
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("/compare")
+@require_visitor
+def show() -> str | tuple[str, int]:
+    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    compared, problem, wanted = None, "", choose({}, today)
+    try:
+        wanted = choose(_read(today), today)
+        compared = _compare(wanted)
+    except (ImpossibleError, InvalidRequestError) as error:
+        problem = str(error)
+    pair = wanted if isinstance(wanted, AuditPair) else None
+    page = render_template(
+        "pages/spend/compare.html",
+        compared=compared,
+        problem=problem,
+        pair=pair,
+        periods=choose({}, today) if pair else wanted,
+        shown=SHOWN,
+        days=_find_preset(today),
+        audits=_list_choices(pair),
+        has_calls=find_last_day(session, account_id) is not None,
+        statuses=STATUS_WORDS,
+        unnamed=UNNAMED,
+    )
+    return (page, 422) if problem else page
+
+
+def _read(today: date) -> Mapping[str, Any]:
+    """Return the audits and days of the query string; empty fields of a form are not given."""
+    audits = {name: read_id(request.args.get(name, "")) for name in ("before", "after")}
+    given: dict[str, Any] = {name: audit_id for name, audit_id in audits.items() if audit_id}
+    if given:
+        return given if "before" in given else {**given, **_find_previous(given["after"])}
+    days = _find_preset(today)
+    if days:
+        return {"first": today - timedelta(days=days - 1)}
+    for parameter, name in _DAYS.items():
+        text = request.args.get(parameter)
+        if text:
+            given[name] = find_day(text)
+            if given[name] is None:
+                raise ImpossibleError(_DAYS_EXPECTED, parameter, "must be a day")
+    return given
+
+
+def _find_preset(today: date) -> int:
+    """Return the number of days of a period that ends today, or 0 for other periods."""
+    days = request.args.get("days", "")
+    if days in map(str, PERIODS):
+        return int(days)
+    return 0 if any(name in request.args for name in (*_DAYS, "before", "after")) else PERIODS[1]
+
+
+def _find_previous(after_id: str) -> Mapping[str, str]:
+    """Return the audit of the same source before this audit, if there is one."""
+    session, account_id = get_session(), current_caller().account_id
+    after = find_audit(session, account_id, after_id)
+    if after is None:
+        return {}
+    wanted = Selection(limit=_LISTED, status=DONE, source=after.source)
+    earlier = (
+        audit.id
+        for audit in list_audits(session, account_id, wanted)
+        if (audit.created_at, audit.window_days) < (after.created_at, after.window_days)
+    )
+    found = next(earlier, None)
+    return {"before": found} if found else {}
+
+
+def _compare(wanted: AuditPair | Periods) -> Compared:
+    session, account_id = get_session(), current_caller().account_id
+    if isinstance(wanted, AuditPair):
+        return compare_audits(session, account_id, wanted.before, wanted.after, limit=SHOWN)
+    return compare_periods(session, account_id, wanted, limit=SHOWN)
+
+
+def _list_choices(pair: AuditPair | None) -> Sequence[Audit]:
+    """Return the newest audits with a report, those of the account first, and the chosen ones."""
+    session, account_id = get_session(), current_caller().account_id
+    listed = [
+        audit
+        for source in (ACCOUNT, None)
+        for audit in list_audits(session, account_id, Selection(_LISTED, DONE, source=source))
+    ]
+    known = {audit.id for audit in listed}
+    chosen = (pair.before, pair.after) if pair else ()
+    others = (find_audit(session, account_id, each) for each in chosen if each not in known)
+    return [*listed, *(audit for audit in others if audit is not None)]

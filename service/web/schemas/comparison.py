@@ -1,0 +1,214 @@
+"""Schemas of comparisons: two audits or two periods, and the response."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields, post_load
+from marshmallow.validate import Length, OneOf, Range
+
+from detectors.contract import CHANGE_STATUSES
+from service.models.base import utc_now
+from service.models.calls.spend import MAX_DAYS
+from service.models.comparisons.periods import Period, Periods
+from service.operations.comparing import KINDS
+from service.web.schemas.audits import limit_field
+from service.web.schemas.ingest import described
+from service.web.schemas.spend import DEFAULT_DAYS, day_field
+
+
+@dataclass(frozen=True)
+class AuditPair:
+    before: str
+    after: str
+
+
+class ImpossibleError(ValueError):
+    """These days or audits can't be compared.
+
+    The message is for people; `reason` says what is wrong with a parameter, `field`.
+    """
+
+    def __init__(self, message: str, field: str, reason: str) -> None:
+        super().__init__(message)
+        self.field, self.reason = field, reason
+
+
+def choose(given: Mapping[str, Any], today: date) -> AuditPair | Periods:
+    """Return what to compare: two audits, or two periods with their defaults.
+
+    The later period is the last 30 days by default, the earlier period as many days before it.
+    """
+    audits = [given.get(name) for name in ("before", "after")]
+    if any(audits):
+        if any(name in given for name in ("first", "last", "before_first", "before_last")):
+            raise ImpossibleError(
+                "Compare either two audits or two periods.",
+                "before" if audits[0] else "after",
+                "must not be given with days",
+            )
+        if not all(audits):
+            missing = "after" if audits[0] else "before"
+            raise ImpossibleError("Choose two audits.", missing, "must name the other audit")
+        return AuditPair(str(audits[0]), str(audits[1]))
+    last = given.get("last", today)
+    later = _period(given.get("first", last - timedelta(days=DEFAULT_DAYS - 1)), last, "from")
+    before_last = given.get("before_last", later.first - timedelta(days=1))
+    before_first = given.get("before_first", before_last - timedelta(days=later.days - 1))
+    return _period(before_first, before_last, "before_from"), later
+
+
+def _period(first: date, last: date, field: str) -> Period:
+    period = Period(first, last)
+    if first > last:
+        raise ImpossibleError(
+            "The first day must not be after the last.", field, "must not be after its last day"
+        )
+    if period.days > MAX_DAYS:
+        raise ImpossibleError(
+            f"Choose at most {MAX_DAYS} days.",
+            field,
+            f"must be less than {MAX_DAYS} days before its last day",
+        )
+    return period
+
+
+def _audit_field(text: str) -> fields.String:
+    return fields.String(validate=Length(1, 200), metadata=described(text))
+
+
+class CompareQuerySchema(Schema):
+    before = _audit_field("The ID of the earlier audit. With `after`, instead of days.")
+    after = _audit_field("The ID of the later audit.")
+    first = day_field("from", "The later period's first day (UTC).", "2026-03-01")
+    last = day_field(
+        "to", "The later period's last day, inclusive. Today, by default.", "2026-03-30"
+    )
+    before_first = day_field(
+        "before_from",
+        "The earlier period's first day. By default, it has as many days as the later period.",
+        "2026-01-30",
+    )
+    before_last = day_field(
+        "before_to",
+        "The earlier period's last day. By default, the day before the later period.",
+        "2026-02-28",
+    )
+    limit = limit_field("Maximum number of routes, of models and of findings to return.")
+
+    @post_load
+    def select(self, query: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Add what is compared."""
+        try:
+            return {**query, "wanted": choose(query, utc_now().date())}
+        except ImpossibleError as error:
+            raise ValidationError(error.reason, error.field) from error
+
+
+def _dollars(text: str) -> fields.Float:
+    return fields.Float(required=True, metadata=described(text))
+
+
+class SpanSchema(Schema):
+    """One of the audits or periods."""
+
+    audit_id = fields.String(metadata=described("The audit's ID. Absent for a period."))
+    first = fields.Date(
+        data_key="from",
+        metadata=described("The first day (UTC): of the period, or with calls."),
+    )
+    last = fields.Date(data_key="to", metadata=described("The last day (UTC)."))
+    days = fields.Integer(
+        required=True, validate=Range(min=1), metadata=described("The number of days covered.")
+    )
+    calls = fields.Integer(required=True, metadata=described("Number of calls."))
+    spend_usd = _dollars("The whole spend, in US dollars.")
+
+
+class _ChangeSchema(Schema):
+    before_usd = _dollars("Spend before, per day if `is_per_day`.")
+    after_usd = _dollars("Spend after, per day if `is_per_day`.")
+    change_usd = _dollars("The difference.")
+    change_pct = fields.Float(
+        metadata=described("The difference in percent. Absent without spend before: it is new.")
+    )
+
+
+class TotalChangeSchema(_ChangeSchema):
+    """The change of all spend."""
+
+
+class RouteChangeSchema(_ChangeSchema):
+    """The change of one route's spend."""
+
+    route = fields.String(
+        required=True,
+        metadata=described("The `tag`, or else the `endpoint`; may be empty."),
+    )
+
+
+class ModelChangeSchema(_ChangeSchema):
+    """The change of one model's spend."""
+
+    provider = fields.String(required=True, metadata=described("The model provider."))
+    model = fields.String(required=True, metadata=described("The model ID as billed."))
+
+
+def _text(text: str) -> fields.String:
+    return fields.String(required=True, metadata=described(text))
+
+
+class ComparedFindingSchema(Schema):
+    """A finding of either audit or period."""
+
+    status = fields.String(
+        required=True,
+        validate=OneOf(CHANGE_STATUSES),
+        metadata=described("`gone`: no longer found, and its route has no calls; else `fixed`."),
+    )
+    detector = _text("The detector that found it.")
+    kind = _text("The kind of waste, of those of its detector.")
+    route = _text("The tag or endpoint of its calls, or else their model.")
+    provider = _text("The model provider of its calls.")
+    model = _text("The model of its calls.")
+    before_usd = _dollars("Potential savings before: per month of audits, else as spend is.")
+    after_usd = _dollars("Potential savings after.")
+
+
+class ComparisonSchema(Schema):
+    kind = fields.String(
+        required=True,
+        validate=OneOf(KINDS),
+        metadata=described("What is compared."),
+    )
+    before = fields.Nested(SpanSchema, required=True, metadata=described("The earlier one."))
+    after = fields.Nested(SpanSchema, required=True, metadata=described("The later one."))
+    is_per_day = fields.Boolean(
+        required=True,
+        metadata=described("Whether changes are per day, because the numbers of days differ."),
+    )
+    total = fields.Nested(
+        TotalChangeSchema, required=True, metadata=described("The change of all spend.")
+    )
+    routes = fields.List(
+        fields.Nested(RouteChangeSchema),
+        required=True,
+        metadata=described("Routes by the size of their change."),
+    )
+    models = fields.List(
+        fields.Nested(ModelChangeSchema),
+        required=True,
+        metadata=described("Models by the size of their change."),
+    )
+    findings = fields.List(
+        fields.Nested(ComparedFindingSchema),
+        metadata=described(
+            "Findings by status. Present if the token has the scope `read:findings` too."
+        ),
+    )
+    notes = fields.List(
+        fields.String(),
+        required=True,
+        metadata=described("What to know before reading the figures, in English."),
+    )

@@ -1,0 +1,133 @@
+"""/compare: two periods, or two audits."""
+
+import re
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from html import unescape
+
+import pytest
+from sqlalchemy.orm import Session
+
+from detectors.contract import SpendByRoute
+from service.models import Audit, ReportRow
+from service.models.base import utc_now
+from tests.service.support.browser import Browser
+from tests.service.support.documents import make_report
+from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
+
+TODAY = utc_now().date()
+MONTHS = "before_from=2026-02-01&before_to=2026-02-28&from=2026-03-01&to=2026-03-28"
+
+
+@pytest.fixture
+def account_id(ada: Browser) -> str:
+    return ada.account_id
+
+
+def _rows(page: str, name: str) -> list[list[str]]:
+    table = page[page.index(f'id="{name}"') :]
+    body = table[table.index("<tbody>") : table.index("</tbody>")]
+    return [
+        [unescape(re.sub("<[^>]+>", "", cell)) for cell in re.findall("<td.*?>(.*?)</td>", row)]
+        for row in re.findall("<tr>(.*?)</tr>", body, re.DOTALL)
+    ]
+
+
+def test_a_new_account_has_nothing_to_compare(ada: Browser) -> None:
+    assert "Nothing to compare yet" in ada.get("/compare")
+
+
+def test_periods_are_compared_by_route_and_model_largest_change_first(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    february = date(2026, 2, 1)
+    lines = [
+        *(spend_line(february, "10"), spend_line(february, "50", route="search")),
+        *(spend_line(FIRST, "15"), spend_line(FIRST, "30", route="search")),
+        spend_line(FIRST, "2", route=""),
+    ]
+    add_spend(db_session, account_id, *lines)
+    page = ada.get(f"/compare?{MONTHS}")
+    assert _rows(page, "routes") == [
+        ["search", "$50.00", "$30.00", "−$20.00", "−40%"],
+        ["chat", "$10.00", "$15.00", "+$5.00", "+50%"],
+        ["No tag or endpoint", "$0.00", "$2.00", "+$2.00", "New"],
+    ]
+    assert _rows(page, "models")[0][0] == "gpt-5.5 openai"
+    assert '<a href="/route?route=search">' in page
+    assert "Mar 1, 2026 to Mar 28, 2026, compared with Feb 1, 2026 to Feb 28, 2026" in page
+    assert "−21.7%" in page
+
+
+def test_periods_of_different_length_are_compared_per_day(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(FIRST - timedelta(days=1), "28"), spend_line())
+    page = ada.get(f"/compare?{MONTHS.replace('03-28', '03-07')}")
+    assert "Spend by route per day" in page
+    assert "Changes are per day, because the first covers 28 days and the second 7 days." in page
+
+
+@pytest.mark.parametrize("days", [7, 90])
+def test_a_preset_compares_the_last_days_with_those_before(
+    ada: Browser, account_id: str, db_session: Session, days: int
+) -> None:
+    add_month(db_session, account_id, TODAY, days=8)
+    page = ada.get(f"/compare?days={days}")
+    assert f'<a href="/compare?days={days}" aria-current="true">' in page
+    assert f'name="from" type="date" value="{TODAY - timedelta(days=days - 1)}"' in page
+    assert f'name="before_to" type="date" value="{TODAY - timedelta(days=days)}"' in page
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("from=2026-03-02&to=2026-03-01", "The first day must not be after the last."),
+        ("from=yesterday", "Enter days from 2000 to 2100."),
+        ("before_from=2024-01-01&before_to=2026-01-01", "Choose at most 400 days."),
+        ("before=abc&from=2026-03-01", "Choose two audits."),
+    ],
+)
+def test_what_cannot_be_compared_is_a_problem(
+    ada: Browser, account_id: str, db_session: Session, query: str, problem: str
+) -> None:
+    add_month(db_session, account_id, TODAY, days=2)
+    assert f'role="alert">{problem}' in ada.get(f"/compare?{query}", 422)
+
+
+def test_periods_without_calls_say_so(ada: Browser, account_id: str, db_session: Session) -> None:
+    add_spend(db_session, account_id, spend_line(FIRST))
+    assert "No calls in these periods" in ada.get("/compare?days=7")
+
+
+def _add_audit(session: Session, account_id: str, spend: str, created_at: datetime) -> str:
+    routes = (SpendByRoute(route="chat", calls=1, spend_usd=Decimal(spend)),)
+    audit = Audit(account_id=account_id, source="account", blob_key="", status="done")
+    audit.created_at, audit.window_days = created_at, 30
+    session.add(audit)
+    session.flush()
+    document = make_report(spend_by_route=routes).to_json()
+    session.add(ReportRow(audit_id=audit.id, document=document))
+    session.commit()
+    return audit.id
+
+
+def test_an_audit_is_compared_with_the_one_before_it(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    now = utc_now()
+    before = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, account_id, "50", now)
+    page = ada.get(f"/compare?after={after}")
+    assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25%"]]
+    assert f'<option value="{before}" selected>' in page
+    assert "Choose two audits." in ada.get(f"/compare?after={before}", 422)
+    assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
+
+
+def test_another_accounts_audits_are_not_found(
+    ada: Browser, eve: Browser, account_id: str, db_session: Session
+) -> None:
+    ids = [_add_audit(db_session, account_id, "1", utc_now()) for _ in range(2)]
+    eve.get(f"/compare?before={ids[0]}&after={ids[1]}", 404)
+    assert "No change" in ada.get(f"/compare?before={ids[0]}&after={ids[1]}")
