@@ -128,7 +128,10 @@ class Call:
         model = self._answered_model or self._asked_model
         if self._provider == "aws":
             model = self._model_at_aws()
-        if counts is None or model is None:
+        if counts is None:
+            return
+        if model is None:
+            current.miss(self.endpoint)
             return
         request_id = self.request_id if isinstance(self.request_id, str) else None
         # In the order of a `Record`.
@@ -154,7 +157,7 @@ class Call:
         if self._is_background:
             background.expect()
         else:
-            self._capture.without_usage += 1
+            self._capture.miss(self.endpoint)
         return None
 
     def _model_at_aws(self) -> str | None:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
         def end(self) -> None: ...
 
 
+# A call of any other endpoint that has no usage costs no tokens.
+BILLED_BY_TOKENS = ("chat/completions", "completions", "responses", "embeddings", "messages")
+UNKNOWN_ENDPOINT = "other"
+
+
 @dataclass(frozen=True)
 class Settings:
     """The arguments of `init()`. `label` is the tag of calls without one."""
@@ -37,7 +42,7 @@ class Settings:
 class Capture:
     """The state of one process; calls that began before a fork are counted in the parent."""
 
-    __slots__ = ("background", "delivery", "faults", "open_streams", "settings", "without_usage")
+    __slots__ = ("background", "delivery", "faults", "open_streams", "settings", "uncaptured")
 
     def __init__(self, settings: Settings, delivery: Delivery) -> None:
         self.settings = settings
@@ -46,13 +51,20 @@ class Capture:
         # Streams with a usage that have not ended. Keyed by identity: adding and removing are
         # atomic.
         self.open_streams: dict[int, OpenStream] = {}
-        self.without_usage = 0
+        self.uncaptured: dict[str, int] = {}  # by endpoint
         self.faults = 0
 
+    def miss(self, endpoint: str | None) -> None:
+        """Count a call that made no record, since its response has no usage or no model."""
+        name = endpoint or UNKNOWN_ENDPOINT
+        self.uncaptured[name] = self.uncaptured.get(name, 0) + 1
+
     def stats(self) -> dict[str, Any]:
+        uncaptured = dict(self.uncaptured)
         return {
             **self.delivery.stats(),
-            "without_usage": self.without_usage,
+            "uncaptured": uncaptured,
+            "without_usage": sum(uncaptured.get(name, 0) for name in BILLED_BY_TOKENS),
             "faults": self.faults,
             "paused": self.delivery.is_paused,
         }

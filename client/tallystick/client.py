@@ -95,7 +95,7 @@ def init(
 
 
 def flush(timeout: float | None = CLOSE_SECONDS) -> bool:
-    """Send the queue now, wait at most `timeout` seconds, and return True if the queue is empty.
+    """Send the queue now, wait at most `timeout` seconds, and return True if all was accepted.
 
     None waits without a limit.
     """
@@ -118,7 +118,8 @@ def close(timeout: float | None = CLOSE_SECONDS) -> None:
 def stats() -> dict[str, Any]:
     """Return the counters of this process; empty while capture is off.
 
-    `captured` records became `sent`, `queued` or `dropped`. Calls `without_usage` made no record.
+    `captured` records became `sent`, `queued` or `dropped`, which `dropped_by_reason` explains.
+    `uncaptured` calls by endpoint made no record; those `without_usage` cost tokens all the same.
     """
     current = capture.active
     return {} if current is None else current.stats()

@@ -163,6 +163,17 @@ def test_no_usage_makes_no_record_and_is_counted() -> None:
     client.chat.completions.create(**CHAT)
     assert queued() == []
     assert tallystick.stats()["without_usage"] == 1
+    assert tallystick.stats()["uncaptured"] == {"chat/completions": 1}
+
+
+@pytest.mark.usefixtures("captured")
+def test_an_endpoint_that_costs_no_tokens_is_not_missed() -> None:
+    moderation = {"id": "modr-1", "model": "omni-moderation-latest", "results": []}
+    client = offline.openai_client.__wrapped__(lambda request: say(moderation))
+    client.moderations.create(input="x")
+    assert queued() == []
+    assert tallystick.stats()["without_usage"] == 0
+    assert tallystick.stats()["uncaptured"] == {"moderations": 1}
 
 
 @pytest.mark.usefixtures("captured")

@@ -27,6 +27,9 @@ def test_a_flush_sends_what_waits(monkeypatch: pytest.MonkeyPatch, collector: Co
             "sent": 3,
             "queued": 0,
             "dropped": 0,
+            "dropped_by_reason": {},
+            "last_error": None,
+            "uncaptured": {},
             "without_usage": 0,
             "faults": 0,
             "paused": False,
@@ -80,6 +83,7 @@ def test_a_full_queue_drops_the_oldest_and_counts_them(
             patch.setattr(current.delivery, "_rouse", lambda: None)
             record_calls(250)
         assert tallystick.stats()["dropped"] == 150
+        assert tallystick.stats()["dropped_by_reason"] == {"queue full": 150}
         tallystick.flush(5)
         assert [record["prompt_tokens"] for record in collector.records] == list(range(150, 250))
 
@@ -89,8 +93,12 @@ def test_a_dead_server_costs_its_records_and_says_nothing(
 ) -> None:
     with capturing(monkeypatch, refusing_dsn()):
         record_calls(2)
-        assert tallystick.flush(5)
-        assert tallystick.stats()["dropped"] == 2
+        assert not tallystick.flush(5)
+        stats = tallystick.stats()
+        assert stats["dropped"] == 2
+        assert stats["dropped_by_reason"] == {"ConnectionRefusedError": 2}
+        assert stats["last_error"] == "ConnectionRefusedError"
+        assert tallystick.flush(5)  # nothing was queued
     assert capfd.readouterr() == ("", "")
 
 
@@ -195,7 +203,8 @@ def test_a_busy_program_still_sends_full_batches() -> None:
     assert sender.sizes == [100]
     assert delivery.flush(5)
     assert sender.sizes == [100, 3]
-    assert delivery.stats() == {"captured": 106, "sent": 103, "queued": 3, "dropped": 0}
+    stats = delivery.stats()
+    assert (stats["captured"], stats["sent"], stats["queued"], stats["dropped"]) == (106, 103, 3, 0)
     delivery.close(5)
 
 
@@ -210,7 +219,8 @@ def test_a_flush_waits_for_requests_in_flight() -> None:
     delivery.put(RECORD)
     assert not delivery.flush(0)
     assert under_way.wait(10)
-    assert delivery.stats() == {"captured": 1, "sent": 0, "queued": 0, "dropped": 0}
+    stats = delivery.stats()
+    assert (stats["captured"], stats["sent"], stats["queued"], stats["dropped"]) == (1, 0, 0, 0)
     assert not delivery.flush(0.05)
     arrive.set()
     assert delivery.flush(10)

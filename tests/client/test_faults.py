@@ -38,6 +38,7 @@ NOT_OURS: Final = (
 NO_LINES_OF_CALLS: Final = (
     "raise",
     "note_fault()",
+    "current.miss(",  # no response is without a model
     'call.status = "error"',
     "def ",
     "async def ",

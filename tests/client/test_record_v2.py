@@ -220,7 +220,7 @@ def _record(collector: Collector, monkeypatch: pytest.MonkeyPatch, **settings: A
     with capturing(monkeypatch, collector.dsn, **settings):
         for _ in range(2):
             tallystick.record(model="m", prompt_tokens=5, completion_tokens=5, reasoning_tokens=4)
-            assert tallystick.flush(5)
+            tallystick.flush(5)
 
 
 def test_the_environment_is_a_field_beside_the_tag(

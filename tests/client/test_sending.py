@@ -76,14 +76,14 @@ def test_a_limit_may_name_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _check_pause(collector: Collector, seconds: float) -> None:
     record_calls(2)
-    assert tallystick.flush(5)
+    assert not tallystick.flush(5)
     collector.status = 201
     record_calls(3)
-    assert tallystick.flush(5)
+    assert not tallystick.flush(5)
     assert len(collector.requests) == 1
     stats = tallystick.stats()
     assert stats["paused"]
-    assert stats["dropped"] == 5
+    assert stats["dropped_by_reason"] == {stats["last_error"]: 2, "paused": 3}
     current = capture.active
     assert current is not None
     left = current.delivery._paused_until - time.monotonic()
@@ -101,8 +101,8 @@ def test_rejected_batches_are_not_retried(
     with Collector(status, {"Location": collector.url}) as refusing:
         with capturing(monkeypatch, refusing.dsn):
             record_calls(2)
-            assert tallystick.flush(5)
-            assert tallystick.stats()["dropped"] == 2
+            assert not tallystick.flush(5)
+            assert tallystick.stats()["dropped_by_reason"] == {f"status {status}": 2}
             assert not tallystick.stats()["paused"]
         assert len(refusing.requests) == 1
     assert collector.requests == []  # the key went nowhere else
@@ -121,8 +121,7 @@ SECURE = """
 import tallystick
 tallystick.init()
 tallystick.record(model="m", prompt_tokens=1, completion_tokens=1)
-assert tallystick.flush(10)
-print(tallystick.stats()["sent"])
+print(tallystick.flush(10), tallystick.stats()["sent"])
 """
 
 
@@ -140,8 +139,8 @@ def test_https_works_and_an_untrusted_certificate_is_rejected(tmp_path: Path) ->
         collector.socket = context.wrap_socket(collector.socket, server_side=True)
         dsn = collector.dsn.replace("http://", "https://")
         trusted = {"SERVICE_DSN": dsn, "SSL_CERT_FILE": str(certificate)}
-        assert run(sys.executable, "-c", SECURE, **trusted) == "1\n"
-        assert run(sys.executable, "-c", SECURE, SERVICE_DSN=dsn) == "0\n"
+        assert run(sys.executable, "-c", SECURE, **trusted) == "True 1\n"
+        assert run(sys.executable, "-c", SECURE, SERVICE_DSN=dsn) == "False 0\n"
     assert len(collector.records) == 1
 
 

@@ -49,8 +49,8 @@ def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(connection, "TIMEOUT_SECONDS", 0.1)
     with Silent() as silent, capturing(monkeypatch, silent.dsn):
         record_calls()
-        assert tallystick.flush(10)
-        assert tallystick.stats()["dropped"] == 1
+        assert not tallystick.flush(10)
+        assert tallystick.stats()["dropped_by_reason"] == {"TimeoutError": 1}
 
 
 def test_a_server_that_is_overloaded_may_ask_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,12 +66,13 @@ def test_an_invalid_record_does_not_drop_others(
         current = capture.active
         assert current is not None
         current.delivery.put(RECORD._replace(model=""))
-        assert tallystick.flush(5)
+        assert not tallystick.flush(5)
         assert collector.requests == []
         current.delivery.put(RECORD._replace(model=""))
         record_calls()
-        assert tallystick.flush(5)
-        assert (tallystick.stats()["sent"], tallystick.stats()["dropped"]) == (1, 2)
+        assert not tallystick.flush(5)
+        assert tallystick.stats()["sent"] == 1
+        assert tallystick.stats()["dropped_by_reason"] == {"invalid record": 2}
     assert len(collector.records) == 1
 
 
@@ -91,11 +92,14 @@ def test_a_flush_that_comes_as_the_thread_ends_is_answered() -> None:
     assert answered.acquire(timeout=5)
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("timeout", [1e12, float("inf"), None])
-def test_a_flush_without_timeout_waits_until_everything_is_sent(timeout: float | None) -> None:
-    record_calls()
-    assert tallystick.flush(timeout)
+def test_a_flush_without_timeout_waits_until_everything_is_sent(
+    timeout: float | None, monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    with capturing(monkeypatch, collector.dsn):
+        record_calls()
+        assert tallystick.flush(timeout)
+    assert len(collector.records) == 1
 
 
 def test_processes_that_are_started_together_do_not_send_together(

@@ -17,6 +17,9 @@ from typing import Any, Callable
 from tallystick.sending.records import Noted
 
 MAX_BATCH = 5_000
+# Reasons for which records are dropped; others are a response's status or an error's name.
+QUEUE_FULL = "queue full"
+PAUSED = "paused"
 _SECONDS_A_DAY = 86_400.0
 
 
@@ -49,6 +52,8 @@ class Delivery:
         self._queue: deque[Noted] = deque(maxlen=self._max_queue)
         self._numbers = count()
         self._sent = self._in_flight = 0
+        self._refused: dict[str, int] = {}  # by reason; only the thread writes it
+        self._last_error: str | None = None
         self._flushes: deque[Any] = deque()
         self._thread: threading.Thread | None = None
         self.is_started = False
@@ -82,9 +87,10 @@ class Delivery:
                 self._starting.release()
 
     def flush(self, timeout: float | None) -> bool:
-        """Send the queue within the timeout, and return True if it is empty."""
+        """Send the queue within the timeout, and return True if all of it was accepted."""
         if not self._queue and not self._in_flight:
             return True
+        refused = sum(self._refused.values())
         self.start()
         done = self._make_lock()
         done.acquire()
@@ -93,7 +99,8 @@ class Delivery:
         if self._is_over:  # what came after the end stays where it is
             return False
         longest = _SECONDS_A_DAY if timeout is None else timeout
-        return bool(done.acquire(timeout=max(0.0, min(longest, _SECONDS_A_DAY))))
+        is_done = bool(done.acquire(timeout=max(0.0, min(longest, _SECONDS_A_DAY))))
+        return is_done and sum(self._refused.values()) == refused
 
     def close(self, timeout: float | None) -> bool:
         """Flush and end the thread."""
@@ -102,16 +109,21 @@ class Delivery:
         self._rouse()
         return is_done
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> dict[str, Any]:
         # Only the counter itself is exact: two threads might store their numbers in either order.
         captured = int(repr(self._numbers)[len("count(") : -1])
-        waiting = len(self._queue)
-        left = self._sent + self._in_flight + waiting
+        waiting, reasons = len(self._queue), dict(self._refused)
+        dropped = max(0, captured - self._sent - self._in_flight - waiting)
+        overflowed = dropped - sum(reasons.values())
+        if overflowed > 0:
+            reasons[QUEUE_FULL] = overflowed
         return {
             "captured": captured,
             "sent": self._sent,
             "queued": waiting,
-            "dropped": max(0, captured - left),
+            "dropped": dropped,
+            "dropped_by_reason": reasons,
+            "last_error": self._last_error,
         }
 
     @property
@@ -172,16 +184,25 @@ class Delivery:
             self._in_flight = size = min(MAX_BATCH, waiting)
             waiting -= size
             batch = [self._queue.popleft() for _ in range(size)]
-            if not self.is_paused:
+            if self.is_paused:
+                self._refuse(len(batch), PAUSED)
+            else:
                 self._post(sender, batch)
             self._in_flight = 0
 
     def _post(self, sender: Any, batch: list[Noted]) -> None:
         answer = sender.send(batch)
         self._sent += answer.taken
-        if answer.taken < len(batch):
+        lost = len(batch) - answer.taken
+        if lost:
             self._paused_until = time.monotonic() + answer.pause_seconds
-            self._report(f"{len(batch) - answer.taken} records were dropped: {answer.reason}")
+            self._refuse(lost, answer.reason)
+            self._last_error = answer.reason
+            self._report(f"{lost} records were dropped: {answer.reason}")
+
+    def _refuse(self, count: int, reason: str) -> None:
+        """Count records that were dropped, before they stop being in flight."""
+        self._refused[reason] = self._refused.get(reason, 0) + count
 
 
 def _share() -> float:

@@ -42,7 +42,7 @@ class Sender:
         try:
             lines = _lines(records, self._version)
             if not lines:
-                return Answer(0, 0.0, "no valid record")
+                return Answer(0, 0.0, "invalid record")
             reply = self._post(lines)
         except Exception as error:  # any failure of a network is the same to us
             return Answer(0, 0.0, type(error).__name__)
@@ -93,7 +93,7 @@ def _pack(lines: list[str]) -> tuple[bytes, str]:
 
 def _judge(status: int, retry_after: str | None, posted: int) -> Answer:
     if 200 <= status < 300:
-        return Answer(posted, 0.0, "no valid record")
+        return Answer(posted, 0.0, "invalid record")
     pause = 0.0
     if status in (401, 402):
         pause = REFUSED_PAUSE_SECONDS
