@@ -25,7 +25,7 @@ from detectors.wording.figures import day
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import Audit, find_audit
 from service.models.base import utc_now
-from service.models.comparisons.periods import (
+from service.models.usage.periods import (
     MODEL,
     ROUTE,
     ComparedSavings,

@@ -11,7 +11,7 @@ from marshmallow.validate import Length, OneOf, Range
 from detectors.contract import CHANGE_STATUSES
 from service.models.base import utc_now
 from service.models.calls.spend import MAX_DAYS
-from service.models.comparisons.periods import Period, Periods
+from service.models.usage.periods import Period, Periods
 from service.operations.comparing import KINDS
 from service.web.schemas.audits import limit_field
 from service.web.schemas.ingest import described

@@ -11,7 +11,7 @@ from service.errors import InvalidRequestError
 from service.models.audits.audits import ACCOUNT, DONE, Audit, Selection, find_audit, list_audits
 from service.models.base import utc_now
 from service.models.calls.ranked_spend import find_last_day
-from service.models.comparisons.periods import Periods
+from service.models.usage.periods import Periods
 from service.operations.comparing import Compared, compare_audits, compare_periods
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor

@@ -9,7 +9,7 @@ from typing import Final
 from detectors.charts import HoursOfDay, calls_by_hour
 from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
 from detectors.wording.figures import latency
-from service.models.calls.traffic import find_traffic
+from service.models.usage.traffic import find_traffic
 from service.web.auth.callers import current_caller
 from service.web.http.current import get_session
 

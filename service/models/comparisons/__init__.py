@@ -1,1 +1,0 @@
-"""What two periods of an account are compared by."""
