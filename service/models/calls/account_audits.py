@@ -1,14 +1,15 @@
-"""Audits of an account over its calls: when one is due, and how it is queued."""
+"""Audits of an account over its calls: when one is due, how it is queued, and the latest ones."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Connection, ForeignKey, and_, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.audits.audits import ACCOUNT, PROCESSING, QUEUED, Audit
+from service.models.audits.audits import ACCOUNT, DONE, PROCESSING, QUEUED, Audit
 from service.models.base import Base, new_id, utc_now
 from service.models.calls.call_files import CallFile
 
@@ -19,6 +20,8 @@ _QUIET: Final = timedelta(minutes=10)
 _AT_MOST_EVERY: Final = timedelta(hours=1)
 # The time of the last import is this rough, so that workers rarely wait for each other's locks.
 _ROUGHLY: Final = timedelta(minutes=1)
+# An earlier audit has no calls in common with one that comes so much later.
+_PERIOD: Final = timedelta(days=30)
 
 
 class AccountCalls(Base):
@@ -109,3 +112,30 @@ def _find_unfinished(connection: Connection, account_id: str) -> str | None:
     unfinished = (Audit.source == ACCOUNT, Audit.status.in_((QUEUED, PROCESSING)))
     query = select(Audit.id).where(Audit.account_id == account_id, *unfinished)
     return connection.scalar(query)
+
+
+@dataclass(frozen=True)
+class AccountAudits:
+    """The latest finished audit of an account, the one that is queued or running, and an earlier.
+
+    The earlier one has the same window, and is at least 30 days older.
+    """
+
+    latest: Audit | None
+    unfinished: Audit | None
+    earlier: Audit | None
+
+
+def find_account_audits(session: Session, account_id: str) -> AccountAudits:
+    """Return the audits of the account that its dashboard shows."""
+    own = select(Audit).where(Audit.account_id == account_id, Audit.source == ACCOUNT)
+    newest = own.order_by(Audit.created_at.desc(), Audit.id.desc()).limit(1)
+    done = newest.where(Audit.status == DONE)
+    unfinished = newest.where(Audit.status.in_((QUEUED, PROCESSING)))
+    latest = session.scalars(done).one_or_none()
+    earlier = None
+    if latest is not None:
+        is_same = Audit.window_days == latest.window_days
+        before = Audit.created_at <= latest.created_at - _PERIOD
+        earlier = session.scalars(done.where(is_same, before)).one_or_none()
+    return AccountAudits(latest, session.scalars(unfinished).one_or_none(), earlier)

@@ -58,6 +58,26 @@ class SpendRow(Base):
     list_usd: Mapped[Decimal] = mapped_column(_USD)
 
 
+class SpendDay(Base):
+    """The calls and dollars of one file on one day.
+
+    Triggers of `daily_spend` keep this table, so that a process of the previous release does, too.
+    """
+
+    __tablename__ = "spend_days"
+    __table_args__ = (
+        Index("ix_spend_days_account", "account_id", "day", postgresql_include=("cost_usd",)),
+    )
+
+    file_id: Mapped[str] = mapped_column(
+        ForeignKey("call_files.id", ondelete="CASCADE"), primary_key=True
+    )
+    day: Mapped[date] = mapped_column(primary_key=True)
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    calls: Mapped[int] = mapped_column(BigInteger)
+    cost_usd: Mapped[Decimal] = mapped_column(_USD)
+
+
 def add_spend(
     connection: Connection, spend: Iterable[tuple[str, str, Sequence[DailySpend]]]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.orm import Session
 
-from service.models.calls.daily_spend import SpendRow
+from service.models.calls.daily_spend import SpendDay, SpendRow
 
 _SUGGESTED: Final = 200
 
@@ -54,9 +54,13 @@ def sum_days(
     only: Mapping[str, str] = MappingProxyType({}),
 ) -> Mapping[date, Decimal]:
     """Return the dollars of each day, of calls with these labels."""
-    query = select(SpendRow.day, func.sum(SpendRow.cost_usd))
-    matches = matches_spend(account_id, days, only)
-    rows = session.execute(query.where(*matches).group_by(SpendRow.day))
+    query = select(SpendRow.day, func.sum(SpendRow.cost_usd)).group_by(SpendRow.day)
+    query = query.where(*matches_spend(account_id, days, only))
+    if not only:
+        of_account = (SpendDay.account_id == account_id, SpendDay.day.between(*days))
+        query = select(SpendDay.day, func.sum(SpendDay.cost_usd)).group_by(SpendDay.day)
+        query = query.where(*of_account)
+    rows = session.execute(query)
     return {row[0]: row[1] for row in rows}
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, ForeignKey, Index, exists, func, or_, select, text
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.base import Base
 from service.models.calls.daily_spend import SpendRow
@@ -14,6 +14,7 @@ from service.models.identity.accounts import Account
 from service.models.watching.budgets import Budget
 
 _CHECK_EVERY: Final = timedelta(minutes=50)
+_LATEST: Final = 5  # unusual days of a page
 
 
 class AccountWatch(Base):
@@ -83,6 +84,16 @@ def add_unusual_day(connection: Connection, found: Mapping[str, Any]) -> bool:
     """Add an unusual day; return False if it was added before."""
     once = insert(UnusualDay).values(found).on_conflict_do_nothing()
     return connection.execute(once).rowcount > 0
+
+
+def list_unusual_days(
+    session: Session, account_id: str, days: tuple[date, date]
+) -> Sequence[UnusualDay]:
+    """Return the latest unusual days of a range, newest first."""
+    query = select(UnusualDay).where(
+        UnusualDay.account_id == account_id, UnusualDay.day.between(*days)
+    )
+    return session.scalars(query.order_by(UnusualDay.day.desc()).limit(_LATEST)).all()
 
 
 def _is_unchecked() -> Any:

@@ -10,12 +10,16 @@ from service.models.audits.audits import ACCOUNT
 from service.models.audits.dashboard import Filters, list_top_findings, page_of_audits
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
-from service.models.calls.account_audits import DEFAULT_WINDOW, queue_account_audit
+from service.models.calls.account_audits import (
+    DEFAULT_WINDOW,
+    find_account_audits,
+    queue_account_audit,
+)
 from service.models.calls.finding_list import count_by_state
-from service.models.calls.overview import find_account_audits, list_unusual_days
 from service.models.calls.ranked_spend import find_last_day
 from service.models.calls.route_spend import list_first_findings
 from service.models.identity.accounts import Account
+from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller

@@ -11,7 +11,7 @@ from detectors.wording.figures import change, day, usd, whole_usd
 from detectors.wording.headline import savings_range
 from detectors.wording.projection import per_month
 from service.models.audits.audits import Audit
-from service.models.calls.overview import AccountAudits
+from service.models.calls.account_audits import AccountAudits
 from service.models.calls.route_spend import FINDING_LABELS, sum_confidences
 
 _NONE: Final = Decimal(0)

@@ -1,0 +1,58 @@
+"""The dollars of a file by day are those of its lines, whatever happens to the lines."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from service.models import Account, CallFile, SpendDay, SpendRow
+from tests.service.support.browser import Browser
+from tests.service.support.spend import FIRST, add_spend, spend_line
+
+NEXT = FIRST + timedelta(days=1)
+
+
+def _check(session: Session) -> int:
+    """Both tables have the same sums; return the number of days."""
+    keys = ("file_id", "day", "account_id")
+    of_lines = [getattr(SpendRow, name) for name in keys]
+    sums = (func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd))
+    lines = session.execute(select(*of_lines, *sums).group_by(*of_lines)).all()
+    of_days = [getattr(SpendDay, name) for name in (*keys, "calls", "cost_usd")]
+    days = session.execute(select(*of_days)).all()
+    assert sorted(map(tuple, lines)) == sorted(map(tuple, days))
+    return len(days)
+
+
+def test_lines_that_are_added_changed_and_deleted_change_the_days(
+    ada: Browser, db_session: Session
+) -> None:
+    add_spend(
+        db_session,
+        ada.account_id,
+        *(spend_line(FIRST, "2"), spend_line(FIRST, "3", route="search"), spend_line(NEXT, "0")),
+    )
+    add_spend(db_session, ada.account_id, spend_line(FIRST, "7"))
+    assert _check(db_session) == 3
+    changed = update(SpendRow).where(SpendRow.route == "search")
+    db_session.execute(changed.values(cost_usd=Decimal("2.5"), calls=4))
+    assert _check(db_session) == 3
+    db_session.execute(changed.values(day=NEXT))
+    assert _check(db_session) == 3
+    db_session.execute(delete(SpendRow).where(SpendRow.day == NEXT, SpendRow.route == "chat"))
+    assert _check(db_session) == 3
+    db_session.execute(delete(SpendRow).where(SpendRow.day == NEXT))
+    assert _check(db_session) == 2
+
+
+def test_the_days_go_with_their_file_and_with_their_account(
+    ada: Browser, db_session: Session
+) -> None:
+    for cost in ("2", "3"):
+        add_spend(db_session, ada.account_id, spend_line(FIRST, cost), spend_line(NEXT, cost))
+    file_id = db_session.scalars(select(CallFile.id).limit(1)).one()
+    db_session.execute(delete(CallFile).where(CallFile.id == file_id))
+    assert _check(db_session) == 2
+    db_session.execute(delete(Account).where(Account.id == ada.account_id))
+    assert _check(db_session) == 0
