@@ -88,6 +88,11 @@ class ReadRows:
         """Return the percentage of valid rows, 0 to 100; 0 for a log without rows."""
         return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
 
+    @property
+    def least_days(self) -> int:
+        """Return the observed days that it takes to project monthly dollars."""
+        return 0
+
 
 @dataclass(frozen=True)
 class UsageLog(ReadRows):
@@ -105,6 +110,7 @@ class CheckedCalls(ReadRows):
     calls: Calls
     rows: int
     invalid: InvalidRows
+    least_days: int = 0
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:

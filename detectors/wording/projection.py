@@ -7,6 +7,9 @@ from detectors.contract import AuditSummary, Report
 from detectors.wording.figures import counted, length, period, usd
 
 NOT_PROJECTED: Final = "none"
+TOO_LITTLE_DATA: Final = "Too little data to project a month"
+_LEAST_CALLS: Final = 30
+_LEAST_SPAN_DAYS: Final = 1 / 24
 # The 10th to 90th percentile of predicted/true, measured on the real rates of 287 clients.
 _MEASURED: Final[Mapping[str, str]] = {"rough": "0.6 to 1.5", "very rough": "0.5 to 1.6"}
 
@@ -33,10 +36,10 @@ def caution(audit: AuditSummary) -> str:
     if not audit.records:
         return ""
     if not is_monthly(audit):
-        return (
-            "This log is too short to project monthly figures: that takes at least 30 calls over "
-            "an hour. All figures are for the period that it covers."
-        )
+        # A longer one is an audit of an account, which needs every weekday.
+        is_short = audit.records < _LEAST_CALLS or audit.span_days < _LEAST_SPAN_DAYS
+        needed = "at least 30 calls over an hour" if is_short else "calls on 7 days"
+        return f"{TOO_LITTLE_DATA}: that takes {needed}. All figures are for the days that we have."
     if audit.projection not in _MEASURED:
         return ""
     words = (

@@ -12,7 +12,7 @@ from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
 from detectors.formats.columns import present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report.account.imports import Terms
-from detectors.report.account.windows import ALL_VALID, audit_calls
+from detectors.report.account.windows import ALL_VALID, LEAST_DAYS, audit_calls
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _AT: Final = nw.col("at_us")
@@ -69,7 +69,7 @@ def read_table(table: Calls, days: int, calls: int, duplicates: int) -> CheckedC
         raise IncompleteFilesError(f"{total['calls']} of {calls} calls")
     since = total["newest_us"] - timedelta(days=days) // _MICROSECOND
     checked, in_window = _check(timed.filter(nw.col("at_us") > since).drop("ts"), engine, names)
-    return CheckedCalls(checked, in_window + duplicates, ALL_VALID)
+    return CheckedCalls(checked, in_window + duplicates, ALL_VALID, LEAST_DAYS)
 
 
 def _names(table: Calls) -> list[str]:

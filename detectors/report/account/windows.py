@@ -19,6 +19,8 @@ from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
 
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
+# An account's weekdays differ, so monthly dollars take all of them.
+LEAST_DAYS: Final = 7
 
 
 def audit_window(
@@ -68,7 +70,8 @@ def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCal
     window = calls.filter(pl.col("ts") > newest - timedelta(days=days))
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(window.collect()).collect()
-    return CheckedCalls(nw.from_native(frame.lazy()), frame.height + duplicates, ALL_VALID)
+    rows = frame.height + duplicates
+    return CheckedCalls(nw.from_native(frame.lazy()), rows, ALL_VALID, LEAST_DAYS)
 
 
 def _scan(files: Sequence[Path]) -> pl.LazyFrame:

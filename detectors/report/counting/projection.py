@@ -57,12 +57,16 @@ class Projection:
     kind: str
 
     @classmethod
-    def of(cls, days: Sequence[DayOfCalls], thresholds: Thresholds) -> Self:
-        """Return the projection of a log with these days, in order."""
+    def of(cls, days: Sequence[DayOfCalls], thresholds: Thresholds, least_days: int = 0) -> Self:
+        """Return the projection of a log with these days, in order.
+
+        Nothing is projected from fewer observed days than `least_days`.
+        """
         kept, outliers = _drop_outliers(days, thresholds)
         month = thresholds.days_per_month * DAY_US
         span, calls = _span(kept), sum(day.calls for day in kept)
-        kind = _kind(span, calls, thresholds)
+        is_short = _observed_days(kept) < least_days
+        kind = "none" if is_short else _kind(span, calls, thresholds)
         first, last = (kept[0].first_us, kept[-1].last_us) if kept else (0, -1)
         is_long = span > month
         return cls(
@@ -89,9 +93,11 @@ class Projection:
     @property
     def observed_days(self) -> int:
         """Return the calendar days in UTC from the first call to the last, both included."""
-        if not self.days:
-            return 1
-        return self.days[-1].last_us // DAY_US - self.days[0].first_us // DAY_US + 1
+        return _observed_days(self.days) or 1
+
+
+def _observed_days(days: Sequence[DayOfCalls]) -> int:
+    return days[-1].last_us // DAY_US - days[0].first_us // DAY_US + 1 if days else 0
 
 
 def _drop_outliers(

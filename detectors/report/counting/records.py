@@ -45,7 +45,7 @@ class Records:
             overfull=sum(int(row["overfull"]) for row in days),
             hashed=sum(int(row["hashed"]) for row in days),
             tokens=sum(int(row["tokens"]) for row in days),
-            projection=Projection.of([_day(row) for row in days], thresholds),
+            projection=Projection.of([_day(row) for row in days], thresholds, log.least_days),
             models=models,
         )
 

@@ -114,3 +114,11 @@ def test_a_log_without_calls_has_an_empty_window() -> None:
     assert (projection.window_start_us, projection.observed_days) == (None, 1)
     assert projection.kind == "none"
     assert projection.factor == 1
+
+
+@pytest.mark.parametrize(("least_days", "kind"), [(0, "rough"), (4, "rough"), (5, "none")])
+def test_nothing_is_projected_from_fewer_days_than_it_takes(least_days: int, kind: str) -> None:
+    days = [day(number, 20) for number in (10, 11, 13)]
+    projection = Projection.of(days, THRESHOLDS, least_days)
+    assert (projection.kind, projection.factor == 1) == (kind, kind == "none")
+    assert projection.observed_days == 4

@@ -80,7 +80,7 @@ def test_nothing_is_called_monthly_without_a_projection() -> None:
     words = f"{sentence(report)} {caution(report.audit)} {observed(report)} {title(report.audit)}"
     assert sentence(report).startswith("You spent $10,000 in this period. Avoidable: $62 verified,")
     assert "/month" not in words
-    assert "too short to project monthly figures" in words
+    assert "Too little data to project a month" in words
 
 
 def test_a_document_of_an_earlier_version_keeps_its_single_sum() -> None:

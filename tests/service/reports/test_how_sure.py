@@ -132,7 +132,7 @@ def test_nothing_is_monthly_where_nothing_is_projected(read: Callable[[Report], 
     assert "/month" not in words
     assert "Monthly" not in words
     assert "You spent $1,779 in this period." in words
-    assert "too short to project monthly figures" in words
+    assert "Too little data to project a month" in words
 
 
 @pytest.mark.parametrize(("kind", "span"), [("rough", "0.6 to 1.5"), ("very rough", "0.5 to 1.6")])

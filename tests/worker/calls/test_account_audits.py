@@ -29,7 +29,7 @@ START = datetime(2026, 10, 6, 9, tzinfo=UTC)
 
 def records() -> list[UsageRecord]:
     """Return calls of several days with findings, in order of time."""
-    found = [*hashed(30, 20.0), *answers([20] * 12, tag="short"), *series([900.0] * 400)]
+    found = [*hashed(30, 20.0), *answers([20] * 12, tag="short"), *series([1_800.0] * 400)]
     named = [
         msgspec.structs.replace(record, request_id=f"r{number}")
         for number, record in enumerate(found)
@@ -150,7 +150,10 @@ def test_an_audit_of_the_account_is_due(
     with engine.connect() as connection:
         times = {"first_import_at": func.now(), "last_import_at": ago(last_import)}
         if last_audit:
-            times["last_audit_at"] = ago(last_audit)
+            # An audit of yesterday would be due again shortly after midnight.
+            today = func.date_trunc("day", func.now(), "UTC")
+            earlier = ago(last_audit)
+            times["last_audit_at"] = earlier if is_due else func.greatest(earlier, today)
         connection.execute(insert(AccountCalls).values(account_id=account_id, **times))
         assert list_due_accounts(connection, 10) == ([account_id] if is_due else [])
         connection.rollback()

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from service.models import AccountFinding, FindingChange, FindingRecord, FindingSaving
+from service.models import AccountFinding, Audit, FindingChange, FindingRecord, FindingSaving
 from service.models.calls.account_audits import queue_account_audit
 from service.operations.findings.periods import RealizedSavings, measure_all_realized
 from service.operations.findings.realized import Realized, measure_realized
@@ -199,3 +199,17 @@ def _compare_with_all(engine: Engine, account_id: str, newest: date) -> None:
     assert abs(saved.monthly_usd - sum(one.monthly_usd for one in each)) < close
     assert abs(saved.month_usd + saved.previous_usd - saved.total_usd) < close
     assert nothing == RealizedSavings(findings=0, measured=0)
+
+
+@pytest.mark.parametrize(("days", "is_monthly"), [(6, False), (7, True)])
+def test_monthly_dollars_are_projected_from_seven_days(
+    days: int, is_monthly: bool, engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([day_of_calls(day, wasted=True) for day in range(days)]))
+    audit_account(engine, account_id)
+    found = duplicates(engine)
+    with Session(engine) as session:
+        audit = session.get_one(Audit, found.audit_id)
+    assert (found.is_monthly, audit.projection != "none") == (is_monthly, is_monthly)
+    assert (found.monthly_usd == found.observed_usd) == (not is_monthly)
+    assert (audit.projected_spend_usd == audit.total_spend_usd) == (not is_monthly)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from detectors.wording.figures import change, day, usd, whole_usd
 from detectors.wording.headline import savings_range
-from detectors.wording.projection import per_month
+from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly, per_month
 from service.models.audits.audits import Audit
 from service.models.calls.account_audits import AccountAudits
 from service.models.calls.route_spend import FINDING_LABELS, sum_confidences
@@ -46,7 +46,7 @@ def read_avoidable(
         range=f"Estimated: {span}" if span else "",
         conditional=_up_to(latest.conditional_savings_high_usd or _NONE),
         unit=per_month(latest),
-        comparison=_compare(latest, audits.earlier),
+        comparison=_compare(latest, audits.earlier) if is_monthly(latest) else TOO_LITTLE_DATA,
     )
 
 
@@ -57,6 +57,7 @@ def _of_findings(sums: Mapping[str, Decimal], audit: Audit) -> Avoidable:
         values=(f"{_limit(verified)} verified", f"{_limit(estimated)} estimated"),
         conditional=_up_to(sums.get("CONDITIONAL", _NONE)),
         unit=per_month(audit),
+        comparison="" if is_monthly(audit) else TOO_LITTLE_DATA,
     )
 
 
@@ -72,7 +73,7 @@ def _up_to(amount: Decimal) -> str:
 
 def _compare(latest: Audit, earlier: Audit | None) -> str:
     """Compare with the audit of the period before."""
-    if earlier is None or earlier.verified_savings_usd is None:
+    if earlier is None or earlier.verified_savings_usd is None or not is_monthly(earlier):
         return "No audit of the month before to compare with"
     changes = (
         (name, change(now or _NONE, before or _NONE))
