@@ -72,6 +72,7 @@ from service.web.pages.developer import secrets as developer
 from service.web.pages.findings import detail as findings_detail
 from service.web.pages.findings import downloads as finding_downloads
 from service.web.pages.findings import home as findings
+from service.web.pages.imports import page as imports
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
 from service.web.pages.spend import compare
@@ -117,6 +118,7 @@ _PAGES: Final = (
     finding_calls,
     dashboard,
     spend_page,
+    imports,
     spend_details,
     compare,
     findings,

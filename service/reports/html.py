@@ -29,7 +29,7 @@ from detectors.wording.quality import measures, warnings
 from detectors.wording.tail import footnotes, past_findings
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
-from service.models.calls.copies import EarlierUpload
+from service.models.imports.copies import EarlierUpload
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
 from service.reports.kept import KeptParts
 

@@ -112,9 +112,13 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/legal/terms": _page("legal-terms", "/legal/terms"),
     "/upload": _page("upload-signed-out", "/upload") + _seen_by("upload", "/upload", RICH, NEW),
     "/dashboard": _seen_by("dashboard", "/dashboard", RICH, NEW)
-    + _seen_by("dashboard-nothing-fits", "/dashboard?status=failed&source=ingest", RICH)
     + _seen_by(
         "dashboard-filtered", "/dashboard?days=90&group=model&route=support-bot&changed=1", RICH
+    ),
+    "/imports": _seen_by("imports", "/imports?until=2026-10-05", RICH, NEW)
+    + _seen_by("imports-nothing-fits", "/imports?status=failed&source=account", RICH)
+    + _seen_by(
+        "imports-of-a-client", "/imports?day=2026-10-03&client=production&environment=eu", RICH
     ),
     "/spend": _seen_by("spend", "/spend", RICH, NEW)
     + _seen_by("spend-filtered", "/spend?days=90&group=model&route=support-bot", RICH)

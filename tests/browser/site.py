@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -138,6 +138,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     report = Report.from_json(get_sample_report())
     done = _add_done(sessions, account_id, report)
     _add_activity(sessions, account_id)
+    _add_imports(sessions, account_id)
     _add_spend(sessions, account_id)
     finding_ids = _add_findings(sessions, account_id, done)
     _add_passkeys(sessions, account_id)
@@ -169,6 +170,28 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
         open_finding=finding_ids[OPEN],
         fixed_finding=finding_ids[FIXED],
     )
+
+
+def _add_imports(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    """Batches of two clients, a file that was uploaded twice, and an audit of the account."""
+    noon = datetime(2026, 10, 3, 12, tzinfo=UTC)
+    done: dict[str, Any] = {"records": 50, "total_spend_usd": Decimal("1.25"), "source": "ingest"}
+    clients = [("production", "eu"), ("production", "eu"), ("production", "us"), (None, None)]
+    for number, (client, environment) in enumerate(clients):
+        sent: dict[str, Any] = {"client": client, "environment": environment}
+        at = noon + timedelta(minutes=number)
+        add_run(sessions, account_id, created_at=at, **sent, **done)
+    failed: dict[str, Any] = {
+        "status": "failed",
+        "error": "Your records are stored.",
+        "client": "production",
+    }
+    add_run(sessions, account_id, created_at=noon, source="ingest", **failed)
+    file: dict[str, Any] = {"content_hash": b"of the file", "records": 9_966}
+    add_run(sessions, account_id, created_at=noon, label="September, all teams", **file)
+    add_run(sessions, account_id, created_at=noon + timedelta(days=1), **file)
+    window: dict[str, Any] = {"window_days": 30, "records": 10_116}
+    add_run(sessions, account_id, created_at=noon, source="account", **window)
 
 
 def _add_findings(

@@ -50,6 +50,7 @@ DECISIONS = {
     ("GET", "/admin/openapi.json"): ADMIN,
     ("GET", "/dashboard"): PAGE,
     ("POST", "/dashboard/audit"): FORM,
+    ("GET", "/imports"): PAGE,
     ("GET", "/findings"): PAGE,
     ("POST", "/findings"): FORM,
     ("GET", "/findings.csv"): PAGE,

@@ -76,6 +76,22 @@ class Audit(Base):
             *("account_id", "created_at", "id"),
             postgresql_where=text("source = 'account'"),
         ),
+        # The uploads of an account, which may be few among its batches.
+        Index(
+            "ix_audits_uploads",
+            "account_id",
+            "created_at",
+            postgresql_where=text("source = 'upload'"),
+        ),
+        # For the clients of an account and when each was last seen.
+        Index(
+            "ix_audits_clients",
+            "account_id",
+            text("coalesce(client, '')"),
+            text("coalesce(environment, '')"),
+            "created_at",
+            postgresql_where=text("source = 'ingest'"),
+        ),
         # An account has at most one unfinished audit of itself.
         Index(
             "uq_audits_unfinished_account",

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Date, Select, cast, func, literal, or_, se
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, Audit, FindingRow, of_source
+from service.models.imports.by_day import of_client
 
 PAGE_SIZE: Final = 25
 DAYS_SHOWN: Final = 90
@@ -44,12 +45,21 @@ class AuditLine(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Filters of the list: a status, a source, and the audit before or after the page."""
+    """Filters of the list: status, source, client and day, and the audit next to the page."""
 
     status: str = ""
     source: str = ""
     before: str = ""
     after: str = ""
+    client_day: "ClientDay | None" = None
+
+
+class ClientDay(NamedTuple):
+    """The day and the client of batches; empty names are unknown."""
+
+    day: date
+    client: str
+    environment: str
 
 
 class AuditPage(NamedTuple):
@@ -154,6 +164,8 @@ def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
     query = select(*columns).where(Audit.account_id == account_id)
     if filters.status:
         query = query.where(Audit.status == filters.status)
+    if filters.client_day:
+        query = query.where(*of_client(*filters.client_day))
     return query.where(of_source(filters.source))
 
 

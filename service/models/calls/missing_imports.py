@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from service.models.audits.audits import ACCOUNT, DONE, Audit
 from service.models.calls.call_files import CallImport, NewImport, add_imports
-from service.models.calls.copies import drop_copies
+from service.models.imports.copies import drop_copies
 
 # Of a frame that can't be read: nothing was added, and nothing will be.
 _UNREADABLE: Final = b""

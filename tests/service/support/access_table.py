@@ -111,6 +111,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/admin/openapi.json"): _admin(200),
     ("GET", "/dashboard"): _page(),
     ("POST", "/dashboard/audit"): _form(),
+    ("GET", "/imports"): _page(),
     ("GET", "/findings"): _page(),
     ("POST", "/findings"): _form(action="fix"),
     ("GET", "/findings.csv"): _page(),

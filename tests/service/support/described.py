@@ -18,7 +18,7 @@ PAGES = frozenset(
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
         *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx", "/spend.focus.csv"),
         *("/route", "/model", "/compare"),
-        *("/dashboard/audit", "/findings", "/findings.csv", "/findings.xlsx"),
+        *("/dashboard/audit", "/imports", "/findings", "/findings.csv", "/findings.xlsx"),
         "/findings/<finding_id>",
         *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
         *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),

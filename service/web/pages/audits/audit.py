@@ -16,7 +16,7 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.audits.turns import count_ahead
-from service.models.calls.copies import find_earlier_upload
+from service.models.imports.copies import find_earlier_upload
 from service.operations.outdated_reports import compare_today
 from service.operations.recalculation import recalculate
 from service.reports.documents import Document, find_published, print_findings

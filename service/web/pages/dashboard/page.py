@@ -26,15 +26,18 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.headers import keep_private
-from service.web.pages.dashboard.imports import link_pages, read_filters
 from service.web.pages.dashboard.savings import read_avoidable
 from service.web.pages.dashboard.spend import Spend, read_spend
 from service.web.pages.findings.home import STATE_WORDS
+from service.web.pages.imports.page import read_chosen
 from service.web.pages.spend.charts import UNNAMED
 from service.web.pages.spend.query import PERIODS, Query, read_query
 
 _FINDINGS: Final = 5
 _BUDGETS: Final = 4
+_IMPORTS: Final = 5
+# Links of earlier releases filter the list of imports, which has a page of its own.
+_IMPORT_FILTERS: Final = frozenset({"status", "source", "before", "after"})
 # A route's budget is shown when so much of it is spent.
 _NEARLY: Final = 80
 
@@ -44,19 +47,18 @@ blueprint.after_request(keep_private)
 
 @blueprint.get("/dashboard")
 @require_visitor
-def dashboard() -> str:
+def dashboard() -> Any:
+    if not _IMPORT_FILTERS.isdisjoint(request.args):
+        return redirect(url_for("imports.home", **read_chosen()._asdict()), 303)
     session, account_id = get_session(), current_caller().account_id
     query = read_query(request.args, utc_now().date(), path="/dashboard")
     last_day = find_last_day(session, account_id)
-    filters = read_filters()
-    page = page_of_audits(session, account_id, filters)
+    audits = page_of_audits(session, account_id, Filters()).rows[:_IMPORTS]
     shared = {
         "account": session.get_one(Account, account_id),
         "credits": count_free_credits(session, account_id),
-        "audits": page.rows,
-        "filters": filters,
-        "pages": link_pages(page, filters),
-        "is_new": not page.rows and filters == Filters(),
+        "audits": audits,
+        "is_new": not audits,
         "base_url": current_config().base_url,
         "now": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

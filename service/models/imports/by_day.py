@@ -1,0 +1,231 @@
+"""Imports by day: an account's batches per client, its uploads, and the audits of the account.
+
+Every query reads the audits of some days, whatever the number of days before them.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Date, and_, cast, func, or_, select, text
+from sqlalchemy.orm import Session, aliased
+
+from service.models.audits.audits import (
+    ACCOUNT,
+    DONE,
+    FAILED,
+    INGEST,
+    PROCESSING,
+    QUEUED,
+    UPLOAD,
+    Audit,
+)
+
+DAYS_SHOWN: Final = 7
+CLIENTS_SHOWN: Final = 100
+LINES_SHOWN: Final = 300
+ACCOUNT_AUDITS_SHOWN: Final = 25
+
+_DAY: Final = cast(func.timezone("UTC", Audit.created_at), Date)
+_HAS_REPORT: Final = or_(Audit.status == DONE, Audit.frame_key.is_not(None))
+_CLIENTS: Final = text(
+    """
+    WITH RECURSIVE clients AS (
+      (SELECT coalesce(client, '') AS client, coalesce(environment, '') AS environment
+       FROM audits WHERE account_id = :account_id AND source = 'ingest'
+       ORDER BY account_id, coalesce(client, ''), coalesce(environment, ''), created_at LIMIT 1)
+      UNION ALL
+      SELECT next.client, next.environment FROM clients, LATERAL (
+        SELECT coalesce(client, '') AS client, coalesce(environment, '') AS environment
+        FROM audits WHERE account_id = :account_id AND source = 'ingest'
+          AND (coalesce(client, ''), coalesce(environment, '')) >
+            (clients.client, clients.environment)
+        ORDER BY account_id, coalesce(client, ''), coalesce(environment, ''), created_at LIMIT 1
+      ) AS next
+    )
+    SELECT client, environment, (
+      SELECT created_at FROM audits WHERE account_id = :account_id AND source = 'ingest'
+        AND coalesce(audits.client, '') = found.client
+        AND coalesce(audits.environment, '') = found.environment
+      ORDER BY created_at DESC LIMIT 1
+    ) AS last_seen
+    FROM (SELECT * FROM clients LIMIT :most) AS found
+    ORDER BY last_seen DESC, client, environment
+    """
+)
+
+
+class Chosen(NamedTuple):
+    """The filters of the page; empty ones match everything."""
+
+    status: str = ""
+    source: str = ""
+
+
+class Days(NamedTuple):
+    """The days of a page, and the last days of the pages before and after it."""
+
+    first: date
+    last: date
+    newer: date | None
+    older: date | None
+
+
+class Client(NamedTuple):
+    """An ingest key in one environment."""
+
+    client: str | None
+    environment: str | None
+    last_seen: datetime
+
+
+class Batches(NamedTuple):
+    """The batches of one client on one day."""
+
+    day: date
+    client: str | None
+    environment: str | None
+    batches: int
+    calls: int
+    spend_usd: Decimal
+    failed: int
+    unfinished: int
+    last_seen: datetime
+
+
+class OneAudit(NamedTuple):
+    """An upload, or an audit of the account. `copy_of` is when its file was uploaded first."""
+
+    day: date
+    id: str
+    created_at: datetime
+    label: str | None
+    status: str
+    calls: int
+    spend_usd: Decimal
+    error: str | None
+    window_days: int | None
+    copy_of: datetime | None
+
+
+def find_days(
+    session: Session, account_id: str, chosen: Chosen, until: date | None = None
+) -> Days | None:
+    """Return the days that end with the newest import until a day; None if there is none."""
+    at, matching = Audit.created_at, _matching(account_id, chosen)
+    newest = select(at).where(*matching).order_by(at.desc()).limit(1)
+    found = session.scalar(newest if until is None else newest.where(at < _end_of(until)))
+    if found is None:
+        return None
+    last = found.astimezone(UTC).date()
+    first = last - timedelta(days=DAYS_SHOWN - 1)
+    older = session.scalar(newest.where(at < _begin_of(first)))
+    oldest = select(at).where(*matching, at >= _end_of(last)).order_by(at).limit(1)
+    newer = None if until is None else session.scalar(oldest)
+    return Days(
+        first,
+        last,
+        newer=newer and newer.astimezone(UTC).date() + timedelta(days=DAYS_SHOWN - 1),
+        older=older and older.astimezone(UTC).date(),
+    )
+
+
+def list_clients(session: Session, account_id: str) -> Sequence[Client]:
+    """Return an account's clients, those that were seen last first.
+
+    Each step of the recursion finds the next client in an index, so its cost is that of the number
+    of clients, not of batches.
+    """
+    rows = session.execute(_CLIENTS, {"account_id": account_id, "most": CLIENTS_SHOWN})
+    return [Client(row.client or None, row.environment or None, row.last_seen) for row in rows]
+
+
+def list_batches(
+    session: Session, account_id: str, days: Days, chosen: Chosen
+) -> Sequence[Batches]:
+    """Return the batches of some days, in a line for each day and client."""
+    query = (
+        select(
+            *(_DAY, Audit.client, Audit.environment, func.count()),
+            func.coalesce(func.sum(Audit.records), 0),
+            func.coalesce(func.sum(Audit.total_spend_usd).filter(_HAS_REPORT), 0),
+            func.count().filter(Audit.status == FAILED),
+            func.count().filter(Audit.status.in_((QUEUED, PROCESSING))),
+            func.max(Audit.created_at),
+        )
+        .where(*_of(account_id, days, chosen, INGEST))
+        .group_by(_DAY, Audit.client, Audit.environment)
+        .order_by(_DAY.desc(), func.max(Audit.created_at).desc())
+    )
+    return [Batches(*row) for row in session.execute(query.limit(LINES_SHOWN))]
+
+
+def list_uploads(
+    session: Session, account_id: str, days: Days, chosen: Chosen
+) -> Sequence[OneAudit]:
+    """Return the uploads of some days, newest first."""
+    return _list(session, _of(account_id, days, chosen, UPLOAD), LINES_SHOWN)
+
+
+def list_account_audits(
+    session: Session, account_id: str, days: Days, chosen: Chosen
+) -> Sequence[OneAudit]:
+    """Return the audits of the account on some days, newest first."""
+    return _list(session, _of(account_id, days, chosen, ACCOUNT), ACCOUNT_AUDITS_SHOWN)
+
+
+def _of(account_id: str, days: Days, chosen: Chosen, source: str) -> Sequence[ColumnElement[bool]]:
+    return (*_matching(account_id, chosen), Audit.source == source, _within(days))
+
+
+def _list(
+    session: Session, matching: Sequence[ColumnElement[bool]], limit: int
+) -> Sequence[OneAudit]:
+    earlier = aliased(Audit)
+    first = select(func.min(earlier.created_at)).where(
+        earlier.account_id == Audit.account_id,
+        earlier.content_hash == Audit.content_hash,
+        earlier.status != FAILED,
+        earlier.created_at < Audit.created_at,
+    )
+    columns: tuple[Any, ...] = (
+        *(_DAY, Audit.id, Audit.created_at, Audit.label, Audit.status, Audit.records),
+        *(Audit.total_spend_usd, Audit.error, Audit.window_days, first.scalar_subquery()),
+    )
+    newest = (Audit.created_at.desc(), Audit.id.desc())
+    query = select(*columns).where(*matching).order_by(*newest)
+    return [OneAudit(*row) for row in session.execute(query.limit(limit))]
+
+
+def _matching(account_id: str, chosen: Chosen) -> list[ColumnElement[bool]]:
+    wanted = [Audit.account_id == account_id]
+    if chosen.status:
+        wanted.append(Audit.status == chosen.status)
+    if chosen.source:
+        wanted.append(Audit.source == chosen.source)
+    return wanted
+
+
+def _within(days: Days) -> ColumnElement[bool]:
+    at = Audit.created_at
+    return and_(at >= _begin_of(days.first), at < _end_of(days.last))
+
+
+def of_client(day: date, client: str, environment: str) -> list[Any]:
+    """Return the conditions for the batches of one client on one day; empty names are unknown."""
+    return [
+        Audit.source == INGEST,
+        Audit.created_at >= _begin_of(day),
+        Audit.created_at < _end_of(day),
+        func.coalesce(Audit.client, "") == client,
+        func.coalesce(Audit.environment, "") == environment,
+    ]
+
+
+def _begin_of(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _end_of(day: date) -> datetime:
+    return _begin_of(day) + timedelta(days=1)

@@ -1,0 +1,1 @@
+"""The page about imports: batches by day and client, uploads, and audits of the account."""

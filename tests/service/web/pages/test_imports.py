@@ -1,0 +1,246 @@
+"""/imports: batches by day and client, uploads with their labels, and audits of the account."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session, sessionmaker
+from werkzeug.test import TestResponse
+
+from service.models import Account, Audit, IngestKey
+from service.models.audits.dashboard import PAGE_SIZE
+from service.models.base import utc_now
+from service.models.imports.by_day import DAYS_SHOWN
+from tests.service.support.scenes import INGEST, INGEST_V2, Tenant, batch, bearer, sign_in
+from tests.service.support.uploads import Person, add_person
+from tests.service.web.pages.scenes import add_run
+from tests.service.web.pages.words import words
+
+Sessions = sessionmaker[Session]
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def show(client: FlaskClient, person: Person, query: str = "") -> TestResponse:
+    response = client.get(
+        query if query.startswith("/") else f"/imports{query}", headers=person.headers
+    )
+    assert response.status_code == 200
+    return response
+
+
+def link(response: TestResponse, pattern: str) -> str | None:
+    found = re.search(rf'<a href="([^"]+)"{pattern}', response.get_data(as_text=True))
+    return found[1].replace("&amp;", "&") if found else None
+
+
+def add_batches(sessions: Sessions, person: Person, count: int, **fields: Any) -> list[str]:
+    at = fields.pop("created_at", NOON)
+    values = {"source": "ingest", "client": "api", "records": 50, **fields}
+    return [
+        add_run(sessions, person.account_id, created_at=at + timedelta(seconds=number), **values)
+        for number in range(count)
+    ]
+
+
+def test_a_new_user_sees_the_next_step(client: FlaskClient, person: Person) -> None:
+    page = words(show(client, person))
+    assert "No imports yet" in page
+    assert "Upload a log" in page
+    assert "Clients" not in page
+
+
+def test_batches_are_one_line_for_each_day_client_and_environment(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    cost: dict[str, Any] = {"total_spend_usd": Decimal("1.50")}
+    add_batches(sessions, person, 3, environment="eu", **cost)
+    add_batches(sessions, person, 2, environment="us", **cost)
+    add_batches(sessions, person, 1, environment="eu", status="failed", error="x")
+    add_batches(sessions, person, 2, environment="us", status="queued")
+    add_batches(sessions, person, 1, created_at=NOON - timedelta(days=1), client=None, **cost)
+    page = words(show(client, person))
+    assert "4 batches from api · eu 1 failed 200 $4.50 Mar 1, 2026, 12:00 UTC" in page
+    assert "4 batches from api · us 2 in progress 200 $3.00" in page
+    assert "1 batch from Unknown client Done 50 $1.50 Feb 28, 2026, 12:00 UTC" in page
+    assert page.index("Mar 1, 2026") < page.index("Feb 28, 2026")
+
+
+def test_a_batch_names_its_key_and_its_environment(
+    client: FlaskClient, tenant: Tenant, sessions: Sessions
+) -> None:
+    with sessions() as session:
+        key, secret = IngestKey.minted(tenant.account_id, label="Checkout <b>")
+        session.add(key)
+        session.commit()
+        email = session.get_one(Account, tenant.account_id).email
+    for body, path in (
+        (batch(2, environment="eu"), INGEST_V2),
+        (batch(1), INGEST),
+        ({"records": [*batch(1, environment="eu")["records"], *batch(1)["records"]]}, INGEST_V2),
+    ):
+        assert client.post(path, json=body, headers=bearer(secret)).status_code == 201
+    assert client.post(INGEST, json=batch(1), headers=tenant.writes).status_code == 201
+    response = show(client, Person(tenant.account_id, email, sign_in(sessions, email)))
+    page = words(response)
+    assert "1 batch from Checkout <b> · eu" in page
+    assert "2 batches from Checkout <b> 2 in progress" in page
+    assert f"1 batch from {tenant.key[:6]}" in page
+    assert "Checkout &lt;b&gt;" in response.get_data(as_text=True)
+
+
+def test_clients_are_listed_with_when_they_were_last_seen(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    add_batches(sessions, person, 2, created_at=NOON - timedelta(days=40), client="quiet")
+    add_batches(sessions, person, 3, environment="eu")
+    add_batches(sessions, person, 1, environment="us", created_at=NOON - timedelta(days=1))
+    add_batches(sessions, person, 1, client=None, created_at=NOON - timedelta(days=2))
+    add_run(sessions, person.account_id, created_at=NOON)
+    add_batches(sessions, add_person(sessions), 1, client="others")
+    page = words(show(client, person)).partition("By day")[0]
+    expected = (
+        "api eu Mar 1, 2026, 12:00 UTC api us Feb 28, 2026, 12:00 UTC"
+        " Unknown client – Feb 27, 2026, 12:00 UTC quiet – Jan 20, 2026, 12:00 UTC"
+    )
+    assert expected in page
+    assert "others" not in page
+
+
+def test_uploads_are_a_line_each_with_their_label(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    file: dict[str, Any] = {"content_hash": b"of the file", "created_at": NOON, "records": 9}
+    first = add_run(sessions, person.account_id, label="February <i>", **file)
+    add_run(sessions, person.account_id, **{**file, "created_at": NOON + timedelta(days=1)})
+    add_run(sessions, person.account_id, status="failed", error="Too few.", created_at=NOON)
+    response = show(client, person)
+    assert link(response, "><bdi>February &lt;i&gt;</bdi>") == f"/audits/{first}"
+    page = words(response)
+    assert "Upload same file as on Mar 1, 2026, counted once Done 9" in page
+    assert "Upload Failed" in page
+    assert "Too few." in page
+
+
+def test_audits_of_the_account_are_apart(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    own = add_run(sessions, person.account_id, source="account", window_days=30, created_at=NOON)
+    add_batches(sessions, person, 1)
+    page = show(client, person).get_data(as_text=True)
+    before, after = page.split("Audits of all your calls</h2>")
+    assert own not in before
+    assert f'href="/audits/{own}"' in after
+    assert "30 days" in after
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", {"batch", "upload", "account"}),
+        ("?source=ingest", {"batch"}),
+        ("?source=upload", {"upload"}),
+        ("?source=account", {"account"}),
+        ("?status=failed", {"batch"}),
+        ("?status=failed&source=upload", set()),
+        ("?status=odd&source=%00'", {"batch", "upload", "account"}),
+    ],
+)
+def test_imports_are_filtered(
+    client: FlaskClient, person: Person, sessions: Sessions, query: str, shown: set[str]
+) -> None:
+    add_batches(sessions, person, 1, status="failed", error="x")
+    upload = add_run(sessions, person.account_id, created_at=NOON)
+    own = add_run(sessions, person.account_id, source="account", created_at=NOON)
+    page = show(client, person, query).get_data(as_text=True)
+    marks = {"batch": "1 batch</a>", "upload": upload, "account": own}
+    assert {name for name, mark in marks.items() if mark in page} == shown
+    assert ("No imports match" in page) == (not shown)
+
+
+def test_pages_of_days_miss_none_and_skip_days_without_imports(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    days = [0, 3, DAYS_SHOWN - 1, DAYS_SHOWN, 40, 41, 40 + DAYS_SHOWN]
+    added = {
+        add_run(sessions, person.account_id, created_at=NOON - timedelta(days=day)) for day in days
+    }
+    pages = [show(client, person)]
+    while older := link(pages[-1], ' rel="next"'):
+        pages.append(show(client, person, older))
+    seen = [
+        set(re.findall(r"/audits/([0-9a-f]{32})", page.get_data(as_text=True))) for page in pages
+    ]
+    assert set.union(*seen) == added
+    assert [len(each) for each in seen] == [3, 1, 2, 1]
+    newer, steps = pages[-1], 0
+    while address := link(newer, ' rel="prev"'):
+        newer, steps = show(client, person, address), steps + 1
+    assert steps == 3
+
+
+def test_the_batches_of_a_client_open_in_pages(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    ids = add_batches(sessions, person, PAGE_SIZE + 2, environment="e&u")
+    add_batches(sessions, person, 2, environment="us")
+    add_batches(sessions, person, 2, created_at=NOON - timedelta(days=1), environment="e&u")
+    address = link(show(client, person), f">{PAGE_SIZE + 2} batches")
+    assert address is not None
+    first = show(client, person, address)
+    older = link(first, ' rel="next"')
+    assert older is not None
+    listed = [
+        found
+        for page in (first, show(client, person, older))
+        for found in re.findall(r'<a href="/audits/([0-9a-f]+)"', page.get_data(as_text=True))
+    ]
+    assert listed == ids[::-1]
+    assert "until=2026-03-01" in str(link(first, ">Back to all imports"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?day=2026-13-01",
+        "?until=tomorrow",
+        "?until=0001-01-01",
+        "?day=9999-12-31",
+        "?until=9999-12-31",
+    ],
+)
+def test_impossible_days_show_a_page(client: FlaskClient, person: Person, query: str) -> None:
+    show(client, person, query)
+
+
+def test_it_reveals_nothing_about_others(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    other = add_person(sessions)
+    file: dict[str, Any] = {"content_hash": b"of the file", "label": "secret", "created_at": NOON}
+    theirs = add_run(sessions, other.account_id, **file)
+    add_batches(sessions, other, 3, client="secret")
+    mine = add_run(sessions, person.account_id, **{**file, "label": "mine"})
+    for query in ("", f"?day=2026-03-01&client=secret&before={theirs}", "?source=ingest"):
+        page = show(client, person, query).get_data(as_text=True)
+        assert theirs not in page
+        assert "same file" not in page
+        assert page.count("secret") == (1 if "secret" in query else 0)
+    assert mine in show(client, person).get_data(as_text=True)
+
+
+def test_the_number_of_queries_does_not_grow_with_imports(
+    client: FlaskClient, person: Person, sessions: Sessions, statements: list[str]
+) -> None:
+    counts = []
+    for _ in range(2):
+        add_batches(sessions, person, 10, created_at=utc_now() - timedelta(minutes=1))
+        statements.clear()
+        show(client, person)
+        counts.append(len(statements))
+    assert counts[0] == counts[1] <= 8
+    with sessions() as session:
+        assert session.query(Audit).filter_by(account_id=person.account_id).count() == 20
