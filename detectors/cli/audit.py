@@ -67,7 +67,7 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
       [aliases.azure]
       "prod-chat-*" = { provider = "azure", model = "gpt-5.4" }
     """
-    report = _audit(file, prices)
+    report = audit_file(file, prices)
     if outputs["json"] not in (None, "-"):
         _write(Path(outputs["json"]), report.to_json() + b"\n")
     if outputs["html"]:
@@ -83,7 +83,8 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
             print_report(report, report_console(), top)
 
 
-def _audit(file: Path, prices: Path | None) -> "Report":
+def audit_file(file: Path, prices: Path | None) -> "Report":
+    """Audit a usage log, with the terms of a price file if it is given."""
     book = read_prices(prices) if prices else find_update()
     terms: dict[str, Any] = {"prices": book} if book else {}
     try:

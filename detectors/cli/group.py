@@ -1,4 +1,4 @@
-"""The command group `tallystick`: `audit`, `scrub`, `prices`, and the commands of other packages.
+"""The command group `tallystick`: the library's commands, and those of other packages.
 
 A package adds commands through the entry-point group `tallystick.commands`: each entry point is a
 callable `register(group)`. They load only for a command that is not defined here, so an audit of a
@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 import click
 
 from detectors.cli.audit import audit
+from detectors.cli.compare import compare
 from detectors.cli.prices import prices
 from detectors.cli.scrub import scrub
 
@@ -72,5 +73,6 @@ def library() -> None:
 
 for group in (main, library):
     group.add_command(audit)
+    group.add_command(compare)
     group.add_command(scrub)
     group.add_command(prices)

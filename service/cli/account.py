@@ -1,15 +1,18 @@
 """tallystick account: accounts, plans, keys and tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import click
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from detectors.cli.comparison import ChangedFinding, Printed, print_comparison
+from detectors.cli.terminal import report_console
+from detectors.wording.names import detector_name
 from service.cli.options import CommandError, data_option, one_line_errors, reach
 from service.cli.output import print_fields
 from service.config import Config
@@ -32,9 +35,15 @@ from service.models.base import utc_now
 from service.models.calls.account_audits import DEFAULT_WINDOW, WINDOWS, queue_account_audit
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
 from service.models.identity.security_events import EventKind, add_security_event
+from service.models.usage.periods import Periods
+from service.operations.comparing import compare_periods
 from service.web.auth.scopes import SCOPES
+from service.web.schemas.comparison import ComparisonSchema, ImpossibleError, choose, describe
 from service.web.schemas.labels import read_label
+from service.web.schemas.spend import find_day
 
+_MOST_ROWS: Final = 200
+_SHOWN: Final = 20
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -123,6 +132,62 @@ def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> 
         session.commit()
     AuditQueues.from_config(config).enqueue_audit(audit_id, ACCOUNT)
     print_fields({"audit_id": audit_id, "report": f"{config.base_url}/audits/{audit_id}"}, as_json)
+
+
+@account.command()
+@click.argument("email")
+@click.option("--from", "first", metavar="DAY", help="The later period's first day (UTC).")
+@click.option("--to", "last", metavar="DAY", help="Its last day; today by default.")
+@click.option(
+    "--before-from", "before_first", metavar="DAY", help="The earlier period's first day."
+)
+@click.option("--before-to", "before_last", metavar="DAY", help="The earlier period's last day.")
+@json_option
+@data_option
+@one_line_errors
+def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
+    """Compare two periods of an account: spend by route and model, and findings.
+
+    By default, the last 30 days are compared with the 30 days before.
+    """
+    with session_of(reach(data_dir)) as session:
+        owner = get_account(session, email)
+        compared = compare_periods(session, owner.id, _read_periods(days), limit=_MOST_ROWS)
+    if as_json:
+        click.echo(ComparisonSchema().dumps(describe(compared)))
+        return
+    print_comparison(
+        Printed(
+            spans=(compared.before, compared.after),
+            routes=compared.routes,
+            models=compared.models,
+            findings=[
+                ChangedFinding(
+                    status=each.status,
+                    name=detector_name(each.detector),
+                    route=each.route,
+                    model=each.model,
+                    before_usd=each.before_usd,
+                    after_usd=each.after_usd,
+                )
+                for each in compared.findings
+            ],
+            notes=compared.notes,
+        ),
+        report_console(),
+        _SHOWN,
+    )
+
+
+def _read_periods(days: Mapping[str, str | None]) -> Periods:
+    given = {name: find_day(text) for name, text in days.items() if text is not None}
+    if None in given.values():
+        raise CommandError("enter days from 2000 to 2100, such as 2026-03-01")
+    try:
+        periods = choose(given, utc_now().date())
+    except ImpossibleError as error:
+        raise CommandError(str(error)) from error
+    return cast(Periods, periods)
 
 
 @contextmanager

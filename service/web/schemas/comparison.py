@@ -8,11 +8,11 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, post_load
 from marshmallow.validate import Length, OneOf, Range
 
-from detectors.contract import CHANGE_STATUSES
+from detectors.contract import CHANGE_STATUSES, Span, SpendChange
 from service.models.base import utc_now
 from service.models.calls.spend import MAX_DAYS
 from service.models.usage.periods import Period, Periods
-from service.operations.comparing import KINDS
+from service.operations.comparing import KINDS, Compared
 from service.web.schemas.audits import limit_field
 from service.web.schemas.ingest import described
 from service.web.schemas.spend import DEFAULT_DAYS, day_field
@@ -212,3 +212,34 @@ class ComparisonSchema(Schema):
         required=True,
         metadata=described("What to know before reading the figures, in English."),
     )
+
+
+def _span(span: Span) -> dict[str, Any]:
+    """Return the span; an audit without calls has no days."""
+    found = {name: getattr(span, name) for name in ("first", "last", "days", "calls", "spend_usd")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def describe(compared: Compared) -> dict[str, Any]:
+    """Return what `ComparisonSchema` describes, without the IDs of audits."""
+    return {
+        "before": _span(compared.before),
+        "after": _span(compared.after),
+        "kind": compared.kind,
+        "is_per_day": compared.is_per_day,
+        "total": _change(compared.total),
+        "routes": [_change(each, "route") for each in compared.routes],
+        "models": [_change(each, "provider", "model") for each in compared.models],
+        "findings": compared.findings,
+        "notes": compared.notes,
+    }
+
+
+def _change(change: SpendChange, *names: str) -> dict[str, Any]:
+    dollars = {
+        "before_usd": change.before_usd,
+        "after_usd": change.after_usd,
+        "change_usd": change.change_usd,
+    }
+    found = dict(zip(names, change.labels, strict=True)) | dollars
+    return found if change.change_pct is None else found | {"change_pct": change.change_pct}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import date
 from uuid import uuid4
 
 import pytest
@@ -19,6 +20,7 @@ from service.models.base import utc_now
 from tests.databases import make_database
 from tests.service.support.oauth_flow import add_application, add_token
 from tests.service.support.scenes import sign_in
+from tests.service.support.spend import FIRST, add_spend, spend_line
 from tests.service.web.pages.scenes import add_run
 
 Run = Callable[..., Result]
@@ -260,3 +262,28 @@ def test_only_what_belongs_to_the_account_is_ended(run: Run, email: str, databas
     assert refused.exit_code == 2
     assert "has no ingest-key with this ID" in refused.stderr
     assert json.loads(run("access", other, "--json").output) == [theirs]
+
+
+def test_two_periods_of_an_account_are_compared(run: Run, email: str, database_url: str) -> None:
+    run("create", email)
+    account_id = load_account(database_url, email).id
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        february = date(2026, 2, 1)
+        lines = [
+            spend_line(february, "10"),
+            spend_line(FIRST, "15"),
+            spend_line(FIRST, route="new"),
+        ]
+        add_spend(session, account_id, *lines)
+    engine.dispose()
+    months = ("--from", "2026-03-01", "--to", "2026-03-28")
+    printed = " ".join(run("compare", email, *months).output.split())
+    assert "chat $10.00 $15.00 +$5.00 +50%" in printed
+    assert "new $0.00 $1.50 +$1.50 New" in printed
+    found = json.loads(run("compare", email, *months, "--json").output)
+    assert (found["kind"], found["total"]["change_usd"]) == ("periods", 6.5)
+    assert "such as 2026-03-01" in run("compare", email, "--from", "March").stderr
+    wrong = run("compare", email, "--from", "2026-03-02", "--to", "2026-03-01")
+    assert wrong.exit_code != 0
+    assert "The first day must not be after the last." in wrong.stderr

@@ -1,0 +1,78 @@
+"""`tallystick compare BEFORE AFTER`."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+import detectors
+from detectors.cli.audit import audit_file
+from detectors.cli.comparison import ChangedFinding, Printed, print_comparison
+from detectors.cli.console import BadInputError, shown, standard_output
+from detectors.cli.terminal import report_console
+from detectors.wording.comparison import describe_lengths, describe_reports
+from detectors.wording.names import detector_name
+
+_path = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("before", type=_path)
+@click.argument("after", type=_path)
+@click.option(
+    "--prices",
+    metavar="RATES",
+    type=_path,
+    help="A TOML file with your discounts, negotiated rates and aliases, for logs.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="How many routes, models and findings to print.",
+)
+def compare(before: Path, after: Path, prices: Path | None, top: int) -> None:
+    """Compare two reports or usage logs: spend by route and model, and findings.
+
+    BEFORE and AFTER are reports that `tallystick audit --json` wrote, or usage logs, which are
+    audited first. Spend is compared per day if they cover different numbers of days.
+    """
+    earlier, later = _read(before, prices), _read(after, prices)
+    comparison = later.compare(earlier)
+    methods = (*later.methods, *earlier.methods)
+    printed = Printed(
+        spans=comparison.spans,
+        routes=comparison.routes,
+        models=comparison.models,
+        findings=[
+            ChangedFinding(
+                status=change.status,
+                name=detector_name(change.finding.detector, methods),
+                route=change.finding.route,
+                model=change.finding.model,
+                before_usd=change.before_usd,
+                after_usd=change.after_usd,
+            )
+            for change in comparison.changes
+        ],
+        notes=(
+            "Savings are those of the reports: per month where they can be projected.",
+            *describe_lengths(*comparison.spans),
+            *describe_reports(earlier, later),
+        ),
+    )
+    with standard_output():
+        print_comparison(printed, report_console(), top)
+
+
+def _read(file: Path, prices: Path | None) -> "detectors.Report":
+    """Return the report of a file: its own if it is one, or else that of the log."""
+    if file.suffix == ".json":
+        try:
+            return detectors.Report.from_json(file.read_bytes())
+        except msgspec.MsgspecError:
+            pass  # a log may be one JSON array
+        except OSError as error:
+            raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+    return audit_file(file, prices)
