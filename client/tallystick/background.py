@@ -2,7 +2,8 @@
 
 The request that creates a background response gets no usage; each poll gets the same usage once
 the response is done. Any other response was counted when it was created, and fetching it later must
-not count it again. The ID in the URL identifies them, because only usage and model are read.
+not count it again. The ID in the URL of a poll identifies it, and that in the response to its
+creation, which is kept in this process only.
 """
 
 from __future__ import annotations
@@ -16,9 +17,15 @@ class Background:
         self._counted: dict[str, None] = {}
         self._unanswered = 0
 
-    def expect(self) -> None:
-        """Note that this process created a background response whose usage is pending."""
-        self._unanswered += 1
+    def expect(self, response_id: str | None) -> None:
+        """Note that this process created a background response whose usage is pending.
+
+        If its response was never parsed, the next unknown one that is fetched is taken for it.
+        """
+        if response_id is None:
+            self._unanswered += 1
+        else:
+            _remember(self._pending, response_id)
 
     def is_new(self, response_id: str, *, has_usage: bool) -> bool:
         """Check if the fetched response should be counted now."""

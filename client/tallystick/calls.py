@@ -32,6 +32,7 @@ class Call:
         "_capture",
         "_clock",
         "_counts",
+        "_created_id",
         "_is_background",
         "_is_partial",
         "_is_stream",
@@ -52,6 +53,7 @@ class Call:
     _capture: Capture
     _clock: float
     _counts: Counts | None
+    _created_id: str | None
     _is_background: bool
     _is_partial: bool
     _is_stream: bool
@@ -70,6 +72,8 @@ class Call:
     def see(self, item: Any) -> None:
         """Find the usage in a stream event or a whole response."""
         members = members_of(item)
+        if self._is_background:
+            self._created_id = _text_or_none(members.get("id"))
         usage, is_partial = members.get("usage"), False
         if usage is None:
             holder = members.get("response")
@@ -155,7 +159,7 @@ class Call:
             is_new = background.is_new(response_id, has_usage=counts is not None)
             return counts if is_new else None
         if self._is_background:
-            background.expect()
+            background.expect(self._created_id)
         else:
             self._capture.miss(self.endpoint)
         return None
@@ -166,7 +170,18 @@ class Call:
         A custom inference profile has no price, so the response's model is used instead.
         """
         asked, answered = self._asked_model, self._answered_model
-        return asked if asked is not None and _OWN_PROFILE not in asked else answered or asked
+        is_named = asked is not None and _OWN_PROFILE not in asked
+        model = asked if is_named else answered or asked
+        return model and without_account(model)
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def without_account(model: str) -> str:
+    """Return the name in an ARN, which has the number of the AWS account before it."""
+    return model.rpartition("/")[2] if model.startswith("arn:") else model
 
 
 def _prefix_hashes(body: Any) -> tuple[str | None, ...]:
@@ -230,7 +245,7 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True
     call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
-    call.request_id = call._parts = call.status = None
+    call.request_id = call._parts = call.status = call._created_id = None
     call._is_stream = call._is_partial = call.has_ended = False
     call._start = (  # in the order of a `Start`
         time(),

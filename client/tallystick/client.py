@@ -6,12 +6,14 @@ import atexit
 import os
 import threading
 import time
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from tallystick import capture
 from tallystick.capture import Capture, Settings
 from tallystick.labels import clean_label, clean_tag, current_session, current_tag
+from tallystick.reading.providers import name_hosts
 from tallystick.sending.delivery import Delivery
 from tallystick.sending.dsn import VARIABLE, Destination, parse_dsn
 from tallystick.sending.forks import Forks
@@ -52,6 +54,7 @@ def init(
     flush_interval: float = FLUSH_INTERVAL_SECONDS,
     max_queue: int = MAX_QUEUE,
     exit_timeout: float = EXIT_SECONDS,
+    providers: Mapping[str, str] | None = None,
     allow_http: bool = False,
     debug: bool = False,
 ) -> None:
@@ -59,7 +62,8 @@ def init(
 
     If the variable is not set, nothing happens. A second call changes nothing. `http://` to another
     machine needs `allow_http=True`. A process waits at its exit for at most `exit_timeout` seconds,
-    or two seconds if that is longer and SIGTERM ends it.
+    or two seconds if that is longer and SIGTERM ends it. `providers` names the model provider
+    behind each host that is not a provider's own, such as `{"llm.example.com": "azure"}`.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip() or capture.active is not None:
@@ -87,6 +91,7 @@ def init(
     )
     if _starting.acquire(False):  # otherwise another thread is initializing
         try:
+            name_hosts(_checked_hosts(providers))
             _start(settings, destination)
         except Exception:  # without `active`, a partial setup does nothing
             capture.active = None
@@ -194,6 +199,15 @@ def record(
         capture.note_fault()
         return False
     return True
+
+
+def _checked_hosts(providers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the pairs whose provider the service would accept, and warn of any other."""
+    given = dict(providers or {})
+    kept = {host: provider for host, provider in given.items() if is_provider(provider)}
+    if len(kept) < len(given):
+        _report("init(providers=…) expects lowercase names of providers, such as azure")
+    return kept
 
 
 def _checked_hash(text: str | None) -> str | None:

@@ -12,7 +12,8 @@ MAX_LABEL = 200
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each entry holds the one that it covers, so that leaving needs no token: tokens cannot be used in
 # another context, and generators and tasks are left in other contexts than they were entered in.
-_Entry = tuple[Optional[str], Optional[Any]]
+# It also holds the tag that entered it, since a generator may be closed within a tag of its caller.
+_Entry = tuple[Optional[str], Optional[Any], object]
 _entered: ContextVar[_Entry | None] = ContextVar("tallystick_tag", default=None)
 _sessions: ContextVar[_Entry | None] = ContextVar("tallystick_session", default=None)
 
@@ -31,7 +32,7 @@ class tag:
         self._label = clean_tag(label)
 
     def __enter__(self) -> tag:
-        self._entered.set((self._label, self._entered.get()))
+        self._entered.set((self._label, self._entered.get(), self))
         return self
 
     def __exit__(
@@ -40,15 +41,27 @@ class tag:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        entry = self._entered.get()
-        if entry is not None:
-            self._entered.set(entry[1])
+        self._entered.set(_without(self._entered.get(), self))
 
     def __call__(self, function: _Function) -> _Function:
         # `inspect`, which it needs, would take longer to import than all the rest together.
         from tallystick.decorating import decorate
 
         return decorate(self, function)
+
+
+def _without(entry: _Entry | None, owner: object) -> _Entry | None:
+    """Return the entries without the innermost of this owner."""
+    above: list[_Entry] = []
+    while entry is not None and entry[2] is not owner:
+        above.append(entry)
+        entry = entry[1]
+    if entry is None:  # entered in another context
+        return above[0] if above else None
+    inner: _Entry | None = entry[1]
+    for label, _, other in reversed(above):
+        inner = (label, inner, other)
+    return inner
 
 
 class session(tag):

@@ -45,9 +45,16 @@ def test_text_in_the_result_of_a_tool_is_hashed() -> None:
 
 def test_a_response_that_is_awaited_is_counted() -> None:
     background = Background()
-    background.expect()
+    background.expect(None)
     assert background.is_new("resp_1", has_usage=True)
     assert not background.is_new("resp_2", has_usage=True)
+
+
+def test_a_pending_response_lets_no_other_count() -> None:
+    background = Background()
+    background.expect("resp_1")
+    assert not background.is_new("resp_2", has_usage=True)
+    assert background.is_new("resp_1", has_usage=True)
 
 
 @pytest.mark.parametrize(("total", "counts"), [(5, (5, 0, None, None)), (6, None), (None, None)])

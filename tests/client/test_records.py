@@ -16,7 +16,7 @@ from tallystick.calls import begin
 from tallystick.reading import options, providers
 from tallystick.reading.prompts import hash_prompt
 from tests.client import offline, provider_stub
-from tests.client.offline import queued
+from tests.client.offline import capturing, queued
 from tests.client.styles import ASKED, CHAT
 from tests.lazily import openai
 
@@ -168,6 +168,16 @@ def test_the_host_names_the_provider(host: object, label: str) -> None:
     assert providers.provider_of(client, "openai") == label
 
 
+def test_a_program_names_the_provider_behind_its_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {"LLM.example.com": "azure", "api.openai.com": "groq", "x.example.com": "Not a label"}
+    client = SimpleNamespace(_base_url=SimpleNamespace(host="llm.example.com"))
+    with capturing(monkeypatch, "http://ik_test@127.0.0.1:9", providers=named):
+        assert providers.provider_of(client, "openai") == "azure"
+    with capturing(monkeypatch, "http://ik_test@127.0.0.1:9"):
+        fresh = SimpleNamespace(_base_url=SimpleNamespace(host="llm.example.com"))
+        assert providers.provider_of(fresh, "openai") == "openai"
+
+
 def test_a_client_with_another_base_url_has_another_provider() -> None:
     client = openai.OpenAI(api_key="k")
     assert providers.provider_of(client, "openai") == "openai"
@@ -194,6 +204,10 @@ def test_every_provider_of_the_client_has_prices() -> None:
     [
         ("us.anthropic.claude-sonnet-4-6-v1:0", "us.anthropic.claude-sonnet-4-6-v1:0"),
         ("arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/x", "claude-4"),
+        (
+            "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-v1:0",
+            "us.anthropic.claude-v1:0",
+        ),
         (None, "claude-4"),
     ],
 )
@@ -222,6 +236,16 @@ def test_a_background_response_counts_once_however_often_it_is_asked_for() -> No
     client.responses.cancel("resp_bg1")
     assert len(queued()) == 1
     assert tallystick.stats()["without_usage"] == 0
+
+
+@pytest.mark.usefixtures("captured")
+def test_an_old_response_does_not_count_while_another_is_pending() -> None:
+    client = offline.openai_client.__wrapped__(_poll)
+    client.responses.create(**ASKED, background=True)
+    client.responses.retrieve("resp_of_yesterday")
+    assert queued() == []
+    client.responses.retrieve("resp_bg1")
+    assert len(queued()) == 1
 
 
 def _poll(request: Any) -> Any:

@@ -37,6 +37,19 @@ def test_a_tag_is_cleaned_and_cut() -> None:
         assert current_tag() is None
 
 
+def test_a_generator_that_is_closed_within_another_tag_takes_only_its_own() -> None:
+    def generate() -> Generator[None, None, None]:
+        with tallystick.tag("generator's"):
+            yield
+
+    generator = generate()
+    next(generator)
+    with tallystick.tag("caller's"):
+        generator.close()
+        assert current_tag() == "caller's"
+    assert current_tag() is None
+
+
 def test_one_tag_may_be_entered_twice_and_by_two_threads_at_once() -> None:
     shared = tallystick.tag("shared")
     barrier = threading.Barrier(2)

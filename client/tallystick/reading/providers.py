@@ -35,9 +35,34 @@ _HOST_ENDINGS = (
     ("api.moonshot.cn", "moonshotai"),
     ("api.novita.ai", "novita"),
     ("api.z.ai", "zai"),
+    ("api.arcee.ai", "arcee"),
+    ("api.avian.io", "avian"),
+    ("inference.baseten.co", "baseten"),
+    ("api.cohere.ai", "cohere"),
+    ("api.cohere.com", "cohere"),
+    ("databricks.com", "databricks"),
+    ("azuredatabricks.net", "databricks"),
+    ("api.doubleword.ai", "doubleword"),
+    ("api.meta.ai", "meta"),
+    ("api.minimax.io", "minimax"),
+    ("api.minimaxi.com", "minimax"),
+    ("modal.run", "modal"),
+    ("modal.direct", "modal"),
+    ("oai.endpoints.kepler.ai.cloud.ovh.net", "ovhcloud"),
+    ("open.bigmodel.cn", "zhipuai"),
     ("api.anthropic.com", "anthropic"),
     ("api.openai.com", "openai"),
 )
+
+
+# The program's own: providers of other hosts, such as a gateway of the company.
+_hosts: dict[str, str] = {}
+
+
+def name_hosts(providers: dict[str, str]) -> None:
+    """Set which provider's prices apply to calls of each host; others keep theirs."""
+    global _hosts
+    _hosts = {host.lower(): provider for host, provider in providers.items()}
 
 
 def provider_of(client: Any, library: str) -> str:
@@ -61,6 +86,9 @@ def provider_of(client: Any, library: str) -> str:
 
 
 def _seller(kinds: tuple[type, ...], host: str) -> str | None:
+    named = _hosts.get(host.lower())
+    if named is not None:
+        return named
     for word, label in _CLASS_WORDS:
         if any(word in kind.__name__ for kind in kinds):
             return label
