@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from tallystick import capture
+from tallystick import capture, ending
 from tallystick.capture import Capture, Settings
 from tallystick.labels import clean_label, clean_tag, current_session, current_tag
 from tallystick.reading.providers import name_hosts
@@ -33,11 +33,7 @@ FLUSH_INTERVAL_SECONDS = 3_600.0
 MAX_QUEUE = 5_000
 _LONGEST_INTERVAL_SECONDS = 604_800.0
 _LONGEST_QUEUE = 1_000_000
-# Below the quarter of a second that we may delay an exit, because busy machines wake threads late.
-EXIT_SECONDS = 0.15
 CLOSE_SECONDS = 2.0
-# Process managers wait ten seconds and more between SIGTERM and SIGKILL.
-TERMINATION_SECONDS = 2.0
 _LONGEST_EXIT_SECONDS = 60.0
 
 _forks: Forks | None = None
@@ -53,7 +49,7 @@ def init(
     prefix_hash: bool = False,
     flush_interval: float = FLUSH_INTERVAL_SECONDS,
     max_queue: int = MAX_QUEUE,
-    exit_timeout: float = EXIT_SECONDS,
+    exit_timeout: float = ending.EXIT_SECONDS,
     providers: Mapping[str, str] | None = None,
     allow_http: bool = False,
     debug: bool = False,
@@ -86,7 +82,7 @@ def init(
             0.05, flush_interval, _LONGEST_INTERVAL_SECONDS, FLUSH_INTERVAL_SECONDS
         ),
         max_queue=int(_within(1, max_queue, _LONGEST_QUEUE, MAX_QUEUE)),
-        exit_timeout=_within(0, exit_timeout, _LONGEST_EXIT_SECONDS, EXIT_SECONDS),
+        exit_timeout=_within(0, exit_timeout, _LONGEST_EXIT_SECONDS, ending.EXIT_SECONDS),
         debug=bool(debug),
     )
     if _starting.acquire(False):  # otherwise another thread is initializing
@@ -112,10 +108,10 @@ def close(timeout: float | None = CLOSE_SECONDS) -> None:
     """Send the queue and stop capturing until `init()` is called again."""
     current = capture.active
     if current is not None:
-        atexit.unregister(_at_exit)
+        atexit.unregister(ending.at_exit)
         if _termination is not None:
             _termination.remove()
-        _end_open_streams(current)
+        ending.end_open_streams(current)
         capture.active = None
         current.delivery.close(timeout)
 
@@ -236,11 +232,11 @@ def _start(settings: Settings, destination: Destination) -> None:
     )
     capture.active = Capture(settings, delivery)
     if _forks is None:
-        _forks = Forks(_renew, _at_exit, _at_server_end)
+        _forks = Forks(_renew, ending.at_exit, ending.at_server_end)
     if _termination is None:
-        _termination = Termination(_at_termination)
+        _termination = Termination(ending.at_termination)
     _termination.install()
-    atexit.register(_at_exit)
+    atexit.register(ending.at_exit)
     hooks.install()
 
 
@@ -260,46 +256,6 @@ def _renew() -> None:
             capture.active = Capture(current.settings, current.delivery)
     except Exception:  # it would be printed
         capture.note_fault()
-
-
-def _at_exit() -> None:
-    """Send the queue once, even if several exit hooks call this: each would wait for the server."""
-    try:
-        current = capture.active
-        if current is not None and not current.delivery.is_closing:
-            _end_open_streams(current)
-            current.delivery.close(current.settings.exit_timeout)
-    except Exception:  # it would be printed
-        capture.note_fault()
-
-
-def _at_termination() -> None:
-    """Send the queue, even while an exit waits for that: the signal ends its waiting."""
-    try:
-        current = capture.active
-        if current is not None:
-            _end_open_streams(current)
-            current.delivery.close(max(TERMINATION_SECONDS, current.settings.exit_timeout))
-    except Exception:
-        capture.note_fault()
-
-
-def _at_server_end() -> None:
-    """Send the queue of a server that has stopped; its process may go on and make more calls."""
-    try:
-        current = capture.active
-        if current is not None:
-            current.delivery.flush(max(TERMINATION_SECONDS, current.settings.exit_timeout))
-    except Exception:
-        capture.note_fault()
-
-
-def _end_open_streams(current: Capture) -> None:
-    for call in list(current.open_streams.values()):
-        try:
-            call.end()
-        except Exception:
-            capture.note_fault()
 
 
 def _within(least: float, value: float, most: float, default: float) -> float:

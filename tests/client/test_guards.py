@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tallystick
-from tallystick import capture, client, hooks
+from tallystick import capture, client, ending, hooks
 from tallystick.calls import Call
 from tallystick.hooks import answers, importing
 from tallystick.sending.delivery import Delivery
@@ -84,7 +84,7 @@ def test_a_fault_that_cannot_be_counted_is_none(monkeypatch: pytest.MonkeyPatch)
 def test_an_exit_ends_what_is_open_and_waits_for_what_is_left() -> None:
     stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
     next(stream)
-    client._at_exit()
+    ending.at_exit()
     assert tallystick.stats()["queued"] == 0
     assert tallystick.stats()["captured"] == 1
     stream.close()
@@ -94,9 +94,9 @@ def test_a_second_exit_signal_does_not_wait_again(monkeypatch: pytest.MonkeyPatc
     """Worker processes learn it from their library, and some by the interpreter, too."""
     waited: list[float] = []
     monkeypatch.setattr(Delivery, "flush", lambda self, timeout: waited.append(timeout))
-    client._at_exit()
-    client._at_exit()
-    assert waited == [client.EXIT_SECONDS]
+    ending.at_exit()
+    ending.at_exit()
+    assert waited == [ending.EXIT_SECONDS]
 
 
 def test_faults_at_an_exit_or_a_fork_are_not_shown(
@@ -106,9 +106,9 @@ def test_faults_at_an_exit_or_a_fork_are_not_shown(
     next(stream)
     with monkeypatch.context() as patch:
         patch.setattr(Call, "end", fail)
-        client._end_open_streams(_active())
-        patch.setattr(client, "_end_open_streams", fail)
-        client._at_exit()
+        ending.end_open_streams(_active())
+        patch.setattr(ending, "end_open_streams", fail)
+        ending.at_exit()
         patch.setattr(_active().delivery, "reset", fail)
         client._renew()
     assert tallystick.stats()["faults"] == 3
@@ -123,7 +123,7 @@ def test_a_forked_process_starts_over() -> None:
     assert tallystick.stats()["captured"] == 0
     tallystick.close()
     client._renew()
-    client._at_exit()
+    ending.at_exit()
 
 
 def test_a_call_of_another_process_is_not_counted_here() -> None:

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 import tallystick
-from tallystick import capture, client
+from tallystick import capture, ending
 from tests.client import kinds, offline, provider_stub
 from tests.client.offline import queued
 from tests.client.provider_stub import CHAT_COUNTS, RESPONSES_COUNTS
@@ -108,7 +108,7 @@ def test_an_abandoned_stream_counts_once(end: str) -> None:
     elif end == "exit":
         current = capture.active
         assert current is not None
-        client._end_open_streams(current)
+        ending.end_open_streams(current)
     del stream
     gc.collect()
     (record,) = queued()
@@ -143,7 +143,7 @@ def test_an_asynchronous_stream_that_outlives_its_loop_counts_at_the_end() -> No
     gc.collect()
     current = capture.active
     assert current is not None
-    client._end_open_streams(current)
+    ending.end_open_streams(current)
     assert len(queued()) == 1
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tallystick
-from tallystick import capture, client
+from tallystick import capture, ending
 from tests.client import offline
 from tests.client.collector import Collector
 from tests.client.offline import capturing, queued
@@ -29,7 +29,7 @@ def test_a_stream_that_was_counted_is_no_longer_open() -> None:
     next(stream)
     current = capture.active
     assert current is not None
-    client._end_open_streams(current)
+    ending.end_open_streams(current)
     list(stream)
     assert current.open_streams == {}
     assert len(queued()) == 1

@@ -1,0 +1,54 @@
+"""The end of a process or of a server in it: open streams are counted, and the queue is sent.
+
+None of these functions raises: what they are called by would print it.
+"""
+
+from __future__ import annotations
+
+from tallystick import capture
+from tallystick.capture import Capture
+
+# Below the quarter of a second that we may delay an exit, because busy machines wake threads late.
+EXIT_SECONDS = 0.15
+# Process managers wait ten seconds and more between SIGTERM and SIGKILL.
+TERMINATION_SECONDS = 2.0
+
+
+def at_exit() -> None:
+    """Send the queue once, even if several exit hooks call this: each would wait for the server."""
+    try:
+        current = capture.active
+        if current is not None and not current.delivery.is_closing:
+            end_open_streams(current)
+            current.delivery.close(current.settings.exit_timeout)
+    except Exception:
+        capture.note_fault()
+
+
+def at_termination() -> None:
+    """Send the queue, even while an exit waits for that: the signal ends its waiting."""
+    try:
+        current = capture.active
+        if current is not None:
+            end_open_streams(current)
+            current.delivery.close(max(TERMINATION_SECONDS, current.settings.exit_timeout))
+    except Exception:
+        capture.note_fault()
+
+
+def at_server_end() -> None:
+    """Send the queue of a server that has stopped; its process may go on and make more calls."""
+    try:
+        current = capture.active
+        if current is not None:
+            current.delivery.flush(max(TERMINATION_SECONDS, current.settings.exit_timeout))
+    except Exception:
+        capture.note_fault()
+
+
+def end_open_streams(current: Capture) -> None:
+    for call in list(current.open_streams.values()):
+        try:
+            call.end()
+        except Exception:
+            capture.note_fault()
