@@ -132,12 +132,15 @@ def test_unusual_days_lead_to_their_spend(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
     add_month(db_session, account_id, TODAY)
+    series = [{"name": "<b>", "spend_usd": 16.85, "expected_usd": 0.8}]
     for day in (TODAY, MONTH - timedelta(days=1)):
-        db_session.execute(insert(UnusualDay).values(account_id=account_id, day=day, series=[]))
+        values = {"account_id": account_id, "day": day, "series": series}
+        db_session.execute(insert(UnusualDay).values(values))
     db_session.commit()
     page = ada.get("/dashboard")
     assert f'<a href="/spend?from={TODAY}&amp;to={TODAY}">' in page
     assert "Unusual day this month:" in words_of(page)
+    assert "(<bdi>&lt;b&gt;</bdi> $16.85, usually $0.80)." in page
     assert "Unusual day" not in ada.get("/dashboard?route=chat")
 
 
