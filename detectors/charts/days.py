@@ -94,22 +94,6 @@ def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
     )
 
 
-def spend_of_days(days: Mapping[date, Decimal]) -> Chart:
-    """Chart the spend of each day of call."""
-    parts = {day: {_SPEND: spend} for day, spend in days.items()}
-    span = _bar_days(parts)
-    bars = list(_bars(parts, span))
-    title, summary = _title(span), _summarize(bars)
-    return Chart(
-        name="runs",
-        title=title,
-        summary=summary,
-        svg=_draw(bars, (_SPEND,)).svg("runs", title, summary),
-        columns=("Day (UTC)" if span == 1 else "Days (UTC)", "Spend"),
-        rows=tuple((bar.label, usd(bar.total)) for bar in bars if bar.total),
-    )
-
-
 def _title(span: int) -> str:
     return {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
 

@@ -1,18 +1,17 @@
-"""The dashboard's queries: an account's audits by page, spend by day, and top findings."""
+"""Queries of an account's imports: their audits by page, and their top findings."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Date, Select, cast, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, Audit, FindingRow, of_source
 from service.models.imports.by_day import of_client
 
 PAGE_SIZE: Final = 25
-DAYS_SHOWN: Final = 90
 RECENT_AUDITS: Final = 50
 _RANKS_PER_AUDIT: Final = 5
 _TOP_FINDINGS: Final = 6
@@ -70,14 +69,6 @@ class AuditPage(NamedTuple):
     older: bool
 
 
-class Day(NamedTuple):
-    """The spend of all audits of one day."""
-
-    day: date
-    spend_usd: Decimal
-    avoidable_usd: Decimal
-
-
 class TopFinding(NamedTuple):
     """The largest instance of a finding in recent audits, and the number of those audits."""
 
@@ -108,19 +99,6 @@ def page_of_audits(session: Session, account_id: str, filters: Filters) -> Audit
     if is_backward:
         return AuditPage(rows[::-1], newer=has_more, older=True)
     return AuditPage(rows, newer=cursor is not None, older=has_more)
-
-
-def list_days(session: Session, account_id: str, now: datetime) -> Sequence[Day]:
-    """Return spend and avoidable spend of recent finished audits by the day of acceptance."""
-    day = cast(func.timezone("UTC", Audit.created_at), Date)
-    query = (
-        select(day, func.sum(Audit.total_spend_usd), func.sum(_AVOIDABLE_USD))
-        .where(Audit.account_id == account_id, _HAS_REPORT, of_source(None))
-        .where(Audit.created_at > now - timedelta(days=DAYS_SHOWN))
-        .group_by(day)
-        .order_by(day)
-    )
-    return [Day(*row) for row in session.execute(query)]
 
 
 def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]:

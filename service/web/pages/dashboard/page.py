@@ -89,6 +89,7 @@ def _read(session: Session, account_id: str, query: Query) -> dict[str, Any]:
     month, only = spend.month, query.only
     audits = find_account_audits(session, account_id)
     periods = (month.so_far, month.previous_so_far)
+    is_early = audits.latest is None and not only
     return {
         "query": query,
         "ranged": replace(query, fragment="#spend"),
@@ -100,6 +101,7 @@ def _read(session: Session, account_id: str, query: Query) -> dict[str, Any]:
         "unusual_days": list_unusual_days(session, account_id, month.so_far),
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": list_first_findings(session, account_id, only, _FINDINGS),
+        "import_findings": list_top_findings(session, account_id) if is_early else [],
         "counts": count_by_state(session, account_id),
         "states": STATE_WORDS,
         "unnamed": UNNAMED,

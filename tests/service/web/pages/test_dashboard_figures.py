@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import event, insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Audit, FindingSaving
 from service.models.base import utc_now
@@ -20,6 +20,7 @@ from service.models.watching.watches import UnusualDay
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
 from tests.service.support.spend import add_month, add_spend, spend_line
+from tests.service.web.pages.scenes import add_finding, add_run
 
 TODAY = utc_now().date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -193,6 +194,20 @@ def test_a_form_leads_nowhere_but_to_the_dashboard(
     answer = ada.act("/dashboard", "/findings", action="fix", dashboard=state)
     assert answer.headers["Location"].startswith("/dashboard?")
     assert "evil" not in answer.headers["Location"]
+
+
+def test_before_the_first_audit_of_the_account_its_imports_have_findings(
+    ada: Browser, account_id: str, db_session: Session, sessions: sessionmaker[Session]
+) -> None:
+    add_spend(db_session, account_id, spend_line(TODAY))
+    audit_id = add_run(sessions, account_id)
+    add_finding(sessions, audit_id, 1, 300)
+    page = ada.get("/dashboard")
+    assert f'href="/audits/{audit_id}?finding=d1-001"' in page
+    assert "Oversized model in support-bot , so far." in _answer(page, "What to fix first")
+    assert "Findings of your imports" in page
+    _add_audit(db_session, account_id)
+    assert "Findings of your imports" not in ada.get("/dashboard")
 
 
 def test_without_open_findings_there_is_nothing_to_fix(
