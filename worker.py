@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rq.timeouts import BaseTimeoutException
 from sqlalchemy.exc import SQLAlchemyError
@@ -32,14 +33,18 @@ from service.jobs.lease import HeldLeases, LeaseLostError
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
 from service.models.audits.audit_settings import DEFAULTS, Chosen
-from service.models.audits.blob_keys import calls_key
-from service.models.audits.finding_calls import find_calls_source
+from service.models.audits.finding_calls import CallsSource
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result, StoredFrame
-from service.operations.call_store.account_audit import Auditors, audit_account
+from service.operations.call_store.account_audit import (
+    Auditors,
+    TooManyCallsError,
+    audit_account,
+)
 from service.operations.call_store.backfill import add_missing
 from service.operations.call_store.compaction import Compaction
 from service.operations.call_store.repricing import Pricing, reprice_files
+from service.operations.findings.calls import write_finding_calls
 from service.operations.price_book import load_prices
 from service.operations.price_terms import find_account_terms, find_terms
 from service.operations.publishing import abandon, delete_frames, finish, publish
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from detectors import PriceBook
     from detectors.frames import UsageLog
     from detectors.report.account import Import, Terms
+    from detectors.report.result.document import Report
 
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
 _SAFE_TO_INHERIT: Final = (
@@ -289,27 +295,28 @@ def compact_calls(account_id: str) -> None:
 
 
 def write_calls(name: str) -> None:
-    """Write the calls behind a finding, named `<audit ID>/<finding ID>`, as a blob.
-
-    The blob is empty if today's prices and settings give other calls than the report.
-    """
-    from detectors.frames import read_log
-    from detectors.report.account import Terms
+    """Write the calls behind a finding, named `<audit ID>/<finding ID>.<format>`, as a blob."""
+    # Importing Polars starts threads, which the forking parent must not have.
     from detectors.report.result.calls import write_calls as print_calls
 
-    audit_id, finding_id = name.split("/")
-    with Tools.opened() as tools:
-        with tools.engine.connect() as connection:
-            found = find_calls_source(connection, audit_id, finding_id)
-            settings, book = find_terms(connection, [audit_id])
-        chosen = settings.get(audit_id, DEFAULTS)
-        if found is None or found.is_purged:
-            return
-        with tools.blobs.open(found.frame_key) as file:
-            own = Terms.of(book, chosen.price_terms, chosen.assumptions)
-            report = detectors.audit(read_log(file), prices=own.prices, thresholds=own.thresholds)
-        same = [each for each in report.findings if each.id == finding_id]
-        content = b""
-        if same and same[0].observed_cost_impact_usd == found.observed_usd:
-            content = print_calls(report.calls(finding_id)).encode("utf-8-sig")
-        tools.blobs.put(calls_key(found.frame_key, finding_id), content)
+    write_finding_calls(name, _audit_again, print_calls)
+
+
+def _audit_again(tools: Tools, audit_id: str, found: CallsSource) -> "Report | None":
+    """Audit calls with the prices and settings of today; None if they don't fit into memory."""
+    from detectors.frames import read_log
+
+    if found.window_days is not None:
+        library, terms, compaction = _open_account(tools, found.account_id)
+        auditors = replace(_auditors(tools.config, library, terms), on_spark=None)
+        try:
+            window = audit_account(compaction, tools.blobs, found.window_days, auditors)
+        except TooManyCallsError:
+            return None
+        return cast("Report", window.report)
+    library = import_module("detectors.report.account")
+    settings, book = transact(tools.engine, partial(find_terms, audit_ids=[audit_id]))
+    chosen = settings.get(audit_id, DEFAULTS)
+    own = library.Terms.of(book, chosen.price_terms, chosen.assumptions)
+    with tools.blobs.open(found.frame_key) as file:
+        return detectors.audit(read_log(file), prices=own.prices, thresholds=own.thresholds)

@@ -140,13 +140,13 @@ class AuditQueues:
             wake_up = NoticeWakeUp(delivery_id)
             self._try(partial(self.push_notice, wake_up), delivery_id=delivery_id)
 
-    def enqueue_calls(self, audit_id: str, finding_id: str, source: str) -> bool:
+    def enqueue_calls(self, audit_id: str, file_name: str, source: str) -> bool:
         """Have a worker write the calls of a finding, unless a job for it exists. Never raises."""
-        job_id = f"calls-{audit_id}-{finding_id}"
+        job_id = f"calls-{audit_id}-{file_name.replace('.', '-')}"
 
         def push() -> None:
             if not self.existing_job_ids([job_id]):
-                name = f"{audit_id}/{finding_id}"
+                name = f"{audit_id}/{file_name}"
                 _push(self._queues[source], WRITE_CALLS, name, job_id, AUDIT_TIMEOUT_SECONDS)
 
         return self._try(push, audit_id=audit_id)

@@ -217,6 +217,10 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "text/html",  # the calls themselves are computed by a worker
         Example("owned-calls", "/audits/{done}/calls/d9-001.csv", 404, RICH),
     ),
+    "/audits/<audit_id>/calls/<finding_id>.xlsx": (
+        "text/html",
+        Example("owned-calls-xlsx", "/audits/{done}/calls/d9-001.xlsx", 404, RICH),
+    ),
     "/spend.csv": ("text/csv", Example("spend-csv", "/spend.csv", 200, RICH)),
     "/spend.focus.csv": ("text/csv", Example("spend-focus", "/spend.focus.csv", 200, RICH)),
     "/spend.xlsx": (

@@ -69,6 +69,7 @@ DECISIONS = {
     ("GET", "/audits/<audit_id>/json"): PAGE,
     ("GET", "/audits/<audit_id>/findings.csv"): PAGE,
     ("GET", "/audits/<audit_id>/calls/<finding_id>.csv"): PAGE,
+    ("GET", "/audits/<audit_id>/calls/<finding_id>.xlsx"): PAGE,
     ("GET", "/audits/<audit_id>/progress"): SESSION,
     ("POST", "/audits/<audit_id>/recalculate"): FORM,
     ("GET", "/upload"): OPEN,

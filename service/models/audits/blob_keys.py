@@ -26,9 +26,9 @@ def pdf_key(frame_key: str) -> str:
     return f"{PDFS}/{PurePosixPath(frame_key).stem}.pdf"
 
 
-def calls_key(frame_key: str, finding_id: str) -> str:
+def calls_key(frame_key: str, finding_id: str, ending: str = "csv") -> str:
     """Return the key of the calls behind a finding. No row names it, so it is soon an orphan."""
-    return f"{CALLS}/{PurePosixPath(frame_key).stem}-{finding_id}.csv"
+    return f"{CALLS}/{PurePosixPath(frame_key).stem}-{finding_id}.{ending}"
 
 
 def store_key(file_id: str) -> str:

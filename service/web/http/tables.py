@@ -11,7 +11,7 @@ from flask import Response, send_file
 
 from service.reports.csv_table import spool_csv
 
-_XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 def send_csv(
@@ -27,7 +27,7 @@ def send_workbook(name: str, header: Sequence[str], rows: Iterable[Sequence[Any]
     # It takes a fifth of a second to import, which most processes never need.
     from service.reports.workbook import spool_workbook
 
-    return _send(spool_workbook(name.capitalize(), header, rows), _XLSX, f"tallystick-{name}.xlsx")
+    return _send(spool_workbook(name.capitalize(), header, rows), XLSX, f"tallystick-{name}.xlsx")
 
 
 def _send(file: IO[bytes], media_type: str, file_name: str, etag: str = "") -> Response:

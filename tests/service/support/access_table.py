@@ -131,6 +131,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/audits/<audit_id>/recalculate"): _form(422, 404),  # its blob was never stored
     ("GET", "/audits/<audit_id>/findings.csv"): _page(404),
     ("GET", "/audits/<audit_id>/calls/<finding_id>.csv"): Row(303, {SESSION: Cell(404, 404)}),
+    ("GET", "/audits/<audit_id>/calls/<finding_id>.xlsx"): Row(303, {SESSION: Cell(404, 404)}),
     ("GET", "/audits/<audit_id>/progress"): Row(401, {SESSION: Cell(200, 404)}),
     ("GET", "/upload"): _open(),
     ("POST", "/upload"): Row(303, {SESSION: Cell(402, 402)}),

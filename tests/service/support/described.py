@@ -43,6 +43,7 @@ PAGES = frozenset(
         "/settings/report-links/<audit_id>/renew",
         *("/sign-in/confirm", "/audits/<audit_id>/pdf", "/audits/<audit_id>/json"),
         *("/audits/<audit_id>/findings.csv", "/audits/<audit_id>/calls/<finding_id>.csv"),
+        "/audits/<audit_id>/calls/<finding_id>.xlsx",
         *("/settings/applications", "/settings/applications/<application_id>/withdraw"),
         *("/developer", "/developer/ingest-keys", "/developer/ingest-keys/<key_id>/revoke"),
         *("/developer/read-tokens", "/developer/read-tokens/<token_id>/revoke"),

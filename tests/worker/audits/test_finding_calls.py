@@ -1,9 +1,10 @@
 """The calls behind a finding, computed again from the stored frame for a download."""
 
 import csv
+import zipfile
 from collections.abc import Callable
 from decimal import Decimal
-from io import StringIO
+from io import BytesIO, StringIO
 
 import pytest
 from sqlalchemy import Engine, select, update
@@ -11,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from service.core.blobs import BlobNotFoundError, BlobStore
 from service.models import Audit, FindingRow
-from service.models.audits.blob_keys import calls_key
+from service.models.audits.blob_keys import calls_key, frame_key
 from service.models.base import utc_now
+from service.models.calls.account_audits import queue_account_audit
 from tests.worker.support.stored import load
 from worker import run_audit, write_calls
 
@@ -68,3 +70,40 @@ def test_no_calls_are_written_once_the_records_are_deleted(
     write_calls(f"{audit_id}/d9-999")
     with pytest.raises(BlobNotFoundError):
         blobs.get(_key(engine, finding))
+
+
+def test_a_workbook_has_a_row_for_each_call(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    finding = _first_finding(engine, audit_id)
+    write_calls(f"{audit_id}/{finding.id}.xlsx")
+    frame = load(engine, audit_id).frame_key or ""
+    book = zipfile.ZipFile(BytesIO(blobs.get(calls_key(frame, finding.id, "xlsx"))))
+    sheet = book.read("xl/worksheets/sheet1.xml").decode()
+    assert sheet.count("<row ") == finding.calls + 1
+    assert "<t>saving_usd</t>" in sheet
+    assert "<f>" not in sheet
+
+
+def test_the_calls_of_an_account_are_those_of_its_latest_window(
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same calls as those of its only import, as long as they fit into memory."""
+    imported = new_audit()
+    run_audit(imported)
+    with engine.begin() as connection:
+        audit_id = queue_account_audit(connection, load(engine, imported).account_id, 30)
+    assert audit_id is not None
+    run_audit(audit_id)
+    finding = _first_finding(engine, audit_id)
+    key = calls_key(frame_key(audit_id, 0), finding.id)
+    write_calls(f"{audit_id}/{finding.id}.csv")
+    rows = list(csv.DictReader(StringIO(blobs.get(key).decode("utf-8-sig"))))
+    assert len(rows) == finding.calls
+    saved = sum(Decimal(row["saving_usd"]) for row in rows)
+    assert saved == pytest.approx(finding.observed_cost_impact_usd, abs=Decimal("0.000001"))
+    monkeypatch.setenv("ACCOUNT_POLARS_CALLS", "1")
+    write_calls(f"{audit_id}/{finding.id}.csv")
+    assert blobs.get(key) == b""

@@ -7,6 +7,7 @@ from flask import Blueprint, Response, make_response, redirect, render_template,
 
 from service.errors import NotFoundError
 from service.models.audits.audits import (
+    ACCOUNT,
     DONE,
     FAILED,
     INGEST,
@@ -150,7 +151,7 @@ def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
 def _calls_url(audit: Audit) -> str:
     """Return the folder of the calls of each finding; "" without the records behind them."""
     has_records = audit.frame_key is not None and audit.raw_purged_at is None
-    return f"/audits/{audit.id}/calls" if has_records else ""
+    return f"/audits/{audit.id}/calls" if has_records or audit.source == ACCOUNT else ""
 
 
 def _context(audit: Audit) -> dict[str, Any]:

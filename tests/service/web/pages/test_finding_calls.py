@@ -6,7 +6,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
-from service.models import Audit
+from service.models import Audit, FindingRow
 from service.models.audits.blob_keys import calls_key
 from service.models.base import utc_now
 from tests.service.support.documents import make_report
@@ -83,3 +83,36 @@ def test_an_unknown_finding_and_the_audit_of_another_account_are_not_found(
 ) -> None:
     assert _get(client, person, audit_id, "d9-001").status_code == 404
     assert _get(client, add_person(sessions), audit_id, "d1-001").status_code == 404
+
+
+def test_the_owner_downloads_a_workbook_if_the_calls_fit(
+    client: FlaskClient, person: Person, audit_id: str, app: Flask, sessions: Sessions
+) -> None:
+    path = f"/audits/{audit_id}/calls/d1-001.xlsx"
+    assert client.get(path, headers=person.headers).status_code == 202
+    app.extensions["blobs"].put(calls_key(_frame(audit_id), "d1-001", "xlsx"), b"a workbook")
+    with client.get(path, headers=person.headers) as response:
+        assert (response.status_code, response.data) == (200, b"a workbook")
+        assert "tallystick-calls-d1-001.xlsx" in response.headers["Content-Disposition"]
+    with sessions() as session:
+        session.query(FindingRow).filter_by(audit_id=audit_id).update({"calls": 1_048_576})
+        session.commit()
+    refused = client.get(path, headers=person.headers)
+    assert refused.status_code == 422
+    assert "A spreadsheet has room for 1,048,575 rows. Download CSV." in words(refused)
+
+
+def test_the_calls_of_an_audit_of_the_account_are_explained_where_they_cannot_be_listed(
+    client: FlaskClient, person: Person, audit_id: str, app: Flask, sessions: Sessions
+) -> None:
+    with sessions() as session:
+        audit = session.get_one(Audit, audit_id)
+        audit.source, audit.frame_key, audit.window_days = "account", None, 30
+        audit.raw_purged_at = utc_now()
+        session.commit()
+    link = f"/audits/{audit_id}/calls/d1-001.csv"
+    assert link in client.get(f"/audits/{audit_id}?finding=d1-001", headers=person.headers).text
+    assert client.get(link, headers=person.headers).status_code == 202
+    app.extensions["blobs"].put(calls_key(f"frames/{audit_id}-0.parquet", "d1-001"), b"")
+    answer = client.get(link, headers=person.headers)
+    assert "your latest calls no longer have this finding" in words(answer)

@@ -1,0 +1,49 @@
+"""Files with every call behind a finding, which a worker computes again for a download."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from service.jobs.claiming import Tools
+from service.models.audits.blob_keys import calls_key
+from service.models.audits.finding_calls import CallsSource, find_calls_source
+from service.reports.workbook import MOST_ROWS, spool_workbook
+
+CSV, XLSX = CALLS_FORMATS = ("csv", "xlsx")
+_SHEET: Final = "Calls"
+
+# Audits the calls of a source again, in memory; None if they are too many.
+AuditAgain = Callable[[Tools, str, CallsSource], Any]
+PrintCsv = Callable[[Any], str]
+
+
+def write_finding_calls(name: str, audit_again: AuditAgain, print_csv: PrintCsv) -> None:
+    """Write the calls behind a finding, named `<audit ID>/<finding ID>.<format>`, as a blob.
+
+    The blob is empty if today's prices, settings or calls give others than the report.
+    """
+    audit_id, _, file_name = name.partition("/")
+    finding_id, _, ending = file_name.partition(".")
+    with Tools.opened() as tools:
+        with tools.engine.connect() as connection:
+            found = find_calls_source(connection, audit_id, finding_id)
+        if found is None or found.is_purged:
+            return
+        report = audit_again(tools, audit_id, found)
+        chosen = None if report is None else found.choose(report.findings)
+        content = b""
+        if chosen is not None:
+            calls = report.calls(chosen.id)
+            content = _print_workbook(calls) if ending == XLSX else _encode(print_csv(calls))
+        tools.blobs.put(calls_key(found.frame_key, finding_id, ending or CSV), content)
+
+
+def _encode(table: str) -> bytes:
+    return table.encode("utf-8-sig")
+
+
+def _print_workbook(calls: Any) -> bytes:
+    """Return the calls as a workbook; empty if they don't fit into its sheet."""
+    if calls.height > MOST_ROWS:
+        return b""
+    with spool_workbook(_SHEET, calls.columns, calls.iter_rows()) as file:
+        return file.read()
