@@ -49,6 +49,7 @@ class Terms:
     is_sample: bool = False
     is_owned: bool = False
     calls_url: str = ""  # the folder of the calls of each finding
+    has_pages: bool = False  # whether its routes and models have pages, as those of the account do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,7 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
         "report": report,
         "terms": terms,
         "calls_url": terms.calls_url,
+        "has_pages": terms.has_pages,
         "sentence": sentence(report),
         "changed_assumptions": list(list_changed(report)),
         "changed_heading": CHANGED_HEADING,
@@ -120,7 +122,9 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
     }
 
 
-def print_finding(document: Document, finding_id: str, calls_url: str = "") -> str:
+def print_finding(
+    document: Document, finding_id: str, calls_url: str = "", *, has_pages: bool = False
+) -> str:
     """Render one finding with its evidence; an unknown ID raises `NotFoundError`."""
     report = read_listed(document.load())
     for finding in report.findings:
@@ -130,6 +134,7 @@ def print_finding(document: Document, finding_id: str, calls_url: str = "") -> s
                 finding=with_evidence(finding),
                 report=report,
                 calls_url=calls_url,
+                has_pages=has_pages,
             )
     raise NotFoundError
 

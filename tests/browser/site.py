@@ -14,7 +14,7 @@ from typing import Any, Final
 import requests
 from sqlalchemy.orm import Session, sessionmaker
 
-from detectors.contract import Report
+from detectors.contract import Report, Traffic, TrafficWindow
 from service.app import create_app
 from service.config import Config
 from service.core.db import make_session_factory
@@ -48,6 +48,7 @@ from service.models.identity.security_events import EventKind, add_security_even
 from service.models.identity.sign_in import add_magic_link, open_account
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import SLACK, WEBHOOK, NewTarget, add_target
+from service.models.usage.traffic import replace_traffic
 from service.models.watching.budgets import save_budget
 from service.models.watching.watches import UnusualDay
 from service.reports.sample import get_sample_report
@@ -326,8 +327,24 @@ def _add_spend(sessions: "sessionmaker[Session]", account_id: str) -> None:
         for at, route in enumerate(routes)
     ]
     unpriced = spend_line(today, "0", model="mystery", unpriced_calls=10, environment="")
+    hours = [(at * 7) % 40 for at in range(24)]
+    traffic = [
+        Traffic(
+            route="support-bot",
+            provider="openai",
+            model=model,
+            calls=sum(hours),
+            hours=hours,
+            latencies={94: 300, 186: 20},
+        )
+        for model in ("gpt-5.5", _LONG_LABEL)
+    ]
+    now = utc_now()
+    window = TrafficWindow(first_call=now - timedelta(days=30), last_call=now, traffic=traffic)
     with sessions() as session:
         add_spend(session, account_id, *lines, unpriced)
+        replace_traffic(session.connection(), account_id, window)
+        session.commit()
 
 
 def _await_passkey(sessions: "sessionmaker[Session]", secret_key: str) -> str:

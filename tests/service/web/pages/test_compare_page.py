@@ -12,7 +12,7 @@ from detectors.contract import SpendByRoute
 from service.models import Audit, ReportRow
 from service.models.base import utc_now
 from tests.service.support.browser import Browser
-from tests.service.support.documents import make_report
+from tests.service.support.documents import make_finding, make_report
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
 
 TODAY = utc_now().date()
@@ -101,12 +101,13 @@ def test_periods_without_calls_say_so(ada: Browser, account_id: str, db_session:
 
 
 def _add_audit(session: Session, account_id: str, spend: str, created_at: datetime) -> str:
+    findings = (make_finding(1, route="chat"), make_finding(2, route="gpt-4o"))
     routes = (SpendByRoute(route="chat", calls=1, spend_usd=Decimal(spend)),)
     audit = Audit(account_id=account_id, source="account", blob_key="", status="done")
     audit.created_at, audit.window_days = created_at, 30
     session.add(audit)
     session.flush()
-    document = make_report(spend_by_route=routes).to_json()
+    document = make_report(spend_by_route=routes, findings=findings).to_json()
     session.add(ReportRow(audit_id=audit.id, document=document))
     session.commit()
     return audit.id
@@ -131,3 +132,14 @@ def test_another_accounts_audits_are_not_found(
     ids = [_add_audit(db_session, account_id, "1", utc_now()) for _ in range(2)]
     eve.get(f"/compare?before={ids[0]}&after={ids[1]}", 404)
     assert "No change" in ada.get(f"/compare?before={ids[0]}&after={ids[1]}")
+
+
+def test_findings_of_an_accounts_audit_lead_to_their_route_and_model(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    audit_id = _add_audit(db_session, account_id, "1", utc_now())
+    for query in ("", "?finding=d1-001"):
+        page = ada.get(f"/audits/{audit_id}{query}")
+        assert '<a href="/route?route=chat">' in page
+        assert '<a href="/model?provider=openai&amp;model=gpt-4o">' in page
+        assert "/route?route=gpt-4o" not in page
