@@ -7,9 +7,12 @@ import pytest
 from sqlalchemy import Engine, text
 
 from detectors.contract import Report
+from service.config import Config
+from service.core.blobs import BlobStore
 from service.core.packing import pack, unpack
 from service.models.audits import report_packing
 from service.models.audits.report_packing import pack_reports
+from service.operations.maintenance.housekeeping import Housekeeping
 from service.reports.sample import get_sample_report
 from tests.worker.support.stored import document, load
 from worker import run_audit
@@ -88,3 +91,25 @@ def test_the_sample_report_is_read_whole() -> None:
     assert unpack(packed) == sample
     assert len(packed) < len(sample) * 0.2
     assert Report.from_json(unpack(packed)) == Report.from_json(sample)
+
+
+def test_housekeeping_packs_an_hour_after_its_start(
+    config: Config, engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
+) -> None:
+    audit_id = new_audit()
+    run_audit(audit_id)
+    with engine.begin() as connection:
+        published = text("UPDATE reports SET created_at = now() - interval '2 hours'")
+        connection.execute(published)
+
+    def keep_house(housekeeping: Housekeeping) -> bool:
+        with engine.connect() as connection:
+            for _ in range(20):
+                housekeeping.take_turn(connection)
+            query = text("SELECT is_packed FROM reports WHERE audit_id = :id")
+            return bool(connection.scalar(query, {"id": audit_id}))
+
+    assert not keep_house(Housekeeping(config, blobs))
+    earlier = Housekeeping(config, blobs)
+    earlier._began_at -= 3_601
+    assert keep_house(earlier)
