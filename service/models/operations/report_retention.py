@@ -57,17 +57,17 @@ def delete_batch_reports(connection: Connection, days: int, link_days: int) -> i
 def delete_account_audits(
     connection: Connection, days: int, month_days: int, link_days: int
 ) -> int:
-    """Delete audits of accounts, except the latest of each window and month.
+    """Delete audits of accounts, except the latest of each window and day, later of each month.
 
-    Those of months are deleted after `month_days`. An audit that a finding of the account leads to
-    stays.
+    The dashboard compares with an audit of 30 days before, so days become months after twice the
+    time. Those of months are deleted after `month_days`. An audit that a finding leads to stays.
     """
     is_old = and_(
         Audit.source == ACCOUNT,
         Audit.finished_at < before(days),
         or_(
             Audit.status == FAILED,
-            and_(Audit.status == DONE, _is_superseded(month_days)),
+            and_(Audit.status == DONE, _is_superseded(2 * days, month_days)),
         ),
         ~exists().where(AccountFinding.audit_id == Audit.id),
         ~_has_link(link_days),
@@ -104,8 +104,8 @@ def _has_link(link_days: int) -> Any:
     )
 
 
-def _is_superseded(month_days: int) -> Any:
-    """Match audits before another of the same window in their month; any other, if they are old."""
+def _is_superseded(days: int, month_days: int) -> Any:
+    """Match audits before another of their window and day; month, or any time, if they are old."""
     later = aliased(Audit)
     month = [func.date_trunc("month", each.finished_at, "UTC") for each in (later, Audit)]
     return exists().where(
@@ -114,7 +114,11 @@ def _is_superseded(month_days: int) -> Any:
         later.status == DONE,
         later.window_days == Audit.window_days,
         later.finished_at > Audit.finished_at,
-        or_(month[0] == month[1], Audit.finished_at < before(month_days)),
+        or_(
+            _day(later.finished_at) == _day(Audit.finished_at),
+            and_(month[0] == month[1], Audit.finished_at < before(days)),
+            Audit.finished_at < before(month_days),
+        ),
     )
 
 

@@ -142,16 +142,21 @@ def add_account_audit(engine: Engine, account_id: str, at: datetime, window: int
     return audit.id
 
 
-def test_of_audits_of_an_account_the_latest_and_the_last_of_each_month_stay(
+def test_of_audits_of_an_account_the_last_of_each_day_and_later_of_each_month_stay(
     engine: Engine, account_id: str
 ) -> None:
-    now = utc_now()
+    now = utc_now().replace(hour=12)
     month = now.replace(day=15, hour=12) - timedelta(days=75)
     ids = [
         add_account_audit(engine, account_id, month + timedelta(hours=each)) for each in range(4)
     ]
     seven = add_account_audit(engine, account_id, month, window=7)
     recent = [add_account_audit(engine, account_id, now - timedelta(days=day)) for day in (29, 1)]
+    lately = [
+        add_account_audit(engine, account_id, now - timedelta(days=day, hours=hour))
+        for day in (40, 41)
+        for hour in (0, 1)
+    ]
     ancient = [
         add_account_audit(engine, account_id, now - timedelta(days=day)) for day in (500, 600)
     ]
@@ -160,11 +165,11 @@ def test_of_audits_of_an_account_the_latest_and_the_last_of_each_month_stay(
         session.add(found)
         session.commit()
     with engine.begin() as connection:
-        assert delete_account_audits(connection, 30, 400, 30) == 4
+        assert delete_account_audits(connection, 30, 400, 30) == 6
         assert delete_account_audits(connection, 30, 400, 30) == 0
     with Session(engine) as session:
         left = set(session.scalars(select(Audit.id).where(Audit.source == "account")))
-    assert left == {ids[1], ids[3], seven, *recent}
+    assert left == {ids[1], ids[3], seven, *recent, lately[0], lately[2]}
     assert not left & set(ancient)
 
 
