@@ -73,7 +73,7 @@ bench: $(DEV) ## Run the benchmarks against their limits
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/scrub.py
 	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python benchmarks/client.py
+	$(BIN)/python -m benchmarks.client
 	$(BIN)/python benchmarks/pdf.py
 	$(BIN)/python benchmarks/upload.py
 	$(BIN)/python benchmarks/read.py

@@ -59,8 +59,9 @@ class Config:
     upload_cpu_seconds: float = 60.0
     refused_upload_seconds_per_day: int = 600
     worker_processes: int = 2
-    account_polars_calls: int = 8_000_000
-    spark_remote: str = ""
+    account_polars_calls: int = 10_000_000
+    # A token of the server may be part of the address.
+    spark_remote: str = field(default="", repr=False)
     spark_master: str = ""
     lease_seconds: float = 30.0
     sweep_seconds: float = 5.0

@@ -24,6 +24,7 @@ from worker import run_audit
 CALLS: Final = 100_000
 DAYS: Final = 10
 IMPORTS: Final = {"20 batches": 20, "10,000 batches": 10_000, "one upload": 1}
+MOST_QUEUED: Final = 1_000
 START: Final = datetime(2026, 10, 1, tzinfo=UTC)
 
 
@@ -88,17 +89,21 @@ def publish_in(
     imports: int, calls: Sequence[UsageRecord], engine: Engine, blobs: BlobStore, account_id: str
 ) -> None:
     """Publish the calls as so many batches, or as an upload."""
-    size = len(calls) // imports
-    with Session(engine) as session:
-        for first in range(0, len(calls), size):
-            own = calls[first : first + size]
-            source = "upload" if imports == 1 else "ingest"
-            audit = Audit(account_id=account_id, source=source, blob_key="", records=len(own))
-            session.add(audit)
-            session.flush()
-            audit.blob_key = f"raw/{audit.id}.jsonl"
-            blobs.put(audit.blob_key, encode_records(own))
-        session.commit()
+    size, source = len(calls) // imports, "upload" if imports == 1 else "ingest"
+    pieces = [calls[first : first + size] for first in range(0, len(calls), size)]
+    for first in range(0, imports, MOST_QUEUED):
+        with Session(engine) as session:
+            for own in pieces[first : first + MOST_QUEUED]:
+                audit = Audit(account_id=account_id, source=source, blob_key="", records=len(own))
+                session.add(audit)
+                session.flush()
+                audit.blob_key = f"raw/{audit.id}.jsonl"
+                blobs.put(audit.blob_key, encode_records(own))
+            session.commit()
+        run_all(engine, account_id)
+
+
+def run_all(engine: Engine, account_id: str) -> None:
     waiting = select(Audit.id).where(Audit.account_id == account_id, Audit.status == "queued")
     while True:
         with Session(engine) as session:

@@ -1,4 +1,4 @@
-"""The rounds of `client.py`, in a separate process: `calls`, `start` or `exit` of one tool."""
+"""The rounds of the client's benchmark, in a process of their own: `calls`, `start` or `exit`."""
 
 import asyncio
 import json

@@ -5,7 +5,7 @@ Calls with and without the hooks alternate, and the result is the difference of 
 processor time of the calling thread, so that other programs do not count. Other tools, which cannot
 be removed again, are measured before and after, if they are installed:
 
-    python benchmarks/client.py [--python OTHER_ENVIRONMENT/bin/python]
+    python -m benchmarks.client [--python OTHER_ENVIRONMENT/bin/python]
 """
 
 import argparse
@@ -20,8 +20,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).parents[1]
-PROGRAM = ROOT / "benchmarks" / "client_rounds.py"
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).parent / "rounds.py"
 TOOLS = {
     "tallystick": ("", "≤ 20"),
     "sentry-sdk": ("sentry_sdk", ""),
