@@ -18,8 +18,10 @@ from service.mail.report_ready import write_report_ready
 from service.mail.security_notice import SECURITY_NOTICE, write_notice
 from service.mail.spend_notice import write_spend_notice
 from service.mail.target_disabled import write_target_disabled
+from service.mail.weekly_digest import write_weekly_digest
 from service.models.mail.outbox import Dispatch
 from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
+from service.models.mail.weekly import WEEKLY_DIGEST
 from service.models.notices.targets import TARGET_DISABLED
 from service.models.watching.news import SPEND_NOTICE
 
@@ -93,6 +95,7 @@ KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
     SECURITY_NOTICE: write_notice,
     TARGET_DISABLED: write_target_disabled,
     SPEND_NOTICE: write_spend_notice,
+    WEEKLY_DIGEST: write_weekly_digest,
 }
 
 

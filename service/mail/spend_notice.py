@@ -20,7 +20,7 @@ def write_spend_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     words = {
         "headline": headline,
         "unusual": [_describe_day(each) for each in days],
-        "budgets": [_describe_budget(each) for each in budgets],
+        "budgets": [describe_budget(each) for each in budgets],
         "spend_url": f"{site}/spend?{_range(days)}",
         "budgets_url": f"{site}/settings/budgets",
         "settings_url": f"{site}/settings",
@@ -64,7 +64,8 @@ def _describe_day(found: Mapping[str, Any]) -> str:
     return f"{total}; {where} far above the usual" if where else total
 
 
-def _describe_budget(budget: Mapping[str, Any]) -> str:
+def describe_budget(budget: Mapping[str, Any]) -> str:
+    """Return how far a budget is spent, and its forecast if that is above it."""
     spent, amount = usd(Decimal(budget["spend_usd"])), usd(Decimal(budget["amount_usd"]))
     share = percent(_percent(budget))
     when = month(date.fromisoformat(budget["month"]))

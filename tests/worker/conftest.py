@@ -152,7 +152,7 @@ def blobs(config: Config) -> BlobStore:
 def new_audit(engine: Engine, blobs: BlobStore) -> Callable[[], str]:
     """Queues an audit of one fixed batch; returns its id."""
     with Session(engine) as session:
-        account = Account(email="worker@example.com")
+        account = Account(email="worker@example.com", report_mails="each")
         session.add(account)
         session.commit()
         account_id = account.id

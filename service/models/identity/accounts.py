@@ -12,8 +12,8 @@ KEY_LIMITS = {"free": 0, "pro": 5, "team": 50}
 # past_due still counts: the payment provider is retrying.
 ACTIVE_STATUSES = frozenset({"active", "trialing", "past_due"})
 COMP = "comp"  # the payment provider of gifts
-# How often an account gets emails about reports of its ingest batches.
-EACH, DAILY, NEVER = REPORT_MAILS = ("each", "daily", "none")
+# The emails that an account gets: about reports of its ingest batches, or about its weeks.
+EACH, DAILY, WEEKLY, NEVER = REPORT_MAILS = ("each", "daily", "weekly", "none")
 
 
 class Account(Base):
@@ -23,7 +23,7 @@ class Account(Base):
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     email: Mapped[str] = mapped_column(unique=True)  # stored in lower case
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
-    report_mails: Mapped[str] = mapped_column(default=EACH, server_default=EACH)
+    report_mails: Mapped[str] = mapped_column(default=WEEKLY, server_default=WEEKLY)
     # The next digest starts here. The column keeps its old name for the previous release.
     digest_sent_until: Mapped[datetime | None] = mapped_column("reports_told_until")
 

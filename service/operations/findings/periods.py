@@ -9,7 +9,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import FIXED, AccountFinding, FindingSaving
@@ -43,7 +43,7 @@ class _Periods(NamedTuple):
 
 
 def measure_all_realized(
-    session: Session,
+    session: Session | Connection,
     account_id: str,
     only: Mapping[str, str],
     month: tuple[date, date],
@@ -80,7 +80,9 @@ def _save(calls: _Periods, waste: _Periods) -> _Periods:
     return _Periods(*(usd_per_call * count - usd for count, usd in zip(calls, waste, strict=True)))
 
 
-def _find_fixed(session: Session, account_id: str, only: Mapping[str, str]) -> Mapping[str, date]:
+def _find_fixed(
+    session: Session | Connection, account_id: str, only: Mapping[str, str]
+) -> Mapping[str, date]:
     """Return the days of the fixes."""
     query = select(AccountFinding.id, FIXED_ON).where(*_fixed(account_id, only))
     return {row[0]: row[1] for row in session.execute(query)}
@@ -96,7 +98,7 @@ def _fixed(account_id: str, only: Mapping[str, str]) -> list[ColumnElement[bool]
 
 
 def _sum_calls(
-    session: Session, account_id: str, only: Mapping[str, str], periods: Any
+    session: Session | Connection, account_id: str, only: Mapping[str, str], periods: Any
 ) -> Mapping[str, _Periods]:
     """Return the calls of each finding's route."""
     sums = _sums(SpendRow.day, SpendRow.calls, periods)
@@ -105,7 +107,7 @@ def _sum_calls(
 
 
 def _sum_waste(
-    session: Session, account_id: str, only: Mapping[str, str], periods: Any
+    session: Session | Connection, account_id: str, only: Mapping[str, str], periods: Any
 ) -> Mapping[str, _Periods]:
     """Return the dollars that each finding cost more than it had to."""
     of_finding = FindingSaving.account_finding_id == AccountFinding.id
@@ -122,6 +124,6 @@ def _sums(day: Any, amount: Any, periods: Any) -> _Periods:
     return _Periods(*(func.coalesce(func.sum(amount).filter(each), 0) for each in conditions))
 
 
-def _read(session: Session, query: Any) -> Mapping[str, _Periods]:
+def _read(session: Session | Connection, query: Any) -> Mapping[str, _Periods]:
     rows = session.execute(query.group_by(AccountFinding.id))
     return {row[0]: _Periods(*map(Decimal, row[1:])) for row in rows}

@@ -1,4 +1,4 @@
-"""Delete expired data, send daily digests and watch spend, in rounds, for the leading sweeper.
+"""Delete expired data, send digests and watch spend, in rounds, for the leading sweeper.
 
 A round takes several turns of a few batches each, so that the sweeper gets back to audits quickly.
 """
@@ -45,12 +45,15 @@ from service.models.operations.stored_data import measure_accounts
 from service.operations.maintenance.orphan_blobs import storage_failure_logged
 from service.operations.watching.daily_watch import BATCH as WATCHED
 from service.operations.watching.daily_watch import check_budgets, watch_days
+from service.operations.weekly_digest import BATCH as DIGESTED
+from service.operations.weekly_digest import post_weekly_digests
 
 _TURN_SECONDS: Final = 0.5
 _UNFINISHED_BLOB_SECONDS: Final = 3_600.0
 
 # Sizes of batches that take longer than others.
 _BATCHES: Final = {
+    "weekly_digests": DIGESTED,
     "watched_accounts": WATCHED,
     "checked_budgets": WATCHED,
     "packed_reports": PACKED,
@@ -122,6 +125,7 @@ class Housekeeping:
             "packed_reports": self._pack_reports,
             "measured_accounts": _committed(measure_accounts),
             "report_digests": _committed(_post_digests),
+            "weekly_digests": _post_weekly_digests,
             "watched_accounts": _watch_days,
             "checked_budgets": _check_budgets,
         }
@@ -173,6 +177,10 @@ class Housekeeping:
 def _post_digests(connection: Connection) -> int:
     midnight = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
     return post_digests(connection, midnight, BATCH)
+
+
+def _post_weekly_digests(connection: Connection) -> int:
+    return post_weekly_digests(connection, utc_now())
 
 
 def _watch_days(connection: Connection) -> int:

@@ -96,14 +96,14 @@ def test_the_choice_is_kept_and_shown(
     app: Flask, sessions: "sessionmaker[Session]", db_session: Session
 ) -> None:
     browser = Browser(app, sessions, "ada@example.org")
-    assert 'value="each" checked' in browser.get("/settings")
-    for choice in ("daily", "none", "each"):
+    assert 'value="weekly" checked' in browser.get("/settings")
+    for choice in ("daily", "none", "weekly", "each"):
         answer = browser.post("/settings", "/settings/report-mails", report_mails=choice)
         assert (answer.status_code, answer.headers["Location"]) == (303, "/settings?saved=")
         page = browser.get("/settings?saved=")
         assert f'value="{choice}" checked' in page
         assert "Saved." in page
-    refused = browser.post("/settings", "/settings/report-mails", report_mails="weekly")
+    refused = browser.post("/settings", "/settings/report-mails", report_mails="hourly")
     assert refused.status_code == 422
     assert db_session.scalars(select(Account.report_mails)).one() == "each"
 

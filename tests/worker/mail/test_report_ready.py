@@ -98,7 +98,9 @@ def test_the_link_is_made_when_the_mail_is_and_nothing_at_rest_opens_the_report(
         assert verify_report(config.secret_key, token, days=30).audit_id == audit_id
 
 
-@pytest.mark.parametrize(("wants", "posted"), [("each", 1), ("daily", 0), ("none", 0)])
+@pytest.mark.parametrize(
+    ("wants", "posted"), [("each", 1), ("daily", 0), ("weekly", 0), ("none", 0)]
+)
 def test_an_account_that_chose_fewer_mails_gets_none_of_these(
     engine: Engine, new_audit: Callable[[], str], wants: str, posted: int
 ) -> None:

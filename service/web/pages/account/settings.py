@@ -53,7 +53,7 @@ def choose_mails() -> Response:
     """Save how often the account gets emails about reports."""
     choice = request.form.get("report_mails", "")
     if choice not in REPORT_MAILS:
-        raise InvalidRequestError("Choose one of the three options.")
+        raise InvalidRequestError("Choose one of the options.")
     choose_report_mails(get_session(), current_caller().account_id, choice)
     get_session().commit()
     return redirect(url_for("settings.home", saved=""), 303)

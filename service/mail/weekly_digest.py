@@ -1,0 +1,64 @@
+"""The weekly digest, for accounts that chose it. It is the default of new accounts."""
+
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from detectors.wording.figures import change, counted, day, usd
+from detectors.wording.names import detector_name
+from service.config import Config
+from service.mail.spend_notice import describe_budget
+
+
+def write_weekly_digest(
+    config: Config, parameters: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return the subject and the template variables."""
+    site = config.base_url
+    spend, previous = (Decimal(parameters[name]) for name in ("spend_usd", "previous_usd"))
+    first, last = (date.fromisoformat(parameters[name]) for name in ("first", "last"))
+    words = {
+        "headline": f"You spent {usd(spend)} last week",
+        "week": f"{day(first)} to {day(last)}, in UTC",
+        "compared": _compare(spend, previous),
+        "findings": [_describe_finding(each) for each in parameters["findings"]],
+        "changes": _describe_changes(parameters),
+        "realized": _describe_realized(parameters),
+        "budgets": [describe_budget(each) for each in parameters["budgets"]],
+        "dashboard_url": f"{site}/dashboard",
+        "findings_url": f"{site}/findings",
+        "budgets_url": f"{site}/settings/budgets",
+        "settings_url": f"{site}/settings",
+        "site": site,
+    }
+    return f"Your week: {usd(spend)}{f' ({change(spend, previous)})' if previous else ''}", words
+
+
+def _compare(spend: Decimal, previous: Decimal) -> str:
+    if not previous:
+        return "You had no spend the week before." if spend else ""
+    return f"{change(spend, previous)} from {usd(previous)} the week before."
+
+
+def _describe_finding(finding: Mapping[str, str]) -> str:
+    limit = "up to " if finding["confidence"] == "CONDITIONAL" else ""
+    worth = f"{limit}{usd(Decimal(finding['monthly_usd']))}/month"
+    return f"{detector_name(finding['detector'])}: {worth}, {finding['confidence'].lower()}"
+
+
+def _describe_changes(parameters: Mapping[str, Any]) -> str:
+    counts = ((parameters[name], name) for name in ("new", "returned", "fixed"))
+    known = [f"{count:,} {name}" for count, name in counts if count]
+    if not known:
+        return ""
+    total = sum(parameters[name] for name in ("new", "returned", "fixed"))
+    noun = counted(total, "finding").partition(" ")[2]
+    return f"{noun.capitalize()} this week: {', '.join(known)}."
+
+
+def _describe_realized(parameters: Mapping[str, Any]) -> str:
+    if parameters["realized_usd"] is None:
+        return ""
+    week, total = (Decimal(parameters[name]) for name in ("realized_usd", "realized_total_usd"))
+    return f"Realized savings: {usd(week)} this week, {usd(total)} since your fixes."

@@ -1,0 +1,151 @@
+"""The weekly digest: what an account spent, what to fix, what was fixed, and its budgets.
+
+It names no route or model of a batch, because a leaked ingest key could write labels. Each account
+is claimed in the transaction that posts its mail, so a crash repeats or loses none.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, func, select
+
+from service.models.calls.account_findings import (
+    FIXED,
+    RETURNED,
+    UNRESOLVED,
+    AccountFinding,
+    FindingChange,
+    FindingRecord,
+)
+from service.models.calls.spend_by_day import sum_days
+from service.models.mail.outbox import post_mail
+from service.models.mail.weekly import WEEKLY_DIGEST, claim_week, list_due_weekly
+from service.operations.findings.periods import measure_all_realized
+from service.operations.watching.budgets import BudgetState, list_states
+
+# Accounts per batch.
+BATCH: Final = 20
+_WEEK: Final = timedelta(days=7)
+_DAY: Final = timedelta(days=1)
+_LISTED_FINDINGS: Final = 3
+_LISTED_BUDGETS: Final = 5
+
+
+def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATCH) -> int:
+    """Post the digests of the last week, from Monday to Sunday in UTC; return their number."""
+    today = now.astimezone(UTC).date()
+    monday = today - timedelta(days=today.weekday())
+    ended_at = datetime.combine(monday, time(), UTC)
+    with connection.begin():
+        due = list_due_weekly(connection, ended_at, limit)
+    for account in due:
+        with connection.begin():
+            if claim_week(connection, account, ended_at):
+                _post(connection, account, monday, today)
+    return len(due)
+
+
+def _post(connection: Connection, account: Row[str, str], monday: date, today: date) -> None:
+    parameters = summarize_week(connection, account.id, monday, today)
+    if parameters is not None:
+        post_mail(
+            connection,
+            kind=WEEKLY_DIGEST,
+            recipient=account.email,
+            account_id=account.id,
+            parameters=parameters,
+            dedupe_key=f"{WEEKLY_DIGEST}:{account.id}:{monday}",
+        )
+
+
+def summarize_week(
+    connection: Connection, account_id: str, monday: date, today: date
+) -> dict[str, Any] | None:
+    """Return what the mail says of the week before a Monday; None if nothing happened.
+
+    Budgets are as they are today. Dollars are strings.
+    """
+    week, before = (monday - _WEEK, monday - _DAY), (monday - 2 * _WEEK, monday - _WEEK - _DAY)
+    spend, previous = (
+        sum(sum_days(connection, account_id, days).values(), Decimal(0)) for days in (week, before)
+    )
+    changes = _count_changes(connection, account_id, week)
+    if not spend and not any(changes.values()):
+        return None
+    realized = measure_all_realized(connection, account_id, {}, week, before)
+    return {
+        "first": week[0].isoformat(),
+        "last": week[1].isoformat(),
+        "spend_usd": str(spend),
+        "previous_usd": str(previous),
+        "findings": _list_findings(connection, account_id),
+        **changes,
+        "realized_usd": str(realized.month_usd) if realized.measured else None,
+        "realized_total_usd": str(realized.total_usd) if realized.measured else None,
+        "budgets": [
+            _describe(state)
+            for state in list_states(connection, account_id, today)[:_LISTED_BUDGETS]
+        ],
+    }
+
+
+def _list_findings(connection: Connection, account_id: str) -> list[dict[str, str]]:
+    unresolved = (
+        AccountFinding.account_id == account_id,
+        AccountFinding.state.in_(UNRESOLVED),
+        AccountFinding.monthly_usd > 0,
+    )
+    columns = (AccountFinding.detector, AccountFinding.monthly_usd, AccountFinding.confidence)
+    order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
+    query = select(*columns).where(*unresolved).order_by(*order).limit(_LISTED_FINDINGS)
+    return [
+        {
+            "detector": row.detector,
+            "monthly_usd": str(row.monthly_usd),
+            "confidence": row.confidence,
+        }
+        for row in connection.execute(query)
+    ]
+
+
+def _count_changes(
+    connection: Connection, account_id: str, week: tuple[date, date]
+) -> dict[str, int]:
+    """Return how many findings were new, came back, or were fixed in the week."""
+    begin, end = (datetime.combine(day, time(), UTC) for day in (week[0], week[1] + _DAY))
+    own = AccountFinding.account_id == account_id
+    first = (
+        select(func.min(FindingRecord.audited_at).label("at"))
+        .join(AccountFinding, AccountFinding.id == FindingRecord.account_finding_id)
+        .where(own)
+        .group_by(FindingRecord.account_finding_id)
+        .subquery()
+    )
+    new = select(func.count()).where(first.c.at >= begin, first.c.at < end)
+    changed = (
+        select(FindingChange.after, func.count(func.distinct(FindingChange.account_finding_id)))
+        .join(AccountFinding, AccountFinding.id == FindingChange.account_finding_id)
+        .where(own, FindingChange.changed_at >= begin, FindingChange.changed_at < end)
+        .where(FindingChange.after.in_((FIXED, RETURNED)))
+        .group_by(FindingChange.after)
+    )
+    counts: Sequence[Any] = connection.execute(changed).all()
+    found = {row[0]: int(row[1]) for row in counts}
+    return {
+        "new": connection.scalar(new) or 0,
+        "returned": found.get(RETURNED, 0),
+        "fixed": found.get(FIXED, 0),
+    }
+
+
+def _describe(state: BudgetState) -> dict[str, Any]:
+    forecast = state.forecast_usd if state.is_forecast_over else None
+    return {
+        "route": state.route,
+        "month": state.month.isoformat(),
+        "amount_usd": str(state.amount_usd),
+        "spend_usd": str(state.spend_usd),
+        "forecast_usd": None if forecast is None else str(forecast),
+    }

@@ -1,0 +1,166 @@
+"""The weekly digest: once per account and week, and none for a week without calls or changes."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service.config import Config
+from service.mail.messages import compose
+from service.models import Account, CallFile, Mail, SpendRow
+from service.models.base import new_id
+from service.models.calls.account_findings import AccountFinding, FindingChange, FindingRecord
+from service.models.mail.outbox import Dispatch
+from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.watching.budgets import Budget
+from service.operations.weekly_digest import post_weekly_digests
+
+MONDAY = date(2026, 3, 2)
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
+WEDNESDAY = MONDAY - timedelta(days=5)  # of the week before
+
+
+@pytest.fixture
+def account(db_session: Session) -> Account:
+    account = Account(email="ada@example.org", created_at=NOW - timedelta(days=60))
+    db_session.add(account)
+    db_session.commit()
+    assert account.report_mails == "weekly"
+    return account
+
+
+def spend(session: Session, account: Account, day: date, usd: str) -> None:
+    file = CallFile(
+        id=new_id(), account_id=account.id, blob_key="calls/x", level=0, import_id="x",
+        first_day=day, last_day=day, calls=1, bytes=1,
+    )  # fmt: skip
+    session.add(file)
+    session.flush()
+    counts = ("calls", "unpriced_calls", "prompt_tokens", "completion_tokens", "cached_tokens")
+    line: dict[str, Any] = dict.fromkeys((*counts, "cache_write_tokens"), 1)
+    labels = {"route": "evil.example", "provider": "openai", "model": "m", "environment": ""}
+    cost = {"cost_usd": Decimal(usd), "list_usd": Decimal(usd)}
+    own = {"account_id": account.id, "file_id": file.id, "day": day}
+    session.add(SpendRow(**own, **labels, **line, **cost))
+    session.commit()
+
+
+def add_finding(session: Session, account: Account, usd: str, **fields: Any) -> AccountFinding:
+    moment = datetime.combine(WEDNESDAY, datetime.min.time(), UTC)
+    values = {
+        "account_id": account.id, "identity": new_id().encode(), "kind": "",
+        "route": "evil.example",
+        "detector": "d1_model_overkill", "provider": "openai", "model": "m", "audit_id": "x",
+        "finding_id": "d1-001", "severity": "high", "confidence": "ESTIMATED", "fix": "",
+        "calls": 1,
+        "monthly_usd": Decimal(usd), "observed_usd": Decimal(usd), "first_seen": moment,
+        "last_seen": moment, **fields,
+    }  # fmt: skip
+    finding = AccountFinding(**values)
+    session.add(finding)
+    session.flush()
+    figures = {"calls": 1, "monthly_usd": Decimal(usd), "observed_usd": Decimal(usd)}
+    session.add(
+        FindingRecord(
+            account_finding_id=finding.id, audit_id=new_id(), audited_at=moment, **figures
+        )
+    )
+    session.commit()
+    return finding
+
+
+def post(session: Session, now: datetime = NOW) -> list[Mail]:
+    session.commit()
+    connection = session.connection()
+    # The fixture's connection is in a transaction; each account takes one of its own.
+    post_weekly_digests(_Nested(connection), now)  # type: ignore[arg-type]
+    session.commit()
+    session.expire_all()
+    return list(session.scalars(select(Mail).where(Mail.kind == WEEKLY_DIGEST)))
+
+
+class _Nested:
+    """A connection whose transactions are savepoints."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def begin(self) -> Any:
+        return self._connection.begin_nested()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def text_of(config: Config, mail: Mail) -> tuple[str, str, str]:
+    dispatch = Dispatch(
+        mail_id=mail.id,
+        token="token",
+        attempt=1,
+        kind=mail.kind,
+        recipient=mail.recipient,
+        parameters=mail.parameters,
+        created_at=NOW,
+    )
+    message = compose(config, dispatch)
+    parts = [part.get_content() for part in message.iter_parts()]
+    return str(message["Subject"]), " ".join(parts[0].split()), parts[1]
+
+
+def test_it_says_what_was_spent_found_and_fixed(
+    db_session: Session, account: Account, config: Config
+) -> None:
+    spend(db_session, account, WEDNESDAY, "150")
+    spend(db_session, account, WEDNESDAY - timedelta(days=7), "100")
+    spend(db_session, account, MONDAY, "900")  # of the next week
+    add_finding(db_session, account, "40")
+    fixed = add_finding(db_session, account, "90", state="fixed")
+    change = {"changed_by": "", "before": "open", "after": "fixed"}
+    at = datetime.combine(WEDNESDAY, datetime.min.time(), UTC)
+    db_session.add(FindingChange(account_finding_id=fixed.id, changed_at=at, **change))
+    db_session.add(Budget(account_id=account.id, route=None, amount_usd=Decimal(1000)))
+    [mail] = post(db_session)
+    subject, text, html = text_of(config, mail)
+    assert subject == "Your week: $150.00 (+50%)"
+    for expected in (
+        "You spent $150.00 last week Feb 23, 2026 to Mar 1, 2026, in UTC",
+        "+50% from $100.00 the week before.",
+        "* Oversized model: $40.00/month, estimated",
+        "Findings this week: 2 new, 1 fixed.",
+        "Your account, March 2026: $900.00 of $1,000.00 spent (90%)",
+        f"{config.base_url}/dashboard",
+        f"Change your notification settings: {config.base_url}/settings",
+    ):
+        assert expected in text
+    assert "$90.00" not in text
+    assert "<h1" in html
+    assert "evil" not in text + html + subject
+
+
+def test_it_goes_out_once_a_week(db_session: Session, account: Account) -> None:
+    spend(db_session, account, WEDNESDAY, "1")
+    spend(db_session, account, MONDAY, "1")
+    assert len(post(db_session)) == 1
+    assert len(post(db_session, NOW + timedelta(days=4))) == 1
+    assert len(post(db_session, NOW + timedelta(days=7))) == 2
+    # A claim that another process has already posted adds no second mail.
+    account.digest_sent_until = None
+    assert len(post(db_session, NOW + timedelta(days=7))) == 2
+
+
+def test_a_week_in_which_nothing_happened_has_none(db_session: Session, account: Account) -> None:
+    spend(db_session, account, MONDAY, "1")
+    spend(db_session, account, WEDNESDAY - timedelta(days=14), "1")
+    assert post(db_session) == []
+
+
+@pytest.mark.parametrize("choice", ["each", "daily", "none"])
+def test_accounts_that_chose_otherwise_get_none(
+    db_session: Session, account: Account, choice: str
+) -> None:
+    account.report_mails = choice
+    spend(db_session, account, WEDNESDAY, "1")
+    assert post(db_session) == []
