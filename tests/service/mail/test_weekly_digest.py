@@ -130,7 +130,7 @@ def test_it_says_what_was_spent_found_and_fixed(
         "+50% from $100.00 the week before.",
         "* Oversized model: $40.00/month, estimated",
         "Findings this week: 2 new, 1 fixed.",
-        "Your account, March 2026: $900.00 of $1,000.00 spent (90%)",
+        "Your account, Mar 2026: $900.00 of $1,000.00 spent (90%)",
         f"{config.base_url}/dashboard",
         f"Change your notification settings: {config.base_url}/settings",
     ):
