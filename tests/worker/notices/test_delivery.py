@@ -26,6 +26,7 @@ from tests.worker.support.notices import (
     PAYLOAD,
     add_target_at,
     change,
+    disabled_reason,
     row_of,
     state_of,
 )
@@ -87,6 +88,29 @@ def test_slack_gets_text_that_reads_well_and_mentions_nobody(
     assert section["text"] == {"type": "mrkdwn", "text": f"*Report ready*\n{shown}"}
     assert link["elements"][0]["text"] == "<https://audit.example/audits/a1|View in Tallystick>"
     assert "webhook-signature" not in received.headers
+
+
+def test_slack_is_tried_again_and_disabled_as_a_webhook_is(
+    engine: Engine, account_id: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "WHOLE_SECONDS", 0.2)
+    target = add_target_at(engine, account_id, receiver.url("/services/T/B/x"), SLACK)
+    with engine.begin() as connection:
+        [delivery_id] = post_notice(connection, account_id, REPORT_READY, PAYLOAD)
+    receiver.answers = [500, redirect("http://169.254.169.254/"), hang, 410]
+    states = []
+    for _ in range(4):
+        send_notice(delivery_id)
+        states.append(state_of(engine, delivery_id))
+        change(engine, delivery_id)
+    assert states == [
+        ("queued", 1, 500, "RejectedError"),
+        ("queued", 2, 302, "RedirectError"),
+        ("queued", 3, None, "TimeoutError"),
+        ("failed", 4, 410, "GoneError"),
+    ]
+    assert disabled_reason(engine, target) == "gone"
+    assert len(receiver.received) == 4
 
 
 def test_a_failure_is_followed_by_another_attempt_with_the_same_id(
