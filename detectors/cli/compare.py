@@ -10,6 +10,7 @@ from detectors.cli.audit import audit_file
 from detectors.cli.comparison import ChangedFinding, Printed, print_comparison
 from detectors.cli.console import BadInputError, shown, standard_output
 from detectors.cli.terminal import report_console
+from detectors.contract import list_priced_changes
 from detectors.wording.comparison import describe_lengths, describe_reports
 from detectors.wording.names import detector_name
 
@@ -54,7 +55,7 @@ def compare(before: Path, after: Path, prices: Path | None, top: int) -> None:
                 before_usd=change.before_usd,
                 after_usd=change.after_usd,
             )
-            for change in comparison.changes
+            for change in list_priced_changes(later, earlier)
         ],
         notes=(
             "Savings are those of the reports: per month where they can be projected.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import ceil
 from typing import Final
@@ -24,7 +24,7 @@ Labels = tuple[str, ...]
 class Span:
     """What is compared: its days in UTC, how many they are, its calls and its spend.
 
-    A report's number of days is the time that its calls cover, rounded up to whole days.
+    A report's number of days is the time from its first to its last call, rounded up.
     """
 
     first: date | None
@@ -124,18 +124,19 @@ def find_status(before: Decimal | None, after: Decimal | None, *, has_traffic: b
 def span_of(report: Report) -> Span:
     """Return the days, calls and spend of a report."""
     audit = report.audit
+    first, last = _moment(audit.first_call), _moment(audit.last_call)
+    elapsed = last - first if first and last else timedelta()
     return Span(
-        first=_day(audit.first_call),
-        last=_day(audit.last_call),
-        # Documents of earlier versions have no span.
-        days=max(1, ceil(audit.span_days) or audit.observed_days),
+        first=first.date() if first else None,
+        last=last.date() if last else None,
+        days=max(1, ceil(elapsed / timedelta(days=1))),
         calls=audit.records,
         spend_usd=audit.total_spend_usd,
     )
 
 
-def _day(text: str | None) -> date | None:
-    return None if text is None else datetime.fromisoformat(text).date()
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def spend_by_route(report: Report) -> dict[Labels, Decimal]:
@@ -149,6 +150,12 @@ def spend_by_model(report: Report) -> dict[Labels, Decimal]:
 def list_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
     """Return the findings of both reports by status, most expensive first within each."""
     return tuple(sorted(_changes(later, earlier), key=_rank))
+
+
+def list_priced_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
+    """Return the changes of findings with savings in either report."""
+    changes = list_changes(later, earlier)
+    return tuple(change for change in changes if change.before_usd or change.after_usd)
 
 
 def _rank(change: Change) -> tuple[int, Decimal, str]:

@@ -15,7 +15,7 @@ from detectors.contract import (
     compare_spend,
     find_status,
     is_per_day,
-    list_changes,
+    list_priced_changes,
     span_of,
     spend_by_model,
     spend_by_route,
@@ -106,7 +106,7 @@ def compare_audits(
         after=spans[1],
         routes=routes[:limit],
         models=models[:limit],
-        findings=[_describe(change) for change in list_changes(after, before)[:limit]],
+        findings=[_describe(change) for change in list_priced_changes(after, before)[:limit]],
         notes=(*describe_lengths(*spans), *describe_reports(before, after)),
     )
 

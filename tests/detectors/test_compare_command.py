@@ -1,5 +1,6 @@
 """`tallystick compare BEFORE AFTER`."""
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from detectors.contract import SpendByModel, SpendByRoute
 from tests.detectors.reference.builders import answers
 from tests.detectors.reports import make_finding, make_report
 
+FIRST = datetime(2026, 10, 1, tzinfo=UTC)
+
 
 def _compare(*arguments: Path | str) -> Result:
     return CliRunner().invoke(library, ["compare", *map(str, arguments)])
@@ -25,7 +28,12 @@ def _save(file: Path, days: float = 10, /, **routes: str) -> Path:
     spend = {name: Decimal(amount) for name, amount in routes.items()}
     report = replace(
         report,
-        audit=replace(report.audit, span_days=days, total_spend_usd=sum(spend.values())),
+        audit=replace(
+            report.audit,
+            first_call=FIRST.isoformat(),
+            last_call=(FIRST + timedelta(days=days)).isoformat(),
+            total_spend_usd=sum(spend.values()),
+        ),
         spend_by_route=tuple(
             SpendByRoute(route=name, calls=1, spend_usd=usd) for name, usd in spend.items()
         ),

@@ -7,7 +7,13 @@ from msgspec.structs import replace
 
 import detectors
 from detectors import Finding, Report
-from detectors.contract import Others, SpendByModel, SpendByRoute
+from detectors.contract import (
+    Others,
+    SpendByModel,
+    SpendByRoute,
+    list_priced_changes,
+    span_of,
+)
 from detectors.report.result.comparing import Comparison
 from tests.detectors.reference.builders import answers
 from tests.detectors.reports import make_finding, make_report
@@ -104,3 +110,42 @@ def test_other_prices_and_thresholds_are_mentioned() -> None:
         assert words in str(later.compare(earlier))
         assert words in later.compare(earlier)._repr_html_()
         assert words not in str(earlier.compare(earlier))
+
+
+def _spent(first: str, last: str, usd: int, **routes: int) -> Report:
+    listed = tuple(
+        SpendByRoute(route=name, calls=1, spend_usd=Decimal(amount))
+        for name, amount in routes.items()
+    )
+    report = make_report()
+    ends = {"first_call": first, "last_call": last, "total_spend_usd": Decimal(usd)}
+    return replace(report, audit=replace(report.audit, **ends), spend_by_route=listed)
+
+
+def test_spend_is_compared_by_route_largest_change_first() -> None:
+    earlier = _spent("2026-10-01T00:00:00Z", "2026-10-31T00:00:00Z", 60, same=10, down=50)
+    later = _spent("2026-11-01T09:00:00Z", "2026-12-01T08:59:59Z", 47, new=2, same=10, down=35)
+    compared = later.compare(earlier)
+    assert [span.days for span in compared.spans] == [30, 30]
+    assert [(each.labels, each.change_usd, each.change_pct) for each in compared.routes] == [
+        (("down",), Decimal(-15), -30.0),
+        (("new",), Decimal(2), None),
+        (("same",), Decimal(0), 0.0),
+    ]
+
+
+def test_spend_is_compared_per_day_if_one_report_covers_more_days() -> None:
+    earlier = _spent("2026-10-01T00:00:00Z", "2026-10-11T00:00:00Z", 50, a=50)
+    later = _spent("2026-10-11T00:00:00Z", "2026-10-11T00:01:00Z", 10, a=10)
+    [change] = later.compare(earlier).routes
+    assert (change.before_usd, change.after_usd) == (Decimal(5), Decimal(10))
+
+
+def test_a_report_without_calls_covers_a_day() -> None:
+    empty = span_of(detectors.audit([]))
+    assert (empty.days, empty.first, empty.spend_usd) == (1, None, Decimal(0))
+
+
+def test_findings_without_savings_are_not_priced_changes() -> None:
+    earlier, later = _report(_finding("a", 0), _finding("b", 3)), _report(_finding("c", 0))
+    assert [change.finding.route for change in list_priced_changes(later, earlier)] == ["b"]
