@@ -127,7 +127,7 @@ def _is_same_response(
     client: FlaskClient, route: Route, caller: Caller, ids: Mapping[str, str], id_name: str
 ) -> bool:
     theirs = ask(client, route, caller, ids)
-    missing = ask(client, route, caller, {id_name: MISSING})
+    missing = ask(client, route, caller, {**ids, id_name: MISSING})
     bodies = theirs.data, missing.data.replace(MISSING.encode(), ids[id_name].encode())
     headers = [
         [
