@@ -28,7 +28,7 @@ def sentence(report: Report) -> str:
     if not audit.total_spend_usd and report.unpriced:
         return "None of these calls has a known price."
     spend = whole_usd(audit.projected_spend_usd)
-    spending = f"about {spend}/month" if is_monthly(audit) else f"{spend} in this period"
+    spending = f"about {spend}/month" if is_monthly(audit) else f"{spend}{per_month(audit)}"
     spending = f"You {'spend' if is_monthly(audit) else 'spent'} {spending}"
     if audit.verified_savings_usd is None:
         return _one_sum(audit, spending)
@@ -82,7 +82,7 @@ def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
     days = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
     label, below = ("Monthly spend", days)
     if not is_monthly(audit):
-        label, below = ("Spend in this period", counted(audit.records, "call"))
+        label, below = (f"Spend{per_month(audit)}", counted(audit.records, "call"))
     spend = Tile(label, whole_usd(audit.projected_spend_usd), below)
     if audit.verified_savings_usd is None:
         share = f"{percent(audit.savings_pct)} of your spend"

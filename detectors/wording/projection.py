@@ -7,6 +7,7 @@ from detectors.contract import AuditSummary, Report
 from detectors.wording.figures import counted, length, period, usd
 
 NOT_PROJECTED: Final = "none"
+IMPORT: Final = "import"  # of a batch, in what people read; no document has it
 TOO_LITTLE_DATA: Final = "Too little data to project a month"
 _LEAST_CALLS: Final = 30
 _LEAST_SPAN_DAYS: Final = 1 / 24
@@ -23,18 +24,22 @@ class Projected(Protocol):
 
 def is_monthly(audit: Projected) -> bool:
     """Check whether dollars are projected, and not those of the period alone."""
-    return audit.projection != NOT_PROJECTED
+    return audit.projection not in (NOT_PROJECTED, IMPORT)
 
 
 def per_month(audit: Projected) -> str:
     """Return what follows a projected amount: "/month", or " in this period"."""
-    return "/month" if is_monthly(audit) else " in this period"
+    if is_monthly(audit):
+        return "/month"
+    return " in this import" if audit.projection == IMPORT else " in this period"
 
 
 def caution(audit: AuditSummary) -> str:
     """Say how far the projection can be off, with the measured range; "" where it is good."""
     if not audit.records:
         return ""
+    if audit.projection == IMPORT:
+        return f"{TOO_LITTLE_DATA}. All figures are for this import alone."
     if not is_monthly(audit):
         # A longer one is an audit of an account, which needs every weekday.
         is_short = audit.records < _LEAST_CALLS or audit.span_days < _LEAST_SPAN_DAYS

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from detectors.wording.figures import counted, day, usd
+from detectors.wording.imports import LEAST_DAYS
 from detectors.wording.projection import NOT_PROJECTED
 from service.config import Config
 from service.mail.report_ready import report_url
@@ -48,8 +49,11 @@ def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:
 
 def _avoidable(audit: Mapping[str, Any]) -> str:
     """Return the audit's avoidable spend, and what cheaper models could add to it."""
-    # Mails that were posted by an earlier release have neither of the two.
-    unit = "" if audit.get("projection") == NOT_PROJECTED else "/month"
-    more = Decimal(audit.get("conditional_usd") or 0)
-    avoidable = f", {usd(Decimal(audit['savings_usd']))}{unit} avoidable"
+    # Mails that were posted by an earlier release lack some of these.
+    is_projected = audit.get("projection") != NOT_PROJECTED
+    is_short = audit.get("observed_days", LEAST_DAYS) < LEAST_DAYS
+    factor = Decimal(str(audit.get("monthly_factor") or 1)) if is_projected and is_short else 1
+    unit = "/month" if is_projected and not is_short else ""
+    more = Decimal(audit.get("conditional_usd") or 0) / factor
+    avoidable = f", {usd(Decimal(audit['savings_usd']) / factor)}{unit} avoidable"
     return f"{avoidable}, up to {usd(more)} more with cheaper models" if more else avoidable

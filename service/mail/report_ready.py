@@ -11,6 +11,7 @@ from detectors.contract import Finding, Method, Report
 from detectors.wording.actions import action
 from detectors.wording.headline import first_actions, sentence, title
 from detectors.wording.impact import impact_alone, is_priced
+from detectors.wording.imports import as_import
 from detectors.wording.labels import inert, may_be_link
 from detectors.wording.projection import caution
 from service.config import Config
@@ -63,6 +64,8 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
 def _post_mail(
     connection: Connection, audit_id: str, report: Report, reader: ReportReader
 ) -> str | None:
+    if not reader.is_uploader:
+        report = as_import(report)
     listed = first_actions(report) or report.findings[:_LISTED_FINDINGS]
     return post_mail(
         connection,

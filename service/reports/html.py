@@ -17,6 +17,7 @@ from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_ch
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.headline import first_actions, sentence, tiles
 from detectors.wording.impact import amount, how_sure, impact_range, seen
+from detectors.wording.imports import as_import
 from detectors.wording.labels import inert, is_right_to_left, shortened
 from detectors.wording.names import (
     CONFIDENCE_NAMES,
@@ -48,6 +49,7 @@ class Terms:
     report_days: int = 0  # how long a report is kept; 0 if it is kept until its owner deletes it
     is_sample: bool = False
     is_owned: bool = False
+    is_batch: bool = False
     calls_url: str = ""  # the folder of the calls of each finding
     has_pages: bool = False  # whether its routes and models have pages, as those of the account do
 
@@ -91,12 +93,17 @@ _kept: Final = KeptParts[Printed](_CACHED_REPORTS)
 def print_report(document: Document, links: ReportLinks) -> str:
     """Render the page. The parts that are the same for every visitor are cached."""
     terms = links.terms
-    printed = _kept.get((document.key, terms), lambda: _print(read_listed(document.load()), terms))
+    printed = _kept.get((document.key, terms), lambda: _print(document, terms))
     return render_template("reports/report.html", printed=printed, links=links)
 
 
-def _print(report: ListedReport, terms: Terms) -> Printed:
-    variables = _variables(report, terms)
+def _read(document: Document, *, is_batch: bool) -> ListedReport:
+    report = read_listed(document.load())
+    return as_import(report) if is_batch else report
+
+
+def _print(document: Document, terms: Terms) -> Printed:
+    variables = _variables(_read(document, is_batch=terms.is_batch), terms)
     return Printed(
         Markup(render_template("reports/opening.html", **variables)),  # noqa: S704 - our markup
         Markup(render_template("reports/body.html", **variables)),  # noqa: S704 - our markup
@@ -123,10 +130,15 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
 
 
 def print_finding(
-    document: Document, finding_id: str, calls_url: str = "", *, has_pages: bool = False
+    document: Document,
+    finding_id: str,
+    calls_url: str = "",
+    *,
+    has_pages: bool = False,
+    is_batch: bool = False,
 ) -> str:
     """Render one finding with its evidence; an unknown ID raises `NotFoundError`."""
-    report = read_listed(document.load())
+    report = _read(document, is_batch=is_batch)
     for finding in report.findings:
         if finding.id == finding_id:
             return render_template(

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from service.core.blobs import BlobNotFoundError, BlobStore
-from service.models.audits.audits import Audit
+from service.models.audits.audits import INGEST, Audit
 from service.models.audits.blob_keys import pdf_key
 
 Part = TypeVar("Part")
@@ -49,7 +49,7 @@ def get_pdf(
     # The PDF libraries take time and memory, so they load only to render.
     from service.reports.pdf import print_pdf
 
-    content = print_pdf(document, published_at)
+    content = print_pdf(document, published_at, is_batch=audit.source == INGEST)
     # If storing fails, this reader still gets the PDF and the next one renders it again.
     with suppress(OSError):
         blobs.put(key, content)

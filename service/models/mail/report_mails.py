@@ -158,6 +158,8 @@ def _summarize(
             Audit.projected_savings_usd,
             Audit.conditional_savings_high_usd,
             Audit.projection,
+            Audit.observed_days,
+            Audit.monthly_factor,
             Audit.findings_count,
         )
         .where(*news)
@@ -185,5 +187,7 @@ def _as_parameters(row: Any) -> dict[str, Any]:
         "savings_usd": str(row.projected_savings_usd),
         "conditional_usd": str(row.conditional_savings_high_usd or 0),
         "projection": row.projection,
+        "observed_days": row.observed_days,
+        "monthly_factor": row.monthly_factor,
         "findings": row.findings_count,
     }

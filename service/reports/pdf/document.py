@@ -12,6 +12,7 @@ from reportlab.platypus import BaseDocTemplate, Flowable, Frame, PageTemplate
 from detectors.contract import Report
 from detectors.wording.figures import period
 from detectors.wording.headline import title
+from detectors.wording.imports import as_import
 from service.reports.pdf.fonts import PLAIN, register_fonts
 from service.reports.pdf.looks import FAINT, LINE, MARGIN, PAGE, TEXT_WIDTH
 from service.reports.pdf.sections import story
@@ -19,13 +20,16 @@ from service.reports.pdf.sections import story
 _TITLE: Final = "Language-model cost report"
 
 
-def print_pdf(document: bytes, published_at: datetime | None = None) -> bytes:
+def print_pdf(
+    document: bytes, published_at: datetime | None = None, *, is_batch: bool = False
+) -> bytes:
     """Print the report as a PDF of at most 20 pages, dated to when it was published.
 
     The same document and time give the same bytes. Without a time, the last call dates the PDF.
     """
     register_fonts()
     report = Report.from_json(document)
+    report = as_import(report) if is_batch else report
     dated_at = published_at or _last_call(report)
     # Built twice: the first pass counts the pages, for "Page 1 of 4" in the footers.
     counted = _Pages()

@@ -23,7 +23,7 @@ def publish(
 
     def store(report: Report) -> str:
         audit = Audit(
-            account_id=tenant.account_id, source="ingest", blob_key="raw/x.jsonl", status="done"
+            account_id=tenant.account_id, source="upload", blob_key="raw/x.jsonl", status="done"
         )
         db_session.add(audit)
         db_session.flush()

@@ -56,7 +56,7 @@ def show(audit_id: str) -> Response:
         return make_response(render_template(f"pages/audits/{page}.html", **_context(audit)))
     finding_id = request.args.get("finding")
     if finding_id is not None:
-        own = {"has_pages": audit.source == ACCOUNT}
+        own = {"has_pages": audit.source == ACCOUNT, "is_batch": audit.source == INGEST}
         return make_response(print_finding(report, finding_id, _calls_url(audit), **own))
     return make_response(print_report(report, _owned_links(audit, _find_changes(audit, report))))
 
@@ -140,6 +140,7 @@ def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
             retention_days=config.raw_retention_days,
             report_days=config.report_retention_days if audit.source == INGEST else 0,
             is_owned=True,
+            is_batch=audit.source == INGEST,
             calls_url=_calls_url(audit),
             has_pages=audit.source == ACCOUNT,
         ),

@@ -55,7 +55,10 @@ def report(token: str) -> Response:
         return Response(print_missing(audit), mimetype="text/html")
     finding_id = request.args.get("finding")
     if finding_id is not None:
-        return Response(print_finding(document, finding_id), mimetype="text/html")
+        return Response(
+            print_finding(document, finding_id, is_batch=audit.source == INGEST),
+            mimetype="text/html",
+        )
     _count_open(audit, token)
     return Response(print_report(document, _links(audit, token)), mimetype="text/html")
 
@@ -139,5 +142,6 @@ def _links(audit: Audit, token: str) -> ReportLinks:
             link_days=config.report_link_days,
             retention_days=config.raw_retention_days,
             report_days=config.report_retention_days if audit.source == INGEST else 0,
+            is_batch=audit.source == INGEST,
         ),
     )

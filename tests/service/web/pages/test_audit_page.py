@@ -10,8 +10,11 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
+import detectors
+from detectors.contract import Report
 from service.models.base import utc_now
 from tests.service.support.documents import make_report
+from tests.service.support.scenes import record
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
@@ -226,3 +229,26 @@ def test_a_file_of_another_account_is_not_recognized(
     add_run(sessions, add_person(sessions).account_id, **file)
     page = show(client, person, add_run(sessions, person.account_id, **file))
     assert "You uploaded this file" not in words(page)
+
+
+# What a batch says
+
+
+@pytest.mark.parametrize("source", ["ingest", "upload"])
+def test_the_report_of_a_batch_projects_no_month_and_its_document_stays(
+    client: FlaskClient, person: Person, sessions: Sessions, source: str
+) -> None:
+    calls = [record(ts=f"2026-03-01T{12 + number // 30}:{number % 30:02d}:00Z", tag="short",
+                    model="gpt-4o", prompt_tokens=40_000) for number in range(60)]  # fmt: skip
+    report = detectors.audit(calls)
+    audit_id = add_run(sessions, person.account_id, report, source=source)
+    page = words(show(client, person, audit_id))
+    is_batch = source == "ingest"
+    assert ("in this import" in page) == is_batch
+    assert ("Too little data to project a month." in page) == is_batch
+    assert ("You spend about" in page) != is_batch
+    finding = words(show(client, person, audit_id, "?finding=d1-001"))
+    assert ("to project to 30 days" in finding) != is_batch
+    stored = client.get(f"/audits/{audit_id}/json", headers=person.headers).data
+    assert Report.from_json(stored).audit.projection != "import"
+    assert Report.from_json(stored) == Report.from_json(report.to_json())
