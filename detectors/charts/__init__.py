@@ -11,7 +11,7 @@ from detectors.charts.audits import savings_by_audit
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart, sparkline
 from detectors.charts.columns import MOST_SERIES, Columns, stacked_columns
-from detectors.charts.days import spend_and_savings, spend_by_day
+from detectors.charts.days import spend_by_day
 from detectors.charts.hours import HoursOfDay, calls_by_hour
 from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
@@ -35,7 +35,6 @@ __all__ = [
     "savings_by_audit",
     "savings_waterfall",
     "sparkline",
-    "spend_and_savings",
     "spend_by_day",
     "spend_by_model",
     "spend_by_route",

@@ -32,8 +32,6 @@ _PLOT_TOP: Final = 10
 _WIDEST_BAR: Final = 44
 _LEGEND_ROW: Final = 20
 _OTHERS: Final = "Other models"
-_SPEND: Final = "Spend"
-_NEEDED, _AVOIDABLE = "Other spend", "Avoidable spend"
 
 _Amounts = Mapping[str, Decimal]
 
@@ -70,26 +68,6 @@ def spend_by_day(report: Report) -> Chart:
         rows=tuple(
             (bar.label, usd(bar.total), *(usd(bar.spend.get(name, Decimal(0))) for name in series))
             for bar in shown
-        ),
-    )
-
-
-def spend_and_savings(days: Mapping[date, tuple[Decimal, Decimal]]) -> Chart:
-    """Chart the spend of each day's audits, and how much of it was avoidable."""
-    parts = {
-        day: {_NEEDED: spend - saved, _AVOIDABLE: saved} for day, (spend, saved) in days.items()
-    }
-    bars = list(_bars(parts, _bar_days(parts)))
-    title, summary = "Spend and avoidable spend", _summarize(bars)
-    shown = [bar for bar in bars if bar.total]
-    return Chart(
-        name="runs",
-        title=title,
-        summary=summary,
-        svg=_draw(bars, (_NEEDED, _AVOIDABLE)).svg("runs", title, summary),
-        columns=("Audited (UTC)", "Spend", _AVOIDABLE),
-        rows=tuple(
-            (bar.label, usd(bar.total), usd(bar.spend.get(_AVOIDABLE, Decimal(0)))) for bar in shown
         ),
     )
 

@@ -1,7 +1,6 @@
 """Charts of report documents: what they show, how large they get, and what labels cannot do."""
 
 from collections.abc import Callable
-from datetime import date
 from decimal import Decimal
 from xml.etree import ElementTree
 
@@ -175,12 +174,6 @@ def test_a_label_is_text_and_leaves_room_for_its_number(label: str) -> None:
     assert not shown.endswith("…") or len(shown) > 10
 
 
-def test_spend_and_savings_of_audits_are_stacked_by_day() -> None:
-    days = {date(2026, 2, 1): (Decimal(10), Decimal(4)), date(2026, 2, 3): (Decimal(5), Decimal(0))}
-    chart = charts.spend_and_savings(days)
-    assert chart.rows == (("Feb 1, 2026", "$10.00", "$4.00"), ("Feb 3, 2026", "$5.00", "$0.00"))
-
-
 def test_days_that_cost_nothing_are_drawn_as_nothing() -> None:
     free = SpendByDay(day="2026-02-01", calls=5, spend_usd=Decimal(0))
     chart = charts.spend_by_day(replace(make_report(), spend_by_day=(free,)))
@@ -189,7 +182,19 @@ def test_days_that_cost_nothing_are_drawn_as_nothing() -> None:
 
 
 def test_a_part_too_small_to_see_is_in_the_legend() -> None:
-    days = {date(2026, 2, 1): (Decimal(1000), Decimal("0.01"))}
-    chart = charts.spend_and_savings(days)
-    assert _texts(chart)[-1] == "Avoidable spend"
+    report = make_scaled_report(days=1, models=1)
+    large, small = report.spend_by_day_and_model[0], Decimal("0.01")
+    daily = replace(large, model="rare", spend_usd=small)
+    chart = charts.spend_by_day(
+        replace(
+            report,
+            spend_by_day=(replace(report.spend_by_day[0], spend_usd=large.spend_usd + small),),
+            spend_by_model=(
+                *report.spend_by_model,
+                replace(report.spend_by_model[0], model="rare"),
+            ),
+            spend_by_day_and_model=(large, daily),
+        )
+    )
+    assert _texts(chart)[-1] == "rare"
     assert chart.svg.count('<path class="s1"') == 1
