@@ -15,6 +15,8 @@ from service.models.calls.account_audits import AccountAudits
 from service.models.calls.route_spend import FINDING_LABELS, sum_confidences
 
 _NONE: Final = Decimal(0)
+# As the words of a change read within a sentence.
+_WITHIN: Final = {"No change": "unchanged", "New": "new"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,5 +84,7 @@ def _compare(latest: Audit, earlier: Audit | None) -> str:
             ("estimated", latest.estimated_savings_usd, earlier.estimated_savings_usd),
         )
     )
-    words = ", ".join(f"{name} {words}" for name, words in changes if words != "–")
+    words = ", ".join(
+        f"{name} {_WITHIN.get(words, words)}" for name, words in changes if words != "–"
+    )
     return f"Since {day(earlier.created_at)}: {words}" if words else ""

@@ -242,7 +242,7 @@ def test_avoidable_spend_is_apart_by_confidence_and_compared_with_30_days_before
     _add_audit(db_session, account_id, 31, verified_savings_usd=Decimal(100))
     _add_audit(db_session, account_id, 29, verified_savings_usd=Decimal(50))
     tile = _tile(ada.get("/dashboard"), "Avoidable per month")
-    assert tile.endswith("verified +100%, estimated No change")
+    assert tile.endswith("verified +100%, estimated unchanged")
 
 
 def test_figures_that_are_not_projected_are_those_of_the_period(
