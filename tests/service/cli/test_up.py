@@ -213,7 +213,7 @@ def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None
         seen.append([page.count("<tr>") for page in pages])
         link = seed(service)
     assert seen[0] == seen[1]
-    assert "Top findings" in pages[0]
+    assert "What to fix first" in pages[0]
     assert "checkout-service" in pages[1]
     listed = json.loads(tallystick("admin", "audits", "--json", folder=up.folder).stdout)
     audits = [audit for audit in listed if audit["email"] == SEEDED_EMAIL]
