@@ -43,7 +43,7 @@ def show() -> str | tuple[str, int]:
     session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
     compared, problem, wanted = None, "", choose({}, today)
     try:
-        wanted = choose(_read(today), today)
+        wanted = _choose(today)
         compared = _compare(wanted)
     except (ImpossibleError, InvalidRequestError) as error:
         problem = str(error)
@@ -62,6 +62,16 @@ def show() -> str | tuple[str, int]:
         unnamed=UNNAMED,
     )
     return (page, 422) if problem else page
+
+
+def _choose(today: date) -> AuditPair | Periods:
+    """Return what to compare; an audit of the account alone is a pair that lacks the other."""
+    given = _read(today)
+    before, after = given.get("before", ""), given.get("after", "")
+    is_single = bool(before) != bool(after)
+    if is_single and find_audit(get_session(), current_caller().account_id, before or after):
+        return AuditPair(before, after)
+    return choose(given, today)
 
 
 def _read(today: date) -> Mapping[str, Any]:
@@ -106,9 +116,12 @@ def _find_previous(after_id: str) -> Mapping[str, str]:
     return {"before": found} if found else {}
 
 
-def _compare(wanted: AuditPair | Periods) -> Compared:
+def _compare(wanted: AuditPair | Periods) -> Compared | None:
+    """Compare the audits or periods; None while an audit of the pair is still to be chosen."""
     session, account_id = get_session(), current_caller().account_id
     if isinstance(wanted, AuditPair):
+        if not wanted.before or not wanted.after:
+            return None
         return compare_audits(session, account_id, wanted.before, wanted.after, limit=SHOWN)
     return compare_periods(session, account_id, wanted, limit=SHOWN)
 
@@ -123,5 +136,6 @@ def _list_choices(pair: AuditPair | None) -> Sequence[Audit]:
     ]
     known = {audit.id for audit in listed}
     chosen = (pair.before, pair.after) if pair else ()
-    others = (find_audit(session, account_id, each) for each in chosen if each not in known)
+    missing = [each for each in chosen if each and each not in known]
+    others = (find_audit(session, account_id, each) for each in missing)
     return [*listed, *(audit for audit in others if audit is not None)]

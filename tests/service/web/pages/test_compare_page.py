@@ -122,8 +122,30 @@ def test_an_audit_is_compared_with_the_one_before_it(
     page = ada.get(f"/compare?after={after}")
     assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25%"]]
     assert f'<option value="{before}" selected>' in page
-    assert "Choose two audits." in ada.get(f"/compare?after={before}", 422)
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
+
+
+@pytest.mark.parametrize(("chosen", "other"), [("after", "before"), ("before", "after")])
+def test_a_single_audit_is_preset_and_the_other_asked_for(
+    ada: Browser, account_id: str, db_session: Session, chosen: str, other: str
+) -> None:
+    now = utc_now()
+    first = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
+    alone = ada.get(f"/compare?{chosen}={first}")
+    assert "Your account has no other audit to compare with yet." in alone
+    _add_audit(db_session, account_id, "50", now)
+    page = ada.get(f"/compare?{chosen}={first}&{other}=")
+    assert "Choose the audit to compare with." in page
+    forms = dict(re.findall(r'<select id="(\w+)".*?<option value="(\w*)" selected>', page))
+    assert forms == {chosen: first, other: ""}
+
+
+def test_a_single_audit_of_another_account_is_not_preset(
+    ada: Browser, eve: Browser, account_id: str, db_session: Session
+) -> None:
+    audit_id = _add_audit(db_session, account_id, "1", utc_now())
+    assert "Choose two audits." not in ada.get(f"/compare?after={audit_id}")
+    assert audit_id not in eve.get(f"/compare?after={audit_id}", 422)
 
 
 def test_another_accounts_audits_are_not_found(
