@@ -72,9 +72,9 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     has_calls = ranking.totals.calls > 0
     last_day = None if has_calls else find_last_day(session, account_id, query.only)
-    if last_day is None and not has_calls:
-        return _suggest(kind, query)
     found = list_findings_of(session, account_id, own, _FINDINGS)
+    if last_day is None and not has_calls and not found:
+        return _suggest(kind, query)
     return render_template(
         "pages/spend/details.html",
         kind=kind,

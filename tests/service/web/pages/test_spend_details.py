@@ -86,6 +86,16 @@ def test_calls_without_tag_and_endpoint_have_a_page(
     assert "<dd>$1.50</dd>" in page
 
 
+def test_a_model_without_stored_spend_still_shows_its_findings(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    finding = add_account_finding(db_session, account_id)
+    page = ada.get(f"/model?provider={finding.provider}&model={finding.model}")
+    assert "No calls in this period" in page
+    assert "The latest calls of this model" not in page
+    assert f'href="/findings/{finding.id}"' in page
+
+
 def test_an_unknown_name_is_404_with_similar_names(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
