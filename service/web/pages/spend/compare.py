@@ -13,6 +13,7 @@ from service.models.base import utc_now
 from service.models.calls.ranked_spend import find_last_day
 from service.models.usage.periods import Periods
 from service.operations.comparing import Compared, compare_audits, compare_periods
+from service.reports.documents import find_published
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
@@ -101,7 +102,7 @@ def _find_preset(today: date) -> int:
 
 
 def _find_previous(after_id: str) -> Mapping[str, str]:
-    """Return the audit of the same source before this audit, if there is one."""
+    """Return the last audit of the same source before this audit that has a report, if any."""
     session, account_id = get_session(), current_caller().account_id
     after = find_audit(session, account_id, after_id)
     if after is None:
@@ -111,6 +112,7 @@ def _find_previous(after_id: str) -> Mapping[str, str]:
         audit.id
         for audit in list_audits(session, account_id, wanted)
         if (audit.created_at, audit.window_days) < (after.created_at, after.window_days)
+        and find_published(session, audit.id)  # reports of batches are deleted after a while
     )
     found = next(earlier, None)
     return {"before": found} if found else {}
