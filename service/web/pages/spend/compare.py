@@ -135,6 +135,7 @@ def _list_choices(pair: AuditPair | None) -> Sequence[Audit]:
         audit
         for source in (ACCOUNT, None)
         for audit in list_audits(session, account_id, Selection(_LISTED, DONE, source=source))
+        if audit.report_deleted_at is None
     ]
     known = {audit.id for audit in listed}
     chosen = (pair.before, pair.after) if pair else ()

@@ -125,6 +125,17 @@ def test_an_audit_is_compared_with_the_one_before_it(
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
 
 
+def test_an_audit_whose_report_was_deleted_is_not_the_one_before(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    now = utc_now()
+    deleted = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, account_id, "50", now)
+    db_session.query(ReportRow).filter_by(audit_id=deleted).delete()
+    db_session.commit()
+    assert "Choose the audit to compare with." in ada.get(f"/compare?after={after}")
+
+
 @pytest.mark.parametrize(("chosen", "other"), [("after", "before"), ("before", "after")])
 def test_a_single_audit_is_preset_and_the_other_asked_for(
     ada: Browser, account_id: str, db_session: Session, chosen: str, other: str
