@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
+from service.core.durable_files import give_name, open_new, sync_folder
+
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
@@ -25,8 +27,6 @@ _KEY: Final = re.compile(r"[a-z]+/[A-Za-z0-9_-]+\.[a-z0-9]+")
 _TEMPORARY_PREFIX: Final = ".put-"
 _IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
 _S3_PARTS_AT_ONCE: Final = 2  # each of some 5 MB in memory
-# Without O_TMPFILE, a file gets a temporary name.
-_UNNAMED: Final = getattr(os, "O_TMPFILE", None)
 
 
 class BlobError(OSError):
@@ -120,13 +120,13 @@ class FileBlobs(BlobStore):
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                _give_name(file, temporary)
+                give_name(file, temporary)
             temporary.rename(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         # The new name is durable only after its folder is synced.
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
     def open(self, key: str) -> BinaryIO:
         try:
@@ -178,14 +178,14 @@ class FileBlobs(BlobStore):
     def _create(self, temporary: Path) -> BinaryIO:
         """Create a file, without a name if the system can: then SIGKILL leaves nothing behind."""
         try:
-            return _open_new(temporary)
+            return open_new(temporary)
         except FileNotFoundError:
             self._make_folder(temporary.parent)
-            return _open_new(temporary)
+            return open_new(temporary)
 
     def _make_folder(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
 
 
 class S3Blobs(BlobStore):
@@ -260,35 +260,6 @@ def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise ValueError("a blob key must look like folder/name.ending")
     return key
-
-
-def _open_new(temporary: Path) -> BinaryIO:
-    if _UNNAMED is not None:
-        # Not every file system supports unnamed files, and each reports it differently.
-        with suppress(OSError):
-            return os.fdopen(os.open(temporary.parent, _UNNAMED | os.O_WRONLY, 0o600), "wb")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    return os.fdopen(os.open(temporary, flags, 0o600), "wb")
-
-
-def _give_name(file: BinaryIO, path: Path) -> None:
-    """Give an unnamed file a name."""
-    if os.fstat(file.fileno()).st_nlink:
-        return
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        # With `src_dir_fd`, os.link follows the link in /proc to the file itself.
-        os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:
-        os.close(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

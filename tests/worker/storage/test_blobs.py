@@ -130,7 +130,7 @@ def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:
 def test_files_have_a_name_at_once_where_the_system_has_none_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.core.blobs._UNNAMED", None)
+    monkeypatch.setattr("service.core.durable_files._UNNAMED", None)
     blobs = BlobStore.from_url(tmp_path.as_uri())
     with blobs.writer(KEY) as file:
         file.write(b"one")
