@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -191,9 +192,8 @@ def test_the_history_of_a_finding_is_one_record_per_day_after_30_days(
         times = [noon - timedelta(days=day, hours=hour) for day in (3, 33) for hour in range(3)]
         for number, at in enumerate((*times, noon - timedelta(days=401))):
             record = {"audit_id": f"a{number}", "audited_at": at, "calls": 1}
-            own = FindingRecord(account_finding_id=finding.id, **record)
-            own.monthly_usd = own.observed_usd = 1  # type: ignore[assignment]
-            session.add(own)
+            usd = {"monthly_usd": Decimal(1), "observed_usd": Decimal(1)}
+            session.add(FindingRecord(account_finding_id=finding.id, **record, **usd))
         session.commit()
     with engine.begin() as connection:
         assert delete_finding_history(connection, 30, 400) == 3
