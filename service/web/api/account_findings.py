@@ -9,7 +9,6 @@ from service.models.calls.finding_list import FindingCursor, list_account_findin
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_FINDINGS
-from service.web.http.conditional import ETAG_HEADERS
 from service.web.http.current import get_session
 from service.web.http.finding_tables import HEADER, answer_findings_csv
 from service.web.openapi.reading import ReadBlueprint
@@ -31,15 +30,7 @@ blueprint = ReadBlueprint(
     operation="list_account_findings",
     description="Most savings first, as of the latest audit of your account.",
 )
-@blueprint.alt_response(
-    200,
-    schema={"type": "string"},
-    content_type="text/csv",
-    example=_CSV_EXAMPLE,
-    headers=ETAG_HEADERS,
-    description="",
-    success=True,
-)
+@blueprint.also_csv(_CSV_EXAMPLE)
 @blueprint.arguments(AccountFindingQuerySchema, location="query")
 def list_all(query: dict[str, Any]) -> dict[str, Any] | Response:
     """List the findings of your account."""

@@ -7,7 +7,6 @@ from flask import Response
 from service.models.calls.spend import KEYS, Line, Selection, page_of_spend
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
-from service.web.http.conditional import ETAG_HEADERS
 from service.web.http.current import get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv
 from service.web.openapi.reading import ReadBlueprint
@@ -30,15 +29,7 @@ blueprint = ReadBlueprint("spend", __name__, description=f"Read spend by {', '.j
     operation="get_spend",
     description="Sorted by the keys, with totals of the whole range.",
 )
-@blueprint.alt_response(
-    200,
-    schema={"type": "string"},
-    content_type="text/csv",
-    example=_CSV_EXAMPLE,
-    headers=ETAG_HEADERS,
-    description="",
-    success=True,
-)
+@blueprint.also_csv(_CSV_EXAMPLE)
 @blueprint.arguments(SpendQuerySchema, location="query")
 def show(query: dict[str, Any]) -> dict[str, Any] | Response:
     """Get your spend by day of the calls, route, model, provider or environment."""

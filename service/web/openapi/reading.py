@@ -83,6 +83,19 @@ class ReadBlueprint(Blueprint):
 
         return decorate
 
+    def also_csv(self, example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Document that the response may be CSV instead."""
+        document: Callable[[Callable[..., Any]], Callable[..., Any]] = self.alt_response(
+            200,
+            schema={"type": "string"},
+            content_type="text/csv",
+            example=example,
+            headers=ETAG_HEADERS,
+            description="",
+            success=True,
+        )
+        return document
+
 
 def _describe_response(response: Response) -> Response:
     return add_limit_headers(add_conditions(response))
