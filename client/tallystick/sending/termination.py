@@ -16,7 +16,6 @@ class Termination:
 
     def __init__(self, finish: Callable[[], None]) -> None:
         self._finish = finish
-        self._is_handling = False
 
     def install(self) -> None:
         """Handle SIGTERM; only the main thread may, and a handler of the program's stays."""
@@ -30,9 +29,6 @@ class Termination:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self._is_handling:  # a pool sends the signal twice
-            return
-        self._is_handling = True
         try:
             self._finish()
         finally:  # the process ends as it would without us, with the same status
