@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from detectors.contract import UsageRecord, UsageRecordV2
     from detectors.errors import (
         CallsUnavailableError,
+        ColumnMappingError,
         ContractError,
         DetectorError,
         PriceTermsError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         TooFewValidRowsError,
         UnreadableLogError,
     )
+    from detectors.formats import ColumnMapping
     from detectors.frames import UsageLog, read
     from detectors.prices.book import PriceBook
     from detectors.report import audit, audit_many
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallsUnavailableError",
+    "ColumnMapping",
+    "ColumnMappingError",
     "ContractError",
     "DetectorError",
     "Finding",
@@ -49,6 +53,8 @@ __all__ = [
 
 _HOMES = {
     "CallsUnavailableError": "errors",
+    "ColumnMapping": "formats",
+    "ColumnMappingError": "errors",
     "ContractError": "errors",
     "DetectorError": "errors",
     "Finding": "report.result.document",

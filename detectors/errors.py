@@ -4,11 +4,23 @@ _NO_ROWS = "No rows could be read"
 
 
 class DetectorError(Exception):
-    """The base class of all errors of this library."""
+    """The base class of all errors of this library.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The header of a CSV whose columns need a mapping; empty for any other error.
+    """
+
+    columns: tuple[str, ...] = ()
 
 
 class UnreadableLogError(DetectorError):
     """The file is in no known log format, damaged or incomplete."""
+
+
+class ColumnMappingError(DetectorError, ValueError):
+    """A mapping of columns that is wrong, or that does not fit the file."""
 
 
 class LogTooLargeError(DetectorError):

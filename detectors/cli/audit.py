@@ -10,6 +10,7 @@ import click
 
 import detectors
 from detectors.cli.console import BadInputError, long_progress, shown, standard_output
+from detectors.cli.mapping import mapping_options, propose_options, read_mapping
 from detectors.cli.price_file import find_update, read_prices
 from detectors.cli.terminal import print_report, report_console
 from detectors.errors import ContractError, DetectorError
@@ -17,7 +18,7 @@ from detectors.html.page import print_page
 from detectors.wording.findings_csv import print_findings
 
 if TYPE_CHECKING:
-    from detectors import Report
+    from detectors import ColumnMapping, Report
 
 STANDARD_INPUT = Path("-")
 SCRUB_HINT = "For example: tallystick scrub {file} --out usage.jsonl"
@@ -42,6 +43,7 @@ _path = click.Path(path_type=Path)
     type=_path,
     help="A TOML file with your discounts, negotiated rates and aliases (see above).",
 )
+@mapping_options
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -67,7 +69,8 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
       [aliases.azure]
       "prod-chat-*" = { provider = "azure", model = "gpt-5.4" }
     """
-    report = audit_file(file, prices)
+    columns = [outputs.pop(name) for name in ("mapped", "dropped", "provider")]
+    report = audit_file(file, prices, read_mapping(*columns))
     if outputs["json"] not in (None, "-"):
         _write(Path(outputs["json"]), report.to_json() + b"\n")
     if outputs["html"]:
@@ -83,23 +86,30 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
             print_report(report, report_console(), top)
 
 
-def audit_file(file: Path, prices: Path | None) -> "Report":
-    """Audit a usage log, with the terms of a price file if it is given."""
+def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
+    """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
     book = read_prices(prices) if prices else find_update()
     terms: dict[str, Any] = {"prices": book} if book else {}
+    named: dict[str, Any] = {"mapping": mapping} if mapping else {}
     try:
         if file == STANDARD_INPUT:
-            return detectors.audit(detectors.read(sys.stdin.buffer), **terms)
+            return detectors.audit(detectors.read(sys.stdin.buffer, **named), **terms)
         if file.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         with long_progress("Auditing", file.stat().st_size) as progress:
-            return detectors.audit(detectors.read(file, progress=progress), **terms)
-    except ContractError as error:
-        raise BadInputError(f"{error} {SCRUB_HINT.format(file=shown(file))}") from error
+            return detectors.audit(detectors.read(file, progress=progress, **named), **terms)
     except DetectorError as error:
-        raise BadInputError(str(error)) from error
+        raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+
+
+def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
+    """Return what makes the file readable, if a command does."""
+    if error.columns:
+        options = propose_options(error.columns)
+        return [] if mapping else [f"To read other columns, map or drop each of them: {options}"]
+    return [SCRUB_HINT.format(file=shown(file))] if isinstance(error, ContractError) else []
 
 
 def _write_calls(report: "Report", folder: Path) -> None:

@@ -12,6 +12,15 @@ from detectors.formats.canonical import (
 )
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
+from detectors.formats.csv_logs.mapping import ColumnMapping, read_pairs
+from detectors.formats.csv_logs.names import (
+    SYNONYMS,
+    TARGETS,
+    TEXT_COLUMNS,
+    ProposedColumn,
+    lacks_provider,
+    propose,
+)
 from detectors.formats.detection import DIALECTS, JSON_STYLES
 from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
 
@@ -19,15 +28,23 @@ __all__ = [
     "DIALECTS",
     "JSON_STYLES",
     "MAX_UPLOAD_BYTES",
+    "SYNONYMS",
+    "TARGETS",
+    "TEXT_COLUMNS",
     "V1",
     "V2",
     "Chunk",
+    "ColumnMapping",
+    "ProposedColumn",
     "Version",
     "decode_batch",
     "decode_records",
     "encode_chunk",
     "encode_records",
+    "lacks_provider",
+    "propose",
     "read_chunks",
+    "read_pairs",
     "read_stored",
     "records_of",
 ]

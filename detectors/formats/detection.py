@@ -1,12 +1,18 @@
 """Detects the format of a file from its first bytes."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
-from detectors.errors import MalformedJSONError, TooComplexError, UnreadableLogError
+from detectors.errors import (
+    ColumnMappingError,
+    MalformedJSONError,
+    TooComplexError,
+    UnreadableLogError,
+)
+from detectors.formats.csv_logs.mapping import ColumnMapping
+from detectors.formats.csv_logs.names import DELIMITERS, find_foreign_header, parse_header
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.documents import decode_document, reason_of
@@ -23,8 +29,6 @@ EXPECTED: Final = (
     "either, or a CSV "
     f"with at least these columns: {', '.join(REQUIRED_FIELDS)}. Use UTF-8 and token counts only."
 )
-# Spreadsheets write tabs in some formats, and semicolons where a comma is the decimal point.
-_DELIMITERS: Final = (",", "\t", ";")
 _UNREADABLE: Final = "We couldn't read this file."
 HEAD_BYTES: Final = 1 << 18
 _SAMPLE: Final = 50
@@ -67,7 +71,9 @@ class Format(NamedTuple):
     delimiter: str = ","
 
 
-def detect_format(blocks: Iterator[bytes]) -> tuple[Format, Iterator[bytes]]:
+def detect_format(
+    blocks: Iterator[bytes], mapping: ColumnMapping | None = None
+) -> tuple[Format, Iterator[bytes]]:
     """Return the format, and all blocks: those that were read to detect it, and the others.
 
     The decision uses the same first bytes whatever the size of the blocks: at least one whole line.
@@ -88,7 +94,8 @@ def detect_format(blocks: Iterator[bytes]) -> tuple[Format, Iterator[bytes]]:
         taken.append(block)
         size += len(block)
     head = b"".join(taken)[: max(HEAD_BYTES, first_line)]
-    form = detect(head, is_whole=is_whole and len(head) == size)
+    form = _find_mapped(head, mapping) if mapping else None
+    form = form or detect(head, is_whole=is_whole and len(head) == size)
     return form, chain(taken, blocks)
 
 
@@ -98,14 +105,27 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     A file in no known format raises `UnreadableLogError`, which lists the formats.
     """
     text = head.lstrip()
-    for delimiter in _DELIMITERS:
-        if _is_header(_parse_header(_first_line(text), delimiter)):
+    for delimiter in DELIMITERS:
+        if _is_header(parse_header(_first_line(text), delimiter)):
             return Format("csv", delimiter=delimiter)
     container: Container = "array" if text.startswith(b"[") else "lines"
     objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
-        raise UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
+        error = UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
+        error.columns = () if objects else tuple(find_foreign_header(_first_line(text)))
+        raise error
     return Format(container, _dialect_of(objects))
+
+
+def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
+    """Return the format of a CSV, the one whose header has the most columns of the mapping."""
+    text = head.lstrip()
+    if text.startswith((b"{", b"[")):
+        raise ColumnMappingError("Only the columns of a CSV can be mapped. This file is JSON.")
+    headers = {name: parse_header(_first_line(text), name) for name in DELIMITERS}
+    named = {name: mapping.count_named(cells) for name, cells in headers.items()}
+    best = max(named, key=named.__getitem__)
+    return Format("csv", delimiter=best) if named[best] else None
 
 
 def _pieces(text: bytes, container: Container, is_whole: bool) -> Iterator[bytes]:
@@ -176,15 +196,6 @@ def _find_dialect(document: dict[str, Any]) -> Dialect | None:
 
 def _is_record(document: dict[str, Any]) -> bool:
     return document.keys() >= _RECORD_KEYS and not document.keys() & _NO_RECORD_KEYS
-
-
-def _parse_header(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a header line in lower case; none if it is not CSV."""
-    try:
-        cells = next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:
-        return []
-    return [cell.strip().lower() for cell in cells]
 
 
 def _is_header(cells: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
+from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
 from detectors.formats.detection import EXPECTED, detect_format
 from detectors.formats.json_logs.lines import read_json
@@ -37,18 +38,22 @@ def read_chunks(
     max_bytes: int | None = None,
     advance: Advance | None = None,
     takes_records: bool = True,
+    mapping: ColumnMapping | None = None,
 ) -> Iterator[Chunk]:
     """Yield the log's chunks in order; invalid rows have the log's own line numbers.
 
     In a JSON array, objects are counted instead of lines. `max_bytes` limits the file and what it
     unpacks to; `advance` receives how many of the file's bytes were read so far. Lines of usage
-    records are a format only with `takes_records`. Memory depends on `chunk_bytes` and not on the
+    records are a format only with `takes_records`. `mapping` makes the columns of a CSV fields.
+    Memory depends on `chunk_bytes` and not on the
     file. A caller that stores chunks must delete them if an error follows.
 
     Raises
     ------
     ContractError
         The log has fields outside the contract; raised once the error is complete, or at the end.
+    ColumnMappingError
+        The mapping does not fit the file's columns.
     UnreadableLogError
         The file is in no known format, incomplete, or has no rows.
     LogTooLargeError
@@ -57,7 +62,7 @@ def read_chunks(
     blocks = read_blocks(
         file, block_bytes=min(chunk_bytes, BLOCK_BYTES), max_bytes=max_bytes, advance=advance
     )
-    form, blocks = detect_format(blocks)
+    form, blocks = detect_format(blocks, mapping)
     if form.dialect is RECORDS and not takes_records:
         raise UnreadableLogError(_RECORDS_ARE_SENT)
     is_array = form.container == "array"
@@ -65,7 +70,7 @@ def read_chunks(
     texts = split_lines(blocks, chunk_bytes, MAX_LINE_BYTES if form.dialect else MAX_ROW_BYTES)
     objects = split_array(blocks) if is_array else map(lines_of, texts)
     chunks = (
-        read_csv(texts, form.delimiter)
+        read_csv(texts, form.delimiter, mapping)
         if form.dialect is None
         else read_json(objects, form.dialect, "object" if is_array else "line")
     )

@@ -14,6 +14,8 @@ import polars as pl
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.engines import Calls, Engine, engine_of, is_known, scan_parquet
 from detectors.errors import UnreadableLogError
+from detectors.formats.chunks import Chunk
+from detectors.formats.csv_logs.mapping import Mapped, as_mapping
 from detectors.formats.detection import detect_format
 from detectors.formats.items import read_items
 from detectors.formats.problems import ContractCheck
@@ -45,7 +47,11 @@ Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, A
 
 
 def read(
-    source: Source, *, processes: int | None = None, progress: Progress | None = None
+    source: Source,
+    *,
+    mapping: Mapped | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
 ) -> UsageLog:
     """Read the log of a path, an open binary file, an iterable of records or dicts, or a frame.
 
@@ -54,6 +60,9 @@ def read(
     source : path, binary file, iterable of records or dicts, or frame
         A file in a format that uploads accept, Parquet files, or rows with the fields of
         `UsageRecord`.
+    mapping : dict or ColumnMapping, optional
+        The columns of a CSV with other names, such as ``{"created_at": "ts", "cost": None}``; None
+        drops a column.
     processes : int, optional
         How many processes read a large file of JSON lines that is given as a path. The default is
         one per core, at most four.
@@ -70,9 +79,13 @@ def read(
     ------
     ContractError
         A field outside the contract is present.
+    ColumnMappingError
+        The mapping does not fit the file's columns.
     UnreadableLogError
         The source is in no known format, damaged or incomplete.
     """
+    if mapping is not None:
+        return from_chunks(_read_mapped(source, mapping, progress))
     log = _open(source, processes=processes, progress=progress)
     return log if isinstance(log, UsageLog) else _collect(log)
 
@@ -140,6 +153,19 @@ def _open(
     else:
         raise TypeError("expected a path, an open binary file, an iterable or a frame")
     return from_chunks(chunks)
+
+
+def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> Iterator[Chunk]:
+    """Yield the chunks of a CSV file whose columns are mapped."""
+    columns = as_mapping(mapping)
+    if isinstance(source, str | os.PathLike) and not _is_parquet(source):
+        with Path(source).open("rb") as file:
+            advance = progress and _advance(progress, os.fstat(file.fileno()).st_size)
+            yield from read_chunks(file, mapping=columns, advance=advance)
+    elif hasattr(source, "read"):
+        yield from read_chunks(cast(BinaryIO, source), mapping=columns)
+    else:
+        raise TypeError("a mapping is for a CSV file; rename the columns of a frame instead")
 
 
 def _find_frame(source: object) -> Native | None:

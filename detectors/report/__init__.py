@@ -7,7 +7,8 @@ from typing import Any
 
 from detectors.engines import engine_of
 from detectors.errors import TooFewValidRowsError
-from detectors.frames import Source, UsageLog
+from detectors.formats.csv_logs.mapping import Mapped
+from detectors.frames import Source, UsageLog, read
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
@@ -21,6 +22,7 @@ from detectors.rules import Thresholds
 def audit(
     source: Source | UsageLog,
     *,
+    mapping: Mapped | None = None,
     prices: PriceBook | None = None,
     thresholds: Thresholds | None = None,
     engine: str | None = None,
@@ -34,6 +36,8 @@ def audit(
         A frame of Polars, pandas, DuckDB or PySpark has one row per call and the columns of
         `UsageRecord`; it is audited on its own engine, and only small results are fetched. A path,
         or a pattern like ``logs/*.parquet``, may name Parquet files.
+    mapping : dict or ColumnMapping, optional
+        The columns of a CSV with other names, as for `read`.
     prices : PriceBook, optional
         By default, the prices of the installed genai-prices.
     thresholds : Thresholds, optional
@@ -72,6 +76,8 @@ def audit(
     elif not isinstance(thresholds, Thresholds):
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     prices = prices or PriceBook()
+    if mapping is not None:
+        source = read(source, mapping=mapping)
     log, own = place(source, engine)
     again = partial(_audit_again, source, engine, prices, thresholds)
     reopen = None if own.outlasts_close else again

@@ -332,9 +332,15 @@ def test_it_refuses_rates_it_cannot_use(
 
 
 def test_it_points_from_a_file_with_text_to_scrub(tmp_path: Path) -> None:
+    file = tmp_path / "raw.jsonl"
+    file.write_text('{"model":"gpt-5.4","usage":{},"messages":["canary"]}\n')
+    _assert_one_line(_run("audit", file), f"tallystick scrub {file} --out usage.jsonl")
+
+
+def test_it_points_from_a_column_of_text_to_dropping_it(tmp_path: Path) -> None:
     file = tmp_path / "raw.csv"
     file.write_text(f"{HEADER},messages\n{GOOD},canary\n")
-    _assert_one_line(_run("audit", file), f"tallystick scrub {file} --out usage.jsonl")
+    _assert_one_line(_run("audit", file), "map or drop each of them: --drop messages")
 
 
 def test_it_shows_spend_by_route_and_by_day(calls: Path) -> None:

@@ -5,23 +5,17 @@ Cells have no types: `100.0`, as spreadsheets and dataframes write whole numbers
 """
 
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from detectors.contract import (
-    RECORD_V2_FIELDS,
-    REQUIRED_FIELDS,
-    Label,
-    UsageRecord,
-    UsageRecordV2,
-)
-from detectors.errors import UnreadableLogError
+from detectors.contract import Label, UsageRecord, UsageRecordV2
+from detectors.errors import DetectorError
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk, Parts, join_chunks, take_clean
 from detectors.formats.columns import (
@@ -34,11 +28,12 @@ from detectors.formats.columns import (
     present_columns,
     service_tiers,
 )
+from detectors.formats.csv_logs.mapping import ColumnMapping, Header, check_header
 from detectors.formats.csv_logs.rows import Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import to_microseconds
 from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
-from detectors.formats.problems import Offenders, Problem, contract_error, describe, shown_name
+from detectors.formats.problems import describe
 
 _CHUNK_BATCHES: Final = 10
 _LONGEST_CELL: Final = 1_000
@@ -47,34 +42,19 @@ _TYPES: Final[dict[str, Any]] = {
 } | {"service_tier": Label | None}  # any name: only some tiers have prices of their own
 # The value of an empty cell, where it is not the empty string.
 _EMPTY: Final = {"latency_ms": None, **dict.fromkeys((*COUNTS, *OPTIONAL_COUNTS), 0)}
+_PROMPT_PARTS: Final = ("prompt_tokens", "cached_tokens", "cache_write_tokens")
 
 Row = tuple[int, list[str]]
+C = TypeVar("C", str, Sequence[str])
 
 
-def check_header(cells: Sequence[str]) -> None:
-    """Raise an error for unknown, missing or repeated columns."""
-    offenders = Offenders()
-    for number, cell in enumerate(cells, 1):
-        if cell not in RECORD_V2_FIELDS:
-            offenders.add("header", Problem("unknown", shown_name(cell, f"column {number}")))
-    if offenders.named:
-        raise contract_error(offenders)
-    absent = [name for name in REQUIRED_FIELDS if name not in cells]
-    if absent:
-        raise UnreadableLogError(
-            f"A CSV needs these columns: {', '.join(REQUIRED_FIELDS)}. "
-            f"Missing: {', '.join(absent)}."
-        )
-    if len(set(cells)) < len(cells):
-        raise UnreadableLogError("Each column of a CSV needs a different name.")
-
-
-def read_csv(pieces: Iterator[bytes], delimiter: str = ",") -> Iterator[Chunk]:
+def read_csv(
+    pieces: Iterator[bytes], delimiter: str = ",", mapping: ColumnMapping | None = None
+) -> Iterator[Chunk]:
     """Yield the chunks of CSV text that comes in pieces of whole lines."""
     text = CsvText(pieces, delimiter)
-    header = [cell.strip().lower() for cell in text.first()]
-    check_header(header)
-    table = _Table(header, delimiter)
+    cells = [cell.strip().lower() for cell in text.first()]
+    table = _Table(_find_fields(cells, mapping), delimiter)
     yield from _join(map(table.parse, text.rest()))
     for piece in text.pieces():
         chunk = table.parse_piece(piece)
@@ -83,6 +63,14 @@ def read_csv(pieces: Iterator[bytes], delimiter: str = ",") -> Iterator[Chunk]:
             yield chunk
         else:
             yield from _join(map(table.parse, text.read(piece)))
+
+
+def _find_fields(cells: list[str], mapping: ColumnMapping | None) -> Header:
+    try:
+        return mapping.resolve(cells) if mapping else check_header(cells)
+    except DetectorError as error:
+        error.columns = tuple(cells)
+        raise
 
 
 def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -94,27 +82,31 @@ def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 class _Table:
     """Parses the rows below a header."""
 
-    def __init__(self, header: list[str], delimiter: str) -> None:
-        self._header = header
+    def __init__(self, header: Header, delimiter: str) -> None:
+        self._header = header.fields
+        self._kept, self._width = header.kept, header.width
         self._delimiter = delimiter
-        self._names = present_columns(header)
+        self._adds_cached = header.adds_cached
+        self._constants = {"provider": header.provider} if header.provider else {}
+        self._empty = _EMPTY | self._constants
+        self._names = present_columns(self._header)
         # `array_like`, so that a row of cells is converted by position.
-        fields = [(name, _TYPES[name]) for name in header]
+        fields = [(name, _TYPES[name]) for name in self._header]
         self._struct = msgspec.defstruct("CsvRow", fields, array_like=True, gc=False)
         self._list = types.GenericAlias(list, (self._struct,))
-        self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in header}
+        self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in self._header}
 
     def parse_piece(self, piece: bytes) -> Chunk | None:
         """Return the chunk of whole lines without errors, or None."""
         lines = piece.replace(b"\r\n", b"\n")
-        cells = _split(lines, len(self._header), self._delimiter)
+        cells = _split(lines, self._width, self._delimiter)
         if cells is None or any(map(_has_long_cells, cells)):
             return None
         return self._parse_cells(cells)
 
     def parse(self, batch: Batch) -> Chunk:
         """Return the chunk of some rows: column by column, or row by row if there are errors."""
-        if set(map(len, batch.rows)) == {len(self._header)}:
+        if set(map(len, batch.rows)) == {self._width}:
             chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
             if chunk:
                 return chunk
@@ -122,19 +114,23 @@ class _Table:
 
     def _parse_cells(self, columns_of_cells: Sequence[Sequence[str]]) -> Chunk | None:
         """Return the chunk of columns of cells without errors, or None."""
-        given = dict(zip(self._header, columns_of_cells, strict=True))
+        given = dict(zip(self._header, self._keep(columns_of_cells), strict=True))
         rows = len(columns_of_cells[0])
         try:
             columns = {name: self._read_column(name, given.get(name), rows) for name in self._names}
         except msgspec.ValidationError:
             return None
-        columns = _finish(columns)
+        columns = self._finish(columns)
         if find_unclean_rows(columns, may_hold_control_characters=True):
             return None
         return Chunk(columns, [])
 
+    def _keep(self, cells: Sequence[C]) -> Sequence[C]:
+        """Return the cells, or columns of cells, without those that are dropped."""
+        return cells if self._kept is None else [cells[index] for index in self._kept]
+
     def _read_column(self, name: str, cells: Sequence[str] | None, rows: int) -> list[Any]:
-        empty = _EMPTY.get(name, "")
+        empty = self._empty.get(name, "")
         if cells is None:
             return [empty] * rows
         if name == "ts":
@@ -159,12 +155,11 @@ class _Table:
         return Chunk(parts.columns(), parts.ordered_invalid())
 
     def _take_whole(self, batch: Iterable[Row], parts: Parts) -> Iterator[Row]:
-        width = len(self._header)
         for line, cells in batch:
-            if len(cells) == width:
-                yield line, cells
+            if len(cells) == self._width:
+                yield line, list(self._keep(cells))
             else:
-                parts.reject(line, f"expected {width} cells" if cells else "not CSV")
+                parts.reject(line, f"expected {self._width} cells" if cells else "not CSV")
 
     def _convert(self, whole: list[Row]) -> tuple[list[int], list[Any], list[Row]]:
         """Return the lines and values of rows that convert, and the rows that do not."""
@@ -184,10 +179,18 @@ class _Table:
         return lines, rows, rejected
 
     def _columns_of(self, rows: list[Any]) -> Columns:
-        return _finish({name: self._column(name, rows) for name in self._names})
+        return self._finish({name: self._column(name, rows) for name in self._names})
+
+    def _finish(self, columns: Columns) -> Columns:
+        columns["provider"] = lowered(columns["provider"])
+        columns["service_tier"] = service_tiers(columns["service_tier"])
+        if self._adds_cached:
+            counts = zip(*(columns[name] for name in _PROMPT_PARTS), strict=True)
+            columns["prompt_tokens"] = list(map(sum, counts))
+        return drop_empty(columns)
 
     def _column(self, name: str, rows: list[Any]) -> list[Any]:
-        empty = _EMPTY.get(name, "")
+        empty = self._empty.get(name, "")
         if name not in self._header:
             return [empty] * len(rows)
         get = attrgetter(name)
@@ -201,7 +204,10 @@ class _Table:
         lines: list[int] = []
         for line, cells in rejected:
             given = {name: cell for name, cell in zip(self._header, cells, strict=True) if cell}
-            record = read_record({name: _typed(name, given[name]) for name in given}, LOG_RECORD)
+            values = {name: _typed(name, given[name]) for name in given} | self._constants
+            if self._adds_cached and "prompt_tokens" in values:
+                values["prompt_tokens"] = _sum_counts(values)
+            record = read_record(values, LOG_RECORD)
             if isinstance(record, UsageRecord):
                 records.append(record)
                 lines.append(line)
@@ -217,12 +223,6 @@ def _read_times(cells: Sequence[str]) -> list[int | None]:
         return [(read_moment(cell) - EPOCH) // MICROSECOND for cell in cells]
     except (ValueError, OverflowError):
         raise msgspec.ValidationError from None
-
-
-def _finish(columns: Columns) -> Columns:
-    columns["provider"] = lowered(columns["provider"])
-    columns["service_tier"] = service_tiers(columns["service_tier"])
-    return drop_empty(columns)
 
 
 def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:
@@ -264,6 +264,13 @@ def _unquote(columns: list[list[str]]) -> list[list[str]] | None:
 def _has_long_cells(cells: list[str]) -> bool:
     """Check for cells longer than any valid value, which need the row-by-row reader."""
     return max(map(len, cells)) > _LONGEST_CELL
+
+
+def _sum_counts(values: Mapping[str, object]) -> object:
+    """Return the sum of the prompt's parts, or a part that is not a count, to be rejected."""
+    counts = [values[name] for name in _PROMPT_PARTS if name in values]
+    integers = [count for count in counts if type(count) is int]
+    return sum(integers) if len(integers) == len(counts) else values["prompt_tokens"]
 
 
 def _typed(name: str, cell: str) -> object:

@@ -1,0 +1,221 @@
+"""Map the columns of a foreign CSV to the record's fields.
+
+Nothing is guessed: each column is a field by its own name, is mapped, or is dropped by name. A
+column is named by its header, in any case, or by its position, such as `#3`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from detectors.contract import MAX_LABEL_LENGTH, RECORD_V2_FIELDS, REQUIRED_FIELDS
+from detectors.errors import ColumnMappingError, ContractError, UnreadableLogError
+from detectors.formats.csv_logs.names import TARGETS, UNCACHED, is_text_column
+from detectors.formats.fields import LABEL, PROVIDER_TEXT, RECORD_V2
+from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
+
+MAX_COLUMNS: Final = 1_000
+_MAX_SHOWN: Final = 10
+_FREE_LABELS: Final = frozenset(
+    name for name, known in RECORD_V2.items() if known.expected == LABEL.expected
+)
+_POSITION: Final = re.compile(r"#([1-9][0-9]{0,4})")
+_PAIR: Final = "Map a column as theirs=ours, such as created_at=ts; theirs= drops the column."
+
+
+class Header(NamedTuple):
+    """Where the fields of a CSV's rows are."""
+
+    fields: list[str]  # of the columns that are kept, in their order
+    width: int
+    kept: list[int] | None = None  # their indexes; None if all columns are kept
+    provider: str = ""  # of every call, where no column has it
+    adds_cached: bool = False  # the prompt tokens are without the cached tokens
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """How the columns of a CSV become fields.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        The file's column names, and the fields of `UsageRecord` that they become. The field
+        ``uncached_prompt_tokens`` adds the cached tokens, for counts without them. Columns that
+        already have the name of a field need not be mapped.
+    dropped : collection of str
+        The columns that are ignored, each by name.
+    provider : str, optional
+        The model provider of every call, for a file without such a column.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    dropped: Collection[str] = ()
+    provider: str = ""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.columns.values() if name not in TARGETS]
+        if unknown:
+            raise ColumnMappingError(
+                f"{shown_name(unknown[0], 'A name in the mapping')} is not a field. A column can "
+                f"become one of: {', '.join(TARGETS)}."
+            )
+        if self.provider and not PROVIDER_TEXT.match(self.provider):
+            raise ColumnMappingError(f"The provider must be {RECORD_V2['provider'].expected}.")
+        if len(self.columns) + len(self.dropped) > MAX_COLUMNS:
+            raise ColumnMappingError(f"Map at most {MAX_COLUMNS:,} columns.")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return `theirs=ours` and `theirs=`, sorted, and the provider."""
+        pairs = {_normal(theirs): ours for theirs, ours in self.columns.items()}
+        pairs |= dict.fromkeys(map(_normal, self.dropped), "")
+        return (*(f"{theirs}={ours}" for theirs, ours in sorted(pairs.items())), self.provider)
+
+    def count_named(self, cells: Sequence[str]) -> int:
+        """Count the cells of a header that are fields, mapped or dropped."""
+        named = {_normal(name) for name in (*self.columns, *self.dropped)}
+        return sum(
+            cell in RECORD_V2_FIELDS or cell in named or f"#{number}" in named
+            for number, cell in enumerate(cells, 1)
+        )
+
+    def resolve(self, cells: Sequence[str]) -> Header:
+        """Return where the fields of this header are; its cells are stripped and in lower case.
+
+        Raise `ColumnMappingError` for columns that are not in the header, and for two columns of
+        one field; `ContractError` for columns that are neither mapped nor dropped.
+        """
+        indexes = dict[str, list[int]]()
+        for index, cell in enumerate(cells):
+            indexes.setdefault(cell, []).append(index)
+        mapped = _find_columns(self.columns, indexes, len(cells))
+        dropped = _find_columns(self.dropped, indexes, len(cells))
+        if mapped.keys() & dropped.keys():
+            raise ColumnMappingError("A column is both mapped and dropped.")
+        kept = [index for index in range(len(cells)) if index not in dropped]
+        fields = [
+            self.columns[mapped[index]] if index in mapped else cells[index] for index in kept
+        ]
+        _check_known(fields, kept, cells)
+        _check_no_text(fields, kept, cells)
+        return self._header(fields, kept, len(cells))
+
+    def _header(self, fields: list[str], kept: list[int], width: int) -> Header:
+        names = ["prompt_tokens" if name == UNCACHED else name for name in fields]
+        if self.provider and "provider" in names:
+            raise ColumnMappingError("The file has a column of providers: give no other provider.")
+        name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+        if count > 1:
+            raise ColumnMappingError(f"Two columns become {name}. Map one and drop the other.")
+        check_required([*names, "provider"] if self.provider else names)
+        own = None if len(kept) == width else kept
+        return Header(names, width, own, self.provider, adds_cached=UNCACHED in fields)
+
+
+Mapped = ColumnMapping | Mapping[str, str | None]
+
+
+def as_mapping(given: Mapped | None) -> ColumnMapping | None:
+    """Return the mapping of a dict, in which None drops a column."""
+    if given is None or isinstance(given, ColumnMapping):
+        return given
+    columns = {theirs: ours for theirs, ours in given.items() if ours is not None}
+    return ColumnMapping(columns, [theirs for theirs in given if theirs not in columns])
+
+
+def read_pairs(pairs: Iterable[str], provider: str = "") -> ColumnMapping | None:
+    """Read `theirs=ours`, and `theirs=` for a dropped column; None if nothing is given."""
+    columns, dropped = dict[str, str](), list[str]()
+    for pair in filter(None, pairs):
+        theirs, sign, ours = (part.strip() for part in pair.rpartition("="))
+        if not sign or not theirs or len(theirs) > MAX_LABEL_LENGTH:
+            raise ColumnMappingError(_PAIR)
+        if theirs in columns or theirs in dropped:
+            raise ColumnMappingError(
+                f"The column {shown_name(theirs, 'of one name')} is mapped twice."
+            )
+        if ours:
+            columns[theirs] = ours.lower()
+        else:
+            dropped.append(theirs)
+    return ColumnMapping(columns, dropped, provider) if columns or dropped or provider else None
+
+
+def check_header(cells: Sequence[str]) -> Header:
+    """Return where the fields are; raise an error for unknown, missing or repeated columns."""
+    offenders = Offenders()
+    for number, cell in enumerate(cells, 1):
+        if cell not in RECORD_V2_FIELDS:
+            offenders.add("header", Problem("unknown", shown_name(cell, f"column {number}")))
+    if offenders.named:
+        raise contract_error(offenders)
+    check_required(cells)
+    if len(set(cells)) < len(cells):
+        raise UnreadableLogError("Each column of a CSV needs a different name.")
+    return Header(list(cells), len(cells))
+
+
+def check_required(names: Collection[str]) -> None:
+    """Raise an error that names the required fields that no column has."""
+    absent = [name for name in REQUIRED_FIELDS if name not in names]
+    if absent:
+        raise UnreadableLogError(
+            f"A CSV needs these columns: {', '.join(REQUIRED_FIELDS)}. "
+            f"Missing: {', '.join(absent)}."
+        )
+
+
+def _normal(name: str) -> str:
+    return name.strip().lower()
+
+
+def _find_columns(
+    named: Iterable[str], indexes: Mapping[str, Sequence[int]], width: int
+) -> dict[int, str]:
+    """Return the given names by the index of their column."""
+    found = dict[int, str]()
+    for name in named:
+        index = _find_column(name, indexes, width)
+        if index in found:
+            raise ColumnMappingError("A column is mapped twice: by its name and its position.")
+        found[index] = name
+    return found
+
+
+def _find_column(name: str, indexes: Mapping[str, Sequence[int]], width: int) -> int:
+    own, position = indexes.get(_normal(name), ()), _POSITION.fullmatch(name.strip())
+    shown = shown_name(name.strip(), "of one name in the mapping")
+    if len(own) > 1:
+        raise ColumnMappingError(
+            f"The file has several columns {shown}. Name them by position, such as #3."
+        )
+    if own:
+        return own[0]
+    if position and int(position[1]) <= width:
+        return int(position[1]) - 1
+    raise ColumnMappingError(f"The file has no column {shown}. Map columns that are in its header.")
+
+
+def _check_known(fields: Sequence[str], kept: Sequence[int], cells: Sequence[str]) -> None:
+    unknown = [index for name, index in zip(fields, kept, strict=True) if name not in TARGETS]
+    if unknown:
+        names = [shown_name(cells[index], f"#{index + 1}") for index in unknown[:_MAX_SHOWN]]
+        more = f" and {len(unknown) - _MAX_SHOWN:,} more" if len(unknown) > _MAX_SHOWN else ""
+        raise ContractError(
+            f"These columns are neither mapped nor dropped: {', '.join(names)}{more}. Map each to "
+            "a field, or drop it by name.",
+            tuple(f"header: unknown field {name}" for name in names),
+        )
+
+
+def _check_no_text(fields: Sequence[str], kept: Sequence[int], cells: Sequence[str]) -> None:
+    for name, index in zip(fields, kept, strict=True):
+        if name in _FREE_LABELS and is_text_column(cells[index]):
+            shown = shown_name(cells[index], f"#{index + 1}")
+            raise ContractError(
+                f"The column {shown} holds text, which is never accepted. Drop it.",
+                (f"header: text in {shown}",),
+            )

@@ -1,0 +1,248 @@
+"""CSV files with other column names: mapped, dropped by name, or refused with a proposal."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import detectors
+from detectors import ColumnMapping, cli
+from detectors.errors import ColumnMappingError, ContractError, DetectorError, UnreadableLogError
+from detectors.formats import TARGETS, Chunk, propose, read_chunks, read_pairs, records_of
+from detectors.formats.csv_logs.mapping import as_mapping
+from detectors.formats.csv_logs.names import SYNONYMS, find_foreign_header
+
+FOREIGN = (
+    "Created At,model_name,Input Tokens,output_tokens,cached,cost_usd\n"
+    "2026-03-02T09:15:00Z,gpt-4o-mini,1200,85,200,0.12\n"
+    '2026-03-02T09:15:09Z,gpt-4o-mini,1150,70,,"1,2"\n'
+)
+OURS = (
+    "ts,provider,model,prompt_tokens,completion_tokens,cached_tokens\n"
+    "2026-03-02T09:15:00Z,openai,gpt-4o-mini,1200,85,200\n"
+    "2026-03-02T09:15:09Z,openai,gpt-4o-mini,1150,70,\n"
+)
+COLUMNS = {
+    "created at": "ts",
+    "model_name": "model",
+    "Input Tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "cached": "cached_tokens",
+}
+MAPPING = ColumnMapping(COLUMNS, ["cost_usd"], "openai")
+TEXT = "CANARY, said the customer"
+
+
+def read(text: str, mapping: Any = None, **options: Any) -> list[Chunk]:
+    return list(read_chunks(BytesIO(text.encode()), mapping=as_mapping(mapping), **options))
+
+
+def records(text: str, mapping: Any = None) -> list[Any]:
+    return [record for chunk in read(text, mapping) for record in records_of(chunk.columns)]
+
+
+def refused(text: str, mapping: Any = None) -> DetectorError:
+    with pytest.raises(DetectorError) as caught:
+        read(text, mapping)
+    assert "CANARY" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_mapped_csv_reads_as_one_with_our_names(delimiter: str) -> None:
+    foreign = FOREIGN.replace('"1,2"', "1").replace(",", delimiter)
+    assert records(foreign, MAPPING) == records(OURS)
+
+
+def test_whole_lines_and_single_rows_are_mapped_alike() -> None:
+    broken = FOREIGN + "2026-03-02,gpt-4o-mini,CANARY,1,1,1\n2026-03-02,gpt-4o-mini,1\n"
+    (chunk,) = read(broken, MAPPING)
+    assert [row.line for row in chunk.invalid] == [4, 5]
+    assert chunk.invalid[1].reason == "expected 6 cells"
+    assert records_of(chunk.columns) == records(OURS)
+    assert records(FOREIGN.replace('"1,2"', "1"), MAPPING) == records(OURS)
+
+
+def test_a_column_is_named_by_position_too() -> None:
+    by_position = {"#1": "ts", "#2": "model", "#3": "prompt_tokens", "#4": "completion_tokens"}
+    mapping = ColumnMapping(by_position | {"#5": "cached_tokens"}, ["#6"], "openai")
+    assert records(FOREIGN, mapping) == records(OURS)
+
+
+def test_prompt_tokens_without_the_cached_ones_are_added_up() -> None:
+    text = (
+        "ts,provider,model,input_tokens,completion_tokens,cached_tokens,cache_write_tokens\n"
+        "2026-03-02,anthropic,claude-opus-4-1,10,2,300,4000\n"
+        "2026-03-02 09:15:00 UTC,anthropic,claude-opus-4-1,10,2,,\n"
+        "2026-03-02,anthropic,claude-opus-4-1,many,2,1,1\n"
+    )
+    (chunk,) = read(text, {"input_tokens": "uncached_prompt_tokens"})
+    assert chunk.columns["prompt_tokens"] == [4310, 10]
+    assert [row.line for row in chunk.invalid] == [4]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"Zeit": "tag"}, "The file has no column Zeit."),
+        ({"CANARY, in it": "tag"}, "The file has no column of one name in the mapping."),
+        ({"#7": "tag"}, "The file has no column"),
+        ({"cost_usd": "model"}, "Two columns become model. Map one and drop the other."),
+        ({"cost_usd": "uncached_prompt_tokens"}, "Two columns become prompt_tokens."),
+        ({"#1": "ts"}, "A column is mapped twice: by its name and its position."),
+        ({"#2": None}, "A column is both mapped and dropped."),
+    ],
+)
+def test_a_mapping_that_does_not_fit_is_refused(change: dict[str, Any], sentence: str) -> None:
+    given = COLUMNS | {"cost_usd": None} | change
+    dropped = [name for name, field in given.items() if field is None]
+    columns = {name: field for name, field in given.items() if field is not None}
+    error = refused(FOREIGN, ColumnMapping(columns, dropped, "openai"))
+    assert isinstance(error, ColumnMappingError)
+    assert sentence in str(error)
+
+
+def test_a_column_that_is_neither_mapped_nor_dropped_is_refused() -> None:
+    error = refused(FOREIGN.replace("cost_usd", "cost_usd,CANARY in it"), COLUMNS)
+    assert isinstance(error, ContractError)
+    assert "neither mapped nor dropped: cost_usd, #7." in str(error)
+
+
+def test_a_column_of_text_is_dropped_but_never_a_label() -> None:
+    text = FOREIGN.replace("cost_usd", "prompt").replace("0.12", f'"{TEXT}"')
+    mapping = ColumnMapping(COLUMNS, ["prompt"], "openai")
+    assert records(text, mapping) == records(OURS)
+    error = refused(text, ColumnMapping(COLUMNS | {"prompt": "tag"}, [], "openai"))
+    assert str(error) == "The column prompt holds text, which is never accepted. Drop it."
+
+
+def test_text_in_a_mapped_column_is_refused_as_in_our_own() -> None:
+    text = FOREIGN.replace("0.12", f'"{TEXT * 20}"')
+    (chunk,) = read(text, ColumnMapping(COLUMNS | {"cost_usd": "tag"}, [], "openai"))
+    assert [row.line for row in chunk.invalid] == [2]
+    assert "CANARY" not in chunk.invalid[0].reason
+
+
+@pytest.mark.parametrize(
+    ("columns", "dropped", "provider", "sentence"),
+    [
+        ({"a": "cost"}, [], "", "cost is not a field."),
+        ({"a": "CANARY, text"}, [], "", "A name in the mapping is not a field."),
+        ({}, [], "Open AI", "The provider must be a lowercase label"),
+        ({}, [str(number) for number in range(1_001)], "", "Map at most 1,000 columns."),
+    ],
+)
+def test_a_wrong_mapping_is_refused_before_the_file_is_read(
+    columns: dict[str, str], dropped: list[str], provider: str, sentence: str
+) -> None:
+    with pytest.raises(ColumnMappingError, match=sentence):
+        ColumnMapping(columns, dropped, provider)
+
+
+def test_a_provider_for_a_file_that_has_one_is_refused() -> None:
+    assert "give no other provider" in str(refused(OURS, ColumnMapping(provider="openai")))
+
+
+def test_a_missing_field_is_named() -> None:
+    assert str(refused(FOREIGN, {**COLUMNS, "cost_usd": None})).endswith("Missing: provider.")
+
+
+@pytest.mark.parametrize("name", ["cached,cached", "cached,Cached"])
+def test_columns_of_one_name_are_named_by_position(name: str) -> None:
+    text = FOREIGN.replace("cached", name).replace(",200,", ",200,1,").replace(",,", ",,,")
+    error = refused(text, MAPPING)
+    assert "several columns cached" in str(error)
+    columns = {name: field for name, field in COLUMNS.items() if name != "cached"}
+    by_position = ColumnMapping(columns | {"#5": "cached_tokens"}, ["#6", "cost_usd"], "openai")
+    assert records(text, by_position) == records(OURS)
+
+
+def test_json_has_no_columns_to_map() -> None:
+    line = '{"model":"gpt-5.4","usage":{"prompt_tokens":1,"completion_tokens":1},"created":1}\n'
+    for text in (line, f"[{line}]"):
+        assert "This file is JSON" in str(refused(text, {"a": "ts"}))
+
+
+def test_text_with_a_mapping_is_no_csv() -> None:
+    assert isinstance(refused(TEXT, {"a": "ts"}), UnreadableLogError)
+
+
+def test_an_empty_mapping_changes_nothing() -> None:
+    assert records(OURS, {}) == records(OURS)
+    assert read_pairs([]) is None
+
+
+def test_pairs_are_read_as_they_are_typed() -> None:
+    mapping = read_pairs(["a=b=ts", " Model Name = MODEL", "cost=", ""], "openai")
+    assert mapping == ColumnMapping({"a=b": "ts", "Model Name": "model"}, ["cost"], "openai")
+    assert mapping is not None
+    assert mapping.parts == ("a=b=ts", "cost=", "model name=model", "openai")
+
+
+@pytest.mark.parametrize(
+    "pairs", [["ts"], ["=ts"], ["a=ts", "a="], ["a=", "a="], ["a" * 201 + "="]]
+)
+def test_a_pair_that_cannot_be_read_is_refused(pairs: list[str]) -> None:
+    with pytest.raises(ColumnMappingError):
+        read_pairs(pairs)
+
+
+def test_every_synonym_is_of_one_field_and_proposed() -> None:
+    names = [name for synonyms in SYNONYMS.values() for name in synonyms]
+    assert len(names) == len(set(names))
+    assert SYNONYMS.keys() <= set(TARGETS)
+    for field, synonyms in SYNONYMS.items():
+        for name in synonyms:
+            assert propose([name])[0].field in (field, f"uncached_{field}")
+
+
+def test_a_header_is_proposed_the_best_names_first() -> None:
+    header = ["ID", "Timestamp", "created_at", "request_model", "model", "input_tokens", "Prompt"]
+    fields = [column.field for column in propose(header)]
+    assert fields == ["request_id", "ts", "", "", "model", "prompt_tokens", ""]
+    assert [column.name for column in propose(header) if column.is_text] == ["Prompt"]
+    beside = propose(["input_tokens", "cache_read_input_tokens"])
+    assert [column.field for column in beside] == ["uncached_prompt_tokens", "cached_tokens"]
+
+
+def test_a_foreign_header_is_named_by_the_error_that_refuses_it() -> None:
+    error = refused(FOREIGN)
+    assert error.columns == tuple(FOREIGN.split("\n")[0].lower().split(","))
+    assert refused(OURS.replace("cached_tokens", "cost")).columns[-1] == "cost"
+    assert refused(TEXT).columns == ()
+    assert not find_foreign_header("time,model,app and then some text")
+
+
+def test_the_library_audits_a_mapped_file(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
+    ours.write_text(OURS)
+    theirs.write_text(FOREIGN)
+    log = detectors.read(theirs, mapping=MAPPING)
+    assert log.frame.equals(detectors.read(ours).frame)
+    with theirs.open("rb") as file:
+        assert detectors.read(file, mapping=MAPPING).frame.equals(log.frame)
+    report = detectors.audit(theirs, mapping=MAPPING)
+    assert report.audit.total_spend_usd == detectors.audit(ours).audit.total_spend_usd
+    with pytest.raises(TypeError):
+        detectors.audit([], mapping=MAPPING)
+
+
+def test_the_command_proposes_options_that_work(tmp_path: Path) -> None:
+    file = tmp_path / "theirs.csv"
+    file.write_text(FOREIGN.replace("cached,", "cached_input_tokens,"))
+    run = CliRunner().invoke
+    proposed = run(cli.library, ["audit", str(file)])
+    assert proposed.exit_code == 2
+    assert "--map '#1=ts'" in proposed.stderr
+    assert "--drop cost_usd --provider openai" in proposed.stderr
+    options = proposed.stderr.partition("each of them: ")[2].replace("'", "").split()
+    audited = run(cli.library, ["audit", str(file), *options])
+    assert audited.exit_code == 0
+    assert "2 calls" in audited.stdout
+    wrong = run(cli.library, ["audit", str(file), *options, "--map", "x"])
+    assert wrong.stderr.startswith("Error: Map a column as theirs=ours")
+    twice = run(cli.library, ["audit", str(file), *options[:-4]])
+    assert "neither mapped nor dropped: cost_usd." in twice.stderr
+    assert "--map" not in twice.stderr
