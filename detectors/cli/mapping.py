@@ -60,7 +60,11 @@ def read_mapping(
 def propose_options(columns: Sequence[str]) -> str:
     """Return the options that map a foreign CSV, as its column names suggest."""
     proposed = propose(columns)
-    options = [_option(number, column) for number, column in enumerate(proposed[:_MAX_PROPOSED], 1)]
+    options = [
+        _option(number, column)
+        for number, column in enumerate(proposed[:_MAX_PROPOSED], 1)
+        if column.name != column.field
+    ]
     if lacks_provider(proposed):
         options.append("--provider openai")
     return " ".join(options)
