@@ -1,27 +1,20 @@
 """`tallystick audit FILE`."""
 
-import sys
-from errno import EISDIR
-from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-import detectors
-from detectors.cli.console import BadInputError, long_progress, shown, standard_output
-from detectors.cli.mapping import mapping_options, propose_options, read_mapping
-from detectors.cli.price_file import find_update, read_prices
+from detectors.cli.console import BadInputError, shown, standard_output, write_output
+from detectors.cli.gate.request import GateRequest, gate_options
+from detectors.cli.mapping import mapping_options, read_mapping
+from detectors.cli.reports import audit_file, read_report
 from detectors.cli.terminal import print_report, report_console
-from detectors.errors import ContractError, DetectorError
 from detectors.html.page import print_page
 from detectors.wording.findings_csv import print_findings
 
 if TYPE_CHECKING:
-    from detectors import ColumnMapping, Report
-
-STANDARD_INPUT = Path("-")
-SCRUB_HINT = "For example: tallystick scrub {file} --out usage.jsonl"
+    from detectors import Report
 
 _path = click.Path(path_type=Path)
 
@@ -51,7 +44,8 @@ _path = click.Path(path_type=Path)
     show_default=True,
     help="How many findings to print.",
 )
-def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
+@gate_options
+def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
     """Audit a usage log and print its avoidable spend, most expensive first.
 
     FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped; '-' is standard
@@ -68,48 +62,33 @@ def audit(file: Path, top: int, prices: Path | None, **outputs: Any) -> None:
       output_mtok = 24
       [aliases.azure]
       "prod-chat-*" = { provider = "azure", model = "gpt-5.4" }
+
+    The exit status is 0, or 1 if --fail-on is given and fails, or 2 if a file or an option can't be
+    used.
     """
-    columns = [outputs.pop(name) for name in ("mapped", "dropped", "provider")]
-    report = audit_file(file, prices, read_mapping(*columns))
-    if outputs["json"] not in (None, "-"):
-        _write(Path(outputs["json"]), report.to_json() + b"\n")
-    if outputs["html"]:
-        _write(outputs["html"], print_page(report).encode())
-    if outputs["csv"]:
-        _write(outputs["csv"], print_findings(report).encode())
-    if outputs["calls"]:
-        _write_calls(report, outputs["calls"])
-    with standard_output():
-        if outputs["json"] == "-":
+    columns = read_mapping(*(options.pop(name) for name in ("mapped", "dropped", "provider")))
+    request = GateRequest.read(options, lambda earlier: read_report(earlier, prices, columns))
+    report = audit_file(file, prices, columns)
+    _write_files(report, options)
+    outcome = request.check(report) if request else None
+    with standard_output(may_close=outcome is not None):
+        if options["json"] == "-":
             click.echo(report.to_json())
-        else:
+        elif options["gate_json"] != "-":
             print_report(report, report_console(), top)
+    if outcome is not None:
+        outcome.finish(is_data_only="-" in (options["json"], options["gate_json"]))
 
 
-def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
-    """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
-    book = read_prices(prices) if prices else find_update()
-    terms: dict[str, Any] = {"prices": book} if book else {}
-    named: dict[str, Any] = {"mapping": mapping} if mapping else {}
-    try:
-        if file == STANDARD_INPUT:
-            return detectors.audit(detectors.read(sys.stdin.buffer, **named), **terms)
-        if file.is_dir():
-            raise IsADirectoryError(EISDIR, strerror(EISDIR))
-        with long_progress("Auditing", file.stat().st_size) as progress:
-            return detectors.audit(detectors.read(file, progress=progress, **named), **terms)
-    except DetectorError as error:
-        raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
-    except OSError as error:
-        raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
-
-
-def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
-    """Return what makes the file readable, if a command does."""
-    if error.columns:
-        options = propose_options(error.columns)
-        return [] if mapping else [f"To read other columns, map or drop each of them: {options}"]
-    return [SCRUB_HINT.format(file=shown(file))] if isinstance(error, ContractError) else []
+def _write_files(report: "Report", options: dict[str, Any]) -> None:
+    if options["json"] not in (None, "-"):
+        write_output(Path(options["json"]), report.to_json() + b"\n")
+    if options["html"]:
+        write_output(options["html"], print_page(report).encode())
+    if options["csv"]:
+        write_output(options["csv"], print_findings(report).encode())
+    if options["calls"]:
+        _write_calls(report, options["calls"])
 
 
 def _write_calls(report: "Report", folder: Path) -> None:
@@ -122,11 +101,4 @@ def _write_calls(report: "Report", folder: Path) -> None:
         raise BadInputError(f"cannot create {shown(folder)}: {error.strerror}") from error
     ids = [finding.id for finding in report.findings]
     for finding_id, calls in zip(ids, report.collect_calls(ids), strict=True):
-        _write(folder / f"{finding_id}.csv", write_calls(calls).encode())
-
-
-def _write(file: Path, content: bytes) -> None:
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error
+        write_output(folder / f"{finding_id}.csv", write_calls(calls).encode())

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import click
-import msgspec
 
-import detectors
-from detectors.cli.audit import audit_file
 from detectors.cli.comparison import ChangedFinding, Printed, print_comparison
-from detectors.cli.console import BadInputError, shown, standard_output
+from detectors.cli.console import standard_output
+from detectors.cli.reports import read_report
 from detectors.cli.terminal import report_console
 from detectors.contract import list_priced_changes
 from detectors.wording.comparison import describe_lengths, describe_reports
@@ -39,7 +37,7 @@ def compare(before: Path, after: Path, prices: Path | None, top: int) -> None:
     BEFORE and AFTER are reports that `tallystick audit --json` wrote, or usage logs, which are
     audited first. Spend is compared per day if they cover different numbers of days.
     """
-    earlier, later = _read(before, prices), _read(after, prices)
+    earlier, later = read_report(before, prices), read_report(after, prices)
     comparison = later.compare(earlier)
     methods = (*later.methods, *earlier.methods)
     printed = Printed(
@@ -65,15 +63,3 @@ def compare(before: Path, after: Path, prices: Path | None, top: int) -> None:
     )
     with standard_output():
         print_comparison(printed, report_console(), top)
-
-
-def _read(file: Path, prices: Path | None) -> "detectors.Report":
-    """Return the report of a file: its own if it is one, or else that of the log."""
-    if file.suffix == ".json":
-        try:
-            return detectors.Report.from_json(file.read_bytes())
-        except msgspec.MsgspecError:
-            pass  # a log may be one JSON array
-        except OSError as error:
-            raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
-    return audit_file(file, prices)

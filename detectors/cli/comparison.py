@@ -69,7 +69,7 @@ def _totals(spans: tuple[Span, Span]) -> Iterator[Text]:
 
 def _spend(name: str, changes: Sequence[SpendChange], per_day: bool) -> Table:
     heading = f"{name.capitalize()}, per day" if per_day else name.capitalize()
-    table = _table((heading,), ("Before", "After", "Change", ""))
+    table = plain_table((heading,), ("Before", "After", "Change", ""))
     for each in changes:
         label = " ".join(map(inert, reversed(each.labels))) or "(no tag or endpoint)"
         table.add_row(
@@ -83,7 +83,9 @@ def _spend(name: str, changes: Sequence[SpendChange], per_day: bool) -> Table:
 
 
 def _findings(findings: Sequence[ChangedFinding]) -> Table:
-    table = _table(("Status", "Finding", "Route", "Model"), ("Savings before", "Savings after"))
+    table = plain_table(
+        ("Status", "Finding", "Route", "Model"), ("Savings before", "Savings after")
+    )
     for each in findings:
         labels = (Text(inert(label)) for label in (each.name, each.route, each.model))
         dollars = (usd(each.before_usd), usd(each.after_usd))
@@ -91,7 +93,7 @@ def _findings(findings: Sequence[ChangedFinding]) -> Table:
     return table
 
 
-def _table(labels: Sequence[str], numbers: Sequence[str]) -> Table:
+def plain_table(labels: Sequence[str], numbers: Sequence[str]) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for label in labels:
         table.add_column(label, overflow="fold", max_width=36)

@@ -27,15 +27,21 @@ class BadInputError(click.ClickException):
 
 
 @contextmanager
-def standard_output() -> Iterator[None]:
-    """Turn errors of writing standard output, such as a full disk, into a one-line error."""
+def standard_output(*, may_close: bool = False) -> Iterator[None]:
+    """Turn errors of writing standard output, such as a full disk, into a one-line error.
+
+    With `may_close`, a reader that closes the pipe ends the output and not the command.
+    """
     try:
         yield
         sys.stdout.flush()
     except OSError as error:
-        if error.errno == EPIPE:  # the reader closed the pipe; click exits quietly
+        is_closed = error.errno == EPIPE
+        if is_closed and not may_close:  # click exits quietly
             raise
         _forget_output()
+        if is_closed:
+            return
         raise BadInputError(f"cannot write standard output: {error.strerror}") from error
 
 
@@ -63,3 +69,10 @@ def long_progress(what: str, size: int) -> Iterator[Callable[[int, int], None] |
 
 def shown(file: Path) -> str:
     return click.format_filename(file)
+
+
+def write_output(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error

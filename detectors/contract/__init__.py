@@ -33,6 +33,7 @@ from detectors.contract.findings import (
     SavingsByDetector,
     WiderLimits,
 )
+from detectors.contract.gate import SEVERITIES, Gate, GateRule, check_gate
 from detectors.contract.record import (
     FIELD_NAME,
     FIRST_INSTANT,
@@ -115,6 +116,8 @@ __all__ = [
     "FIRST_INSTANT",
     "Finding",
     "FindingDay",
+    "Gate",
+    "GateRule",
     "HOURS",
     "InvalidRow",
     "InvalidRows",
@@ -143,6 +146,7 @@ __all__ = [
     "REQUIRED_FIELDS",
     "Remainder",
     "Report",
+    "SEVERITIES",
     "STATUSES",
     "SavingsByDetector",
     "Span",
@@ -161,6 +165,7 @@ __all__ = [
     "add_hours",
     "add_latencies",
     "changed_assumptions",
+    "check_gate",
     "compare_spend",
     "find_status",
     "is_per_day",

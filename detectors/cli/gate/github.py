@@ -1,0 +1,37 @@
+"""What GitHub Actions shows of a gate: annotations of the change, and the summary of the step."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TextIO
+
+from detectors.cli.console import BadInputError, shown
+from detectors.cli.gate.text import GateText
+
+# GitHub shows no more of one step.
+_MOST_ANNOTATIONS: Final = 10
+_ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_ESCAPED_IN_PROPERTY: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
+
+
+def write_annotations(text: GateText, stream: TextIO) -> None:
+    """Print a workflow command for each of the first failures; standard error is read for them."""
+    for line in _annotations(text):
+        print(line, file=stream)
+
+
+def _annotations(text: GateText) -> Iterator[str]:
+    for name, message in text.messages()[:_MOST_ANNOTATIONS]:
+        yield f"::error title={_escape(name, _ESCAPED_IN_PROPERTY)}::{_escape(message, _ESCAPED)}"
+
+
+def _escape(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in text)
+
+
+def write_summary(text: GateText, file: Path) -> None:
+    """Append the outcome to the summary of the step."""
+    try:
+        with file.open("a", encoding="utf-8") as summary:
+            summary.write(text.markdown())
+    except OSError as error:
+        raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error

@@ -1,0 +1,173 @@
+"""The options of the gate, its outcome, and its exit status."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from detectors.cli.comparison import plain_table
+from detectors.cli.console import shown, standard_output, write_output
+from detectors.cli.gate.github import write_annotations, write_summary
+from detectors.cli.gate.text import GateText
+from detectors.cli.terminal import PLAIN_WIDTH, report_console
+from detectors.contract import SEVERITIES, Gate, GateRule, check_gate
+
+if TYPE_CHECKING:
+    from detectors import Report
+
+FAILED: Final = 1
+_path = click.Path(path_type=Path)
+_OPTIONS: Final = (
+    click.option(
+        "--fail-on",
+        type=click.Choice(SEVERITIES),
+        help="Exit with status 1 if a finding is at least this severe.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="REPORT",
+        type=_path,
+        help="A report that --json wrote, or a log: with --fail-on, only findings that are new or "
+        "have grown since then fail.",
+    ),
+    click.option(
+        "--allow-growth",
+        metavar="PERCENT",
+        type=click.FloatRange(min=0, max=1_000_000),
+        help="How much a finding of the baseline may grow.  [default: 0]",
+    ),
+    click.option(
+        "--gate-json",
+        metavar="OUT",
+        help="Write what --fail-on found as JSON; '-' prints only that.",
+    ),
+    click.option(
+        "--gate-markdown",
+        metavar="OUT",
+        type=_path,
+        help="Write what --fail-on found as Markdown, for a comment.",
+    ),
+)
+
+
+def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class GateRequest(NamedTuple):
+    """The gate that was asked for, with its baseline read."""
+
+    rule: GateRule
+    baseline: "Report | None"
+    baseline_name: str
+    json: str | None
+    markdown: Path | None
+
+    @classmethod
+    def read(
+        cls, options: dict[str, Any], read_baseline: "Callable[[Path], Report]"
+    ) -> Self | None:
+        """Return the gate of the command line; None without `--fail-on`."""
+        names = ("baseline", "allow_growth", "gate_json", "gate_markdown")
+        given = [name for name in names if options[name] is not None]
+        if options["fail_on"] is None:
+            if given:
+                raise click.UsageError(f"--{given[0].replace('_', '-')} needs --fail-on.")
+            return None
+        if options["json"] == options["gate_json"] == "-":
+            raise click.UsageError("Only one of --json and --gate-json can be '-'.")
+        file = options["baseline"]
+        return cls(
+            rule=GateRule(
+                fail_on=options["fail_on"], allowed_growth_pct=options["allow_growth"] or 0.0
+            ),
+            baseline=read_baseline(file) if file else None,
+            baseline_name=shown(Path(file.name)) if file else "",
+            json=options["gate_json"],
+            markdown=options["gate_markdown"],
+        )
+
+    def check(self, report: "Report") -> "Outcome":
+        """Check the report and write the outcome to the files that were asked for."""
+        gate = check_gate(report, self.baseline, self.rule)
+        text = GateText(gate, report, self.baseline, self.baseline_name)
+        document = _to_json(gate, self.baseline_name)
+        if self.json not in (None, "-"):
+            write_output(Path(self.json or ""), document)
+        if self.markdown:
+            write_output(self.markdown, text.markdown().encode())
+        return Outcome(text, document if self.json == "-" else b"")
+
+
+class Outcome(NamedTuple):
+    """A checked gate, and the document to print, if only that is printed."""
+
+    text: GateText
+    document: bytes
+
+    def finish(self, *, is_data_only: bool) -> None:
+        """Print the outcome, for GitHub too if it asks, and exit with the gate's status.
+
+        Standard output has only data if it has any.
+        """
+        with standard_output(may_close=True):
+            if self.document:
+                click.echo(self.document, nl=False)
+            console = Console(stderr=True, width=PLAIN_WIDTH) if is_data_only else report_console()
+            _print(self.text, console)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            write_annotations(self.text, sys.stderr)
+        if os.environ.get("GITHUB_STEP_SUMMARY"):
+            write_summary(self.text, Path(os.environ["GITHUB_STEP_SUMMARY"]))
+        if self.text.gate.failures:
+            click.get_current_context().exit(FAILED)
+
+
+def _print(text: GateText, console: Console) -> None:
+    failures = text.gate.failures
+    console.print()
+    console.print(Text(text.sentence(), style="bold red" if failures else "bold"))
+    if failures:
+        headings, *rows = text.table(failures)
+        labels = headings.index("Severity") + 1
+        table = plain_table(headings[:labels], headings[labels:])
+        for row in rows:
+            table.add_row(*map(Text, row))
+        console.print(table)
+    for note in text.notes():
+        console.print(Text(note, style="dim"))
+
+
+def _to_json(gate: Gate, baseline: str) -> bytes:
+    """Encode the outcome; dollars are numbers, as in a report."""
+    document = {
+        "passed": not gate.failures,
+        "fail_on": gate.rule.fail_on,
+        "allowed_growth_pct": gate.rule.allowed_growth_pct,
+        "baseline": baseline or None,
+        "failures": [
+            {
+                "status": change.status if baseline else None,
+                "id": change.finding.id,
+                "detector": change.finding.detector,
+                "kind": change.finding.kind,
+                "route": change.finding.route,
+                "provider": change.finding.provider,
+                "model": change.finding.model,
+                "severity": change.finding.severity,
+                "confidence": change.finding.confidence,
+                "before_usd": change.before_usd if baseline else None,
+                "after_usd": change.after_usd,
+            }
+            for change in gate.failures
+        ],
+    }
+    return msgspec.json.Encoder(decimal_format="number").encode(document) + b"\n"

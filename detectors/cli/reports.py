@@ -1,0 +1,61 @@
+"""Reports of files: of a log, which is audited, or of a document that an audit wrote."""
+
+import sys
+from errno import EISDIR
+from os import strerror
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+import detectors
+from detectors.cli.console import BadInputError, long_progress, shown
+from detectors.cli.mapping import propose_options
+from detectors.cli.price_file import find_update, read_prices
+from detectors.errors import ContractError, DetectorError
+
+if TYPE_CHECKING:
+    from detectors import ColumnMapping, Report
+
+STANDARD_INPUT: Final = Path("-")
+SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
+
+
+def read_report(
+    file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None
+) -> "Report":
+    """Return the report of a file: its own if it is one, or else that of the log."""
+    if file.suffix == ".json":
+        try:
+            return detectors.Report.from_json(file.read_bytes())
+        except msgspec.MsgspecError:
+            pass  # a log may be one JSON array
+        except OSError as error:
+            raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+    return audit_file(file, prices, mapping)
+
+
+def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
+    """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
+    book = read_prices(prices) if prices else find_update()
+    terms: dict[str, Any] = {"prices": book} if book else {}
+    named: dict[str, Any] = {"mapping": mapping} if mapping else {}
+    try:
+        if file == STANDARD_INPUT:
+            return detectors.audit(detectors.read(sys.stdin.buffer, **named), **terms)
+        if file.is_dir():
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        with long_progress("Auditing", file.stat().st_size) as progress:
+            return detectors.audit(detectors.read(file, progress=progress, **named), **terms)
+    except DetectorError as error:
+        raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
+    except OSError as error:
+        raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+
+
+def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
+    """Return what makes the file readable, if a command does."""
+    if error.columns:
+        options = propose_options(error.columns)
+        return [] if mapping else [f"To read other columns, map or drop each of them: {options}"]
+    return [SCRUB_HINT.format(file=shown(file))] if isinstance(error, ContractError) else []
