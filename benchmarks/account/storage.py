@@ -28,7 +28,7 @@ RECORDS: Final = (50, 500)
 _MERGING_SECONDS: Final = 120.0
 TABLES: Final = (
     *("audits", "findings", "reports", "idempotency_keys", "mails", "report_links"),
-    *("call_imports", "call_files", "daily_spend", "spend_days"),
+    *("call_imports", "call_files", "daily_spend", "spend_days", "spend_groups"),
 )
 
 

@@ -18,7 +18,7 @@ from service.models.calls.account_findings import (
     FindingSaving,
 )
 from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
-from service.models.calls.daily_spend import SpendDay, SpendRow
+from service.models.calls.daily_spend import SpendDay, SpendGroup, SpendRow
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
@@ -77,6 +77,7 @@ __all__ = [
     "ReportRow",
     "SecurityEvent",
     "SpendDay",
+    "SpendGroup",
     "SpendRow",
     "StoredData",
     "Subscription",

@@ -78,6 +78,37 @@ class SpendDay(Base):
     cost_usd: Mapped[Decimal] = mapped_column(_USD)
 
 
+class SpendGroup(Base):
+    """The calls and dollars of one file on one day that have one value of one label.
+
+    Pages that group by a single label read these few rows; the same triggers keep them.
+    """
+
+    __tablename__ = "spend_groups"
+    __table_args__ = (
+        Index(
+            "ix_spend_groups_account",
+            *("account_id", "label", "day"),
+            postgresql_include=("value", "calls", "cost_usd"),
+        ),
+        Index(
+            "ix_spend_groups_value",
+            *("account_id", "label", "value", "day"),
+            postgresql_include=("calls", "cost_usd"),
+        ),
+    )
+
+    file_id: Mapped[str] = mapped_column(
+        ForeignKey("call_files.id", ondelete="CASCADE"), primary_key=True
+    )
+    day: Mapped[date] = mapped_column(primary_key=True)
+    label: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str] = mapped_column(primary_key=True)
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    calls: Mapped[int] = mapped_column(BigInteger)
+    cost_usd: Mapped[Decimal] = mapped_column(_USD)
+
+
 def add_spend(
     connection: Connection, spend: Iterable[tuple[str, str, Sequence[DailySpend]]]
 ) -> None:

@@ -10,9 +10,8 @@ from sqlalchemy import ColumnElement, case, func, select, true
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import UNRESOLVED, AccountFinding
-from service.models.calls.daily_spend import SpendRow
 from service.models.calls.spend import Selection
-from service.models.calls.spend_by_day import matches_spend
+from service.models.calls.spend_by_day import GroupedSpend, group_spend, sum_days_of_values
 
 # The labels of calls that findings have, too.
 FINDING_LABELS: Final = ("route", "provider", "model")
@@ -44,12 +43,10 @@ class Ranked:
 
 def rank_routes(session: Session, account_id: str, wanted: Selection, limit: int) -> Ranked:
     """Return the most expensive groups of the selection's only key, and all totals."""
-    key = getattr(SpendRow, wanted.keys[0])
-    calls, cost = func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd)
-    days = (wanted.first, wanted.last)
-    groups = select(key.label("key"), calls.label("calls"), cost.label("cost_usd"))
-    matches = matches_spend(account_id, days, wanted.only)
-    found = groups.where(*matches).group_by(key).cte("groups")
+    spend = _read(account_id, wanted)
+    calls, cost = func.sum(spend.calls), func.sum(spend.cost_usd)
+    groups = select(spend.value.label("key"), calls.label("calls"), cost.label("cost_usd"))
+    found = groups.where(*spend.matches).group_by(spend.value).cte("groups")
     sums = (func.count(), func.sum(found.c.calls), func.sum(found.c.cost_usd))
     totals = select(*(each.label(f"total_{at}") for at, each in enumerate(sums))).cte("totals")
     ranked = (found.c.cost_usd.desc(), found.c.calls.desc(), found.c.key)
@@ -66,13 +63,11 @@ def sum_days_of(
     session: Session, account_id: str, wanted: Selection, values: Collection[str]
 ) -> DaysOf:
     """Return the dollars by day of some groups of the selection's only key."""
-    key = getattr(SpendRow, wanted.keys[0])
-    matches = matches_spend(account_id, (wanted.first, wanted.last), wanted.only)
-    query = select(key, SpendRow.day, func.sum(SpendRow.cost_usd)).where(*matches, key.in_(values))
-    found: dict[str, dict[date, Decimal]] = {value: {} for value in values}
-    for value, day, cost in session.execute(query.group_by(key, SpendRow.day)):
-        found[value][day] = cost
-    return found
+    return sum_days_of_values(session, _read(account_id, wanted), values)
+
+
+def _read(account_id: str, wanted: Selection) -> GroupedSpend:
+    return group_spend(account_id, wanted.keys[0], (wanted.first, wanted.last), wanted.only)
 
 
 class Stack(NamedTuple):
@@ -85,14 +80,14 @@ class Stack(NamedTuple):
 
 def stack_groups(session: Session, account_id: str, wanted: Selection, limit: int) -> Stack:
     """Return the dollars by day of the groups of the selection's only key, in one reading."""
-    key = getattr(SpendRow, wanted.keys[0]).label("key")
-    cost = func.sum(SpendRow.cost_usd).label("cost_usd")
-    matches = matches_spend(account_id, (wanted.first, wanted.last), wanted.only)
-    days = select(SpendRow.day, key, cost).where(*matches).group_by(SpendRow.day, key).cte("days")
+    spend = _read(account_id, wanted)
+    key, cost = spend.value.label("key"), func.sum(spend.cost_usd).label("cost_usd")
+    sums = select(spend.day, key, cost).where(*spend.matches)
+    days = sums.group_by(spend.day, spend.value).cte("days")
     total = func.sum(days.c.cost_usd)
     position = func.row_number().over(order_by=(total.desc(), days.c.key)).label("position")
-    sums = select(days.c.key, position, func.count().over().label("count"))
-    ranks = sums.group_by(days.c.key).cte("ranks")
+    ranked = select(days.c.key, position, func.count().over().label("count"))
+    ranks = ranked.group_by(days.c.key).cte("ranks")
     shown = case((ranks.c.position <= limit, ranks.c.position))
     query = select(days.c.day, shown, func.min(days.c.key), ranks.c.count, total).join(
         ranks, ranks.c.key == days.c.key

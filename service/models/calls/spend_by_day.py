@@ -1,15 +1,15 @@
 """Dollars by day of an account, its routes and its models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.orm import Session
 
-from service.models.calls.daily_spend import SpendDay, SpendRow
+from service.models.calls.daily_spend import SpendDay, SpendGroup, SpendRow
 
 _SUGGESTED: Final = 200
 
@@ -21,6 +21,32 @@ class DayOfRoute(NamedTuple):
     route: str
     model: str
     usd: Decimal
+
+
+class GroupedSpend(NamedTuple):
+    """Columns to sum spend by one label, and the conditions on their table."""
+
+    value: Any
+    day: Any
+    calls: Any
+    cost_usd: Any
+    matches: Sequence[ColumnElement[bool]]
+
+
+def group_spend(
+    account_id: str,
+    label: str,
+    days: tuple[date, date],
+    only: Mapping[str, str] = MappingProxyType({}),
+) -> GroupedSpend:
+    """Return where to read spend by a label: `spend_groups`, unless another label selects calls."""
+    if only.keys() - {label}:
+        columns = (getattr(SpendRow, label), SpendRow.day, SpendRow.calls, SpendRow.cost_usd)
+        return GroupedSpend(*columns, matches_spend(account_id, days, only))
+    table = SpendGroup
+    of_label = (table.account_id == account_id, table.label == label, table.day.between(*days))
+    chosen = [table.value == value for value in only.values()]
+    return GroupedSpend(table.value, table.day, table.calls, table.cost_usd, (*of_label, *chosen))
 
 
 def sum_routes(
@@ -38,12 +64,18 @@ def sum_days_of_routes(
     session: Session | Connection, account_id: str, routes: Sequence[str], days: tuple[date, date]
 ) -> Mapping[str, Mapping[date, Decimal]]:
     """Return the dollars of some routes by day."""
-    query = select(SpendRow.route, SpendRow.day, func.sum(SpendRow.cost_usd)).where(
-        SpendRow.account_id == account_id, SpendRow.route.in_(routes), SpendRow.day.between(*days)
-    )
-    found: dict[str, dict[date, Decimal]] = {route: {} for route in routes}
-    for route, day, usd in session.execute(query.group_by(SpendRow.route, SpendRow.day)):
-        found[route][day] = usd
+    return sum_days_of_values(session, group_spend(account_id, "route", days), routes)
+
+
+def sum_days_of_values(
+    session: Session | Connection, spend: GroupedSpend, values: Collection[str]
+) -> Mapping[str, Mapping[date, Decimal]]:
+    """Return the dollars by day of some values of a label."""
+    query = select(spend.value, spend.day, func.sum(spend.cost_usd))
+    query = query.where(*spend.matches, spend.value.in_(values))
+    found: dict[str, dict[date, Decimal]] = {value: {} for value in values}
+    for value, day, usd in session.execute(query.group_by(spend.value, spend.day)):
+        found[value][day] = usd
     return found
 
 
@@ -54,13 +86,14 @@ def sum_days(
     only: Mapping[str, str] = MappingProxyType({}),
 ) -> Mapping[date, Decimal]:
     """Return the dollars of each day, of calls with these labels."""
-    query = select(SpendRow.day, func.sum(SpendRow.cost_usd)).group_by(SpendRow.day)
-    query = query.where(*matches_spend(account_id, days, only))
-    if not only:
+    if only:
+        spend = group_spend(account_id, next(iter(only)), days, only)
+        query = select(spend.day, func.sum(spend.cost_usd)).group_by(spend.day)
+        rows = session.execute(query.where(*spend.matches))
+    else:
         of_account = (SpendDay.account_id == account_id, SpendDay.day.between(*days))
         query = select(SpendDay.day, func.sum(SpendDay.cost_usd)).group_by(SpendDay.day)
-        query = query.where(*of_account)
-    rows = session.execute(query)
+        rows = session.execute(query.where(*of_account))
     return {row[0]: row[1] for row in rows}
 
 
@@ -77,7 +110,7 @@ def matches_spend(
 
 def list_routes(session: Session, account_id: str, first: date) -> Sequence[str]:
     """Return the routes with spend since a day, most expensive first, at most 200."""
-    since = (SpendRow.account_id == account_id, SpendRow.day >= first)
-    routes = select(SpendRow.route).where(*since).group_by(SpendRow.route)
-    ranked = routes.order_by(func.sum(SpendRow.cost_usd).desc(), SpendRow.route)
+    spend = group_spend(account_id, "route", (first, date.max))
+    routes = select(spend.value).where(*spend.matches).group_by(spend.value)
+    ranked = routes.order_by(func.sum(spend.cost_usd).desc(), spend.value)
     return session.scalars(ranked.limit(_SUGGESTED)).all()

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from service.models.audits.audits import Audit, FindingRow, ReportRow
 from service.models.base import Base
 from service.models.calls.call_files import IMPORT, CallFile
-from service.models.calls.daily_spend import SpendDay, SpendRow
+from service.models.calls.daily_spend import SpendDay, SpendGroup, SpendRow
 from service.models.identity.accounts import Account
 
 # Accounts per batch; one with many reports takes a tenth of a second.
@@ -94,6 +94,7 @@ def _measure(connection: Connection, account_id: str) -> None:
     findings = findings.join(Audit, Audit.id == FindingRow.audit_id).where(mine)
     spend = _size_of(_rows("daily_spend")).select_from(SpendRow)
     days = _size_of(_rows("spend_days")).select_from(SpendDay)
+    groups = _size_of(_rows("spend_groups")).select_from(SpendGroup)
     frames = select(func.sum(Audit.frame_bytes)).where(mine)
     calls = select(func.sum(CallFile.bytes)).where(CallFile.account_id == account_id, *merged)
     new = {
@@ -104,6 +105,7 @@ def _measure(connection: Connection, account_id: str) -> None:
         "spend_bytes": _total(
             spend.where(SpendRow.account_id == account_id),
             days.where(SpendDay.account_id == account_id),
+            groups.where(SpendGroup.account_id == account_id),
         ),
     }
     statement = insert(StoredData).values(account_id=account_id, **new)

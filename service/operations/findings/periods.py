@@ -9,16 +9,17 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select, union_all
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import FIXED, AccountFinding, FindingSaving
-from service.models.calls.daily_spend import SpendRow
+from service.models.calls.daily_spend import SpendGroup, SpendRow
 from service.models.calls.route_spend import matches_findings
 from service.operations.findings.realized import DAYS_BEFORE, FIXED_ON, IS_ROUTE
 
 _BEFORE: Final = FIXED_ON - (DAYS_BEFORE - 1)
 _MONTH_DAYS: Final = 30
+_HAS_ROUTE: Final = AccountFinding.route != AccountFinding.model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +101,16 @@ def _fixed(account_id: str, only: Mapping[str, str]) -> list[ColumnElement[bool]
 def _sum_calls(
     session: Session | Connection, account_id: str, only: Mapping[str, str], periods: Any
 ) -> Mapping[str, _Periods]:
-    """Return the calls of each finding's route."""
-    sums = _sums(SpendRow.day, SpendRow.calls, periods)
-    query = select(AccountFinding.id, *sums).join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE))
-    return _read(session, query.where(*_fixed(account_id, only)))
+    """Return the calls of each finding's route, which are grouped; without one, of its model."""
+    groups = select(AccountFinding.id, *_sums(SpendGroup.day, SpendGroup.calls, periods))
+    of_route = (_HAS_ROUTE, SpendGroup.value == AccountFinding.route, SpendGroup.label == "route")
+    groups = groups.join(SpendGroup, SpendGroup.account_id == AccountFinding.account_id)
+    groups = groups.where(*of_route, SpendGroup.day >= _BEFORE)
+    lines = select(AccountFinding.id, *_sums(SpendRow.day, SpendRow.calls, periods))
+    lines = lines.join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE)).where(~_HAS_ROUTE)
+    matches = _fixed(account_id, only)
+    both = (query.where(*matches).group_by(AccountFinding.id) for query in (groups, lines))
+    return _read(session, union_all(*both))
 
 
 def _sum_waste(
@@ -114,7 +121,7 @@ def _sum_waste(
     sums = _sums(FindingSaving.day, FindingSaving.saving_usd, periods)
     is_recent = FindingSaving.day >= _BEFORE
     query = select(AccountFinding.id, *sums).join(FindingSaving, and_(of_finding, is_recent))
-    return _read(session, query.where(*_fixed(account_id, only)))
+    return _read(session, query.where(*_fixed(account_id, only)).group_by(AccountFinding.id))
 
 
 def _sums(day: Any, amount: Any, periods: Any) -> _Periods:
@@ -125,5 +132,4 @@ def _sums(day: Any, amount: Any, periods: Any) -> _Periods:
 
 
 def _read(session: Session | Connection, query: Any) -> Mapping[str, _Periods]:
-    rows = session.execute(query.group_by(AccountFinding.id))
-    return {row[0]: _Periods(*map(Decimal, row[1:])) for row in rows}
+    return {row[0]: _Periods(*map(Decimal, row[1:])) for row in session.execute(query)}

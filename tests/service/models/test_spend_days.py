@@ -1,4 +1,4 @@
-"""The dollars of a file by day are those of its lines, whatever happens to the lines."""
+"""The dollars of a file by day, and by label, are those of its lines, whatever happens to them."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -6,15 +6,16 @@ from decimal import Decimal
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from service.models import Account, CallFile, SpendDay, SpendRow
+from service.models import Account, CallFile, SpendDay, SpendGroup, SpendRow
 from tests.service.support.browser import Browser
 from tests.service.support.spend import FIRST, add_spend, spend_line
 
+LABELS = ("route", "model", "provider", "environment")
 NEXT = FIRST + timedelta(days=1)
 
 
 def _check(session: Session) -> int:
-    """Both tables have the same sums; return the number of days."""
+    """All three tables have the same sums; return the number of days."""
     keys = ("file_id", "day", "account_id")
     of_lines = [getattr(SpendRow, name) for name in keys]
     sums = (func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd))
@@ -22,7 +23,19 @@ def _check(session: Session) -> int:
     of_days = [getattr(SpendDay, name) for name in (*keys, "calls", "cost_usd")]
     days = session.execute(select(*of_days)).all()
     assert sorted(map(tuple, lines)) == sorted(map(tuple, days))
+    for label in LABELS:
+        _check_groups(session, label)
     return len(days)
+
+
+def _check_groups(session: Session, label: str) -> None:
+    keys = ("file_id", "day", "account_id")
+    of_lines = [*(getattr(SpendRow, name) for name in keys), getattr(SpendRow, label)]
+    sums = (func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd))
+    lines = session.execute(select(*of_lines, *sums).group_by(*of_lines)).all()
+    columns = [getattr(SpendGroup, name) for name in (*keys, "value", "calls", "cost_usd")]
+    groups = session.execute(select(*columns).where(SpendGroup.label == label)).all()
+    assert sorted(map(tuple, lines)) == sorted(map(tuple, groups))
 
 
 def test_lines_that_are_added_changed_and_deleted_change_the_days(
