@@ -23,6 +23,7 @@ from service.models.calls.spend_by_day import sum_days
 from service.models.mail.outbox import post_mail
 from service.models.mail.weekly import WEEKLY_DIGEST, claim_week, list_due_weekly
 from service.operations.findings.periods import measure_all_realized
+from service.operations.findings.realized import find_newest_day
 from service.operations.watching.budgets import BudgetState, list_states
 
 # Accounts per batch.
@@ -74,7 +75,9 @@ def summarize_week(
     changes = _count_changes(connection, account_id, week)
     if not spend and not any(changes.values()):
         return None
-    realized = measure_all_realized(connection, account_id, {}, week, before)
+    realized = measure_all_realized(
+        connection, account_id, {}, (week, before), find_newest_day(connection, account_id)
+    )
     return {
         "first": week[0].isoformat(),
         "last": week[1].isoformat(),

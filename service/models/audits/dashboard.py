@@ -84,7 +84,9 @@ class TopFinding(NamedTuple):
     audits: int
 
 
-def page_of_audits(session: Session, account_id: str, filters: Filters) -> AuditPage:
+def page_of_audits(
+    session: Session, account_id: str, filters: Filters, *, size: int = PAGE_SIZE
+) -> AuditPage:
     """Return the page next to the given audit, or the newest page if none is given or found."""
     cursor = find_position(session, account_id, filters.before or filters.after)
     is_backward = cursor is not None and not filters.before
@@ -94,8 +96,8 @@ def page_of_audits(session: Session, account_id: str, filters: Filters) -> Audit
         query = query.where(position > cursor if is_backward else position < cursor)
     order = (Audit.created_at, Audit.id)
     query = query.order_by(*(order if is_backward else (column.desc() for column in order)))
-    found = [AuditLine(*row) for row in session.execute(query.limit(PAGE_SIZE + 1))]
-    has_more, rows = len(found) > PAGE_SIZE, found[:PAGE_SIZE]
+    found = [AuditLine(*row) for row in session.execute(query.limit(size + 1))]
+    has_more, rows = len(found) > size, found[:size]
     if is_backward:
         return AuditPage(rows[::-1], newer=has_more, older=True)
     return AuditPage(rows, newer=cursor is not None, older=has_more)

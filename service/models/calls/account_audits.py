@@ -132,10 +132,14 @@ def find_account_audits(session: Session, account_id: str) -> AccountAudits:
     newest = own.order_by(Audit.created_at.desc(), Audit.id.desc()).limit(1)
     done = newest.where(Audit.status == DONE)
     unfinished = newest.where(Audit.status.in_((QUEUED, PROCESSING)))
-    latest = session.scalars(done).one_or_none()
+    both = (query.with_only_columns(Audit.id).scalar_subquery() for query in (done, unfinished))
+    found = session.scalars(select(Audit).where(Audit.id.in_(both))).all()
+    latest = next((audit for audit in found if audit.status == DONE), None)
     earlier = None
     if latest is not None:
         is_same = Audit.window_days == latest.window_days
         before = Audit.created_at <= latest.created_at - _PERIOD
         earlier = session.scalars(done.where(is_same, before)).one_or_none()
-    return AccountAudits(latest, session.scalars(unfinished).one_or_none(), earlier)
+    return AccountAudits(
+        latest, next((audit for audit in found if audit.status != DONE), None), earlier
+    )

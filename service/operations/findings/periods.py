@@ -47,15 +47,16 @@ def measure_all_realized(
     session: Session | Connection,
     account_id: str,
     only: Mapping[str, str],
-    month: tuple[date, date],
-    previous: tuple[date, date],
+    periods: tuple[tuple[date, date], tuple[date, date]],
+    newest: date | None,
 ) -> RealizedSavings:
-    """Return the realized savings of an account, in total and in two periods."""
+    """Return the realized savings of an account, in total and in two periods.
+
+    ``newest`` is the last day with calls of the account.
+    """
     fixed = _find_fixed(session, account_id, only)
     if not fixed:
         return RealizedSavings(findings=0, measured=0)
-    newest = session.scalar(select(func.max(SpendRow.day)).where(SpendRow.account_id == account_id))
-    periods = (month, previous)
     calls = _sum_calls(session, account_id, only, periods)
     waste = _sum_waste(session, account_id, only, periods)
     nothing = _Periods(*(Decimal(0) for _ in _Periods._fields))

@@ -191,8 +191,8 @@ def _compare_with_all(engine: Engine, account_id: str, newest: date) -> None:
         each = measure_realized(session.connection(), account_id, ids).values()
         split = START.date() + timedelta(days=21)
         periods = ((START.date(), split), (split + timedelta(days=1), newest))
-        saved = measure_all_realized(session, account_id, {}, *periods)
-        nothing = measure_all_realized(session, account_id, {"route": "other"}, *periods)
+        saved = measure_all_realized(session, account_id, {}, periods, newest)
+        nothing = measure_all_realized(session, account_id, {"route": "other"}, periods, newest)
     assert (saved.findings, saved.measured) == (len(rows), len(each))
     close = Decimal("1e-6")
     assert abs(saved.total_usd - sum(one.total_usd for one in each)) < close

@@ -1,6 +1,7 @@
 """/dashboard: what was spent, whether that is normal, what to fix first, and what was saved."""
 
 from dataclasses import replace
+from datetime import date
 from typing import Any, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
@@ -53,7 +54,7 @@ def dashboard() -> Any:
     session, account_id = get_session(), current_caller().account_id
     query = read_query(request.args, utc_now().date(), path="/dashboard")
     last_day = find_last_day(session, account_id)
-    audits = page_of_audits(session, account_id, Filters()).rows[:_IMPORTS]
+    audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
     shared = {
         "account": session.get_one(Account, account_id),
         "credits": count_free_credits(session, account_id),
@@ -65,7 +66,7 @@ def dashboard() -> Any:
     if last_day is None:
         found = list_top_findings(session, account_id)
         return render_template("pages/dashboard/new.html", findings=found, **shared)
-    figures = _read(session, account_id, query)
+    figures = _read(session, account_id, query, last_day)
     return render_template("pages/dashboard/home.html", last_day=last_day, **figures, **shared)
 
 
@@ -82,7 +83,7 @@ def audit_calls() -> Any:
     return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
 
 
-def _read(session: Session, account_id: str, query: Query) -> dict[str, Any]:
+def _read(session: Session, account_id: str, query: Query, last_day: date) -> dict[str, Any]:
     """Read what the page shows of an account with calls."""
     today = utc_now().date()
     spend = read_spend(session, account_id, query, today)
@@ -97,7 +98,7 @@ def _read(session: Session, account_id: str, query: Query) -> dict[str, Any]:
         "month": month,
         "own": audits,
         "avoidable": read_avoidable(session, account_id, audits, only),
-        "realized": measure_all_realized(session, account_id, only, *periods),
+        "realized": measure_all_realized(session, account_id, only, periods, last_day),
         "unusual_days": list_unusual_days(session, account_id, month.so_far),
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": list_first_findings(session, account_id, only, _FINDINGS),
