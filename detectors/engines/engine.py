@@ -21,6 +21,8 @@ class Engine:
     has_order = False
     # The type of the numbers that replace labels.
     label_type: type[nw.Int32 | nw.Int64] = nw.Int32
+    # Whether integers of 128 bits can be summed.
+    has_wide_integers = False
     # Whether what was kept can still be read after `close`, as long as something refers to it.
     outlasts_close = True
     # Whether the calls are so few that planning a query takes longer than computing it.

@@ -27,6 +27,7 @@ def scan(paths: str) -> Calls:
 
 class PolarsEngine(Engine):
     has_order = True
+    has_wide_integers = True
     reuses_plans = True
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:

@@ -93,6 +93,11 @@ class ReadRows:
         """Return the observed days that it takes to project monthly dollars."""
         return 0
 
+    @property
+    def is_merged(self) -> bool:
+        """Check whether duplicates are dropped already, so that each call is once."""
+        return False
+
 
 @dataclass(frozen=True)
 class UsageLog(ReadRows):
@@ -111,6 +116,7 @@ class CheckedCalls(ReadRows):
     rows: int
     invalid: InvalidRows
     least_days: int = 0
+    is_merged: bool = False
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:

@@ -10,7 +10,7 @@ import polars as pl
 from detectors.contract import SpendByDay, SpendByDayAndModel, SpendByModel
 from detectors.engines import Calls, Engine
 from detectors.report.counting.projection import DAY_US, EPOCH
-from detectors.report.money import rounded, split, sums, usd
+from detectors.report.money import rounded, sum_usd, usd
 
 _DAILY_MODELS: Final = 8
 _DAILY_DAYS: Final = 1_000
@@ -22,8 +22,8 @@ def by_day(
     """Return the spend of each day, in UTC, with priced calls, of each log."""
 
     def plan(calls: Calls) -> list[Calls]:
-        spent = _daily(calls, *keys).group_by(*keys, "day")
-        return [spent.agg(nw.len().alias("calls"), *sums("cost_usd"))]
+        others = [nw.len().alias("calls")]
+        return [sum_usd(_daily(calls, *keys), "cost_usd", by=[*keys, "day"], others=others)]
 
     (days,) = engine.apply(("days", *keys), plan, calls)
     found: list[list[SpendByDay]] = [[] for _ in range(logs)]
@@ -58,7 +58,7 @@ def by_day_and_model(
             ranks = ranks.drop("log")
         ranked = labels.join(ranks, on=[*keys, "provider", "model"], how="inner")
         top = calls.join(ranked.select("group", "rank"), on="group", how="inner")
-        return [_daily(top, *keys, "rank").group_by(*keys, "day", "rank").agg(*sums("cost_usd"))]
+        return [sum_usd(_daily(top, *keys, "rank"), "cost_usd", by=[*keys, "day", "rank"])]
 
     found: list[list[SpendByDayAndModel]] = [[] for _ in days]
     if ranks:
@@ -79,7 +79,7 @@ def by_day_and_model(
 
 def _daily(calls: Calls, *kept: str) -> Calls:
     day = (nw.col("at_us") // DAY_US).alias("day")
-    return split(calls.select(day, "cost_usd", *kept), "cost_usd")
+    return calls.select(day, "cost_usd", *kept)
 
 
 def _date(day: int) -> str:

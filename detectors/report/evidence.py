@@ -11,7 +11,7 @@ from detectors.engines import Calls, Engine, Row
 from detectors.prices.calls import COUNTS
 from detectors.report.counting.projection import iso_time
 from detectors.report.impacts import FINDING, Impact, place_findings
-from detectors.report.money import rounded, split, sums, usd
+from detectors.report.money import rounded, sum_usd, usd
 from detectors.rules.detector import BASIS
 
 _DECIMALS: Final = 6
@@ -71,10 +71,11 @@ def _call(row: Mapping[str, Any], model: str) -> Evidence:
 
 
 def _summarize(found: Calls) -> Calls:
-    return (
-        split(found, "cost_usd")
-        .group_by("finding")
-        .agg(
+    return sum_usd(
+        found,
+        "cost_usd",
+        by=["finding"],
+        others=[
             nw.col("prompt_tokens").median().alias("median_prompt_tokens"),
             nw.col("completion_tokens").median().alias("median_completion_tokens"),
             nw.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
@@ -87,8 +88,7 @@ def _summarize(found: Calls) -> Calls:
             nw.col("basis").max().alias("largest_basis"),
             nw.col("basis").sum().alias("total_basis"),
             nw.col("cached_tokens", "cache_write_tokens").sum(),
-            *sums("cost_usd"),
-        )
+        ],
     )
 
 

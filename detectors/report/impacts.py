@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines import Calls, Engine, Row
-from detectors.report.money import rounded, split, sums, usd
+from detectors.report.money import rounded, sum_usd, usd
 from detectors.rules import DETECTORS
 from detectors.rules.detector import INFORMATIONAL, Detector, Kind
 
@@ -99,14 +99,13 @@ def sum_flagged(flagged: Calls) -> Calls:
     dollars = flagged.with_columns(
         nw.col("saving_usd").alias("ever_usd"), is_in.cast(nw.Int64).alias("calls"), *in_window
     )
-    summed = split(dollars, *names, "ever_usd").group_by(*FINDING)
-    return summed.agg(
+    others = [
         nw.len().alias("ever_calls"),
         nw.col("calls").sum(),
         nw.col("at_us").min().alias("first_us"),
         nw.col("at_us").max().alias("last_us"),
-        *sums(*names, "ever_usd"),
-    )
+    ]
+    return sum_usd(dollars, *names, "ever_usd", by=FINDING, others=others)
 
 
 def measure(

@@ -38,7 +38,7 @@ from detectors.report.impacts import (
     measure,
     sum_flagged,
 )
-from detectors.report.money import rounded, split, sums, usd
+from detectors.report.money import rounded, sum_usd, usd
 from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
 from detectors.report.result.document import Report, attach_calls
 from detectors.report.selection import Selection
@@ -206,10 +206,7 @@ class Audits:
 
     def _sum(self, combined: Calls, names: Sequence[str]) -> Calls:
         def plan(combined: Calls) -> list[Calls]:
-            parts = split(combined.select(*self.keys, *names), *names)
-            if not self.keys:
-                return [parts.select(*sums(*names))]
-            return [parts.group_by(*self.keys).agg(*sums(*names))]
+            return [sum_usd(combined.select(*self.keys, *names), *names, by=self.keys)]
 
         (summed,) = self.engine.apply(("sums", self.keys, tuple(names)), plan, combined)
         return summed

@@ -22,7 +22,7 @@ from detectors.contract import (
 from detectors.engines import Calls, Engine, Row
 from detectors.prices.book import PriceBook
 from detectors.report.impacts import Group
-from detectors.report.money import rounded, split, sums, usd
+from detectors.report.money import rounded, sum_usd, usd
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
@@ -70,17 +70,13 @@ def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]
             is_in.cast(nw.Int64).alias("window_calls"),
             nw.when(is_in).then(nw.col("at_us")).otherwise(0).alias("last_us"),
         )
-        summed = (
-            split(spent, "cost_usd", "window_usd")
-            .group_by("group")
-            .agg(
-                nw.len().alias("calls"),
-                nw.col("window_calls", "tokens").sum(),
-                nw.col("last_us").max(),
-                nw.col("at_us").max().alias("last_ever_us"),
-                *sums("cost_usd", "window_usd"),
-            )
-        )
+        others = [
+            nw.len().alias("calls"),
+            nw.col("window_calls", "tokens").sum(),
+            nw.col("last_us").max(),
+            nw.col("at_us").max().alias("last_ever_us"),
+        ]
+        summed = sum_usd(spent, "cost_usd", "window_usd", by=["group"], others=others)
         return [summed.join(labels, on="group", how="inner")]
 
     (spent,) = engine.apply("groups", plan, calls, labels)

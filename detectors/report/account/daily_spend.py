@@ -14,7 +14,7 @@ from detectors.frames.sources import place_together
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import LABELS, number_groups, price_labelled, read_labels
 from detectors.report.counting.projection import DAY_US, EPOCH
-from detectors.report.money import rounded, split, sums, usd
+from detectors.report.money import rounded, sum_usd, usd
 
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 _LOG: Final = ("log",)
@@ -79,13 +79,11 @@ def _price(
 ) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
     """Return the number of priced calls and their cost by key."""
     priced = price_labelled(labelled, groups, book, engine, _LOG)
-    by_group = split(_by_day(priced).select("group", "day", "environment", _COST), _COST)
-    summed = (
-        by_group.group_by("group", "day", "environment")
-        .agg(nw.len().alias("calls"), *sums(_COST))
-        .join(groups, on="group", how="inner")
-    )
-    return {_key_of(row): (row["calls"], usd(row, _COST)) for row in engine.fetch(summed)}
+    key = ("group", "day", "environment")
+    by_group = _by_day(priced).select(*key, _COST)
+    summed = sum_usd(by_group, _COST, by=key, others=[nw.len().alias("calls")])
+    rows = engine.fetch(summed.join(groups, on="group", how="inner"))
+    return {_key_of(row): (row["calls"], usd(row, _COST)) for row in rows}
 
 
 def _key_of(row: Row) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from detectors.contract import FindingDay
 from detectors.engines import Calls
 from detectors.report.counting.projection import DAY_US, EPOCH
 from detectors.report.impacts import FINDING
-from detectors.report.money import rounded, split, sums, usd
+from detectors.report.money import rounded, sum_usd, usd
 from detectors.report.result.document import Report, find_calls
 
 _SAVING: Final = "saving_usd"
@@ -22,12 +22,9 @@ def sum_finding_days(report: Report) -> list[FindingDay]:
     with source.reopen() as frames:
         flagged: Calls = nw.concat(list(frames.found), how="vertical").filter(nw.col("in_window"))
         by_day = flagged.with_columns((nw.col("at_us") // DAY_US).alias("day"))
-        summed = (
-            split(by_day.select(*FINDING, "day", _SAVING), _SAVING)
-            .group_by(*FINDING, "day")
-            .agg(nw.len().alias("calls"), *sums(_SAVING))
-        )
-        rows = frames.engine.fetch(summed)
+        by_day = by_day.select(*FINDING, "day", _SAVING)
+        calls = [nw.len().alias("calls")]
+        rows = frames.engine.fetch(sum_usd(by_day, _SAVING, by=(*FINDING, "day"), others=calls))
     found = [
         FindingDay(
             finding_id=names[key],

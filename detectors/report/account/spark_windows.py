@@ -69,7 +69,8 @@ def read_table(table: Calls, days: int, calls: int, duplicates: int) -> CheckedC
         raise IncompleteFilesError(f"{total['calls']} of {calls} calls")
     since = total["newest_us"] - timedelta(days=days) // _MICROSECOND
     checked, in_window = _check(timed.filter(nw.col("at_us") > since).drop("ts"), engine, names)
-    return CheckedCalls(checked, in_window + duplicates, ALL_VALID, LEAST_DAYS)
+    rows = in_window + duplicates
+    return CheckedCalls(engine.keep(checked), rows, ALL_VALID, LEAST_DAYS, is_merged=True)
 
 
 def _names(table: Calls) -> list[str]:

@@ -71,7 +71,7 @@ def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCal
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(window.collect()).collect()
     rows = frame.height + duplicates
-    return CheckedCalls(nw.from_native(frame.lazy()), rows, ALL_VALID, LEAST_DAYS)
+    return CheckedCalls(nw.from_native(frame.lazy()), rows, ALL_VALID, LEAST_DAYS, is_merged=True)
 
 
 def _scan(files: Sequence[Path]) -> pl.LazyFrame:

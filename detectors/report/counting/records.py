@@ -80,8 +80,9 @@ class CountedCalls:
         *,
         keys: tuple[str, ...] = (),
     ) -> Self:
-        fields = calls.collect_schema().names()
-        calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
+        if not all(log.is_merged for log in logs):
+            fields = calls.collect_schema().names()
+            calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
         days = _by_log(engine.fetch(_count_days(calls, keys)), len(logs))
         models = _by_log(spend.count_models(calls, engine, keys), len(logs))
         counted = [

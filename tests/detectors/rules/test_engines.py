@@ -1,13 +1,14 @@
 """What differs between engines: order, and which of them there are."""
 
 from decimal import Decimal
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
 from detectors.engines import UnknownEngineError, engine_of, place_beside
-from detectors.report.money import UNITS_PER_USD, rounded, split, sums, usd
+from detectors.report.money import UNITS_PER_USD, rounded, sum_usd, usd
 
 ORDER = ["group", "at_us", "request_id", "prompt_tokens"]
 
@@ -47,12 +48,14 @@ def test_an_unsupported_engine_is_named() -> None:
         place_beside(calls, pl.DataFrame({"group": [1]}))
 
 
+@pytest.mark.parametrize("engine", ["polars", "pandas"])
 @pytest.mark.parametrize(
-    "amount", ["0", "1e-18", "-1e-18", "1234567890.5", "-0.25", "1e9", "3.3e-7"]
+    "amount",
+    ["0", "1e-18", "-1e-18", "5.5e-18", "1234567890.5", "-0.25", "1e9", "3.3e-7"],
 )
-def test_dollars_are_summed_to_the_last_unit(amount: str) -> None:
-    calls = nw.from_native(pl.DataFrame({"cost_usd": [float(amount)] * 1_000}).lazy())
-    (row,) = split(calls, "cost_usd").select(*sums("cost_usd")).collect("polars").rows(named=True)
+def test_dollars_are_summed_to_the_last_unit(amount: str, engine: Any) -> None:
+    calls = nw.from_dict({"cost_usd": [float(amount)] * 1_000}, backend=engine).lazy()
+    (row,) = sum_usd(calls, "cost_usd").collect().rows(named=True)
     assert usd(row, "cost_usd") * UNITS_PER_USD == 1_000 * round(float(amount) * UNITS_PER_USD)
 
 
