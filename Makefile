@@ -23,6 +23,8 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 # An installation creates a stamp file; it is outdated when its requirements are newer.
 SERVICE := $(VENV)/.service-installed
 DEV := $(VENV)/.dev-installed
+# And so does the collection of the tests, when one of them is newer.
+COMPILED := $(VENV)/.tests-compiled
 
 # Vendored from npm, so that pages load nothing from other servers.
 PICO := 2.1.1
@@ -56,9 +58,14 @@ test: $(DEV) ## Run the checks and the whole suite; list skipped tests and the 3
 test-fast: $(DEV) ## Run the fast tests
 	$(MEMORY) $(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
 
-# Collecting all tests compiles them once, before several processes would each compile them.
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
-	$(BIN)/python -m pytest -q -k test_words
+	$(MAKE) --no-print-directory $(COMPILED) && \
+	$(BIN)/python -m pytest -q tests/meta/test_words.py
+
+# Collecting all tests compiles them once, before several processes would each compile them.
+$(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
+	@$(BIN)/python -m pytest -qq --collect-only > $@.log || { cat $@.log; exit 1; }
+	@touch $@
 
 check: $(DEV) ## Check style, types, imports between packages, and wording
 	@$(BIN)/mypy & types=$$!; \

@@ -126,7 +126,7 @@ def test_no_name_in_the_code_uses_a_retired_word() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in _files(CODE, (".py",))
-        for name in _names(path)
+        for name in _tokens(path)[tokenize.NAME] - ALLOWED_NAMES
         if RETIRED_NAMES & set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     }
     assert not found, "\n".join(sorted(found))
@@ -142,11 +142,15 @@ def test_no_test_name_uses_a_retired_word() -> None:
     assert not found, "\n".join(sorted(found))
 
 
-def _names(path: Path) -> Iterator[str]:
+@cache
+def _tokens(path: Path) -> dict[int, set[str]]:
+    """Return a file's names and comments; to take it to pieces is most of what these tests do."""
+    found: dict[int, set[str]] = {tokenize.NAME: set(), tokenize.COMMENT: set()}
     with path.open("rb") as file:
         for token in tokenize.tokenize(file.readline):
-            if token.type == tokenize.NAME and token.string not in ALLOWED_NAMES:
-                yield token.string
+            if token.type in found:
+                found[token.type].add(token.string)
+    return found
 
 
 def test_every_exception_is_needed() -> None:
@@ -181,8 +185,9 @@ def _read_texts() -> Iterator[tuple[str, str]]:
     for path in _files(PROSE, (".md", ".html", ".txt")):
         yield path.relative_to(ROOT).as_posix(), path.read_text()
     for path in _files(CODE, (".py",)):
-        for text in (*_strings(ast.parse(path.read_text())), *_comments(path)):
-            yield path.relative_to(ROOT).as_posix(), text
+        name = path.relative_to(ROOT).as_posix()
+        for text in (*_strings(ast.parse(path.read_text())), *_tokens(path)[tokenize.COMMENT]):
+            yield name, text
 
 
 def _files(roots: tuple[str, ...], endings: tuple[str, ...]) -> Iterator[Path]:
@@ -190,13 +195,6 @@ def _files(roots: tuple[str, ...], endings: tuple[str, ...]) -> Iterator[Path]:
         top = ROOT / root
         found = sorted(top.rglob("*")) if top.is_dir() else [top]
         yield from (path for path in found if path.suffix in endings)
-
-
-def _comments(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        for token in tokenize.tokenize(file.readline):
-            if token.type == tokenize.COMMENT:
-                yield token.string
 
 
 def _strings(tree: ast.AST) -> Iterator[str]:

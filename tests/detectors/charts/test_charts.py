@@ -34,19 +34,19 @@ def _texts(chart: Chart) -> list[str]:
 
 @pytest.mark.parametrize("draw", CHARTS)
 @pytest.mark.parametrize(
-    "report",
+    "make",
     [
-        detectors.audit([]),
-        make_scaled_report(findings=0, days=1, records=1, models=1),
-        make_scaled_report(findings=400, days=400, records=10_000_000, models=200),
-        make_hostile_report(),
+        lambda: detectors.audit([]),
+        lambda: make_scaled_report(findings=0, days=1, records=1, models=1),
+        lambda: make_scaled_report(findings=400, days=400, records=10_000_000, models=200),
+        make_hostile_report,
     ],
     ids=["nothing", "one call", "ten million calls", "hostile labels"],
 )
 def test_a_chart_is_one_bounded_drawing_with_a_title_and_a_summary(
-    draw: Callable[[Report], Chart], report: Report
+    draw: Callable[[Report], Chart], make: Callable[[], Report]
 ) -> None:
-    chart = draw(report)
+    chart = draw(make())
     drawing = ElementTree.fromstring(chart.svg)
     assert len(chart.svg) < 20_000
     assert len(chart.rows) <= 64
