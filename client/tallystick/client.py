@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from tallystick import capture, ending
 from tallystick.capture import Capture, Settings
@@ -52,6 +52,7 @@ def init(
     exit_timeout: float = ending.EXIT_SECONDS,
     providers: Mapping[str, str] | None = None,
     allow_http: bool = False,
+    retry: bool = False,
     debug: bool = False,
 ) -> None:
     """Count every OpenAI and Anthropic call from now on, and send the counts to `SERVICE_DSN`.
@@ -59,7 +60,8 @@ def init(
     If the variable is not set, nothing happens. A second call changes nothing. `http://` to another
     machine needs `allow_http=True`. A process waits at its exit for at most `exit_timeout` seconds,
     or two seconds if that is longer and SIGTERM ends it. `providers` names the model provider
-    behind each host that is not a provider's own, such as `{"llm.example.com": "azure"}`.
+    behind each host that is not a provider's own, such as `{"llm.example.com": "azure"}`. A batch
+    that the network or the service fails is dropped, or posted once more with `retry=True`.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip() or capture.active is not None:
@@ -88,7 +90,7 @@ def init(
     if _starting.acquire(False):  # otherwise another thread is initializing
         try:
             name_hosts(_checked_hosts(providers))
-            _start(settings, destination)
+            _start(settings, lambda: _make_sender(destination, retry is True))
         except Exception:  # without `active`, a partial setup does nothing
             capture.active = None
         finally:
@@ -216,7 +218,7 @@ def _seconds(moment: datetime | None) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
-def _start(settings: Settings, destination: Destination) -> None:
+def _start(settings: Settings, make_sender: Callable[[], Sender]) -> None:
     global _forks, _termination
     if capture.active is not None:
         return
@@ -225,7 +227,7 @@ def _start(settings: Settings, destination: Destination) -> None:
 
     delivery = Delivery(
         hooks.load_sending,
-        lambda: _make_sender(destination),
+        make_sender,
         interval=settings.flush_interval,
         max_queue=settings.max_queue,
         report=_report if settings.debug else _keep_quiet,
@@ -240,10 +242,10 @@ def _start(settings: Settings, destination: Destination) -> None:
     hooks.install()
 
 
-def _make_sender(destination: Destination) -> Sender:
+def _make_sender(destination: Destination, retry: bool) -> Sender:
     from tallystick.sending.transport import Sender
 
-    return Sender(destination)
+    return Sender(destination, retry=retry)
 
 
 def _renew() -> None:

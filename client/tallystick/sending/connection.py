@@ -32,7 +32,13 @@ class Reply(NamedTuple):
     retry_after: str | None
 
 
-def post(url: str, body: bytes, headers: dict[str, str], trust: ssl.SSLContext | None) -> Reply:
+def make_deadline() -> float:
+    return time.monotonic() + TOTAL_SECONDS
+
+
+def post(
+    url: str, body: bytes, headers: dict[str, str], trust: ssl.SSLContext | None, deadline: float
+) -> Reply:
     """Post once, follow no redirect, and raise what the network raises."""
     target = urlsplit(url)
     proxy = _proxy_of(target)
@@ -40,7 +46,7 @@ def post(url: str, body: bytes, headers: dict[str, str], trust: ssl.SSLContext |
     sent = {**headers, "Connection": "close"}
     if proxy is not None and target.scheme == "http":
         sent.update(_credentials(proxy))
-    deadline = time.monotonic() + TOTAL_SECONDS
+    connection.timeout = _remaining(deadline)
     try:
         connection.connect()
         connection.sock = _Socket(connection.sock, deadline)
@@ -77,6 +83,7 @@ def _load_private_client() -> Any:
 
 
 _http: Any = _load_private_client()
+NETWORK_ERRORS = (OSError, _http.HTTPException)
 
 
 def _connection_to(
@@ -86,13 +93,11 @@ def _connection_to(
     address = target._replace(scheme="", netloc="").geturl()
     to = target if proxy is None else proxy
     if target.scheme == "https":
-        connection = _http.HTTPSConnection(
-            to.hostname, to.port, timeout=TIMEOUT_SECONDS, context=trust
-        )
+        connection = _http.HTTPSConnection(to.hostname, to.port, context=trust)
         if proxy is not None:
             connection.set_tunnel(target.hostname, target.port or 443, _credentials(proxy))
         return connection, address
-    connection = _http.HTTPConnection(to.hostname, to.port, timeout=TIMEOUT_SECONDS)
+    connection = _http.HTTPConnection(to.hostname, to.port)
     return connection, address if proxy is None else target.geturl()
 
 
@@ -116,6 +121,14 @@ def _credentials(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(user.encode()).decode('ascii')}"}
 
 
+def _remaining(deadline: float) -> float:
+    """Return how long the next step may take; raise where no time is left."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return min(left, TIMEOUT_SECONDS)
+
+
 class _Socket:
     """An open socket whose reads and writes all end at the same deadline."""
 
@@ -137,10 +150,7 @@ class _Socket:
         self._plain.close()
 
     def _bound(self) -> Any:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._plain.settimeout(min(left, TIMEOUT_SECONDS))
+        self._plain.settimeout(_remaining(self._deadline))
         return self._plain
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 import zlib
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import NamedTuple
 
-from tallystick.sending.connection import Reply, make_trust, post
+from tallystick.sending.connection import NETWORK_ERRORS, Reply, make_deadline, make_trust, post
 from tallystick.sending.dsn import VERSIONS, Destination
 from tallystick.sending.records import Noted, write_record
 from tallystick.version import __version__
@@ -16,42 +17,54 @@ from tallystick.version import __version__
 REFUSED_PAUSE_SECONDS = 600.0  # a key or a subscription is put right by people
 LIMITED_PAUSE_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 3_600.0
+RETRY_SECONDS = 0.5
 _NO_SUCH_VERSION = 404
+# The batch itself was refused.
+_FINAL_STATUSES = frozenset((400, 409, 413, 415, 422))
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _RECORDS_AT_ONCE = 200
 
 
 class Answer(NamedTuple):
-    """How many records were accepted, how long to pause, and why others were dropped."""
+    """How many records were accepted, how long to pause, and why others were dropped.
+
+    The same batch may be accepted later if its failure `is_temporary`.
+    """
 
     taken: int
     pause_seconds: float
     reason: str
+    is_temporary: bool = False
 
 
 class Sender:
-    """Posts batches, each over a connection of its own."""
+    """Posts batches, each over a connection of its own; with `retry`, a second time if it fails."""
 
-    def __init__(self, destination: Destination) -> None:
+    def __init__(self, destination: Destination, *, retry: bool = False) -> None:
         self._destination = destination
         self._version = VERSIONS[-1]
         self._trust = make_trust() if destination.url.startswith("https") else None
+        self._retry = retry
 
     def send(self, records: list[Noted]) -> Answer:
-        """Post once and return the outcome; never raises."""
+        """Post the records and return the outcome; never raises."""
         try:
             lines = _lines(records, self._version)
             if not lines:
                 return Answer(0, 0.0, "invalid record")
             reply = self._post(lines)
         except Exception as error:  # any failure of a network is the same to us
-            return Answer(0, 0.0, type(error).__name__)
+            return Answer(0, 0.0, type(error).__name__, is_temporary=True)
         if reply.status == _NO_SUCH_VERSION and self._version > VERSIONS[0]:
             self._version -= 1  # an older service
             return self.send(records)
         return _judge(reply.status, reply.retry_after, len(lines))
 
     def _post(self, lines: list[str]) -> Reply:
+        """Post once, or a second time with the same key, both before the same deadline.
+
+        A service that accepted the batch but could not say so recognizes its key.
+        """
         body, digest = _pack(lines)
         headers = {
             "Authorization": f"Bearer {self._destination.key}",
@@ -60,7 +73,20 @@ class Sender:
             "Idempotency-Key": digest,
             "User-Agent": f"tallystick-python/{__version__}",
         }
-        return post(self._destination.ingest_url(self._version), body, headers, self._trust)
+        url, deadline = self._destination.ingest_url(self._version), make_deadline()
+        if self._retry:
+            pause = RETRY_SECONDS * (1 + os.getpid() % 101 / 100)  # not all processes together
+            try:
+                reply = post(url, body, headers, self._trust, deadline)
+            except NETWORK_ERRORS:
+                pass
+            else:
+                if reply.retry_after is not None:
+                    pause = _seconds(reply.retry_after)
+                if not _may_pass(reply.status) or time.monotonic() + pause >= deadline:
+                    return reply
+            time.sleep(pause)
+        return post(url, body, headers, self._trust, deadline)
 
 
 def _lines(records: list[Noted], version: int) -> list[str]:
@@ -99,7 +125,11 @@ def _judge(status: int, retry_after: str | None, posted: int) -> Answer:
         pause = REFUSED_PAUSE_SECONDS
     elif retry_after is not None or status == 429:
         pause = _seconds(retry_after)
-    return Answer(0, pause, f"status {status}")
+    return Answer(0, pause, f"status {status}", status not in _FINAL_STATUSES)
+
+
+def _may_pass(status: int) -> bool:
+    return status == 429 or status >= 500
 
 
 def _seconds(retry_after: str | None) -> float:
