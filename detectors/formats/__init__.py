@@ -14,17 +14,20 @@ from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
 from detectors.formats.csv_logs.mapping import ColumnMapping, read_pairs
 from detectors.formats.csv_logs.names import (
+    BESIDE_UNCACHED,
     SYNONYMS,
     TARGETS,
     TEXT_COLUMNS,
     ProposedColumn,
     lacks_provider,
+    plain,
     propose,
 )
 from detectors.formats.detection import DIALECTS, JSON_STYLES
 from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
 
 __all__ = [
+    "BESIDE_UNCACHED",
     "DIALECTS",
     "JSON_STYLES",
     "MAX_UPLOAD_BYTES",
@@ -42,6 +45,7 @@ __all__ = [
     "encode_chunk",
     "encode_records",
     "lacks_provider",
+    "plain",
     "propose",
     "read_chunks",
     "read_pairs",

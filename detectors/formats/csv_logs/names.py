@@ -75,7 +75,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 # With one of these beside it, a count of input tokens is without the cached ones.
-_BESIDE_UNCACHED: Final = frozenset(
+BESIDE_UNCACHED: Final = frozenset(
     (
         *("cache_read_input_tokens", "cachereadinputtokens", "cachereadinputtokencount"),
         *("cache_creation_input_tokens", "cachewriteinputtokens", "cachewriteinputtokencount"),
@@ -127,7 +127,7 @@ def propose(cells: Sequence[str]) -> list[ProposedColumn]:
         )
         if index is not None and not fields[index]:
             fields[index] = field
-    if not _BESIDE_UNCACHED.isdisjoint(names):
+    if not BESIDE_UNCACHED.isdisjoint(names):
         fields = [
             UNCACHED if field == "prompt_tokens" and "input" in name else field
             for field, name in zip(fields, names, strict=True)

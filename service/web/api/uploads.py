@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from detectors.contract import PROVIDER_PATTERN
 from detectors.formats import JSON_STYLES
 from service.models.audits.idempotency import KeyTakenError
 from service.web.auth.callers import EMAIL_HEADER_DOCUMENT, require_login
@@ -16,7 +17,7 @@ from service.web.intake.gates import (
     limit_uploads,
 )
 from service.web.intake.processor_time import limit_refused_files
-from service.web.intake.receiving import MAX_LABEL_LENGTH
+from service.web.intake.receiving import MAX_FIELD_BYTES, MAX_LABEL_LENGTH, MAX_MAPPED
 from service.web.intake.storing import stored_upload
 from service.web.openapi.blueprint import Blueprint
 from service.web.schemas.ingest import UploadedSchema
@@ -30,7 +31,8 @@ _ERRORS: Final = {
     413: "The file is too large, compressed or uncompressed.",
     415: "The content type isn't multipart/form-data.",
     422: "The file isn't in a supported format or breaks the counts-only contract; the message says"
-    " what we expected. Or the Idempotency-Key was already used for a different file.",
+    " what we expected. Or its columns don't fit `map`. Or the Idempotency-Key was already used for"
+    " a different file or mapping.",
     429: "The rate limit is exceeded, another file of yours is still being checked, your plan's"
     " number of queued audits is reached, or your failed uploads or rejected files took too much"
     " processing time today.",
@@ -49,6 +51,19 @@ _LABEL_DOCUMENT: Final = {
     "description": "Your name for the file, shown with its report. We don't store the file's own"
     " name.",
 }
+_MAP_DOCUMENT: Final = {
+    "type": "array",
+    "items": {"type": "string", "maxLength": MAX_FIELD_BYTES},
+    "maxItems": MAX_MAPPED,
+    "description": "For a CSV with other column names: one part per column, `theirs=ours`, such as"
+    " `created_at=ts`; `theirs=` drops the column. Name a column by its header or its position,"
+    " such as `#3`. Columns that are neither mapped nor dropped are rejected.",
+}
+_PROVIDER_DOCUMENT: Final = {
+    "type": "string",
+    "pattern": PROVIDER_PATTERN.replace("\\Z", "$"),
+    "description": "The model provider of every call, for a CSV without such a column.",
+}
 _BODY_DOCUMENT: Final = {
     "required": True,
     "content": {
@@ -56,7 +71,12 @@ _BODY_DOCUMENT: Final = {
             "schema": {
                 "type": "object",
                 "required": ["file"],
-                "properties": {"file": _FILE_DOCUMENT, "label": _LABEL_DOCUMENT},
+                "properties": {
+                    "file": _FILE_DOCUMENT,
+                    "label": _LABEL_DOCUMENT,
+                    "map": _MAP_DOCUMENT,
+                    "provider": _PROVIDER_DOCUMENT,
+                },
                 "additionalProperties": False,
             }
         }

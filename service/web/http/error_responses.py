@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from werkzeug.exceptions import HTTPException, InternalServerError
 
 from detectors.errors import (
+    ColumnMappingError,
     ContractError,
     DetectorError,
     LogTooLargeError,
@@ -40,6 +41,7 @@ _DETECTOR_STATUS: Final[Mapping[type[DetectorError], int]] = {
     MalformedJSONError: 400,
     TooManyRecordsError: 413,
     LogTooLargeError: 413,
+    ColumnMappingError: 422,
     ContractError: 422,
     UnreadableLogError: 422,
 }

@@ -1,7 +1,8 @@
 """Receive the one file of a multipart/form-data body, within bounds, into a temporary file.
 
 Of the rest of the body, only the label is kept, as its uploader typed it: no file name, no type, no
-other field. The CSRF token of a form, which comes before its file, is checked and forgotten.
+other field. The mapping of a CSV's columns is used for the file and forgotten. The CSRF token of a
+form, which comes before its file, is checked and forgotten.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from flask import request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
+from detectors.formats import ColumnMapping, read_pairs
 from service.errors import (
     BadRequestError,
     InvalidRequestError,
@@ -30,8 +32,11 @@ from service.web.http.error_responses import storage_needed
 
 PART_NAME: Final = "file"
 LABEL_FIELD: Final = "label"
+MAP_FIELD: Final = "map"  # once per column: `theirs=ours`, or `theirs=` to drop it
+PROVIDER_FIELD: Final = "provider"
 MAX_LABEL_LENGTH: Final = 80
-_MAX_FIELD_BYTES: Final = 1024  # of a token or a label
+MAX_FIELD_BYTES: Final = 1024  # of a token, a label or a mapped column
+MAX_MAPPED: Final = 1_000  # columns
 # Bytes of the body in addition to the file: boundaries, headers, a preamble, an epilogue.
 MAX_OVERHEAD_BYTES: Final = 512 * 1024
 _MALFORMED: Final = "The body isn't valid multipart/form-data, or it is incomplete."
@@ -50,8 +55,9 @@ class ReceivedFile:
 
     file: BinaryIO
     size: int
-    sha256: bytes
+    fingerprint: bytes  # of the file, and how its columns are read
     label: str  # empty if there is none
+    mapping: ColumnMapping | None  # of a CSV with other column names
 
 
 @contextmanager
@@ -67,7 +73,7 @@ def received_file(check_token: TokenCheck | None, check_time: TimeCheck) -> Iter
         sink = FileSink(file, config.max_upload_bytes, check_token)
         copy_file(_read_blocks(check_time), boundary, sink)
         file.seek(0)
-        yield ReceivedFile(file, sink.size, sink.sha256, sink.label)
+        yield ReceivedFile(file, sink.size, sink.fingerprint, sink.label, sink.mapping)
 
 
 def _boundary() -> bytes:
@@ -85,8 +91,8 @@ def _boundary() -> bytes:
 class FileSink:
     """Write the file's bytes to a stream while counting and hashing them.
 
-    A label may come before or after the file. With `check_token`, the token of a form comes before
-    the file, and is checked before the file begins.
+    A label and mapped columns may come before or after the file. With `check_token`, the token of a
+    form comes before the file, and is checked before the file begins.
     """
 
     def __init__(
@@ -96,7 +102,8 @@ class FileSink:
         self._max_bytes = max_bytes
         self._check_token = check_token
         self._fields: dict[str, bytearray] = {}
-        self._field: str | None = None  # the open part; None if it is the file
+        self._mapped: list[bytearray] = []
+        self._field: bytearray | None = None  # of the open part; None if it is the file
         self._hash = hashlib.sha256()
         self._has_file = False
         self.size = 0
@@ -113,8 +120,22 @@ class FileSink:
             raise InvalidRequestError(f"Use at most {MAX_LABEL_LENGTH} characters for the label.")
         return label
 
+    @property
+    def fingerprint(self) -> bytes:
+        """Return the SHA-256 of the file, or of its SHA-256 and its mapping."""
+        if self.mapping is None:
+            return self.sha256
+        return hashlib.sha256(self.sha256 + "\0".join(self.mapping.parts).encode()).digest()
+
+    @property
+    def mapping(self) -> ColumnMapping | None:
+        """Return the mapping of columns; raise `ColumnMappingError` for one that is wrong."""
+        pairs = [pair.decode("utf-8", "replace") for pair in self._mapped]
+        provider = self._fields.get(PROVIDER_FIELD, bytearray()).decode("utf-8", "replace")
+        return read_pairs(pairs, provider.strip().lower())
+
     def take(self, event: Event) -> None:
-        """Take headers and bytes; refuse any part except the file, its label and the token."""
+        """Take headers and bytes; refuse any part except those that are expected."""
         if isinstance(event, Data):
             self._write(event.data)
         elif isinstance(event, Field):
@@ -125,13 +146,17 @@ class FileSink:
     def close(self) -> None:
         if not self._has_file:
             raise InvalidRequestError(_EXPECTED)
-        _ = self.label  # may be too long
+        _ = self.label, self.mapping  # may be wrong
 
     def _open_field(self, name: str) -> None:
+        if name == MAP_FIELD and len(self._mapped) < MAX_MAPPED:
+            self._field = bytearray()
+            self._mapped.append(self._field)
+            return
         is_token = name == TOKEN_FIELD and self._check_token is not None and not self._has_file
-        if name in self._fields or not (is_token or name == LABEL_FIELD):
+        if name in self._fields or not (is_token or name in (LABEL_FIELD, PROVIDER_FIELD)):
             raise InvalidRequestError(_EXPECTED)
-        self._field, self._fields[name] = name, bytearray()
+        self._field = self._fields[name] = bytearray()
 
     def _open_file(self, name: str) -> None:
         if self._has_file or name != PART_NAME:
@@ -152,10 +177,9 @@ class FileSink:
         self._hash.update(data)
         self._stream.write(data)
 
-    def _write_field(self, name: str, data: bytes) -> None:
-        field = self._fields[name]
+    def _write_field(self, field: bytearray, data: bytes) -> None:
         field += data
-        if len(field) > _MAX_FIELD_BYTES:
+        if len(field) > MAX_FIELD_BYTES:
             _ = self.label
             raise InvalidRequestError(_EXPECTED)
 

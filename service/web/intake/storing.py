@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Final
 
+from flask import g
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from detectors.contract import UsageRecord
@@ -76,14 +77,15 @@ def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
     key, earlier = admission
     spent = measure_file()
     with received_file(check_token, spent.check) as upload:
+        g.upload_mapping = upload.mapping  # the form shows it again
         if earlier is None:
             try:
                 with upload_turns.turn(current_caller().account_id, sleep=current_sleep()):
                     audit = _store_file(upload, spent)
-                return _add(audit, key, upload.sha256)
+                return _add(audit, key, upload.fingerprint)
             except KeyTakenError as taken:  # by a request that ran at the same time
                 earlier = taken.earlier
-        if earlier.body_hash != upload.sha256:
+        if earlier.body_hash != upload.fingerprint:
             raise InvalidRequestError("This Idempotency-Key was already used for a different file.")
         raise KeyTakenError(earlier)
 
@@ -117,6 +119,7 @@ def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
             max_bytes=max_bytes,
             advance=spent.check,
             takes_records=False,
+            mapping=upload.mapping,
         ):
             encoded = encode_chunk(chunk)
             blob.write(encoded)

@@ -31,6 +31,7 @@ from service.web.intake.processor_time import limit_refused_files
 from service.web.intake.receiving import MAX_LABEL_LENGTH
 from service.web.intake.storing import stored_upload
 from service.web.pages.account.billing import granting_for
+from service.web.pages.audits.columns import mapping_context
 
 # The form shows these problems itself, above another attempt.
 _SHOWN_IN_FORM: Final = frozenset({400, 402, 413, 415, 422})
@@ -73,6 +74,7 @@ def _page(**context: Any) -> str:
         "json_styles": JSON_STYLES,
         "fields": RECORD_V2_FIELDS,
         "required": REQUIRED_FIELDS,
+        **mapping_context(context.pop("columns", ())),
     }
     if known is None:
         return render_template("pages/audits/upload_signed_out.html", **context)
@@ -95,5 +97,6 @@ def _show_again(error: Exception) -> Response:
     described = describe_error(error)
     if described is None or described.status not in _SHOWN_IN_FORM:
         raise error
-    page = _page(problem=described.message, status=described.status)
+    columns = error.columns if isinstance(error, DetectorError) else ()
+    page = _page(problem=described.message, status=described.status, columns=columns)
     return make_response(page, described.status, dict(described.headers))

@@ -326,8 +326,9 @@ def test_every_answer_but_a_download_names_its_request(both_documents: dict[str,
             assert "X-Request-Id" in answer["headers"]
 
 
-def test_an_upload_is_one_file_and_perhaps_its_label(document: dict[str, Any]) -> None:
+def test_an_upload_is_one_file_and_perhaps_its_label_and_columns(document: dict[str, Any]) -> None:
     content = document["paths"][AUDITS]["post"]["requestBody"]["content"]
     assert set(content) == {"multipart/form-data"}
     schema = content["multipart/form-data"]["schema"]
-    assert (schema["required"], set(schema["properties"])) == (["file"], {"file", "label"})
+    assert schema["required"] == ["file"]
+    assert set(schema["properties"]) == {"file", "label", "map", "provider"}

@@ -172,7 +172,7 @@ CREDENTIALS: Final = "client_id? client_secret?"
 BODIES: Final = {
     "post /api/v1/ingest": {JSON: "Batch"},
     "post /api/v2/ingest": {JSON: "BatchV2"},
-    "post /api/v1/audits": {"multipart/form-data": "file label?"},
+    "post /api/v1/audits": {"multipart/form-data": "file label? map? provider?"},
     "post /api/v1/early-access": {JSON: "EarlyAccess"},
     "post /auth/magic-link": {JSON: "MagicLink", FORM: "MagicLink"},
     "post /auth/verify": {JSON: "Verify", FORM: "Verify"},
