@@ -90,4 +90,6 @@ def _check(window: Calls, engine: Engine, names: Sequence[str]) -> tuple[Calls, 
     (found,) = engine.fetch(window.select(nw.len().alias("calls"), has_tier, has_latency))
     unused = {"service_tier": found["tiers"], "latency_ms": found["latencies"]}
     dropped = [name for name, count in unused.items() if not count]
-    return window.with_columns(*filled).drop(*dropped), found["calls"]
+    # Narwhals accepts no empty list.
+    complete = window.with_columns(*filled) if filled else window
+    return complete.drop(*dropped), found["calls"]
