@@ -29,7 +29,6 @@ class Call:
     __slots__ = (
         "_answered_model",
         "_asked_model",
-        "_capture",
         "_clock",
         "_counts",
         "_created_id",
@@ -43,6 +42,7 @@ class Call:
         "_response_id",
         "_start",
         "_anthropic_counts",
+        "capture",
         "endpoint",
         "has_ended",
         "request_id",
@@ -50,7 +50,6 @@ class Call:
     )
     _answered_model: str | None
     _asked_model: str | None
-    _capture: Capture
     _clock: float
     _counts: Counts | None
     _created_id: str | None
@@ -64,6 +63,7 @@ class Call:
     _response_id: str | None
     _start: tuple[Any, ...]
     _anthropic_counts: list[int | None] | None
+    capture: Capture
     endpoint: str | None
     has_ended: bool
     request_id: object
@@ -101,7 +101,7 @@ class Call:
             anthropic_parts(self._parts, usage)
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
-            self._capture.open_streams[id(self)] = self
+            self.capture.open_streams[id(self)] = self
 
     def arrived(self, headers: Any, is_stream: bool) -> None:
         """Note the response's headers and latency; a stream's latency is measured at its end."""
@@ -114,7 +114,7 @@ class Call:
         if self.has_ended:
             return
         self.has_ended = True
-        current = self._capture
+        current = self.capture
         if self._is_stream:
             current.open_streams.pop(id(self), None)
         if capture.active is not current:
@@ -154,14 +154,14 @@ class Call:
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
         """Return the counts, or None if there are none or they were counted before."""
-        background, response_id = self._capture.background, self._response_id
+        background, response_id = self.capture.background, self._response_id
         if response_id is not None:
             is_new = background.is_new(response_id, has_usage=counts is not None)
             return counts if is_new else None
         if self._is_background:
             background.expect(self._created_id)
         else:
-            self._capture.miss(self.endpoint)
+            self.capture.miss(self.endpoint)
         return None
 
     def _model_at_aws(self) -> str | None:
@@ -238,7 +238,7 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
     members = members_of(body)
     model = members.get("model")
     call = Call()
-    call._capture = current
+    call.capture = current
     call._library = library
     call._provider = provider = provider_of(client, library)
     call.endpoint, call._response_id = endpoint, _ = route

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from tallystick.background import Background
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
         """A call whose stream has not ended."""
 
         def end(self) -> None: ...
+
+    class RawResponse(Protocol):
+        """A raw response that was not parsed, and may never be."""
+
+        def end(self, *, is_over: bool) -> None: ...
 
 
 # A call of any other endpoint that has no usage costs no tokens.
@@ -42,7 +48,15 @@ class Settings:
 class Capture:
     """The state of one process; calls that began before a fork are counted in the parent."""
 
-    __slots__ = ("background", "delivery", "faults", "open_streams", "settings", "uncaptured")
+    __slots__ = (
+        "background",
+        "delivery",
+        "faults",
+        "open_streams",
+        "settings",
+        "uncaptured",
+        "unparsed",
+    )
 
     def __init__(self, settings: Settings, delivery: Delivery) -> None:
         self.settings = settings
@@ -51,6 +65,8 @@ class Capture:
         # Streams with a usage that have not ended. Keyed by identity: adding and removing are
         # atomic.
         self.open_streams: dict[int, OpenStream] = {}
+        # Raw responses that are still alive, in the same way.
+        self.unparsed: dict[int, ref[RawResponse]] = {}
         self.uncaptured: dict[str, int] = {}  # by endpoint
         self.faults = 0
 

@@ -103,7 +103,10 @@ def flush(timeout: float | None = CLOSE_SECONDS) -> bool:
     None waits without a limit.
     """
     current = capture.active
-    return current is None or current.delivery.flush(timeout)
+    if current is None:
+        return True
+    ending.count_read_responses(current)
+    return current.delivery.flush(timeout)
 
 
 def close(timeout: float | None = CLOSE_SECONDS) -> None:

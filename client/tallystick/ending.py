@@ -41,6 +41,7 @@ def at_server_end() -> None:
     try:
         current = capture.active
         if current is not None:
+            count_read_responses(current)
             current.delivery.flush(max(TERMINATION_SECONDS, current.settings.exit_timeout))
     except Exception:
         capture.note_fault()
@@ -52,3 +53,11 @@ def end_open_streams(current: Capture) -> None:
             call.end()
         except Exception:
             capture.note_fault()
+    count_read_responses(current, is_over=True)
+
+
+def count_read_responses(current: Capture, *, is_over: bool = False) -> None:
+    """Count raw responses that were read and not parsed; the program still holds them."""
+    for response in [found() for found in list(current.unparsed.values())]:
+        if response is not None:
+            response.end(is_over=is_over)

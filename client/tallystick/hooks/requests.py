@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 from tallystick.calls import begin
 from tallystick.capture import note_fault
-from tallystick.hooks.answers import end_or_attach
+from tallystick.hooks.answers import end_or_attach, watch_parser
 
 
 def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,7 +18,10 @@ def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., An
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            call = begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
+            options = args[1] if len(args) > 1 else kwargs["options"]
+            call = begin(library, self, options)
+            if call is not None and callable(options.__dict__.get("post_parser")):
+                watch_parser(call, options)
         except Exception:
             note_fault()
         answer = original(self, *args, **kwargs)
@@ -36,7 +39,10 @@ def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[.
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            call = begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
+            options = args[1] if len(args) > 1 else kwargs["options"]
+            call = begin(library, self, options)
+            if call is not None and callable(options.__dict__.get("post_parser")):
+                watch_parser(call, options)
         except Exception:
             note_fault()
         answer = await original(self, *args, **kwargs)
