@@ -23,6 +23,8 @@ class Engine:
     label_type: type[nw.Int32 | nw.Int64] = nw.Int32
     # Whether integers of 128 bits can be summed.
     has_wide_integers = False
+    # Whether `attach` takes so little time that it is repeated rather than its result kept.
+    attaches_lazily = False
     # Whether what was kept can still be read after `close`, as long as something refers to it.
     outlasts_close = True
     # Whether the calls are so few that planning a query takes longer than computing it.
@@ -104,6 +106,10 @@ class Engine:
             .with_columns((nw.col("start") + nw.col("position") - 1).alias(name))
             .select(name, *kept)
         )
+
+    def attach(self, calls: Calls, table: Calls, key: str) -> Calls:
+        """Add the columns of a small table with a row for each number of `key`, from 0."""
+        return calls.join(table, on=key, how="inner")
 
     def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         """Remove duplicate rows.

@@ -43,6 +43,8 @@ class PolarsEngine(Engine):
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
         """Compute all plans at once, so that their common parts are computed once."""
+        if not self.has_few_calls:
+            return [self.keep(plan) for plan in plans]
         return [_lazy(frame) for frame in pl.collect_all([plan.to_native() for plan in plans])]
 
     def apply(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
@@ -74,6 +76,22 @@ class PolarsEngine(Engine):
             parts.append(frame.lazy().select(names).select(rows).collect())
             frame = frame.drop(names)
         return _lazy(pl.concat(parts, how="horizontal").with_row_index(name))
+
+    @property
+    def attaches_lazily(self) -> bool:  # type: ignore[override]
+        return not self.has_few_calls
+
+    def attach(self, calls: Calls, table: Calls, key: str) -> Calls:
+        """Look up many calls by position, which keeps their order; only columns in use are."""
+        if self.has_few_calls:
+            return super().attach(calls, table, key)
+        rows, attached = _collect(table).sort(key), calls.to_native()
+        # Rules filter by integers, and by then the floats of the other calls need no look-up.
+        for kinds in (~pl.selectors.float(), pl.selectors.float()):
+            columns = rows.select(kinds - pl.selectors.by_name(key)).get_columns()
+            attached = attached.with_columns(_gather(column, key) for column in columns)
+        looked_up: Calls = nw.from_native(attached)
+        return looked_up
 
     def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
         frame = _collect(calls).select(fields)
@@ -109,6 +127,13 @@ class PolarsEngine(Engine):
             .drop("order", "least_usd")
         )
         return picked
+
+
+def _gather(values: pl.Series, key: str) -> pl.Expr:
+    """Return the values at the positions in a column, with or without other rows."""
+    at = pl.col(key)
+    looked_up = at.map_batches(values.gather, return_dtype=values.dtype, is_elementwise=True)
+    return looked_up.alias(values.name)
 
 
 def _collect(calls: Calls) -> pl.DataFrame:

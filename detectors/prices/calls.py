@@ -30,6 +30,7 @@ Before pricing, the frame that `read_labels` returns has the same columns, with 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import narwhals.stable.v2 as nw
@@ -37,7 +38,7 @@ import narwhals.stable.v2 as nw
 from detectors.engines import Calls, Engine
 from detectors.formats.columns import OPTIONAL_COUNTS
 from detectors.prices.book import PriceBook
-from detectors.prices.table import price_calls
+from detectors.prices.table import CELL, Cells
 
 LABELS: Final = ("route_label", "provider", "model")
 COUNTS: Final = (
@@ -71,6 +72,18 @@ CALL_COLUMNS: Final = (
     "needs_cache_opt_in",
     "target_kind",
     "target_saving_usd",
+)
+# Those that the others follow from.
+_STORED: Final = (
+    "group",
+    "prefix",
+    "at_us",
+    "in_window",
+    "request_id",
+    *COUNTS,
+    CELL,
+    "cost_usd",
+    "input_usd_per_token",
 )
 # Labels that are replaced by numbers, and their columns; the first always exists.
 NUMBERED: Final = {
@@ -128,25 +141,49 @@ def number_groups(labelled: Calls, engine: Engine, keys: Sequence[str] = ()) -> 
     return engine.keep(groups.join(routes, on=route, how="inner"))
 
 
+@dataclass(slots=True)
+class PricedCalls:
+    """Calls with their cost, in no order yet, until they are taken; rates come from `cells`."""
+
+    groups: Calls
+    cells: Cells
+    keys: tuple[str, ...]
+    _calls: list[Calls] = field(repr=False)
+
+    @property
+    def calls(self) -> Calls:
+        return self._calls[0]
+
+    def take_calls(self) -> Calls:
+        """Return the calls once, so that the caller can free them."""
+        return self._calls.pop()
+
+    def widen(self, calls: Calls, engine: Engine) -> Calls:
+        """Add the columns of the rules that follow from a call's group, cell and counts."""
+        has_route = (nw.col("route_label") != "").cast(nw.Int8).alias("has_route")
+        groups = self.groups.select("group", "route", has_route, *self.keys)
+        wide = self.cells.show(engine.attach(calls, groups, "group"), engine)
+        return wide if self.keys else wide.with_columns(nw.lit(0, nw.Int32).alias("log"))
+
+
 def price_labelled(
     labelled: Calls, groups: Calls, book: PriceBook, engine: Engine, keys: Sequence[str] = ()
-) -> Calls:
+) -> PricedCalls:
     """Price the calls and replace labels by numbers, in no order yet.
 
     The result is computed here, so that the records can be freed before the calls are sorted.
     """
-    numbered = labelled.join(groups, on=[*keys, *LABELS], how="inner")
+    cells, labels = Cells.of(labelled, book), [*keys, *LABELS]
+    numbers = groups.select(*labels, "group")
+    if cells.depends_on_model_only:
+        numbered = labelled.join(cells.number(numbers), on=labels, how="inner")
+    else:
+        numbered = cells.number(labelled.join(numbers, on=labels, how="inner"))
     for label in _present(labelled, NUMBERED):
         numbered = _number(numbered, label, engine.number_labels(labelled, "rank", [label]), engine)
-    has_route = (nw.col("route_label") != "").cast(nw.Int8).alias("has_route")
-    numbered = numbered.with_columns(has_route).drop("route_label")
-    # Priced last: there are many columns of rates, and texts beside them would double the memory.
-    calls = price_calls(numbered, book, engine, seen=labelled)
-    if not keys:
-        calls = calls.with_columns(nw.lit(0, nw.Int32).alias("log"))
-    calls = calls.with_columns(nw.col("has_cache_read", "has_cache_write_1h").cast(nw.Int8))
-    optional = _present(calls, OPTIONAL_CALL_COLUMNS)
-    return engine.keep(calls.select(*dict.fromkeys([*_TIME_ORDER, *CALL_COLUMNS[1:], *optional])))
+    spent = cells.add_cost(numbered, engine)
+    kept = dict.fromkeys([*_TIME_ORDER, *_STORED, *_present(spent, OPTIONAL_CALL_COLUMNS)])
+    return PricedCalls(groups, cells, tuple(keys), [engine.keep(spent.select(*kept))])
 
 
 def _number(calls: Calls, label: str, ranks: Calls, engine: Engine) -> Calls:
@@ -160,13 +197,17 @@ def _number(calls: Calls, label: str, ranks: Calls, engine: Engine) -> Calls:
     return numbered.with_columns(number).drop(label, "rank")
 
 
-def arrange(priced: Calls, engine: Engine) -> Calls:
+def arrange(priced: PricedCalls, engine: Engine) -> Calls:
     """Sort and number the calls for the rules.
 
-    No other reference may remain, so that an engine that copies calls can free what it has copied.
+    No other reference to them may remain, so that an engine that copies calls can free what it has
+    copied.
     """
-    optional = _present(priced, OPTIONAL_CALL_COLUMNS)
-    only_reference = [priced]
-    del priced
-    order, kept = [*_TIME_ORDER, *optional], [*CALL_COLUMNS[1:], *optional]
-    return engine.keep(engine.number_rows(only_reference.pop(), "number", order, kept))
+    optional = _present(priced.calls, OPTIONAL_CALL_COLUMNS)
+    order, columns = [*_TIME_ORDER, *optional], [*CALL_COLUMNS, *optional]
+    if engine.attaches_lazily:
+        stored = [*_STORED, *optional]
+        sorted_calls = engine.number_rows(priced.take_calls(), "number", order, stored)
+        return priced.widen(engine.keep(sorted_calls), engine).select(*columns)
+    wide = priced.widen(priced.take_calls(), engine)
+    return engine.keep(engine.number_rows(wide, "number", order, columns[1:]))

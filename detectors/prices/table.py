@@ -2,11 +2,13 @@
 
 A cell is a (provider, model, service tier, region) between two changes of any price that affects
 the log: a start date, a time of day, a prompt length. A log of a million calls has dozens of cells.
+Rates can be attached again whenever they are read, so calls need only the number of their cell.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Self
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -26,6 +28,18 @@ _LABELS = ("provider", "model", "service_tier", _PRICED_REGION)
 _RATES = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "request")
 _HAS = ("has_cache_read", "has_cache_write", "has_cache_write_1h")
 _SHOWN_RATES = _RATES[:-1]
+CELL: Final = "cell"
+# What is computed with the cost, and what rates give whenever rules read it.
+_STORED = ("cost_usd", "input_usd_per_token")
+_SHOWN = (
+    *(f"{name}_usd" for name in _SHOWN_RATES),
+    "has_cache_read",
+    "has_cache_write_1h",
+    "cache_minimum",
+    "needs_cache_opt_in",
+    "target_kind",
+    "target_saving_usd",
+)
 _TARGET = "target_"
 _CELL_SCHEMA = {
     **dict.fromkeys(_LABELS, pl.String),
@@ -37,9 +51,7 @@ _CELL_SCHEMA = {
 }
 
 
-def price_calls(
-    calls: Calls, book: PriceBook, engine: Engine | None = None, *, seen: Calls | None = None
-) -> Calls:
+def price_calls(calls: Calls, book: PriceBook) -> Calls:
     """Add to each call its cost and the rates that the detectors use.
 
     Calls with unknown rates are removed: an unknown rate is not zero. The new columns are
@@ -50,28 +62,75 @@ def price_calls(
     `has_cache_read`, `has_cache_write_1h`, `cache_minimum`, `needs_cache_opt_in`, `target_kind`
     (module `lookup.targets`) and `target_saving_usd`: cost minus the cost at the target's rates, 0
     if there is no target, it is not cheaper, or its context window is too small or unknown.
-
-    `seen` is an earlier frame of the same calls, which is faster to group than a joined one. It has
-    the optional columns of the calls.
     """
-    calls, seen = _with_regions(calls), _with_regions(calls if seen is None else seen)
-    columns = calls.collect_schema().names()
-    optional = units.optional_counts(columns)
-    pairs = _find_pairs(seen, [name for name in _LABELS if name in columns])
-    grid = Grid.over(book, pairs)
-    # Most logs have the standard tier and no region, which needs no join.
-    used = [name for name in _LABELS if name in _LABELS[:2] or any(p.get(name) for p in pairs)]
-    keys = [*used, *grid.changing]
-    cells = fetch(grid.number(seen).select(*keys).unique()) if grid.changing else pairs
-    firsts = {_labels(pair): to_moment(pair["first"]) for pair in pairs}
-    priced = (_price_cell(cell, book, grid, firsts[_labels(cell)], optional) for cell in cells)
-    table = _table([cell for cell in priced if cell is not None], keys, optional)
-    rated = grid.number(calls).join(place_beside(calls, table), on=keys, how="inner")
-    unused = [*grid.changing, *(name for name in columns if name == _PRICED_REGION)]
-    rated = rated.drop(*unused) if unused else rated
-    name = ("spend", *optional)
-    (spent,) = (engine or Engine()).apply(name, lambda each: [_spend(each, optional)], rated)
-    return spent
+    cells, engine = Cells.of(calls, book), Engine()
+    return cells.show(cells.add_cost(cells.number(calls), engine), engine).drop(CELL)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The price cells of a log: what its calls have in common in each, and their rates.
+
+    `table` has the columns `keys`, which find a call's cell, the number of the cell and its rates.
+    """
+
+    keys: tuple[str, ...]
+    table: pl.DataFrame
+    grid: Grid
+    optional: Optional
+
+    @classmethod
+    def of(cls, calls: Calls, book: PriceBook) -> Self:
+        """Return the cells of these calls with known rates."""
+        calls = _with_regions(calls)
+        columns = calls.collect_schema().names()
+        optional = units.optional_counts(columns)
+        pairs = _find_pairs(calls, [name for name in _LABELS if name in columns])
+        grid = Grid.over(book, pairs)
+        # Most logs have the standard tier and no region, so that the model is enough.
+        used = [n for n in _LABELS if n in _LABELS[:2] or any(pair.get(n) for pair in pairs)]
+        keys = (*used, *grid.changing)
+        cells = fetch(grid.number(calls).select(*keys).unique()) if grid.changing else pairs
+        firsts = {_labels(pair): to_moment(pair["first"]) for pair in pairs}
+        priced = (_price_cell(cell, book, grid, firsts[_labels(cell)], optional) for cell in cells)
+        table = _table([cell for cell in priced if cell is not None], keys, optional)
+        return cls(keys, table, grid, optional)
+
+    @property
+    def depends_on_model_only(self) -> bool:
+        return self.keys == _LABELS[:2]
+
+    def number(self, calls: Calls) -> Calls:
+        """Add the number of each call's cell, and remove calls with unknown rates."""
+        known = calls.collect_schema().names()
+        numbers = place_beside(calls, self.table.select(*self.keys, CELL))
+        numbered = self.grid.number(_with_regions(calls))
+        return numbered.join(numbers, on=[*self.keys], how="inner").select(*known, CELL)
+
+    def add_cost(self, numbered: Calls, engine: Engine) -> Calls:
+        """Add `cost_usd` and `input_usd_per_token`."""
+        known = numbered.collect_schema().names()
+        rates = self.table.select(CELL, *_rate_names(self.optional, [""]))
+
+        def plan(calls: Calls, rates: Calls) -> list[Calls]:
+            spent = _spend(engine.attach(calls, rates, CELL), self.optional)
+            return [spent.select(*known, *_STORED)]
+
+        placed = place_beside(numbered, rates)
+        (spent,) = engine.apply(("cost", *self.optional), plan, numbered, placed)
+        return spent
+
+    def show(self, spent: Calls, engine: Engine) -> Calls:
+        """Add the other columns of `price_calls`."""
+        known = spent.collect_schema().names()
+
+        def plan(calls: Calls, rates: Calls) -> list[Calls]:
+            rated = _show(engine.attach(calls, rates, CELL), self.optional)
+            return [rated.select(*known, *_SHOWN)]
+
+        placed = place_beside(spent, self.table.drop(self.keys))
+        (shown,) = engine.apply(("rates", *self.optional), plan, spent, placed)
+        return shown
 
 
 def _with_regions(calls: Calls) -> Calls:
@@ -157,27 +216,28 @@ def _rate_names(optional: Optional, prefixes: Iterable[str] = ("", _TARGET)) -> 
 def _table(cells: list[dict[str, Any]], keys: Sequence[str], optional: Optional) -> pl.DataFrame:
     schema = _CELL_SCHEMA | _rate_names(optional)
     unused = [name for name in (*_LABELS, *CELL_POSITION) if name not in keys]
-    return pl.DataFrame(cells, schema=schema).drop(unused)
-
-
-def _spend(calls: Calls, optional: Optional) -> Calls:
-    """Turn rates into dollars."""
-    prompt = nw.col("prompt_tokens")
-    calls = calls.with_columns(
-        input_usd("", optional).alias("prompt_usd"),
-        (input_usd(_TARGET, optional) + rest_usd(_TARGET, optional)).alias("target_usd"),
-    ).with_columns(
-        (nw.col("prompt_usd") + rest_usd("", optional)).alias("cost_usd"),
-        nw.when(prompt > 0)
-        .then(nw.col("prompt_usd") / prompt.clip(lower_bound=1))
-        .otherwise(nw.lit(0.0))
-        .alias("input_usd_per_token"),
-        *(nw.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
+    return (
+        pl.DataFrame(cells, schema=schema).drop(unused).with_row_index(CELL).cast({CELL: pl.Int32})
     )
-    calls = calls.with_columns(_target_saving().alias("target_saving_usd"))
-    shown = ("has_cache_read", "has_cache_write_1h")
-    rates = [name for name in _rate_names(optional) if name not in shown]
-    return calls.drop("prompt_usd", "target_usd", "target_window", *rates)
+
+
+def _spend(rated: Calls, optional: Optional) -> Calls:
+    prompt = nw.col("prompt_tokens")
+    per_token = nw.when(prompt > 0).then(nw.col("prompt_usd") / prompt.clip(lower_bound=1))
+    return rated.with_columns(input_usd("", optional).alias("prompt_usd")).with_columns(
+        (nw.col("prompt_usd") + rest_usd("", optional)).alias("cost_usd"),
+        per_token.otherwise(nw.lit(0.0)).alias("input_usd_per_token"),
+    )
+
+
+def _show(rated: Calls, optional: Optional) -> Calls:
+    """Name the rates as rules do, and add what a call would save at its target's rates."""
+    target = input_usd(_TARGET, optional) + rest_usd(_TARGET, optional)
+    return rated.with_columns(
+        target.alias("target_usd"),
+        *(nw.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
+        nw.col("has_cache_read", "has_cache_write_1h").cast(nw.Int8),
+    ).with_columns(_target_saving().alias("target_saving_usd"))
 
 
 def _target_saving() -> nw.Expr:

@@ -74,10 +74,10 @@ class Audits:
         engine.has_few_calls = sum(log.count for log in counted.logs) <= _FEW_CALLS
         labelled = read_labels(counted.take_calls(engine), keys)
         labels = number_groups(labelled, engine, keys)
-        priced = [price_labelled(labelled, labels, book, engine, keys)]
+        priced = price_labelled(labelled, labels, book, engine, keys)
         # Frees the records, which are large: only the priced calls are needed from here on.
         del labelled
-        calls = arrange(priced.pop(), engine)
+        calls = arrange(priced, engine)
         return cls(
             logs=counted.logs,
             keys=keys,

@@ -78,7 +78,7 @@ def _price(
     labelled: Calls, groups: Calls, engine: Engine, book: PriceBook
 ) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
     """Return the number of priced calls and their cost by key."""
-    priced = price_labelled(labelled, groups, book, engine, _LOG)
+    priced = price_labelled(labelled, groups, book, engine, _LOG).calls
     key = ("group", "day", "environment")
     by_group = _by_day(priced).select(*key, _COST)
     summed = sum_usd(by_group, _COST, by=key, others=[nw.len().alias("calls")])
