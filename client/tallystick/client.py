@@ -53,6 +53,7 @@ def init(
     providers: Mapping[str, str] | None = None,
     allow_http: bool = False,
     retry: bool = False,
+    spool: str | os.PathLike[str] | None = None,
     debug: bool = False,
 ) -> None:
     """Count every OpenAI and Anthropic call from now on, and send the counts to `SERVICE_DSN`.
@@ -61,7 +62,8 @@ def init(
     machine needs `allow_http=True`. A process waits at its exit for at most `exit_timeout` seconds,
     or two seconds if that is longer and SIGTERM ends it. `providers` names the model provider
     behind each host that is not a provider's own, such as `{"llm.example.com": "azure"}`. A batch
-    that the network or the service fails is dropped, or posted once more with `retry=True`.
+    that the network or the service fails is dropped, or posted once more with `retry=True`, or kept
+    in the folder that `spool` names.
     """
     text = os.environ.get(VARIABLE, "")
     if not text.strip() or capture.active is not None:
@@ -90,7 +92,7 @@ def init(
     if _starting.acquire(False):  # otherwise another thread is initializing
         try:
             name_hosts(_checked_hosts(providers))
-            _start(settings, lambda: _make_sender(destination, retry is True))
+            _start(settings, lambda: _make_sender(destination, retry is True), spool)
         except Exception:  # without `active`, a partial setup does nothing
             capture.active = None
         finally:
@@ -221,14 +223,19 @@ def _seconds(moment: datetime | None) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
-def _start(settings: Settings, make_sender: Callable[[], Sender]) -> None:
+def _start(
+    settings: Settings,
+    make_sender: Callable[[], Sender],
+    folder: str | os.PathLike[str] | None,
+) -> None:
     global _forks, _termination
     if capture.active is not None:
         return
     from tallystick import hooks
     from tallystick.sending.termination import Termination
 
-    delivery = Delivery(
+    delivery = _make_delivery(
+        folder,
         hooks.load_sending,
         make_sender,
         interval=settings.flush_interval,
@@ -243,6 +250,25 @@ def _start(settings: Settings, make_sender: Callable[[], Sender]) -> None:
     _termination.install()
     atexit.register(ending.at_exit)
     hooks.install()
+    if delivery.has_backlog:
+        delivery.start()
+
+
+def _make_delivery(
+    folder: str | os.PathLike[str] | None, *arguments: Any, **options: Any
+) -> Delivery:
+    """Return a delivery by way of the spool, or without it if there is none."""
+    if folder is None:
+        return Delivery(*arguments, **options)
+    try:
+        from tallystick.sending.spool import Spool
+        from tallystick.sending.spooled import SpooledDelivery
+        from tallystick.sending.transport import write_lines
+
+        return SpooledDelivery(Spool(os.fspath(folder)), write_lines, *arguments, **options)
+    except (ImportError, OSError, TypeError) as error:  # such as a system without file locks
+        _report(f"init(spool=…) cannot be used: {type(error).__name__}; calls are captured without")
+        return Delivery(*arguments, **options)
 
 
 def _make_sender(destination: Destination, retry: bool) -> Sender:

@@ -28,6 +28,9 @@ class Delivery:
     a thread of ours imports, the same import in the child would wait forever.
     """
 
+    _longest_wait = _SECONDS_A_DAY
+    _kept = 0  # records that are neither queued nor sent nor dropped
+
     def __init__(
         self,
         load: Callable[[], None],
@@ -90,7 +93,7 @@ class Delivery:
         """Send the queue within the timeout, and return True if all of it was accepted."""
         if not self._queue and not self._in_flight:
             return True
-        refused = sum(self._refused.values())
+        failed = self._failed()
         self.start()
         done = self._make_lock()
         done.acquire()
@@ -100,7 +103,7 @@ class Delivery:
             return False
         longest = _SECONDS_A_DAY if timeout is None else timeout
         is_done = bool(done.acquire(timeout=max(0.0, min(longest, _SECONDS_A_DAY))))
-        return is_done and sum(self._refused.values()) == refused
+        return is_done and self._failed() == failed
 
     def close(self, timeout: float | None) -> bool:
         """Flush and end the thread."""
@@ -113,7 +116,7 @@ class Delivery:
         # Only the counter itself is exact: two threads might store their numbers in either order.
         captured = int(repr(self._numbers)[len("count(") : -1])
         waiting, reasons = len(self._queue), dict(self._refused)
-        dropped = max(0, captured - self._sent - self._in_flight - waiting)
+        dropped = max(0, captured - self._sent - self._in_flight - waiting - self._kept)
         overflowed = dropped - sum(reasons.values())
         if overflowed > 0:
             reasons[QUEUE_FULL] = overflowed
@@ -127,8 +130,16 @@ class Delivery:
         }
 
     @property
+    def has_backlog(self) -> bool:
+        """Check for records of earlier processes."""
+        return False
+
+    @property
     def is_paused(self) -> bool:
         return time.monotonic() < self._paused_until
+
+    def _failed(self) -> int:
+        return sum(self._refused.values()) + self._kept
 
     def _make_locks(self) -> None:
         """Of the thread's own kind: gevent may have replaced both since this process began, and a
@@ -157,8 +168,9 @@ class Delivery:
 
     def _serve(self, sender: Any) -> None:
         wake, due = self._wake, time.monotonic() + self._interval
+        self._begin(sender)
         while True:
-            wake.acquire(timeout=max(0.0, min(due - time.monotonic(), _SECONDS_A_DAY)))
+            wake.acquire(timeout=max(0.0, min(due - time.monotonic(), self._longest_wait)))
             while self._wake is not wake:  # gevent's threads are forked, too: this is the parent's
                 wake.acquire()
             flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
@@ -171,6 +183,9 @@ class Delivery:
                 done.release()
             if self.is_closing and not self._flushes:
                 return
+
+    def _begin(self, sender: Any) -> None:
+        """Do what comes before the first batch."""
 
     def _send(self, sender: Any, least: int) -> None:
         """Send the current queue in batches while there are enough records for one.

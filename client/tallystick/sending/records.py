@@ -62,17 +62,14 @@ _PARTS = (
     ("audio_completion_tokens", 1, ""),
     ("image_completion_tokens", 1, "audio_completion_tokens"),
 )
-_CHOICES = {
+CHOICES = {
     "service_tier": frozenset(("standard", "batch", "flex", "priority", "fast")),
     "status": frozenset(("ok", "error", "cancelled")),
 }
 
 
-def write_record(noted: Noted, version: int = 2) -> str | None:
-    """Return the record of this version as JSON, or None if the service would reject it.
-
-    The first version has no environment, so that it is the tag of calls without one.
-    """
+def write_record(noted: Noted) -> str | None:
+    """Return the record as JSON, or None if the service would reject it."""
     record = Record._make(noted)
     start = Start._make(record.start)
     moment, model = _moment(start.started_at), clean_label(record.model)
@@ -87,9 +84,9 @@ def write_record(noted: Noted, version: int = 2) -> str | None:
         f"{_latency(record.latency_ms)}"
         f"{_text('endpoint', clean_label(start.endpoint))}"
         f"{_text('request_id', clean_label(record.request_id))}"
-        f"{_text('tag', start.tag or (start.environment if version == 1 else None))}"
+        f"{_text('tag', start.tag)}"
         f"{_text('prefix_hash', start.prefix_hash)}"
-        f"{_second(record, start) if version > 1 else ''}}}"
+        f"{_second(record, start)}}}"
     )
 
 
@@ -111,7 +108,7 @@ def _second(record: Record, start: Start) -> str:
             kept[name] = min(count, (record.counts[total] or 0) - kept.get(beside, 0))
     written += "".join(_number(name, count) for name, count in kept.items())
     written += _number("web_searches", parts.get("web_searches"))
-    for name, choices in _CHOICES.items():
+    for name, choices in CHOICES.items():
         if parts.get(name) in choices:
             written += _text(name, parts[name])
     return written + _text("region", clean_label(parts.get("region")))

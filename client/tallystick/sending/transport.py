@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tallystick.sending.connection import NETWORK_ERRORS, Reply, make_deadline, make_trust, post
 from tallystick.sending.dsn import VERSIONS, Destination
 from tallystick.sending.records import Noted, write_record
+from tallystick.sending.schema import first_version
 from tallystick.version import __version__
 
 REFUSED_PAUSE_SECONDS = 600.0  # a key or a subscription is put right by people
@@ -49,15 +50,22 @@ class Sender:
     def send(self, records: list[Noted]) -> Answer:
         """Post the records and return the outcome; never raises."""
         try:
-            lines = _lines(records, self._version)
-            if not lines:
-                return Answer(0, 0.0, "invalid record")
-            reply = self._post(lines)
+            lines = write_lines(records)
+        except Exception as error:
+            return Answer(0, 0.0, type(error).__name__)
+        return self.send_lines(lines)
+
+    def send_lines(self, lines: list[str]) -> Answer:
+        """Post records that are written already and return the outcome; never raises."""
+        if not lines:
+            return Answer(0, 0.0, "invalid record")
+        try:
+            reply = self._post(lines if self._version > 1 else [*map(first_version, lines)])
         except Exception as error:  # any failure of a network is the same to us
             return Answer(0, 0.0, type(error).__name__, is_temporary=True)
         if reply.status == _NO_SUCH_VERSION and self._version > VERSIONS[0]:
             self._version -= 1  # an older service
-            return self.send(records)
+            return self.send_lines(lines)
         return _judge(reply.status, reply.retry_after, len(lines))
 
     def _post(self, lines: list[str]) -> Reply:
@@ -89,12 +97,15 @@ class Sender:
         return post(url, body, headers, self._trust, deadline)
 
 
-def _lines(records: list[Noted], version: int) -> list[str]:
-    """Of each record that the service would take; other threads get their turn between pieces."""
+def write_lines(records: list[Noted]) -> list[str]:
+    """Return the JSON of each record that the service would take.
+
+    Other threads get their turn between pieces.
+    """
     lines: list[str] = []
     for start in range(0, len(records), _RECORDS_AT_ONCE):
         some = records[start : start + _RECORDS_AT_ONCE]
-        written = (write_record(record, version) for record in some)
+        written = map(write_record, some)
         lines += [line for line in written if line is not None]
         time.sleep(0)
     return lines

@@ -1,0 +1,104 @@
+"""The record schema, for what others may have changed: a spool on disk, a callback, a test.
+
+A field that is not named here never leaves, and a label is no longer than the service accepts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tallystick.labels import MAX_LABEL, MAX_TAG, clean_label
+from tallystick.reading.usage import MAX_COUNT
+from tallystick.sending.records import CHOICES, is_prefix_hash, is_provider
+
+LABELS = ("model", "endpoint", "request_id", "tag", "environment", "session_id", "region")
+HASHES = ("prefix_hash", "prefix_hash_16k", "prefix_hash_64k")
+COUNTS = (
+    *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
+    *("declared_max_tokens", "cache_write_1h_tokens", "reasoning_tokens", "audio_prompt_tokens"),
+    *("audio_completion_tokens", "image_prompt_tokens", "image_completion_tokens", "web_searches"),
+)
+REQUIRED = ("ts", "provider", "model", "prompt_tokens", "completion_tokens")
+_MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_MAX_LATENCY_MS = 1e9
+
+
+def find_problem(record: object) -> str | None:
+    """Return what is wrong with a record, without any value of it; None if it may be sent."""
+    if not isinstance(record, dict):
+        return "it is not an object"
+    for name in REQUIRED:
+        if name not in record:
+            return f"{name} is missing"
+    for name, value in record.items():
+        check = _CHECKS.get(name)
+        if check is None:
+            return "it has a field that is not in the schema"
+        if not check(value):
+            return f"{name} is invalid"
+    return "tag is invalid" if len(record.get("tag", "")) > MAX_TAG else None
+
+
+def read_line(line: str) -> dict[str, Any] | None:
+    """Return the record of a line, or None if it is not whole, or not one of ours."""
+    try:
+        record = json.loads(line, object_pairs_hook=_without_repeats)
+    except ValueError:
+        return None
+    return None if find_problem(record) else record
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse repeated names: all values would be sent, and only the last is checked."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError
+    return members
+
+
+def first_version(line: str) -> str:
+    """Return a line as a service takes it that has only the first version of the record.
+
+    It has no environment, so that it is the tag of calls without one.
+    """
+    record = json.loads(line)
+    kept = {name: value for name, value in record.items() if name in _FIRST_VERSION}
+    if "environment" in record:
+        kept.setdefault("tag", record["environment"])
+    return json.dumps(kept, separators=(",", ":"))
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_LABEL and clean_label(value) == value
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_COUNT
+
+
+def _is_latency(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= _MAX_LATENCY_MS  # type: ignore[operator]
+
+
+def _is_moment(value: object) -> bool:
+    return isinstance(value, str) and _MOMENT.fullmatch(value) is not None
+
+
+_CHECKS = {
+    "ts": _is_moment,
+    "provider": is_provider,
+    "latency_ms": _is_latency,
+    **dict.fromkeys(LABELS, _is_label),
+    **dict.fromkeys(HASHES, is_prefix_hash),
+    **dict.fromkeys(COUNTS, _is_count),
+    **{name: choices.__contains__ for name, choices in CHOICES.items()},
+}
+_FIRST_VERSION = frozenset(
+    (
+        *("ts", "provider", "model", "prompt_tokens", "completion_tokens", "cached_tokens"),
+        *("cache_write_tokens", "declared_max_tokens", "latency_ms", "endpoint", "request_id"),
+        *("tag", "prefix_hash"),
+    )
+)

@@ -1,0 +1,167 @@
+"""Records on disk, so that those of a process that is killed are sent by the next one.
+
+A spool is a folder of segments. Each has the lines of one batch at most, so that a segment that was
+sent just before its process was killed is sent again with the same idempotency key. The lock of a
+segment belongs to the process that writes or sends it, and ends with that process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from itertools import count
+
+from tallystick.sending.schema import read_line
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_LINES = 5_000
+_SUFFIX = ".records"
+_numbers = count()
+
+
+class Segment:
+    """A file of records that this process has locked."""
+
+    def __init__(self, path: str, file: int) -> None:
+        self.path = path
+        self.lines = 0
+        self._file = file
+
+    def append(self, lines: list[str]) -> bool:
+        """Write the lines, all or none."""
+        data = "".join([f"{line}\n" for line in lines]).encode("ascii")
+        size = os.fstat(self._file).st_size
+        try:
+            if os.write(self._file, data) == len(data):
+                self.lines += len(lines)
+                return True
+        except OSError:
+            pass
+        os.ftruncate(self._file, size)  # the disk is full
+        return False
+
+    def read(self) -> list[str]:
+        """Return its records, without a line that was cut off or changed."""
+        try:
+            with open(self.path, "rb") as file:
+                lines = file.read(MAX_BYTES).decode("ascii", "replace").split("\n")[:-1]
+        except OSError:
+            return []
+        return [line for line in lines[:MAX_LINES] if read_line(line) is not None]
+
+    def remove(self) -> None:
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            pass
+        self.release()
+
+    def release(self) -> None:
+        """Leave the file to any process that claims it."""
+        os.close(self._file)
+
+
+class Spool:
+    """The segments of a folder; one of them is written by this process."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        os.makedirs(folder, 0o700, exist_ok=True)
+        self._current: Segment | None = None
+        self._sealed: list[Segment] = []
+
+    def room(self) -> int:
+        """Return how many lines the current segment takes, or a new one if it is full."""
+        written = self._current.lines if self._current is not None else 0
+        return MAX_LINES - written % MAX_LINES
+
+    def append(self, lines: list[str]) -> bool:
+        """Write lines that there is room for, and return False if that failed."""
+        try:
+            self._make_space(sum(map(len, lines)) + len(lines))
+            if self._current is not None and self._current.lines >= MAX_LINES:
+                self._sealed.append(self._current)
+                self._current = None
+            if self._current is None:
+                self._current = self._create()
+            return self._current.append(lines)
+        except OSError:
+            return False
+
+    def take(self) -> list[Segment]:
+        """Return the segments that this process has written, which are then the caller's."""
+        taken = [*self._sealed, *filter(None, [self._current])]
+        self._sealed, self._current = [], None
+        return taken
+
+    def claim(self) -> Segment | None:
+        """Return the oldest segment that no process has locked."""
+        for name in self._names():
+            segment = self._lock(os.path.join(self.folder, name))
+            if segment is not None:
+                return segment
+        return None
+
+    def forget(self) -> None:
+        """Close the files that a fork has copied; their locks stay with the parent."""
+        for segment in self.take():
+            try:
+                segment.release()
+            except OSError:
+                pass
+
+    @property
+    def has_segments(self) -> bool:
+        return bool(self._names())
+
+    def _names(self) -> list[str]:
+        """Return the segments, oldest first."""
+        return sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
+
+    def _create(self) -> Segment:
+        while True:
+            name = f"{time.time_ns():020}-{os.getpid()}-{next(_numbers)}{_SUFFIX}"
+            path = os.path.join(self.folder, name)
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            segment = self._lock(path, keep_empty=True)
+            if segment is not None:  # or another process has removed it, since it was empty
+                return segment
+
+    def _lock(self, path: str, *, keep_empty: bool = False) -> Segment | None:
+        try:
+            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        segment = Segment(path, file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(file)
+            is_there = status.st_nlink > 0
+        except OSError:
+            is_there = False
+        if not is_there:
+            segment.release()
+        elif not status.st_size and not keep_empty:
+            segment.remove()
+        else:
+            return segment
+        return None
+
+    def _make_space(self, needed: int) -> None:
+        """Remove the oldest segments that nobody has locked while the folder is full."""
+        while self._size() + needed > MAX_BYTES:
+            oldest = self.claim()
+            if oldest is None:
+                raise OSError
+            oldest.remove()
+
+    def _size(self) -> int:
+        total = 0
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                try:
+                    total += entry.stat(follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    pass
+        return total

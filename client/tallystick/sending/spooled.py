@@ -1,0 +1,175 @@
+"""Delivery by way of a spool: records are written to disk every second until they are accepted.
+
+What the network or the service fails stays on disk, for this process or the next.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Callable
+
+from tallystick.sending.delivery import PAUSED, Delivery
+from tallystick.sending.records import Noted
+from tallystick.sending.spool import Segment, Spool
+
+WRITE_SECONDS = 1.0
+_LOCK_SECONDS = 0.5
+
+
+class SpooledDelivery(Delivery):
+    """Writes the queue to a spool, and sends from there."""
+
+    _longest_wait = WRITE_SECONDS
+
+    def __init__(
+        self,
+        spool: Spool,
+        write: Callable[[list[Noted]], list[str]],
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
+        self._spool = spool
+        self._write_lines = write
+        super().__init__(*arguments, **options)
+
+    def reset(self) -> None:
+        super().reset()
+        self._spool.forget()
+        self._writing = threading.Lock()
+        self._kept = self._recovered = 0
+        self._kept_segments: dict[str, int] = {}
+        self._unwritten: list[str] = []  # the disk is full
+
+    def close(self, timeout: float | None) -> bool:
+        """Flush and end the thread; what could not be sent in time is on disk afterwards."""
+        is_done = super().close(timeout)
+        if not is_done:
+            self._write()
+            if self._is_over:
+                self._release()
+        return is_done
+
+    def stats(self) -> dict[str, Any]:
+        """Return the counters, with records of this and of earlier processes in the spool.
+
+        `spooled` are those left on disk after a failure; `recovered` were sent for others.
+        """
+        counters = super().stats()
+        counters["queued"] += self._in_flight
+        return {**counters, "spooled": self._kept, "recovered": self._recovered}
+
+    @property
+    def has_backlog(self) -> bool:
+        return self._spool.has_segments
+
+    def _run(self) -> None:
+        super()._run()
+        self._release()
+
+    def _begin(self, sender: Any) -> None:
+        self._send_others(sender)
+
+    def _send(self, sender: Any, least: int) -> None:
+        self._write()
+        if least > 1 and self._in_flight < least:
+            return
+        with self._writing:
+            segments = self._spool.take()
+            unwritten, self._unwritten = self._unwritten, []
+        for segment in segments:
+            self._send_own(sender, segment)
+        if unwritten:
+            self._send_unwritten(sender, unwritten)
+        if least == 1:
+            self._send_others(sender)
+
+    def _write(self) -> None:
+        """Move the queue to disk; the thread does, and at the end anyone who closes."""
+        if not self._writing.acquire(timeout=_LOCK_SECONDS):
+            return
+        try:
+            waiting = len(self._queue)
+            while waiting:
+                size = min(waiting, self._spool.room())
+                waiting -= size
+                self._in_flight += size  # before they leave the queue, as `stats` never loses one
+                lines = self._write_lines([self._queue.popleft() for _ in range(size)])
+                self._drop(size - len(lines), "invalid record")
+                if lines and not self._spool.append(lines):
+                    self._unwritten += lines
+        finally:
+            self._writing.release()
+
+    def _send_own(self, sender: Any, segment: Segment) -> None:
+        if self.is_paused:
+            self._keep(segment, PAUSED)
+            return
+        answer = sender.send_lines(segment.read())
+        if answer.is_temporary:
+            self._pause(answer)
+            self._keep(segment, answer.reason)
+            return
+        self._sent += answer.taken
+        self._in_flight -= answer.taken
+        self._drop(segment.lines - answer.taken, answer.reason)
+        segment.remove()
+
+    def _keep(self, segment: Segment, reason: str) -> None:
+        self._last_error = reason
+        self._kept_segments[segment.path] = segment.lines
+        self._kept += segment.lines
+        self._in_flight -= segment.lines
+        segment.release()
+        self._report(f"{segment.lines} records stay in the spool: {reason}")
+
+    def _send_unwritten(self, sender: Any, lines: list[str]) -> None:
+        answer = sender.send_lines(lines)
+        self._pause(answer)
+        self._sent += answer.taken
+        self._in_flight -= answer.taken
+        self._drop(len(lines) - answer.taken, answer.reason)
+
+    def _send_others(self, sender: Any) -> None:
+        """Send what is left on disk, oldest first, until that fails."""
+        while not self.is_paused:
+            segment = self._spool.claim()
+            if segment is None:
+                return
+            lines = segment.read()
+            answer = sender.send_lines(lines) if lines else None
+            if answer is not None and answer.is_temporary:
+                self._pause(answer)
+                segment.release()
+                return
+            self._resolve(segment, answer.taken if answer else 0, len(lines))
+
+    def _resolve(self, segment: Segment, taken: int, count: int) -> None:
+        own = self._kept_segments.pop(segment.path, 0)
+        self._kept -= own
+        if own:
+            self._sent += taken
+            self._drop(own - taken, "invalid record", was_in_flight=False)
+        else:
+            self._recovered += taken
+        segment.remove()
+
+    def _pause(self, answer: Any) -> None:
+        if answer.pause_seconds:
+            self._paused_until = time.monotonic() + answer.pause_seconds
+
+    def _drop(self, count: int, reason: str, *, was_in_flight: bool = True) -> None:
+        if count:
+            self._refuse(count, reason)
+            self._last_error = reason
+            self._report(f"{count} records were dropped: {reason}")
+            if was_in_flight:
+                self._in_flight -= count
+
+    def _release(self) -> None:
+        """Leave what is on disk to other processes, once the thread is over."""
+        if self._writing.acquire(timeout=_LOCK_SECONDS):
+            try:
+                self._spool.forget()
+            finally:
+                self._writing.release()
