@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 from detectors.cli.console import BadInputError, long_progress, shown, standard_output
 from detectors.errors import DetectorError
-from detectors.scrub.duplicates import WINDOW
+from detectors.formats.adapters.duplicates import WINDOW
 from detectors.scrub.files import find_files, writing
 from detectors.scrub.scrubber import Scrubber, Summary
 from detectors.wording.figures import counted
@@ -82,7 +82,7 @@ def _find_logs(sources: tuple[Path, ...], destination: Path) -> list[Path]:
         raise BadInputError(f"{shown(destination)} cannot be both input and output")
     logs = [log for source in sources for log in find_files(source) if log.resolve() != written]
     if not logs:
-        raise BadInputError(f"We found no files ending in .jsonl or .json. {EXPECTED}")
+        raise BadInputError(f"We found no files ending in .jsonl, .json or .csv. {EXPECTED}")
     return logs
 
 

@@ -3,7 +3,6 @@
 Nothing here imports a dataframe library, because the service validates with this package.
 """
 
-from detectors.formats.batches import V1, V2, Version, decode_batch
 from detectors.formats.canonical import (
     decode_records,
     encode_chunk,
@@ -25,6 +24,7 @@ from detectors.formats.csv_logs.names import (
 )
 from detectors.formats.detection import DIALECTS, JSON_STYLES
 from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
+from detectors.formats.records.batches import V1, V2, Version, decode_batch
 
 __all__ = [
     "BESIDE_UNCACHED",

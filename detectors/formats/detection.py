@@ -11,8 +11,16 @@ from detectors.errors import (
     TooComplexError,
     UnreadableLogError,
 )
+from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.tables import is_export_header
 from detectors.formats.csv_logs.mapping import ColumnMapping
-from detectors.formats.csv_logs.names import DELIMITERS, find_foreign_header, parse_header
+from detectors.formats.csv_logs.names import (
+    DELIMITERS,
+    find_foreign_header,
+    header_cells,
+    parse_header,
+)
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.documents import decode_document, reason_of
@@ -37,6 +45,14 @@ MAX_HEADER_BYTES: Final = 1 << 16
 _PROVIDER_KEYS: Final = frozenset({"usage", "response", "request", "model", "messages", "choices"})
 _RECORD_KEYS: Final = frozenset({"model", "prompt_tokens", "completion_tokens"})
 _NO_RECORD_KEYS: Final = frozenset({"usage", "response", "request"})
+_RECORD_NAMES: Final = frozenset(RECORD_V2_FIELDS)
+# Of the lines of our own formats; a file of only these needs no adapter.
+_OWN_NAMES: Final = frozenset(
+    name
+    for dialect in (OPENAI, ANTHROPIC, RECORDS)
+    for layout in (dialect.flat, dialect.wrapped)
+    for name in layout.shape.members
+)
 _OPENAI_USAGE: Final = frozenset(
     {
         "prompt_tokens",
@@ -64,11 +80,15 @@ Container = Literal["lines", "array"]
 
 
 class Format(NamedTuple):
-    """A file's format: its container, its dialect if it is JSON, its delimiter if it is CSV."""
+    """A file's format: its container, its dialect if it is JSON, its delimiter if it is CSV.
 
-    container: Container | Literal["csv"]
+    An export is read by adapters; a document is one object, or a page of an API's response.
+    """
+
+    container: Container | Literal["csv", "document"]
     dialect: Dialect | None = None
     delimiter: str = ","
+    is_export: bool = False
 
 
 def detect_format(
@@ -105,14 +125,25 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     A file in no known format raises `UnreadableLogError`, which lists the formats.
     """
     text = head.lstrip()
+    first_line = _first_line(text)
     for delimiter in DELIMITERS:
-        if _is_header(parse_header(_first_line(text), delimiter)):
+        names = header_cells(first_line, delimiter)
+        cells = [name.lower() for name in names]
+        if set(cells) <= _RECORD_NAMES and _is_header(cells):
+            return Format("csv", delimiter=delimiter)
+        if len(names) > 1 and not text.startswith((b"{", b"[")) and is_export_header(names):
+            return Format("csv", delimiter=delimiter, is_export=True)
+        if _is_header(cells):
             return Format("csv", delimiter=delimiter)
     container: Container = "array" if text.startswith(b"[") else "lines"
     objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
+    if _is_document(first_line, objects):
+        return Format("document", is_export=True)
+    if any(map(_is_export, objects)):
+        return Format(container, is_export=True)
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
         error = UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
-        error.columns = () if objects else tuple(find_foreign_header(_first_line(text)))
+        error.columns = () if objects else tuple(find_foreign_header(first_line))
         raise error
     return Format(container, _dialect_of(objects))
 
@@ -126,6 +157,24 @@ def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
     named = {name: mapping.count_named(cells) for name, cells in headers.items()}
     best = max(named, key=named.__getitem__)
     return Format("csv", delimiter=best) if named[best] else None
+
+
+def _is_document(first_line: str, objects: list[dict[str, Any]]) -> bool:
+    """Check for an object over several lines, or for a page of an API's response."""
+    if not objects:
+        return first_line.strip() == "{"
+    page = objects[0].get("data")
+    if len(objects) > 1 or "usage" in objects[0] or not isinstance(page, list):
+        return False
+    return any(_is_export(item) for item in page[:_SAMPLE] if isinstance(item, dict))
+
+
+def _is_export(document: dict[str, Any]) -> bool:
+    """Check for a row of a source that has an adapter; rows of our own formats cost nothing."""
+    if document.keys() <= _OWN_NAMES:
+        return False
+    row = Row(document)
+    return find_adapter(row) is not None or find_sums(row) is not None
 
 
 def _pieces(text: bytes, container: Container, is_whole: bool) -> Iterator[bytes]:
@@ -200,4 +249,4 @@ def _is_record(document: dict[str, Any]) -> bool:
 
 def _is_header(cells: Sequence[str]) -> bool:
     """Check that at least two cells are field names, so that data or text is not a header."""
-    return len(set(cells) & set(RECORD_V2_FIELDS)) >= 2
+    return len(set(cells) & _RECORD_NAMES) >= 2

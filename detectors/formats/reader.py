@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
+from detectors.formats.adapters.containers import read_export_file
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
-from detectors.formats.detection import EXPECTED, detect_format
+from detectors.formats.detection import EXPECTED, Format, detect_format
 from detectors.formats.json_logs.lines import read_json
 from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.text.splitting import (
-    MAX_LINE_BYTES,
     MAX_ROW_BYTES,
     lines_of,
     split_array,
@@ -65,18 +65,22 @@ def read_chunks(
     form, blocks = detect_format(blocks, mapping)
     if form.dialect is RECORDS and not takes_records:
         raise UnreadableLogError(_RECORDS_ARE_SENT)
-    is_array = form.container == "array"
-    # Nothing is split before a reader takes it.
-    texts = split_lines(blocks, chunk_bytes, MAX_LINE_BYTES if form.dialect else MAX_ROW_BYTES)
-    objects = split_array(blocks) if is_array else map(lines_of, texts)
-    chunks = (
-        read_csv(texts, form.delimiter, mapping)
-        if form.dialect is None
-        else read_json(objects, form.dialect, "object" if is_array else "line")
-    )
     rows = 0
-    for chunk in chunks:
+    for chunk in _read(form, blocks, chunk_bytes, mapping):
         rows += chunk.rows
         yield chunk
     if not rows:
         raise UnreadableLogError(f"This log has no rows. {EXPECTED}")
+
+
+def _read(
+    form: Format, blocks: Iterator[bytes], chunk_bytes: int, mapping: ColumnMapping | None
+) -> Iterator[Chunk]:
+    if form.is_export:
+        return read_export_file(form.container, blocks, chunk_bytes, form.delimiter)
+    # Nothing is split before a reader takes it.
+    if form.dialect is None:
+        return read_csv(split_lines(blocks, chunk_bytes, MAX_ROW_BYTES), form.delimiter, mapping)
+    if form.container == "array":
+        return read_json(split_array(blocks), form.dialect, "object")
+    return read_json(map(lines_of, split_lines(blocks, chunk_bytes)), form.dialect, "line")

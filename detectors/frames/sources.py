@@ -17,9 +17,9 @@ from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
 from detectors.formats.detection import detect_format
-from detectors.formats.items import read_items
 from detectors.formats.problems import ContractCheck
 from detectors.formats.reader import read_chunks
+from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
 from detectors.frames.range_workers import read_ranges

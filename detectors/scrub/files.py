@@ -8,7 +8,11 @@ from typing import BinaryIO, Final
 
 from detectors.scrub.scrubber import Scrubber, Summary
 
-_SUFFIXES: Final = (".jsonl", ".json", ".ndjson", ".log", ".jsonl.gz", ".json.gz", ".ndjson.gz")
+_SUFFIXES: Final = tuple(
+    f".{kind}{packed}"
+    for kind in ("jsonl", "json", "ndjson", "log", "csv")
+    for packed in ("", ".gz")
+)
 
 
 def scrub(sources: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Summary:

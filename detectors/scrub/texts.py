@@ -1,14 +1,22 @@
-"""Splits raw logs of any size into the texts of their objects: JSON lines, an array, one object."""
+"""Splits raw logs of any size into the texts of their objects: lines, an array, one object, CSV."""
 
+import csv
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO, Final
 
+import msgspec
+
 from detectors.errors import UnreadableLogError
+from detectors.formats.adapters.tables import is_export_header, row_of
 from detectors.formats.text.blocks import Advance, read_blocks
 from detectors.formats.text.splitting import split_array
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model's context
+_MAX_HEADER_BYTES: Final = 1 << 16
+_DELIMITERS: Final = (",", "\t", ";")
+_NEVER_CLOSED: Final = "A quoted cell has no closing quote, or is far too long."
 
 
 def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes | None]:
@@ -17,9 +25,11 @@ def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes
     head = b""
     for block in blocks:
         head += block
-        if head.strip():
+        if b"\n" in head.lstrip() or len(head) > _MAX_HEADER_BYTES:
             break
     blocks = chain([head], blocks)
+    if (delimiter := _delimiter_of(head)) is not None:
+        return _read_table(blocks, delimiter)
     if head.lstrip().startswith(b"["):
         return chain.from_iterable(split_array(blocks))
     if head.lstrip().split(b"\n", 1)[0].strip() == b"{":
@@ -54,3 +64,38 @@ def _read_lines(blocks: Iterator[bytes]) -> Iterator[bytes | None]:
             else:
                 kept = []
     yield b"".join(kept) if size <= MAX_TEXT_BYTES else None
+
+
+def _delimiter_of(head: bytes) -> str | None:
+    """Return the delimiter if the text starts with the header of an export, or None."""
+    line = head.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    if line.startswith(("{", "[")) or len(line) > _MAX_HEADER_BYTES:
+        return None
+    headers = ((each, next(csv.reader([line], delimiter=each), [])) for each in _DELIMITERS)
+    return next((each for each, names in headers if is_export_header(names)), None)
+
+
+def _read_table(blocks: Iterator[bytes], delimiter: str) -> Iterator[bytes]:
+    """Yield the rows of a CSV export as JSON."""
+    limit = csv.field_size_limit(MAX_TEXT_BYTES)
+    try:
+        rows = csv.reader(_decode_lines(blocks), delimiter=delimiter)
+        names = [name.strip() for name in next(row for row in rows if row)]
+        for cells in rows:
+            if cells:
+                yield msgspec.json.encode(row_of(names, cells))
+    except csv.Error:
+        raise UnreadableLogError(
+            "A quoted cell has no closing quote, or is far too long."
+        ) from None
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _decode_lines(blocks: Iterator[bytes]) -> Iterator[str]:
+    """Yield lines with their ends; bytes that are not UTF-8 are replaced."""
+    decoder, rest = getincrementaldecoder("utf-8")("replace"), ""
+    for block in blocks:
+        *lines, rest = (rest + decoder.decode(block)).split("\n")
+        yield from (f"{line}\n" for line in lines)
+    yield rest + decoder.decode(b"", final=True)

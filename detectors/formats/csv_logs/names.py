@@ -154,8 +154,13 @@ def find_foreign_header(line: str) -> list[str]:
 
 def parse_header(line: str, delimiter: str) -> list[str]:
     """Return the cells of a header line in lower case; none if it is not CSV."""
+    return [cell.lower() for cell in header_cells(line, delimiter)]
+
+
+def header_cells(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a header line as they are; none if it is not CSV."""
     try:
         cells = next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
         return []
-    return [cell.strip().lower() for cell in cells]
+    return [cell.strip() for cell in cells]

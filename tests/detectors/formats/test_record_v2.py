@@ -28,7 +28,7 @@ from detectors.formats import (
 )
 from detectors.formats.columns import OPTIONAL_COLUMNS, columns_of
 from detectors.formats.fields import RECORD, RECORD_V2
-from detectors.formats.items import read_items
+from detectors.formats.records.items import read_items
 from tests.detectors.formats.test_batches import CANARY, FULL, GOOD, body
 
 NEW: dict[str, Any] = {

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from detectors.errors import UnreadableLogError
+from detectors.formats.adapters.labels import find_model, id_of, provider_of
+from detectors.formats.adapters.usage import Counts, find_counts, sum_counts
 from detectors.scrub import texts
-from detectors.scrub.labels import find_model, id_of, provider_of
 from detectors.scrub.scrubber import TOO_LONG, Scrubber
-from detectors.scrub.usage import Counts, find_counts, sum_counts
 from tests.detectors.scrub import raw_logs as raw
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from detectors.scrub.nodes import Node
-from detectors.scrub.prompts import hash_texts
+from detectors.formats.adapters.exchanges import Exchange
+from detectors.formats.adapters.prompts import hash_texts
 from tallystick.reading.prompts import hash_prompt
 from tests.detectors.scrub import raw_logs
 from tests.exploration import explored
@@ -24,7 +24,7 @@ PARTS: st.SearchStrategy[Any] = st.recursive(
 
 
 def of_scrub(body: dict[str, Any]) -> str | None:
-    return hash_texts(*Node(**body).prompts())
+    return hash_texts(*Exchange(**body).prompts())
 
 
 @explored(1_000, st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBERS, PARTS)))

@@ -4,8 +4,8 @@ import json
 from io import BytesIO
 from typing import Any
 
-from detectors.scrub.duplicates import WINDOW, DuplicateRows
-from detectors.scrub.scrubber import DUPLICATE_ROW, SNAPSHOT, Scrubber
+from detectors.formats.adapters.duplicates import DUPLICATE_ROW, SNAPSHOT, WINDOW, DuplicateRows
+from detectors.scrub.scrubber import Scrubber
 from tests.detectors.scrub.raw_logs import CHAT, CHAT_PAIR, CLAUDE_CODE, MESSAGE
 
 

@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 
 from detectors.contract import RECORD_V2_FIELDS, InvalidRow, UsageRecord, UsageRecordV2
 from detectors.errors import UnreadableLogError
-from detectors.formats.batches import bring_to_utc
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import columns_of, lowered
@@ -25,6 +24,7 @@ from detectors.formats.problems import (
     describe,
     shown_name,
 )
+from detectors.formats.records.batches import bring_to_utc
 
 _CHUNK_ITEMS: Final = 50_000
 

@@ -1,7 +1,7 @@
-"""A scrubbed call, the same shape for every kind of log.
+"""A call of someone else's log, the same shape for every source.
 
-It is an OpenAI-style flat line with the record's own labels, which every other part of the project
-reads. It contains only checked values: counts, a time, and names that `labels` accepts.
+Written, it is an OpenAI-style flat line with the record's own labels, which every other part of the
+project reads. It contains only checked values: counts, a time, and names that `labels` accepts.
 """
 
 from datetime import datetime
@@ -10,10 +10,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from detectors.contract import MAX_LATENCY_MS
-from detectors.formats.fields import SERVICE_TIERS
-from detectors.formats.moments import read_moment
-from detectors.scrub.labels import (
+from detectors.contract import MAX_LATENCY_MS, STATUSES, UsageRecordV2
+from detectors.formats.adapters.labels import (
     find_hash,
     find_model,
     find_provider,
@@ -21,8 +19,10 @@ from detectors.scrub.labels import (
     id_of,
     provider_of,
 )
-from detectors.scrub.prompts import hash_texts
-from detectors.scrub.usage import Counts, Parts, find_parts, is_count
+from detectors.formats.adapters.prompts import hash_texts
+from detectors.formats.adapters.usage import Counts, Parts, find_parts, is_count
+from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.moments import read_moment
 
 _TIERS: Final = frozenset(SERVICE_TIERS)
 
@@ -64,6 +64,7 @@ class Call(Struct, omit_defaults=True, gc=False):
     environment: str | None = None
     session_id: str | None = None
     region: str | None = None
+    status: str | None = None
 
 
 class Sighting(Struct, kw_only=True, gc=False):
@@ -82,14 +83,19 @@ class Sighting(Struct, kw_only=True, gc=False):
     prefix_hash: Any = None
     service_tier: Any = None
     usage: Any = None
+    parts: Parts | None = None  # or else those of `usage`
     environment: Any = None
     session: Any = None
+    region: Any = None
+    status: Any = None
     is_snapshot: bool = False  # if true, the message's own ID is the first of `ids`
 
 
 NO_USAGE: Final = "without token counts: questions, errors, notes"
 NO_TIME: Final = "without a time from 2000 to 2100"
 NO_MODEL: Final = "without a model name"
+CACHE_HIT: Final = "answered from a gateway's cache, so not billed"
+FAILED: Final = "failed, so not billed"
 
 
 def call_of(seen: Sighting) -> Call | str:
@@ -103,7 +109,9 @@ def call_of(seen: Sighting) -> Call | str:
     if moment is None:
         return NO_TIME
     tier = seen.service_tier
-    counts, parts = find_parts(seen.usage, seen.counts)
+    counts, parts = (
+        find_parts(seen.usage, seen.counts) if seen.parts is None else (seen.counts, seen.parts)
+    )
     return Call(
         ts=moment,
         provider=_first(find_provider, seen.providers) or provider_of(model),
@@ -120,8 +128,31 @@ def call_of(seen: Sighting) -> Call | str:
         web_searches=parts.web_searches,
         environment=find_tag(seen.environment),
         session_id=id_of(seen.session),
-        region=_find_region(seen.usage),
+        region=find_provider(seen.region) or _find_region(seen.usage),
+        status=seen.status if seen.status in STATUSES else None,
     )
+
+
+def record_of(call: Call) -> UsageRecordV2:
+    """Return the call as a record."""
+    asked = call.usage.prompt_tokens_details or PromptDetails()
+    answered = call.usage.completion_tokens_details or AnswerDetails()
+    labels = {name: getattr(call, name) for name in _LABELS}
+    return UsageRecordV2(
+        prompt_tokens=call.usage.prompt_tokens,
+        completion_tokens=call.usage.completion_tokens,
+        cached_tokens=asked.cached_tokens,
+        cache_write_tokens=asked.cache_write_tokens,
+        audio_prompt_tokens=asked.audio_tokens,
+        image_prompt_tokens=asked.image_tokens,
+        reasoning_tokens=answered.reasoning_tokens,
+        audio_completion_tokens=answered.audio_tokens,
+        image_completion_tokens=answered.image_tokens,
+        **labels,
+    )
+
+
+_LABELS: Final = tuple(name for name in Call.__struct_fields__ if name != "usage")
 
 
 def _usage_of(counts: Counts, parts: Parts) -> Usage:

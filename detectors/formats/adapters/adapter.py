@@ -1,0 +1,130 @@
+"""The interface of an adapter, and the allowlist of its rows.
+
+An adapter is a package with `ADAPTER`, beside its sample log, the records expected of it and its
+documentation. `find_adapter` finds every package of this folder's rooms, so adding one touches
+nothing else.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, Union
+
+from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
+from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.rows import Row, parsed
+from detectors.formats.problems import shown_name
+
+State: TypeAlias = dict[str, Any]  # what an adapter remembers of the file so far
+# What a member may hold: a name or number (None), counts at any depth, or members of its own.
+Allowed: TypeAlias = Mapping[str, Union[None, str, "Allowed"]]
+
+_COUNTS: Final = "*"
+_WORD: Final = re.compile(r"[\w$.@-]+\*?|[()]")
+_LABEL: Final = re.compile(LABEL_PATTERN)
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,63}")
+_EMPTY: Final = (None, "", "{}", "[]", "null")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """How to read the rows of one source.
+
+    `signs` are members of which every row has one; `recognizes` decides about a row that does, by
+    the names of its members. `read` yields a row's calls, or the reasons why there are none.
+    `allowed` is what a row may have when it is uploaded or audited; `scrub` reads rows with
+    anything else in them too.
+    """
+
+    title: str
+    signs: tuple[str, ...]
+    recognizes: Callable[[Row], bool]
+    read: Callable[[Row, State], Iterable[Sighting | str]]
+    allowed: Allowed
+    sums: "Sums | None" = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Rows of a source that are sums of many calls, and what to export in place of them."""
+
+    what: str
+    recognizes: Callable[[Row], bool]
+    instead: str
+    reason: str = field(default="sums of many calls, not calls", init=False)
+
+    def refusal(self) -> str:
+        return (
+            f"This file is {self.what}: sums, not calls, so it can reconcile a bill but not be "
+            f"audited; {self.instead}."
+        )
+
+
+def members(text: str) -> Allowed:
+    """Return the allowlist of a text such as `id usage(total) costs*`.
+
+    A name alone may hold a number, a short text or a list of them; with a star, counts at any
+    depth; with parentheses, members of its own or a list of such objects.
+    """
+    return _read_members(_WORD.findall(text))
+
+
+def _read_members(words: list[str]) -> dict[str, None | str | Allowed]:
+    found: dict[str, None | str | Allowed] = {}
+    name = ""
+    while words and (word := words.pop(0)) != ")":
+        if word == "(":
+            found[name] = _read_members(words)
+        else:
+            name = word.rstrip(_COUNTS)
+            found[name] = _COUNTS if word.endswith(_COUNTS) else None
+    return found
+
+
+def unknown_members(row: Mapping[str, Any], allowed: Allowed, path: str = "") -> Iterator[str]:
+    """Yield the names of members that may hold text; numbers and empty members cannot."""
+    for key, value in row.items():
+        name = path + shown_name(key)
+        if key not in allowed:
+            if not _is_harmless(value):
+                yield name
+        else:
+            yield from _unknown_within(value, allowed[key], name)
+
+
+def _unknown_within(value: Any, allowed: None | str | Allowed, name: str) -> Iterator[str]:
+    if _is_harmless(value):
+        return
+    value = parsed(value)
+    if allowed is None:
+        if not all(map(_is_label, value if isinstance(value, list) else [value])):
+            yield name
+        return
+    if isinstance(allowed, str):
+        if not _are_counts(value):
+            yield name
+        return
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, dict):
+            yield from unknown_members(item, allowed, f"{name}.")
+        elif not _is_harmless(item):
+            yield name
+
+
+def _is_harmless(value: Any) -> bool:
+    return isinstance(value, int | float) or value in _EMPTY or value in ({}, [])
+
+
+def _is_label(value: Any) -> bool:
+    if not isinstance(value, str):
+        return _is_harmless(value)
+    return len(value) <= MAX_LABEL_LENGTH and _LABEL.match(value) is not None
+
+
+def _are_counts(value: Any) -> bool:
+    """Check for numbers and names of programs, at any depth."""
+    if isinstance(value, dict):
+        return all(map(_are_counts, value.values()))
+    if isinstance(value, list):
+        return all(map(_are_counts, value))
+    return _is_harmless(value) or (isinstance(value, str) and _NAME.fullmatch(value) is not None)

@@ -1,0 +1,1 @@
+"""Sessions of coding agents: their logs on the machines of developers."""

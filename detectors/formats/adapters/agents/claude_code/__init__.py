@@ -1,0 +1,61 @@
+"""Claude Code sessions: a line per event, and several snapshots of each message.
+
+The lines are those of `~/.claude/projects/*/*.jsonl`; `message.usage` is the usage of the Messages
+API (https://docs.anthropic.com/en/api/messages). A resumed or forked session repeats the lines of
+the earlier session under a new `sessionId`; a message's ID stays the same, and counts once.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.exchanges import tier_of
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import find_counts
+
+# The name of a session; any other name could be text.
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SUBSCRIPTION: Final = "claude-code"
+_EVENT: Final = ("sessionId", "timestamp", "type")
+
+
+def _recognizes(row: Row) -> bool:
+    if "leafUuid" in row or row.inner("message").has("usage"):
+        return True
+    return all(name in row for name in _EVENT)
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    message = row.inner("message")
+    if not message.has("usage"):
+        yield NO_USAGE
+        return
+    session, usage, name = row.get("sessionId"), message.get("usage"), message.get("id")
+    is_named = isinstance(session, str) and _UUID.fullmatch(session)
+    yield Sighting(
+        counts=find_counts(usage),
+        moments=(row.get("timestamp"), row.get("ts")),
+        models=(message.get("model"),),
+        providers=(_SUBSCRIPTION if session is not None else "anthropic",),
+        ids=(name, row.get("requestId")),
+        tags=(row.get("tag"), session if is_named else None),
+        session=session,
+        usage=usage,
+        service_tier=tier_of(message.get("service_tier"), usage),
+        is_snapshot=isinstance(name, str) and name != "",
+    )
+
+
+ADAPTER: Final = Adapter(
+    title="Claude Code sessions",
+    signs=("message", "sessionId", "leafUuid"),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        "type timestamp ts sessionId uuid parentUuid isSidechain userType version requestId tag "
+        "leafUuid isMeta isApiErrorMessage "
+        "message(id type role model stop_reason stop_sequence usage*)"
+    ),
+)

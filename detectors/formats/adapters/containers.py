@@ -1,0 +1,76 @@
+"""The rows of an export in whatever contains them: lines, an array, CSV, one object, or a page."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from detectors.errors import UnreadableLogError
+from detectors.formats.adapters.reading import Numbered, read_exports
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.tables import read_table
+from detectors.formats.chunks import Chunk
+from detectors.formats.text.splitting import (
+    MAX_ROW_BYTES,
+    lines_of,
+    split_array,
+    split_array_start,
+    split_lines,
+)
+
+MAX_DOCUMENT_BYTES: Final = 32 << 20
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_INCOMPLETE: Final = (
+    "This file starts like one JSON object over several lines, but it isn't complete JSON: export "
+    "it again, one object per line if you can."
+)
+_TOO_LARGE: Final = (
+    f"One JSON object can have up to {MAX_DOCUMENT_BYTES >> 20} MiB: export one object per line."
+)
+
+
+def read_export_file(
+    container: str, blocks: Iterator[bytes], chunk_bytes: int, delimiter: str
+) -> Iterator[Chunk]:
+    """Yield the chunks of a file of an export."""
+    if container == "csv":
+        pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
+        return read_exports(read_table(pieces, delimiter), "line")
+    if container == "document":
+        return read_exports(_number(iter([_objects_of(blocks)])), "object")
+    if container == "array":
+        return read_exports(_number(split_array(blocks)), "object")
+    return read_exports(_number(map(lines_of, split_lines(blocks, chunk_bytes))), "line")
+
+
+def _number(batches: Iterator[Sequence[bytes]]) -> Iterator[list[Numbered]]:
+    numbers = count(1)
+    for texts in batches:
+        yield [Numbered(next(numbers), text) for text in texts]
+
+
+def _objects_of(blocks: Iterator[bytes]) -> list[bytes]:
+    """Return the object of a whole file, or those of the page that it is."""
+    text = _join(blocks)
+    try:
+        page = page_of(Row.decode(text))
+    except _UNREADABLE:
+        raise UnreadableLogError(_INCOMPLETE) from None
+    return [text] if page is None else page
+
+
+def page_of(row: Row) -> list[bytes] | None:
+    """Return the objects of a page of an API's response; None for any other object."""
+    page = b"" if row.has("usage") else row.raw("data")
+    return list(split_array_start(page)) if page.startswith(b"[") else None
+
+
+def _join(blocks: Iterator[bytes]) -> bytes:
+    kept, size = list[bytes](), 0
+    for block in blocks:
+        size += len(block)
+        if size > MAX_DOCUMENT_BYTES:
+            raise UnreadableLogError(_TOO_LARGE)
+        kept.append(block)
+    return b"".join(kept)

@@ -1,0 +1,146 @@
+"""Reads a request with its response, as the APIs of OpenAI and Anthropic have them.
+
+One struct describes an object at any level, because logs nest providers' objects in many ways. The
+decoder skips other members without decoding them, which makes these logs the fastest to read.
+"""
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.labels import find_model
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import find_counts
+
+# The members of a request with its prompt, in the order in which they are hashed.
+PROMPTS: Final = ("system", "instructions", "messages", "input", "prompt")
+Inner: TypeAlias = "Exchange | str | int | float | bool | list[Any] | None"
+
+
+class Exchange(Struct, gc=False):
+    """An object of a raw log: a request, a response, or one around both."""
+
+    request: Inner = None
+    response: Inner = None
+    body: Inner = None
+    usage: Any = None
+    ts: Any = None
+    created: Any = None
+    created_at: Any = None
+    timestamp: Any = None
+    latency_ms: Any = None
+    declared_max_tokens: Any = None
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    max_output_tokens: Any = None
+    model: Any = None
+    provider: Any = None
+    id: Any = None
+    request_id: Any = None
+    object: Any = None
+    type: Any = None
+    service_tier: Any = None
+    endpoint: Any = None
+    tag: Any = None
+    environment: Any = None
+    prefix_hash: Any = None
+    system: Any = None
+    instructions: Any = None
+    messages: Any = None
+    input: Any = None
+    prompt: Any = None
+
+    def prompts(self) -> tuple[Any, ...]:
+        return self.system, self.instructions, self.messages, self.input, self.prompt
+
+
+_DECODER: Final = msgspec.json.Decoder(Exchange)
+_NOTHING: Final = Exchange()
+
+
+def read_exchange(text: bytes) -> Sighting:
+    """Read an object with a request and its response, or with the members of both."""
+    outer = _DECODER.decode(text)
+    response = outer.response if isinstance(outer.response, Exchange | str) else None
+    if response is not None or outer.request is not None:
+        return exchange(outer, _exchange_of(outer.request), _exchange_of(response))
+    return exchange(outer, outer, outer)
+
+
+def _exchange_of(value: Any) -> Exchange:
+    """Return the object, decoding it if a log has it as JSON text."""
+    if isinstance(value, Exchange):
+        return value
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            return _DECODER.decode(value)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            pass
+    return _NOTHING
+
+
+def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting:
+    """Read a request and its response, as two objects or as one with the members of both."""
+    is_flat = request is response
+    asked = request if request.body is None else _exchange_of(request.body)
+    prompts = asked.prompts()
+    if is_flat and not any((asked.messages, asked.input, asked.prompt)):
+        prompts = ()  # a response repeats its instructions, which are not the whole prompt
+    usage = response.usage
+    return Sighting(
+        counts=find_counts(usage),
+        moments=(outer.ts, outer.created, response.created, response.created_at, outer.timestamp,
+                 outer.created_at),
+        models=(response.model, asked.model, outer.model),
+        providers=(outer.provider, _provider_of(response)),
+        ids=(outer.request_id, response.id),
+        tags=(outer.tag,),
+        environment=outer.environment,
+        usage=usage,
+        endpoint=outer.endpoint,
+        latency_ms=outer.latency_ms,
+        caps=(outer.declared_max_tokens, asked.max_tokens, asked.max_completion_tokens,
+              asked.max_output_tokens, response.max_output_tokens),
+        prompts=prompts,
+        prefix_hash=outer.prefix_hash,
+        service_tier=tier_of(response.service_tier, usage),
+    )  # fmt: skip
+
+
+def _provider_of(response: Exchange) -> str:
+    """Return the provider of a response; its counts are the best sign."""
+    usage = response.usage if isinstance(response.usage, dict) else {}
+    is_openai = "prompt_tokens" in usage or "input_tokens_details" in usage
+    if not is_openai and (response.type == "message" or "cache_read_input_tokens" in usage):
+        return "anthropic"
+    model = find_model(response.model) or ""
+    is_claude = not is_openai and response.object is None and model.startswith("claude")
+    return "anthropic" if is_claude else "openai"
+
+
+def tier_of(named: Any, usage: Any) -> Any:
+    """Return the service tier of a response, which may be in its usage."""
+    usage = usage if isinstance(usage, dict) else {}
+    if usage.get("speed") == "fast":
+        return "fast"
+    return named or usage.get("service_tier")
+
+
+def caps_of(options: Row) -> tuple[Any, ...]:
+    """Return the limit on the answer under each of its names."""
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens")
+    return tuple(map(options.get, names))
+
+
+def batch_of(row: Row, response: Row) -> Sighting:
+    """Read a line of a batch output; such calls cost half."""
+    outer, answered = (msgspec.convert(each.plain(_READ), Exchange) for each in (row, response))
+    seen = exchange(outer, _NOTHING, answered)
+    seen.service_tier = "batch"
+    seen.ids = (answered.id,)
+    return seen
+
+
+_READ: Final = frozenset(Exchange.__struct_fields__) - {"request", "response", "body", *PROMPTS}

@@ -1,0 +1,1 @@
+"""Exports of gateways and of tools that observe calls."""

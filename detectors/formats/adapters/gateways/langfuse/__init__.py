@@ -1,0 +1,70 @@
+"""Langfuse: observations, from its exports (JSON, CSV) or its API.
+
+Fields: https://langfuse.com/docs/observability/features/token-and-cost-tracking (`usage_details`)
+and https://api.reference.langfuse.com (`Observation`). Keys of `usageDetails` count different
+tokens, but some exporters put the cached part into `input` too: then the parts exceed `total`.
+Without a total, a cached part larger than `input` cannot be within it.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.calls import Sighting, milliseconds_between
+from detectors.formats.adapters.exchanges import PROMPTS, caps_of
+from detectors.formats.adapters.rows import Row, parsed
+from detectors.formats.adapters.usage import checked, sum_counts
+
+_DETAILS: Final = ("usageDetails", "usage_details")
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    options = row.inner("modelParameters")
+    plain = checked(row.get("promptTokens"), row.get("completionTokens") or 0)
+    begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
+    usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
+    yield Sighting(
+        counts=sum_counts(usage) or plain,
+        moments=(begun,),
+        models=(row.get("model"), row.get("providedModelName")),
+        providers=(row.get("provider"),),
+        ids=(row.get("id"),),
+        tags=(row.get("tag"), row.get("name")),
+        environment=row.get("environment"),
+        session=row.first("sessionId", "session_id"),
+        latency_ms=milliseconds_between(begun, ended),
+        caps=caps_of(options),
+        prompts=_prompts(row.get("input")),
+        service_tier=options.get("service_tier"),
+    )
+
+
+def _prompts(value: Any) -> tuple[Any, ...]:
+    """Return the prompts of `input`: messages, an object with them, or either as JSON text."""
+    value = parsed(value)
+    if isinstance(value, dict) and not isinstance(value.get("content"), str | list):
+        return tuple(map(value.get, PROMPTS))
+    return (value,)
+
+
+ADAPTER: Final = Adapter(
+    title="Langfuse observations",
+    signs=(*_DETAILS, "promptTokens"),
+    recognizes=lambda row: True,
+    read=_read,
+    allowed=members(
+        "id traceId trace_id type name startTime start_time endTime end_time completionStartTime "
+        "completion_start_time model providedModelName modelId internalModelId provider version "
+        "release environment level parentObservationId parent_observation_id sessionId session_id "
+        "userId user_id projectId project_id createdAt updatedAt promptId promptName promptVersion "
+        "tag latency timeToFirstToken unit bookmarked "
+        "modelParameters(max_tokens max_completion_tokens max_output_tokens maxTokens temperature "
+        "top_p service_tier) usage* usageDetails* usage_details* costDetails* cost_details* "
+        "usagePricingTierId usagePricingTierName"
+    ),
+    sums=Sums(
+        what="Langfuse's daily metrics",
+        recognizes=lambda row: "countObservations" in row and "date" in row,
+        instead="export the observations (generations) in their place",
+    ),
+)

@@ -1,0 +1,105 @@
+"""LiteLLM: rows of `LiteLLM_SpendLogs`, and its standard logging payload.
+
+Fields: https://docs.litellm.ai/docs/proxy/logging_spec (`StandardLoggingPayload`) and the table of
+https://github.com/BerriAI/litellm/blob/main/schema.prisma (`model LiteLLM_SpendLogs`).
+`prompt_tokens` include cached tokens; `metadata.usage_object` has the parts. A `cache_hit` row was
+answered from LiteLLM's own cache and not billed. `messages`, `response` and `proxy_server_request`
+are text where prompts are stored, and `{}` where they are not.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.calls import (
+    CACHE_HIT,
+    FAILED,
+    Sighting,
+    milliseconds_between,
+)
+from detectors.formats.adapters.exchanges import caps_of, tier_of
+from detectors.formats.adapters.rows import Row, parsed
+from detectors.formats.adapters.usage import checked, find_counts
+
+_TRUE: Final = (True, "True", "true")
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    if row.get("cache_hit") in _TRUE:
+        yield CACHE_HIT
+    elif row.get("status") == "failure":
+        yield FAILED
+    else:
+        yield _call(row)
+
+
+def _call(row: Row) -> Sighting:
+    response, request = row.inner("response"), row.inner("proxy_server_request")
+    metadata, options = row.inner("metadata"), row.inner("model_parameters")
+    noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
+    answered = response.get("usage")
+    has_noted = find_counts(noted) is not None
+    plain = checked(row.get("prompt_tokens"), row.get("completion_tokens"))
+    return Sighting(
+        counts=find_counts(noted) or find_counts(answered) or plain,
+        usage=noted if has_noted else answered,
+        moments=(row.get("startTime"), row.get("start_time")),
+        models=(_model(row), response.get("model")),
+        providers=(row.get("custom_llm_provider"),),
+        ids=(row.get("id"), row.get("request_id"), response.get("id")),
+        tags=(*_tags(row), row.get("team_id")),
+        session=row.get("session_id"),
+        endpoint=row.get("call_type"),
+        latency_ms=_latency(row),
+        caps=caps_of(options),
+        prompts=(request.get("system"), request.get("instructions"), _messages(row, request)),
+        service_tier=tier_of(response.get("service_tier"), answered) or options.get("service_tier"),
+    )
+
+
+def _model(row: Row) -> Any:
+    model, provider = row.get("model"), row.get("custom_llm_provider")
+    if isinstance(model, str) and isinstance(provider, str):
+        return model.removeprefix(f"{provider}/")
+    return model
+
+
+def _messages(row: Row, request: Row) -> Any:
+    found = (row.get("messages"), row.get("input"), request.get("messages"), request.get("input"))
+    return next((parsed(value) for value in found if value and value != "{}"), None)
+
+
+def _tags(row: Row) -> list[Any]:
+    tags = parsed(row.get("request_tags"))
+    return tags if isinstance(tags, list) else []
+
+
+def _latency(row: Row) -> Any:
+    between = milliseconds_between(row.get("startTime"), row.get("endTime"))
+    return row.get("request_duration_ms") if between is None else between
+
+
+ADAPTER: Final = Adapter(
+    title="LiteLLM spend logs",
+    signs=("call_type",),
+    recognizes=lambda row: True,
+    read=_read,
+    allowed=members(
+        "request_id id trace_id call_type stream status api_key spend total_tokens prompt_tokens "
+        "completion_tokens startTime endTime completionStartTime request_duration_ms model "
+        "model_id model_group custom_llm_provider api_base user end_user team_id organization_id "
+        "agent_id session_id cache_hit cache_key requester_ip_address mcp_namespaced_tool_name "
+        "usage_object* request_tags cost_breakdown* response_cost saved_cache_cost "
+        "model_parameters(max_tokens max_completion_tokens max_output_tokens service_tier) "
+        "metadata(usage_object* cost_breakdown* status user_api_key user_api_key_alias "
+        "user_api_key_team_id user_api_key_team_alias user_api_key_org_id user_api_key_user_id "
+        "user_api_key_project_id user_api_key_end_user_id user_api_key_hash batch_models "
+        "additional_usage_values* litellm_overhead_time_ms attempted_retries max_retries "
+        "model_map_information* cold_storage_object_key applied_guardrails*)"
+    ),
+    sums=Sums(
+        what="LiteLLM's daily spend",
+        recognizes=lambda row: "api_requests" in row and "prompt_tokens" in row,
+        instead="export rows of LiteLLM_SpendLogs in its place",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Logs and batch outputs of model providers and clouds."""

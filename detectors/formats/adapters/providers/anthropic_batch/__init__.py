@@ -1,0 +1,37 @@
+"""Results of Anthropic's Message Batches API: a line per request, the message under `result`.
+
+Fields: https://docs.anthropic.com/en/api/retrieving-message-batch-results. A result has no time of
+its own: add `ts` to each line, for example the batch's `ended_at`. Calls of a batch are priced at
+the tier `batch`. `custom_id` is the customer's own and never kept.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.exchanges import batch_of
+from detectors.formats.adapters.rows import Row
+
+
+def _recognizes(row: Row) -> bool:
+    result = row.inner("result")
+    return "message" in result or ("custom_id" in row and "type" in result)
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    message = row.inner("result", "message")
+    yield batch_of(row, message) if message.has("usage") else NO_USAGE
+
+
+ADAPTER: Final = Adapter(
+    title="Anthropic batch results",
+    signs=("result",),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        "custom_id ts created provider endpoint request_id tag prefix_hash latency_ms "
+        "declared_max_tokens environment result(type message(id type role model stop_reason "
+        "stop_sequence usage*) error(type error(type)))"
+    ),
+)

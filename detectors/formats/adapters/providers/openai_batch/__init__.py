@@ -1,0 +1,36 @@
+"""Outputs of OpenAI's Batch API: a line per request, with the response under `response.body`.
+
+Fields: https://platform.openai.com/docs/api-reference/batch/request-output. Azure's are the same.
+Calls of a batch are priced at the tier `batch`. `custom_id` is the customer's own and never kept.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.exchanges import batch_of
+from detectors.formats.adapters.rows import Row
+
+
+def _recognizes(row: Row) -> bool:
+    return "response" in row
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    body = row.inner("response", "body")
+    yield batch_of(row, body) if body.has("usage") else NO_USAGE
+
+
+ADAPTER: Final = Adapter(
+    title="OpenAI batch outputs",
+    signs=("custom_id",),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        "id custom_id ts created provider endpoint request_id tag prefix_hash latency_ms "
+        "declared_max_tokens environment response(status_code request_id "
+        "body(id object model created created_at service_tier system_fingerprint status "
+        "max_output_tokens usage*)) error(code)"
+    ),
+)

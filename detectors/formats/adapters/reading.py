@@ -1,0 +1,143 @@
+"""Reads logs and exports of other tools as chunks of records; text is never accepted.
+
+A file whose rows have text is rejected with one sentence: `scrub` reads the same rows on the user's
+own machine.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from detectors.contract import InvalidRow, UsageRecordV2
+from detectors.errors import (
+    ContractError,
+    MalformedJSONError,
+    NestedTooDeeplyError,
+    TooComplexError,
+    UnreadableLogError,
+)
+from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters.adapter import Adapter, State, unknown_members
+from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, Call, Sighting, call_of, record_of
+from detectors.formats.adapters.duplicates import Once
+from detectors.formats.adapters.rows import Row
+from detectors.formats.chunks import Chunk
+from detectors.formats.columns import columns_of
+from detectors.formats.json_logs.documents import decode_document, reason_of
+
+_MAX_NAMES: Final = 5
+_INVALID: Final = (NO_TIME, NO_MODEL)
+_KNOWN: Final = "use a log or export of a source that we know"
+_SCRUB: Final = "run `tallystick scrub` on it and use what that writes, which has no text."
+
+
+class Numbered(NamedTuple):
+    """An object of a file, as JSON or as the cells of a CSV row, and its number."""
+
+    number: int
+    value: bytes | dict[str, Any]
+
+
+def read_exports(batches: Iterable[Sequence[Numbered]], unit: str) -> Iterator[Chunk]:
+    """Yield the chunks of a file of one or more sources' rows.
+
+    Raises
+    ------
+    ContractError
+        A row has text, or a member that may hold text.
+    UnreadableLogError
+        A row is of no source that we know, a sum of many calls, or no row is a call.
+    """
+    reader = _Reader(unit)
+    for batch in batches:
+        yield reader.read(batch)
+    yield reader.close()
+
+
+class _Reader:
+    """Reads the rows of one file, each call once."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._dropped: Counter[str] = Counter()
+        self._once = Once(self._dropped)
+        self._state: State = {}
+        self._title = ""
+        self._rows = 0
+
+    def read(self, batch: Sequence[Numbered]) -> Chunk:
+        records: list[UsageRecordV2] = []
+        invalid: list[InvalidRow] = []
+        for number, value in batch:
+            document = self._decode(value, number, invalid)
+            if document is not None:
+                records += self._records_of(document, number, invalid)
+        return self._chunk(records, invalid)
+
+    def close(self) -> Chunk:
+        """Return the chunk of calls that are complete at the end, or say why there are none."""
+        chunk = self._chunk([record_of(taken.call) for taken in self._once.close()], [])
+        if not self._rows and self._title:
+            reasons = "; ".join(f"{count:,} {name}" for name, count in self._dropped.items())
+            raise UnreadableLogError(f"We found no calls in this file of {self._title}: {reasons}.")
+        return chunk
+
+    def _chunk(self, records: list[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
+        self._rows += len(records) + len(invalid)
+        return Chunk(columns_of(records), invalid)
+
+    def _decode(
+        self, value: bytes | dict[str, Any], number: int, invalid: list[InvalidRow]
+    ) -> dict[str, Any] | None:
+        if isinstance(value, dict):
+            return value
+        if not value.strip():
+            return None
+        try:
+            document = decode_document(value)
+        except (NestedTooDeeplyError, TooComplexError):
+            raise ContractError(f"The {self._unit} {number} is too large: {_SCRUB}") from None
+        except MalformedJSONError:
+            invalid.append(InvalidRow(number, reason_of(value)))
+            return None
+        if isinstance(document, dict):
+            return document
+        invalid.append(InvalidRow(number, "not a JSON object"))
+        return None
+
+    def _records_of(
+        self, document: dict[str, Any], number: int, invalid: list[InvalidRow]
+    ) -> Iterator[UsageRecordV2]:
+        row = Row(document)
+        for seen in self._adapter_of(row, document, number).read(row, self._state):
+            call = seen if isinstance(seen, str) else call_of(seen)
+            if isinstance(call, Call) and isinstance(seen, Sighting):
+                for taken in self._once.add(call, is_snapshot=seen.is_snapshot):
+                    yield record_of(taken.call)
+            elif call in _INVALID:
+                invalid.append(InvalidRow(number, str(call)))
+            else:
+                self._dropped[str(call)] += 1
+
+    def _adapter_of(self, row: Row, document: dict[str, Any], number: int) -> Adapter:
+        """Return the row's adapter, once the row is known to hold no text."""
+        adapter = find_adapter(row)
+        where = f"{self._unit} {number}"
+        if adapter is None:
+            sums = find_sums(row)
+            if sums:
+                raise UnreadableLogError(sums.refusal())
+            if not self._title:
+                raise UnreadableLogError(f"We don't recognize {where}: {_KNOWN}, or {_SCRUB}")
+            mixed = f"We read this file as {self._title}, but {where} is not:"
+            raise UnreadableLogError(f"{mixed} use a file for each, or {_SCRUB}")
+        names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))
+        if names:
+            shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if names[_MAX_NAMES:] else "")
+            raise ContractError(
+                f"This file of {adapter.title} has fields that may hold text ({shown}) on {where}: "
+                f"{_SCRUB}",
+                (f"{where}: {shown}",),
+            )
+        self._title = self._title or adapter.title
+        return adapter

@@ -1,0 +1,128 @@
+"""An object of someone else's log, of which only the members that are read are decoded.
+
+Answers and tool calls are never in memory as text. The members with prompts are, until they are
+hashed.
+"""
+
+from collections.abc import Container, Iterable
+from typing import Any, Final
+
+import msgspec
+
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_PLAIN: Final = msgspec.json.Decoder()
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+class Row:
+    """The members of an object: JSON that is not decoded yet, or plain values."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self, members: dict[str, Any]) -> None:
+        self._members = members
+
+    @classmethod
+    def decode(cls, text: bytes | str) -> "Row":
+        """Return the row of a JSON object; other text raises what msgspec raises."""
+        return cls(_MEMBERS.decode(text))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def has(self, name: str) -> bool:
+        """Check for a member that is not null."""
+        value = self._members.get(name)
+        return value is not None and (type(value) is not msgspec.Raw or _start(value) != b"null")
+
+    def get(self, name: str) -> Any:
+        """Return the member's value in full; None if it is absent or cannot be decoded."""
+        value = self._members.get(name)
+        if isinstance(value, msgspec.Raw):
+            try:
+                return _PLAIN.decode(value)
+            except _UNREADABLE:
+                return None
+        return value.plain() if isinstance(value, Row) else value
+
+    def plain(self, names: Container[str] | None = None) -> dict[str, Any]:
+        """Return the members, all or those of these names, in full."""
+        return {name: self.get(name) for name in self._members if names is None or name in names}
+
+    def names(self) -> Iterable[str]:
+        return self._members.keys()
+
+    def first(self, *names: str) -> Any:
+        """Return the first of these members that is not null."""
+        for name in names:
+            if name in self._members and (value := self.get(name)) is not None:
+                return value
+        return None
+
+    def inner(self, *path: str) -> "Row":
+        """Return the object at this path, also from JSON text; an empty row if there is none."""
+        row = self
+        for name in path:
+            value = row._members.get(name)
+            if value is None:
+                return NOTHING
+            if type(value) is not Row:
+                found = _row_of(value)
+                if type(value) is msgspec.Raw and found is not NOTHING and _is_object(value):
+                    row._members[name] = found  # decoded once, however often it is read
+                value = found
+            row = value
+        return row
+
+    def items(self, name: str) -> list["Row"]:
+        """Return the objects of an array."""
+        value = self._members.get(name)
+        try:
+            if type(value) is msgspec.Raw:
+                return [Row(members) for members in _ROWS.decode(value)]
+        except _UNREADABLE:
+            return []
+        found = value if isinstance(value, list) else []
+        return [Row(item) for item in found if isinstance(item, dict)]
+
+    def raw(self, name: str) -> bytes:
+        """Return the member's JSON; empty if it is absent or a plain value."""
+        value = self._members.get(name)
+        return bytes(value) if type(value) is msgspec.Raw else b""
+
+
+_ROWS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+NOTHING: Final = Row({})
+
+
+def _row_of(value: Any) -> Row:
+    try:
+        if type(value) is msgspec.Raw:
+            if _is_object(value):
+                return Row(_MEMBERS.decode(value))
+            value = _PLAIN.decode(value)
+        if isinstance(value, dict):
+            return Row(value)
+        if isinstance(value, str) and value.startswith("{"):
+            return Row(_MEMBERS.decode(value))
+    except _UNREADABLE:
+        pass
+    return NOTHING
+
+
+def _is_object(value: msgspec.Raw) -> bool:
+    return _start(value)[:1] == b"{"
+
+
+def _start(value: msgspec.Raw) -> bytes:
+    return memoryview(value)[:4].tobytes()  # without a copy of the rest, which can be large
+
+
+def parsed(value: Any) -> Any:
+    """Return the value of a text that is JSON, or the value itself."""
+    if isinstance(value, str) and value.startswith(("{", "[")):
+        try:
+            return _PLAIN.decode(value)
+        except _UNREADABLE:
+            pass
+    return value

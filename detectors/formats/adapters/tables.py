@@ -1,0 +1,58 @@
+"""Rows of CSV exports as objects: dotted names are nested, and cells of digits are numbers."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters.reading import Numbered
+from detectors.formats.adapters.rows import Row
+from detectors.formats.csv_logs.rows import Batch, CsvText
+
+# Not with a leading zero, which only names have.
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_FLOAT: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,12}")
+
+
+def is_export_header(names: Sequence[str]) -> bool:
+    """Check whether a header is of a source that has an adapter."""
+    row = Row(row_of(names, ()))
+    return find_adapter(row) is not None or find_sums(row) is not None
+
+
+def row_of(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any]:
+    """Return the row of these cells; cells beyond the header have no name and stay text."""
+    row: dict[str, Any] = {}
+    for name, cell in zip_longest(names, cells[: len(names)], fillvalue=""):
+        *path, last = name.split(".")
+        inner = row
+        for part in path:
+            below = inner.setdefault(part, {})
+            inner = below if isinstance(below, dict) else {}
+        inner[last] = value_of(cell)
+    if len(cells) > len(names):
+        row["cells"] = " ".join(cells[len(names) :])
+    return row
+
+
+def value_of(cell: str) -> Any:
+    if _INTEGER.fullmatch(cell):
+        return int(cell)
+    if _FLOAT.fullmatch(cell):
+        number = float(cell)
+        return int(number) if number.is_integer() else number
+    return cell or None
+
+
+def read_table(pieces: Iterator[bytes], delimiter: str) -> Iterator[list[Numbered]]:
+    """Yield the rows of CSV text that comes in pieces of whole lines."""
+    text = CsvText(pieces, delimiter)
+    names = [name.strip() for name in text.first()]
+    yield from (_number(batch, names) for batch in text.rest())
+    for piece in text.pieces():
+        yield from (_number(batch, names) for batch in text.read(piece))
+
+
+def _number(batch: Batch, names: Sequence[str]) -> list[Numbered]:
+    return [Numbered(line, row_of(names, cells)) for line, cells in zip(*batch, strict=True)]

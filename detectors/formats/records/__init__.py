@@ -1,0 +1,1 @@
+"""Records that come as records: the ingest body, and Python objects."""
