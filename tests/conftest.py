@@ -20,8 +20,16 @@ from service.core.logs import configure_logging
 from service.operations.local.embedded import EmbeddedServers
 from tests.databases import count_rows
 from tests.groups import arrange, scheduler
-from tests.running import ONE_OF_EACH, Up, make_clone
-from tests.templates import keep_templates, make_data_folder
+from tests.run_folder import keep_run_folder
+from tests.running import (
+    ONE_OF_EACH,
+    Up,
+    make_clone,
+    make_data_of_earlier_release,
+    make_open_python,
+    open_program,
+)
+from tests.templates import make_data_folder
 from tests.worker.support.promises import STRESS_SECONDS, Note
 
 _promises: list[tuple[str, int, int]] = []
@@ -30,7 +38,7 @@ gc.disable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    keep_templates(config)
+    keep_run_folder(config)
     # As every program does; by default, structlog takes a second to draw an exception's frames.
     configure_logging("INFO")
     # The client's tests check that nothing is printed beside what the program prints.
@@ -116,9 +124,15 @@ def private_servers(data_folder: Path) -> Iterator[EmbeddedServers]:
 
 
 @pytest.fixture(scope="session")
-def up(servers_folder: Path) -> Iterator[Up]:
-    """`tallystick up` with example data, in a folder like a fresh clone."""
-    up = Up(make_clone(servers_folder) / "var", "--seed", **ONE_OF_EACH)
+def open_python(servers_folder: Path) -> dict[str, str]:
+    return make_open_python(servers_folder)
+
+
+@pytest.fixture(scope="session")
+def up(servers_folder: Path, open_python: dict[str, str]) -> Iterator[Up]:
+    """`tallystick up` in a folder like a fresh clone; as root, with an ordinary user's programs."""
+    folder = make_data_of_earlier_release(make_clone(servers_folder) / "var")
+    up = open_program(Up, open_python)(folder, **open_python, **ONE_OF_EACH, REFUSE_ROOT="1")
     yield up
     up.stop_in_order(signal.SIGTERM)
 

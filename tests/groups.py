@@ -99,6 +99,7 @@ _GROUPS: Final = {
     "up": (
         "tests/meta/test_readme.py",
         "tests/meta/test_api_guides.py",
+        "tests/service/cli/test_demo.py",
         "tests/service/cli/test_up",
     ),
     "browser": ("tests/browser/",),

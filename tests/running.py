@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from typing import TypeVar
 
 import psutil
 
+from service.cli.local_calls import LocalService
+from service.config import Config
+from service.operations.local.run_state import find_state
 from tests.embedded.processes import is_gone
 from tests.warm import run_warm
 
@@ -88,6 +92,12 @@ class Up(Running):
     def port(self) -> int:
         return int(self.base_url.rpartition(":")[2])
 
+    def service(self) -> LocalService:
+        """Return what its own commands know of it."""
+        state = find_state(self.folder)
+        assert state is not None
+        return LocalService(Config.from_environment(state), self.port)
+
 
 class Demo(Running):
     """A running `tallystick demo`, after it has printed its report."""
@@ -98,11 +108,46 @@ class Demo(Running):
         self.printed = "".join(takewhile(lambda line: not line.startswith("Serving at"), lines))
 
 
+def make_open_python(parent: Path) -> dict[str, str]:
+    """An interpreter and its settings that every user can run, even if root's own is private.
+
+    For others than root, it is empty: they run their own.
+    """
+    if os.geteuid() != 0:
+        return {}
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    base, copy = Path(sys.base_prefix), parent / "python"
+    ignored = shutil.ignore_patterns("site-packages", "test", "tests", "config-*")
+    shutil.copytree(base / "lib" / version, copy / "lib" / version, symlinks=True, ignore=ignored)
+    for library in (base / "lib").glob("libpython3*"):
+        shutil.copy(library, copy / "lib")
+    (copy / "bin").mkdir()
+    shutil.copy((base / "bin" / version).resolve(), copy / "bin" / version)
+    for folder in (copy, copy / "lib", copy / "bin"):
+        folder.chmod(0o755)
+    installed = Path(psutil.__file__).parents[1]
+    return {
+        "PYTHON": str(copy / "bin" / version),
+        "LD_LIBRARY_PATH": str(copy / "lib"),
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "client", installed))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
 def open_program(kind: type[_Kind], open_python: Mapping[str, str]) -> type[_Kind]:
     """Return the same for an interpreter that other users can run; without one, as it is."""
     if not open_python:
         return kind
     return type(kind.__name__, (kind,), {"program": (open_python["PYTHON"], "-m", "service")})
+
+
+def make_data_of_earlier_release(folder: Path) -> Path:
+    """Create a data folder with a private blob, which `up` as root gives to an ordinary user."""
+    folder.mkdir(mode=0o711, exist_ok=True)
+    (folder / "blobs" / "raw").mkdir(parents=True)
+    (folder / "blobs").chmod(0o700)
+    (folder / "blobs" / "raw" / "old.jsonl").write_text("{}\n")
+    return folder
 
 
 def words_of(process: psutil.Process) -> list[str]:

@@ -4,38 +4,18 @@ To initialize PostgreSQL and to create the tables takes ten times as long as to 
 """
 
 import fcntl
-import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import Final
-
-import pytest
 
 from service.operations.local.embedded import EmbeddedServers
 from tests.databases import make_template, migrate_as_owner
-
-_FOLDER: Final = "TALLYSTICK_TEMPLATES"
-
-
-def keep_templates(config: pytest.Config) -> None:
-    """Name a folder for the templates, which the processes of xdist inherit, and remove it."""
-    if _FOLDER not in os.environ:
-        folder = tempfile.mkdtemp(prefix="tallystick-templates-")
-        Path(folder).chmod(0o711)
-        os.environ[_FOLDER] = folder
-        config.add_cleanup(lambda: _remove(folder))
-
-
-def _remove(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    del os.environ[_FOLDER]
+from tests.run_folder import run_folder
 
 
 def make_data_folder(folder: Path, *, with_tables: bool) -> None:
     """Create the data folder of servers that were stopped, as new ones but for the tables."""
-    templates = Path(os.environ[_FOLDER])
+    templates = run_folder()
     template = templates / ("migrated" if with_tables else "initialized")
     with (templates / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

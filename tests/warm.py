@@ -1,16 +1,19 @@
 """Start programs as forks of a process that has imported them: each would take a second to import.
 
-`python -m tests.warm` is that process: it reads orders from its input and has one thread, as what
-it forks must. It has not imported what starts threads: those programs import that when they run.
-For programs that are started again and again, it forks another such process, which imports more.
+`python -m tests.warm` is that process, one for all processes of a test run: it takes orders from a
+socket and has one thread, as what it forks must. It has not imported what starts threads: those
+programs import that when they run. For programs that are started again and again, it forks another
+such process, which imports more. Both end when no process of the run is connected.
 """
 
-import atexit
+import fcntl
 import gc
 import json
 import os
 import runpy
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,8 +22,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final
+from zlib import crc32
+
+from tests.run_folder import run_folder
 
 _ROOT: Final = Path(__file__).parents[1]
 _MODULES: Final = (
@@ -43,6 +49,7 @@ _MODULES: Final = (
 AUDITS: Final = ("detectors.report", "narwhals._polars", "narwhals._polars.dataframe")
 # Each web process with payments would take most of a second to import them.
 PROVIDERS: Final = ("service.payments.paddle", "service.payments.stripe")
+_started: Final[list[subprocess.Popen[bytes]]] = []
 
 
 class WarmProcess:
@@ -69,7 +76,7 @@ class WarmProcess:
             "errors": str(error_file or log_file),
         }
         log_file.touch()
-        self._forking = _forking_with(tuple(imports)) if imports else _forking()
+        self._forking = _forking(tuple(imports))
         self.pid: int = self._forking.ask("start", order)
         self.returncode: int | None = None
 
@@ -109,71 +116,109 @@ def run_warm(
 
 
 class _Forking:
-    """A process that forks, and the only one that can wait for its forks."""
+    """A process that forks for every process of the run; only it can wait for its forks."""
 
-    def __init__(self, orders: IO[bytes], answers: IO[bytes]) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self._lock = threading.Lock()
-        self._orders, self._answers = orders, answers
+        self._connection, self._answers = connection, connection.makefile("rb")
 
     def ask(self, order: str, value: object) -> Any:
         with self._lock:
-            self._orders.write(json.dumps([order, value]).encode() + b"\n")
-            self._orders.flush()
+            self._connection.sendall(json.dumps([order, value]).encode() + b"\n")
             return json.loads(self._answers.readline())
 
 
 @cache
-def _forking() -> _Forking:
-    # A session of its own: Ctrl-C is for the tests, which end it when they have ended theirs.
-    process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        cwd=_ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    atexit.register(process.communicate)
-    return _Forking(process.stdin, process.stdout)
+def _forking(imports: tuple[str, ...] = ()) -> _Forking:
+    """Connect to the process with these imports, which the first that needs it starts."""
+    # The path of a socket must be short.
+    address = run_folder() / f"warm-{crc32(' '.join(imports).encode()):x}"
+    with address.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        deadline, is_started = time.monotonic() + 120, False
+        while True:
+            try:
+                return _connect(address)
+            except (OSError, ValueError):
+                assert time.monotonic() < deadline
+            if not is_started:
+                _start(address, imports)
+                is_started = True
+            time.sleep(0.02)
 
 
-@cache
-def _forking_with(imports: tuple[str, ...]) -> _Forking:
-    """Fork the process, and let its fork import more; it ends when its orders do."""
-    with TemporaryDirectory() as folder:
-        pipes = [Path(folder) / name for name in ("orders", "answers")]
-        for pipe in pipes:
-            os.mkfifo(pipe)
-        order = {
-            "arguments": [__name__, *imports],
-            "environment": dict(os.environ),
-            "input": str(pipes[0]),
-            "log": str(pipes[1]),
-            "errors": os.devnull,
-        }
-        _forking().ask("start", order)
-        orders = pipes[0].open("wb")
-        atexit.register(orders.close)
-        return _Forking(orders, pipes[1].open("rb"))
+def _connect(address: Path) -> _Forking:
+    """Raise where no process is listening, or one that is just ending."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(address))
+        forking = _Forking(connection)
+        forking.ask("greet", None)
+    except (OSError, ValueError):
+        connection.close()
+        raise
+    return forking
 
 
-def _take_orders() -> list[str]:
-    """Fork and wait as ordered; return only in a fork: what it is to run."""
-    for line in sys.stdin:
-        order, value = json.loads(line)
-        if order == "start":
-            answer: int | None = os.fork()
-            if answer == 0:
-                _become(value)
-                arguments: list[str] = value["arguments"]
-                return arguments
-        else:
-            pid, status = os.waitpid(value, os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if pid else None
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
-    sys.exit()
+def _start(address: Path, imports: tuple[str, ...]) -> None:
+    """Start the process with the usual imports, or let that fork one with more."""
+    arguments = [__name__, str(address), *imports]
+    if not imports:
+        # A session of its own: Ctrl-C is for the tests, which end it when they have ended theirs.
+        command = [sys.executable, "-m", *arguments]
+        _started.append(subprocess.Popen(command, cwd=_ROOT, start_new_session=True))
+        return
+    order = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "input": os.devnull,
+        "log": os.devnull,
+        "errors": os.devnull,
+    }
+    _forking().ask("start", order)
+
+
+def _take_orders(address: Path) -> list[str]:
+    """Fork and wait as ordered until nobody is connected; return only in a fork, with its order."""
+    listening = socket.socket(socket.AF_UNIX)
+    address.unlink(missing_ok=True)
+    listening.bind(str(address))
+    listening.listen(64)
+    clients: dict[socket.socket, IO[bytes]] = {}
+    while True:
+        # Who ordered it may have been killed before connecting.
+        ready, _, _ = select.select([listening, *clients], [], [], None if clients else 60)
+        for one in ready:
+            if one is listening:
+                client, _ = listening.accept()
+                clients[client] = client.makefile("rb")
+            elif line := clients[one].readline():
+                order, value = json.loads(line)
+                answer = _obey(order, value)
+                if answer == 0 and order == "start":
+                    _close(listening, *clients.values(), *clients)
+                    _become(value)
+                    return list(value["arguments"])
+                one.sendall(json.dumps(answer).encode() + b"\n")
+            else:
+                _close(clients.pop(one), one)
+        if not clients:
+            sys.exit()
+
+
+def _close(*opened: socket.socket | IO[bytes]) -> None:
+    for each in opened:
+        each.close()
+
+
+def _obey(order: str, value: Any) -> int | None:
+    """Return the new process's ID, in it 0, or the exit status of a fork that has ended."""
+    if order == "start":
+        return os.fork()
+    if order == "greet":
+        return os.getpid()
+    pid, status = os.waitpid(value, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if pid else None
 
 
 def _become(order: dict[str, Any]) -> None:
@@ -195,10 +240,10 @@ def _become(order: dict[str, Any]) -> None:
 if __name__ == "__main__":
     # Threads of Polars would free its memory; a fork has none of the threads.
     os.environ["_RJEM_MALLOC_CONF"] = "background_thread:false"
-    for module in (*_MODULES, *sys.argv[1:]):
+    for module in (*_MODULES, *sys.argv[2:]):
         import_module(module)
     import_module("worker").prepare()
     # A fork need not look for garbage in what was imported, and so leaves its pages shared.
     gc.freeze()
-    sys.argv = _take_orders()
+    sys.argv = _take_orders(Path(sys.argv[1]))
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

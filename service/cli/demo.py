@@ -20,7 +20,7 @@ from service.cli.account import (
     mint_read_token,
     session_of,
 )
-from service.cli.local_calls import call_json
+from service.cli.local_calls import LocalService, call_json
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
 from service.cli.sample_log import SAMPLE, read_sample
 from service.cli.up import INTERRUPTED, port_option, running
@@ -49,7 +49,8 @@ def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
     records, is_shown = read_sample(), False
     stack = Stack(data_dir or USUAL_DATA_DIR, port, os.environ)
     with running(stack):
-        show(stack, records, is_serving=not once)
+        service = LocalService(stack.config, stack.port)
+        show(service, stack.data_dir, records, is_serving=not once)
         is_shown = True
         if not once:
             click.echo(f"Serving at {stack.config.base_url} until Ctrl-C.")
@@ -59,19 +60,22 @@ def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def show(stack: Stack, records: Sequence[UsageRecord], *, is_serving: bool) -> None:
+def show(
+    service: LocalService, data_dir: Path, records: Sequence[UsageRecord], *, is_serving: bool
+) -> None:
     """Send the records, wait for their audits, then print and save the reports."""
-    with session_of(stack.config) as session:
+    config = service.config
+    with session_of(config) as session:
         key, token = _mint_credentials(session)
-    click.echo(f"Sending {len(records):,} calls of {SAMPLE.name} to {stack.config.base_url}")
-    audit_ids = [_ingest(stack.port, key, batch) for batch in _batches(records)]
-    _wait_for(stack.port, token, audit_ids)
+    click.echo(f"Sending {len(records):,} calls of {SAMPLE.name} to {config.base_url}")
+    audit_ids = [_ingest(service.port, key, batch) for batch in _batches(records)]
+    _wait_for(service.port, token, audit_ids)
     for audit_id in audit_ids:
-        report = _load(stack.config, audit_id)
+        report = _load(config, audit_id)
         print_report(report, report_console(), SHOWN_FINDINGS)
-        click.echo(f"\nReport: {_save(stack.data_dir, audit_id, report)}")
+        click.echo(f"\nReport: {_save(data_dir, audit_id, report)}")
         if is_serving:
-            click.echo(f"Online: {_link(stack.config, audit_id)}")
+            click.echo(f"Online: {_link(config, audit_id)}")
 
 
 def _mint_credentials(session: Session) -> tuple[str, str]:

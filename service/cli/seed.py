@@ -7,8 +7,8 @@ between. Each file and batch has an idempotency key, so seeding again adds nothi
 import csv
 import io
 import time
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -61,6 +61,7 @@ _SPENT_SHARE = Decimal("0.92")
 _LEAST_BUDGET, _ROUTE_BUDGET = Decimal(100), Decimal(150)
 
 _Where = tuple[ColumnElement[bool], ColumnElement[bool]]
+_MakeCalls = Callable[[date], Iterable[list[UsageRecordV2]]]
 
 
 class Item(NamedTuple):
@@ -72,7 +73,7 @@ class Item(NamedTuple):
     is_upload: bool = False
 
 
-def seed(service: LocalService) -> str:
+def seed(service: LocalService, make: _MakeCalls = make_calls) -> str:
     """Fill the example account as far as it is not; return a sign-in link for it."""
     with session_of(service.config) as session:
         account = find_account(session, SEEDED_EMAIL) or create_account(
@@ -83,9 +84,10 @@ def seed(service: LocalService) -> str:
         _add_credits_and_keys(session, account)
         sender = mint_ingest_key(session, account, _SENDING)
         session.commit()
-        _send(service, session, account, sender)
+        items = list(_items(account.created_at, make))
+        _send(service, session, account, sender, items)
         _wait_until_audited(session, account)
-        _date_back(session, account)
+        _date_back(session, account, items)
         _add_budgets(session, account)
         session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
         link = make_sign_in_link(session, service.config, SEEDED_EMAIL)
@@ -126,13 +128,15 @@ def _labeled(table: type[IngestKey] | type[ReadToken], account: Account, label: 
     return table.account_id == account.id, table.label == label
 
 
-def _send(service: LocalService, session: Session, account: Account, sender: str) -> None:
+def _send(
+    service: LocalService, session: Session, account: Account, sender: str, items: Sequence[Item]
+) -> None:
     """Send each item that an earlier seeding has not sent, and audit the account in between."""
     mine = IdempotencyKey.account_id == account.id
     known = set(session.scalars(select(IdempotencyKey.key).where(mine)))
-    items = [item for item in _items(account.created_at) if item.key not in known]
-    cookie = _sign_in(service, session) if items else ""
-    for item in items:
+    unsent = [item for item in items if item.key not in known]
+    cookie = _sign_in(service, session) if unsent else ""
+    for item in unsent:
         headers = {"Idempotency-Key": item.key, "Content-Type": "application/json"}
         if item.is_upload:
             headers |= {"Cookie": cookie, "Content-Type": _MULTIPART}
@@ -158,10 +162,10 @@ def _sign_in(service: LocalService, session: Session) -> str:
     return "; ".join(cookie.partition(";")[0] for cookie in cookies)
 
 
-def _items(newest: datetime) -> Iterator[Item]:
+def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
     """Return the batches and files, which depend on nothing but the day before the account."""
     last = newest.date() - timedelta(days=1)
-    days = list(make_calls(last))
+    days = list(make(last))
     for number, first in enumerate(range(0, SEEDED_DAYS, _WEEK)):
         calls = [call for day in days[first : first + _WEEK] for call in day]
         arrived_at = calls[-1].ts
@@ -199,13 +203,13 @@ def _wait_until_audited(session: Session, account: Account) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _date_back(session: Session, account: Account) -> None:
+def _date_back(session: Session, account: Account, items: Sequence[Item]) -> None:
     """Let each audit have happened when its calls had; those of the account, after their week."""
     mine = IdempotencyKey.account_id == account.id
     query = select(IdempotencyKey.key, IdempotencyKey.audit_id).where(mine)
     audits = {row.key: row.audit_id for row in session.execute(query)}
-    moments = [(audits[item.key], item.arrived_at) for item in _items(account.created_at)]
-    arrived = {item.key: item.arrived_at for item in _items(account.created_at)}
+    moments = [(audits[item.key], item.arrived_at) for item in items]
+    arrived = {item.key: item.arrived_at for item in items}
     own = select(Audit.id).where(Audit.account_id == account.id, Audit.source == ACCOUNT)
     ordered = session.scalars(own.order_by(Audit.created_at, Audit.id)).all()
     after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED_WEEKS]

@@ -1,4 +1,7 @@
-"""tallystick demo: what it sends, and its errors. A test of `up` runs it until Ctrl-C."""
+"""tallystick demo: what it sends and prints, and its errors.
+
+test_up_restarts.py runs the command until Ctrl-C.
+"""
 
 import re
 import subprocess
@@ -6,12 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import requests
 from click import Group
 from click.testing import CliRunner
 
 from detectors.contract import MAX_BATCH_RECORDS
 from service.cli import demo, register, sample_log
 from service.cli.sample_log import read_sample
+from tests.running import Up
 
 
 def test_the_sample_log_makes_one_whole_report() -> None:
@@ -39,10 +44,21 @@ def test_without_a_checkout_it_says_what_is_missing(
     assert result.stderr == "Error: the sample log is missing; run this from a source checkout\n"
 
 
-@pytest.mark.stress
-def test_it_prints_five_findings_and_saves_a_report_that_outlives_it(
-    servers_folder: Path,
+def test_it_prints_five_findings_and_saves_its_report(
+    up: Up, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    demo.show(up.service(), tmp_path, read_sample(), is_serving=True)
+    printed = capsys.readouterr().out
+    assert "more findings" in printed
+    assert max(map(len, printed.partition("Report: ")[0].splitlines())) <= 100
+    [saved] = re.findall(r"^Report: (.+)$", printed, re.MULTILINE)
+    assert Path(saved).read_text().startswith("<!doctype html>")
+    [link] = re.findall(r"^Online: (.+)$", printed, re.MULTILINE)
+    assert requests.get(link, timeout=10).status_code == 200
+
+
+@pytest.mark.stress
+def test_the_report_outlives_the_command(servers_folder: Path) -> None:
     folder = servers_folder / "demo"
     run = subprocess.run(
         [sys.executable, "-m", "service", "demo", "--once", "--data", str(folder)],

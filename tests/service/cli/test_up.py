@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from functools import partial
@@ -19,14 +20,16 @@ import psutil
 import pytest
 import requests
 
-from service.cli.local_calls import LocalService
+from detectors.contract.record import UsageRecordV2
 from service.cli.seed import SEEDED_EMAIL, seed
-from service.config import Config
+from service.cli.seeded_calls import FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE, make_calls
 from service.operations.local.run_state import find_state
 from service.web.auth.browsers import SESSION_COOKIE
 from tests.embedded.processes import wait_until
-from tests.running import Up, plain_environment, tallystick
+from tests.running import ONE_OF_EACH, Up, plain_environment, tallystick
 from tests.warm import run_warm
+
+FEW_ROUTES = (FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE)
 
 
 def test_one_line_shows_the_url_when_ready(up: Up) -> None:
@@ -97,10 +100,6 @@ def test_a_port_in_use_is_rejected_in_one_line(up: Up, servers_folder: Path) -> 
     other = tallystick("up", "--port", str(up.port), folder=servers_folder / "other")
     assert other.returncode == 2
     assert other.stderr == f"Error: port {up.port} is in use; choose another with --port\n"
-
-
-def test_another_one_serves_on_a_port_of_its_own(up: Up, second: Up) -> None:
-    assert_apart(up, second)
 
 
 @pytest.mark.stress
@@ -201,17 +200,11 @@ def test_the_tables_of_a_running_service_can_be_migrated_again(up: Up) -> None:
 
 
 def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None:
-    found = re.fullmatch(r"Sign in as seed@tallystick\.example: (\S+)\n", up.seed_line)
-    assert found is not None
-    state = find_state(up.folder)
-    assert state is not None
-    service = LocalService(Config.from_environment(state), up.port)
-    seen, link = [], found[1]
+    service, seen = up.service(), list[list[int]]()
     for _ in range(2):
-        cookie = session_of(press_button(link))
+        cookie = session_of(press_button(seed(service, make_few_calls)))
         pages = [get_page(up, name, cookie) for name in ("dashboard", "developer", "billing")]
         seen.append([page.count("<tr>") for page in pages])
-        link = seed(service)
     assert seen[0] == seen[1]
     assert "What to fix first" in pages[0]
     assert "checkout-service" in pages[1]
@@ -221,6 +214,22 @@ def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None
     assert {audit["status"] for audit in audits} == {"done", "failed"}
     days = sorted(date.fromisoformat(audit["created_at"][:10]) for audit in audits)
     assert days[-1] - days[0] == timedelta(days=83)
+
+
+def make_few_calls(last: date) -> Iterator[list[UsageRecordV2]]:
+    """The calls of a few routes: each batch and audit is there, and none takes long."""
+    for day in make_calls(last):
+        yield [call for call in day if call.tag in FEW_ROUTES] or day[:1]
+
+
+@pytest.mark.stress
+def test_an_account_is_seeded_in_full_by_the_option(servers_folder: Path) -> None:
+    up = Up(servers_folder / "seeded", "--seed", **ONE_OF_EACH)
+    found = re.fullmatch(r"Sign in as seed@tallystick\.example: (\S+)\n", up.seed_line)
+    assert found is not None
+    cookie = session_of(press_button(found[1]))
+    assert "What to fix first" in get_page(up, "dashboard", cookie)
+    up.stop_in_order(signal.SIGINT)
 
 
 def get_page(up: Up, name: str, cookie: str) -> str:

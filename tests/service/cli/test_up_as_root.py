@@ -1,6 +1,6 @@
 """tallystick up as root: its programs run as an ordinary user, or it refuses.
 
-That a stop ends them is tested in `test_up_restarts.py`.
+That a stop ends them is tested by the fixture.
 """
 
 import os
@@ -33,10 +33,10 @@ print(cursor.fetchone()[0])
 """
 
 
-def test_no_program_runs_as_root_and_none_as_the_servers_user(second: Up) -> None:
-    assert second.base_url, second.process.stderr and second.process.stderr.read()
+def test_no_program_runs_as_root_and_none_as_the_servers_user(up: Up) -> None:
+    assert up.base_url, up.process.stderr and up.process.stderr.read()
     users: dict[str, set[int]] = {}
-    for process in second.processes():
+    for process in up.processes():
         kind = "server" if process.name() in SERVERS else "program"
         if "processes.supervisor" not in " ".join(process.cmdline()):
             users.setdefault(kind, set()).add(process.uids().effective)
@@ -44,9 +44,9 @@ def test_no_program_runs_as_root_and_none_as_the_servers_user(second: Up) -> Non
     assert len(users["program"]) == 1
 
 
-def test_an_audit_passes_through_all_of_it(second: Up) -> None:
-    tallystick("account", "create", "b@example.com", "--plan", "pro", folder=second.folder)
-    minted = tallystick("account", "mint", "b@example.com", "ingest-key", folder=second.folder)
+def test_an_audit_passes_through_all_of_it(up: Up) -> None:
+    tallystick("account", "create", "b@example.com", "--plan", "pro", folder=up.folder)
+    minted = tallystick("account", "mint", "b@example.com", "ingest-key", folder=up.folder)
     key = next(word for word in minted.stdout.split() if word.startswith("ik_"))
     record = {
         "ts": "2026-01-02T03:04:05Z",
@@ -56,7 +56,7 @@ def test_an_audit_passes_through_all_of_it(second: Up) -> None:
         "completion_tokens": 10,
     }
     sent = requests.post(
-        f"{second.base_url}/api/v1/ingest",
+        f"{up.base_url}/api/v1/ingest",
         json={"records": [record]},
         headers={"Authorization": f"Bearer {key}"},
         timeout=20,
@@ -64,33 +64,33 @@ def test_an_audit_passes_through_all_of_it(second: Up) -> None:
     assert sent.status_code == 201, sent.text
 
     def is_done() -> bool:
-        return '"done"' in tallystick("admin", "audits", "--json", folder=second.folder).stdout
+        return '"done"' in tallystick("admin", "audits", "--json", folder=up.folder).stdout
 
     assert wait_until(is_done, 60)
 
 
-def test_files_of_an_earlier_release_belong_to_the_user_now(second: Up) -> None:
-    user = second.find("sweeper")[0].uids().effective
+def test_files_of_an_earlier_release_belong_to_the_user_now(up: Up) -> None:
+    user = up.find("sweeper")[0].uids().effective
     for path in ("blobs", "blobs/raw", "blobs/raw/old.jsonl", "outbox", "metrics"):
-        assert (second.folder / path).stat().st_uid == user, path
+        assert (up.folder / path).stat().st_uid == user, path
     for secret in ("secret_key", "state.json", "log"):
-        found = (second.folder / secret).stat()
+        found = (up.folder / secret).stat()
         assert (found.st_uid, stat.S_IMODE(found.st_mode) & 0o077) == (0, 0), secret
 
 
 @pytest.mark.parametrize(("role", "is_admitted"), [(ROLE, True), (OWNER_ROLE, False)])
 def test_the_user_is_admitted_as_the_services_role_only(
-    second: Up, open_python: dict[str, str], role: str, is_admitted: bool
+    up: Up, open_python: dict[str, str], role: str, is_admitted: bool
 ) -> None:
-    state = find_state(second.folder)
+    state = find_state(up.folder)
     assert state is not None
-    program, sockets = second.find("sweeper")[0], second.folder / "servers" / "run"
+    program, sockets = up.find("sweeper")[0], up.folder / "servers" / "run"
     ran = subprocess.run(
         [open_python["PYTHON"], "-c", CONNECT, str(sockets), role],
         user=program.uids().effective,
         group=program.gids().effective,
         extra_groups=[],
-        env={**open_python, "HOME": str(second.folder)},
+        env={**open_python, "HOME": str(up.folder)},
         cwd="/",
         capture_output=True,
         text=True,
@@ -104,10 +104,10 @@ def test_the_user_is_admitted_as_the_services_role_only(
     assert "MIGRATION_DATABASE_URL" not in program.environ()
 
 
-def test_another_user_reaches_neither_the_sockets_nor_the_files(second: Up) -> None:
+def test_another_user_reaches_neither_the_sockets_nor_the_files(up: Up) -> None:
     for folder in ("servers/run", "servers/postgres", "servers/valkey", "blobs", "log"):
         tried = subprocess.run(
-            ["ls", str(second.folder / folder)],
+            ["ls", str(up.folder / folder)],
             user=12_345,
             group=12_345,
             extra_groups=[],
@@ -147,10 +147,10 @@ def test_root_is_used_with_a_notice_unless_it_is_refused(closed_home: Path) -> N
 
 
 def test_a_storage_folder_that_the_user_cannot_write_to_is_reported(
-    second: Up, servers_folder: Path, open_python: dict[str, str]
+    up: Up, servers_folder: Path, open_python: dict[str, str]
 ) -> None:
     """An operator's own folder is never given away."""
-    state = find_state(second.folder)
+    state = find_state(up.folder)
     assert state is not None
     databases = {name: url for name, url in state.items() if name in DATABASES}
     mine = Path(tempfile.mkdtemp(dir=servers_folder))

@@ -1,4 +1,9 @@
-"""Parts of `tallystick up` crash, are reloaded or killed, and it runs again on the same port."""
+"""Parts of `tallystick up` crash, are reloaded or killed, and it runs again on the same port.
+
+Crashes are tested by default. What is restarted as a whole takes long and is tested under stress:
+tests/embedded has the servers and the supervisor of a killed process, test_reloading.py what counts
+as a change of code, and test_demo.py what the demo prints.
+"""
 
 import os
 import re
@@ -38,6 +43,7 @@ def is_ready(up: Up) -> bool:
         return False
 
 
+@pytest.mark.stress
 def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(second: Up) -> None:
     old = {part: second.find(part) for part in PARTS}
     database = second.find("postgres")[:1]
@@ -50,6 +56,7 @@ def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(second: Up) 
     assert second.find("postgres")[:1] == database
 
 
+@pytest.mark.stress
 def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(
     second: Up, open_python: dict[str, str]
 ) -> None:

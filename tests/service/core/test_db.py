@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import requests
@@ -22,9 +21,6 @@ from service.operations.local.embedded import EmbeddedServers
 from tests.databases import migrate_as_owner
 from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2", "postgres"])
@@ -83,10 +79,14 @@ def test_storage_that_fails_is_unavailable(share_app: Callable[..., Flask], tena
     error_of(response, 503, "unavailable")
 
 
+@pytest.mark.stress
 def test_the_web_outlives_a_crash_of_postgres_and_a_stop_of_redis(
     private_servers: EmbeddedServers, tmp_path: Path
 ) -> None:
-    """Row 1 and 15 of the reliability table in small; the worker's tests do them at length."""
+    """Rows 1 and 15 of the reliability table, without workers.
+
+    By default, tests/worker/reliability has them: test_durability.py and test_redis.py.
+    """
     migrate_as_owner(private_servers.database_url)
     urls = private_servers.database_url, private_servers.redis_url
     service = start_live_service(*urls, tmp_path, **ONE_PROCESS)

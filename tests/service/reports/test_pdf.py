@@ -53,6 +53,7 @@ def _print(document: bytes, published_at: datetime | None = None) -> bytes:
     return print_pdf(document, published_at)
 
 
+@cache
 def _read(document: bytes) -> tuple[PdfReader, str]:
     reader = PdfReader(BytesIO(_print(document)))
     return reader, "\n".join(page.extract_text() for page in reader.pages)

@@ -12,11 +12,12 @@ from service.models.base import utc_now
 from tests.detectors.prices.published import Publisher, make_providers, started_publisher
 from tests.service.support.scenes import ADMIN_TOKEN
 from tests.worker.conftest import SHORT, started_system
-from tests.worker.support.promises import Note, at_a_twentieth, at_both_scales, scaled
+from tests.worker.support.promises import Note, at_both_scales, scaled
 from tests.worker.support.system import System
 from tests.worker.support.waiting import wait_until
 
 MAX_STARTS = 3
+RUNS = 3
 
 
 @pytest.fixture(scope="module")
@@ -75,31 +76,31 @@ def _wait_failed(system: System, audit_ids: list[str], starts: int) -> None:
     wait_until(count, 120)
 
 
-@at_a_twentieth
-def test_a_poison_audit_ends_again_after_each_rerun(
-    administered: System, note: Note, share: float
-) -> None:
-    """Three starts a run, and the credit comes back once however often it fails."""
+@pytest.mark.stress
+def test_a_poison_audit_ends_again_after_each_rerun(administered: System, note: Note) -> None:
+    """Three starts a run, and the credit comes back once however often it fails.
+
+    tests/worker/storage/test_stored_uploads.py has the credit of one audit, without processes.
+    """
     system = administered
     (system.control / "poison").touch()
     with system.without_workers():
-        audit_ids = system.ingest(scaled(20, share))
+        audit_ids = system.ingest(20)
         credits = {audit_id: _claim(system, audit_id) for audit_id in audit_ids}
     returned: list[set[tuple[object, ...]]] = []
-    runs = 3 if share == 1 else 2
-    for run in range(1, runs + 1):
+    for run in range(1, RUNS + 1):
         _wait_failed(system, audit_ids, MAX_STARTS * run)
         rows = system.rows(
             "SELECT id, audit_id, returned_at FROM credits WHERE id = ANY(:ids)",
             ids=list(credits.values()),
         )
         returned.append({tuple(row) for row in rows})
-        if run < runs:
+        if run < RUNS:
             for audit_id in audit_ids:
                 _ask(system, "rerun", audit_id)
     losses = sum(audit_id is not None or at is None for _, audit_id, at in returned[0])
     losses += sum(len(returned[0] ^ later) for later in returned[1:])
-    note("17 a rerun poison ends again, its credit is back once", runs * len(audit_ids), losses)
+    note("17 a rerun poison ends again, its credit is back once", RUNS * len(audit_ids), losses)
 
     assert "given up" in system.audit(audit_ids[-1]).error
     (system.control / "poison").unlink()

@@ -99,11 +99,15 @@ def test_a_mostly_invalid_upload_fails_clearly_and_returns_its_credit(
 def test_a_poison_upload_fails_and_returns_its_credit_once(
     system: System, person: Person, note: Note, occasion: str
 ) -> None:
+    """After three attempts, without a report; the workers live on."""
     (system.control / "poison").touch()
     audit_id = _upload(system, person, LOG)
     wait_until(lambda: system.audit(audit_id).status == "failed", 60)
     (system.control / "poison").unlink()
-    answer = _status(system, person, audit_id)
+    answer, audit = _status(system, person, audit_id), system.audit(audit_id)
     assert "in each of its 3 attempts" in answer["error"]
+    assert (audit.attempts, audit.lease_token) == (3, None)
+    assert system.reports_of([audit_id]) == {audit_id: 0}
+    system.wait_done(system.ingest(), 20)
     losses = abs(free_credits(make_session_factory(system.engine), person) - 3)
     note("17 a poison upload ends, and its credit comes back once", 1, losses)

@@ -20,7 +20,7 @@ def _job_processes(system: System) -> list[int]:
 def test_audits_share_a_process(system: System) -> None:
     wait_until(lambda: len(_job_processes(system)) == 2, 10)
     before = set(_job_processes(system))
-    for _ in range(6):
+    for _ in range(4):
         system.wait_done(system.ingest(), 20)
     assert set(_job_processes(system)) == before
 
@@ -65,7 +65,7 @@ def replacing(system: System, request: pytest.FixtureRequest) -> Iterator[System
 @pytest.mark.parametrize(
     ("replacing", "audits", "processes"),
     # A second wake-up for an audit that has just been claimed is a job, too.
-    [({"JOB_PROCESS_JOBS": "2"}, 4, (2, 3)), ({"JOB_PROCESS_BYTES": "1"}, 3, (3,))],
+    [({"JOB_PROCESS_JOBS": "2"}, 4, (2, 3)), ({"JOB_PROCESS_BYTES": "1"}, 2, (2,))],
     ids=["after a number of jobs", "once it is large"],
     indirect=["replacing"],
 )

@@ -22,7 +22,7 @@ from tests.worker.support.mailing import (
     wait_all_sent,
     wait_for_link,
 )
-from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.promises import Note, at_a_sixtieth, scaled
 from tests.worker.support.system import System
 from tests.worker.support.waiting import wait_until
 
@@ -57,7 +57,7 @@ def test_a_mail_goes_out_at_once(system: System, sink: Sink) -> None:
     wait_all_sent(system, 5)
 
 
-@at_both_scales
+@at_a_sixtieth
 def test_a_dead_mail_server_and_a_flushed_redis_lose_and_double_nothing(
     system: System, sink: Sink, note: Note, share: float
 ) -> None:

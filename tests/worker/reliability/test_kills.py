@@ -12,7 +12,7 @@ import pytest
 from service.config import Config
 from tests.worker.conftest import SHORT
 from tests.worker.support.jobs import RunningJob
-from tests.worker.support.promises import Note, always_in_full, at_a_twentieth, scaled
+from tests.worker.support.promises import Note, at_a_twentieth, scaled
 from tests.worker.support.system import System
 from tests.worker.support.waiting import kill, wait_until, wait_until_ended
 
@@ -118,8 +118,9 @@ def test_an_orphaned_job_cannot_publish(system: System, note: Note, share: float
     note("14 an orphaned job cannot publish", tries, losses)
 
 
-@always_in_full
-def test_a_poison_audit_ends_after_three_starts(system: System, note: Note, occasion: str) -> None:
+@pytest.mark.stress
+def test_a_poison_audit_ends_after_three_starts(system: System, note: Note) -> None:
+    """By default, the poison upload of tests/worker/audits/test_upload_to_report.py does."""
     (system.control / "poison").touch()
     (audit_id,) = system.ingest()
     wait_until(lambda: system.audit(audit_id).status == "failed", 60)

@@ -18,6 +18,7 @@ from service.core.blobs import BlobStore
 from service.models import Account, Audit, Credit
 from service.models.audits.leases import fail_exhausted
 from service.models.billing.credits import claim_credit, count_free_credits
+from service.operations.recalculation import queue_again
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.worker.support.promises import sampled
@@ -237,18 +238,24 @@ def test_an_audit_that_fails_three_times_returns_its_credit_after_the_last(
         assert _free_credits(engine, account_id) == free
 
 
-def test_the_sweeper_returns_the_credit_of_an_audit_without_attempts_left(
+def test_the_sweeper_returns_the_credit_of_an_audit_without_attempts_left_once(
     engine: Engine,
+    blobs: BlobStore,
     account_id: str,
     upload: Callable[[bytes], str],
     paid: Callable[[str], None],
 ) -> None:
     audit_id = upload(logs.as_responses(draw_log(0)))
     paid(audit_id)
-    with engine.begin() as connection:
-        used_up = {"status": "processing", "attempts": 3, "lease_expires_at": func.now()}
-        connection.execute(update(Audit).where(Audit.id == audit_id).values(used_up))
-    for expected in ([audit_id], []):
+    for attempts in (3, 6):
         with engine.begin() as connection:
-            assert fail_exhausted(connection, 3) == expected
-        assert _free_credits(engine, account_id) == 1
+            used_up = {"status": "processing", "attempts": attempts, "lease_expires_at": func.now()}
+            connection.execute(update(Audit).where(Audit.id == audit_id).values(used_up))
+        for expected in ([audit_id], []):
+            with engine.begin() as connection:
+                assert fail_exhausted(connection, 3) == expected
+            assert _free_credits(engine, account_id) == 1
+        with Session(engine) as session:
+            queue_again(session, blobs, audit_id)
+            assert fail_exhausted(session.connection(), 3) == []
+            session.commit()

@@ -1,11 +1,12 @@
 """The counts of `reliability.md`, in full or at a tenth, and how a test reports its results."""
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import pytest
 
+_Value = TypeVar("_Value")
 # What was promised, how often it was tried, and how often it was broken.
 Note = Callable[[str, int, int], None]
 # A full count may take this long, on a busy machine too; other tests have the usual timeout.
@@ -20,9 +21,12 @@ def _at_scales(small: float, name: str) -> pytest.MarkDecorator:
 # Each promise is tested at a tenth of its counts by default, and in full with `-m stress`.
 at_both_scales: Final = _at_scales(0.1, "at_a_tenth")
 # The same where a tenth takes long, and where there is less to count.
+at_a_third: Final = _at_scales(1 / 3, "at_a_third")
 at_a_quarter: Final = _at_scales(0.25, "at_a_quarter")
+at_a_sixth: Final = _at_scales(1 / 6, "at_a_sixth")
 at_a_twentieth: Final = _at_scales(0.05, "at_a_twentieth")
 at_a_fortieth: Final = _at_scales(0.025, "at_a_fortieth")
+at_a_sixtieth: Final = _at_scales(1 / 60, "at_a_sixtieth")
 
 # What costs little is tested in full by default, and has its line in the stress table too.
 always_in_full: Final = pytest.mark.parametrize(
@@ -40,6 +44,11 @@ def sampled(values: Iterable[object], every: int) -> list[Any]:
         pytest.param(value, marks=[pytest.mark.stress] if number % every else [])
         for number, value in enumerate(values)
     ]
+
+
+def in_turn(values: Sequence[_Value], number: int, share: float) -> Sequence[_Value]:
+    """Return all values in full, and otherwise a single one: another for each number."""
+    return values if share == 1 else [values[number % len(values)]]
 
 
 def scaled(count: int, share: float) -> int:

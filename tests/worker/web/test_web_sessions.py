@@ -23,7 +23,7 @@ from tests.worker.support.mailing import (
     sign_in,
     wait_for_link,
 )
-from tests.worker.support.promises import Note, always_in_full
+from tests.worker.support.promises import Note, always_in_full, at_a_sixth, at_a_third, in_turn
 from tests.worker.support.system import System
 
 FOREIGN = (
@@ -66,18 +66,16 @@ def test_signing_out_twice_or_without_a_session_is_no_error(system: System) -> N
         assert post(system, "/auth/logout", headers).status_code == 200
 
 
-@always_in_full
-def test_no_other_site_posts_any_form(
-    system: System, sink: Sink, note: Note, occasion: str
-) -> None:
+@at_a_sixth
+def test_no_other_site_posts_any_form(system: System, sink: Sink, note: Note, share: float) -> None:
     """Every route that takes what could change something, with a session and a token of a form."""
     headers = sign_in(system, sink)
     page = get(system, SESSIONS, **headers)
     token = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
     headers = _cookies_after(page, headers)
     losses, tries = 0, 0
-    for method, path in _unsafe_routes():
-        for foreign in FOREIGN:
+    for number, (method, path) in enumerate(_unsafe_routes()):
+        for foreign in in_turn(FOREIGN, number, share):
             url, form = f"{system.base_url}{path}", {"csrf_token": token, "email": "a@example.org"}
             answer = requests.request(
                 method, url, headers={**headers, **foreign}, data=form, timeout=30
@@ -90,9 +88,9 @@ def test_no_other_site_posts_any_form(
     assert tries >= 8 * len(FOREIGN)
 
 
-@always_in_full
+@at_a_third
 def test_no_form_of_a_page_is_accepted_without_its_token(
-    system: System, sink: Sink, note: Note, occasion: str
+    system: System, sink: Sink, note: Note, share: float
 ) -> None:
     headers, other = sign_in(system, sink), sign_in(system, sink)
     page = get(system, SESSIONS, **other)
@@ -101,12 +99,13 @@ def test_no_form_of_a_page_is_accepted_without_its_token(
     # The form that takes a file carries its token in it; tests/service/pages try that one.
     others = ("/api/", "/admin", "/upload")
     pages = [one for one in _unsafe_routes() if not one[1].startswith(others)]
+    forms = ({"x": "y"}, {"csrf_token": "x"}, {"csrf_token": foreign})
     answers = [
         requests.request(
             method, f"{system.base_url}{path}", headers={**headers, **own_site}, data=form
         )
-        for method, path in pages
-        for form in ({"x": "y"}, {"csrf_token": "x"}, {"csrf_token": foreign})
+        for number, (method, path) in enumerate(pages)
+        for form in in_turn(forms, number, share)
     ]
     losses = sum(answer.status_code != 403 for answer in answers)
     losses += not is_signed_in(system, headers)

@@ -34,7 +34,7 @@ CODES = {400: "bad_request", 413: "payload_too_large", 422: "validation_error"}
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(20 * MIB, id="at_a_tenth"),
+        pytest.param(10 * MIB, id="at_a_twentieth"),
         pytest.param(200 * MIB, id="in_full", marks=pytest.mark.stress),
     ],
 )
