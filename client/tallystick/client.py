@@ -8,15 +8,15 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from tallystick import capture, ending
 from tallystick.capture import Capture, Settings
 from tallystick.labels import clean_label, clean_tag, current_session, current_tag
 from tallystick.reading.providers import name_hosts
-from tallystick.sending.delivery import Delivery
-from tallystick.sending.dsn import VARIABLE, Destination, parse_dsn
+from tallystick.sending.dsn import VARIABLE, parse_dsn
 from tallystick.sending.forks import Forks
+from tallystick.sending.making import BeforeSend, Folder, Way, make_delivery, warn
 from tallystick.sending.records import (
     Record,
     Start,
@@ -27,7 +27,6 @@ from tallystick.sending.records import (
 
 if TYPE_CHECKING:
     from tallystick.sending.termination import Termination
-    from tallystick.sending.transport import Sender
 
 FLUSH_INTERVAL_SECONDS = 3_600.0
 MAX_QUEUE = 5_000
@@ -44,6 +43,7 @@ _starting = threading.Lock()
 
 def init(
     *,
+    dsn: str | None = None,
     tag: str | None = None,
     environment: str | None = None,
     prefix_hash: bool = False,
@@ -53,19 +53,21 @@ def init(
     providers: Mapping[str, str] | None = None,
     allow_http: bool = False,
     retry: bool = False,
-    spool: str | os.PathLike[str] | None = None,
+    spool: Folder | None = None,
+    before_send: BeforeSend | None = None,
     debug: bool = False,
 ) -> None:
-    """Count every OpenAI and Anthropic call from now on, and send the counts to `SERVICE_DSN`.
+    """Count every OpenAI and Anthropic call from now on, and send the counts to `dsn`.
 
-    If the variable is not set, nothing happens. A second call changes nothing. `http://` to another
-    machine needs `allow_http=True`. A process waits at its exit for at most `exit_timeout` seconds,
-    or two seconds if that is longer and SIGTERM ends it. `providers` names the model provider
-    behind each host that is not a provider's own, such as `{"llm.example.com": "azure"}`. A batch
-    that the network or the service fails is dropped, or posted once more with `retry=True`, or kept
-    in the folder that `spool` names.
+    The default is the variable `SERVICE_DSN`; without either, nothing happens. A second call
+    changes nothing. `http://` to another machine needs `allow_http=True`. A process waits at its
+    exit for at most `exit_timeout` seconds, or two seconds if that is longer and SIGTERM ends it.
+    `providers` names the model provider behind each host that is not a provider's own, such as
+    `{"llm.example.com": "azure"}`. A batch that the network or the service fails is dropped, or
+    posted once more with `retry=True`, or kept in the folder that `spool` names. `before_send` gets
+    each record before it leaves, and returns it with other labels, or None to drop it.
     """
-    text = os.environ.get(VARIABLE, "")
+    text = os.environ.get(VARIABLE, "") if dsn is None else str(dsn)
     if not text.strip() or capture.active is not None:
         return
     destination = parse_dsn(text)
@@ -92,7 +94,7 @@ def init(
     if _starting.acquire(False):  # otherwise another thread is initializing
         try:
             name_hosts(_checked_hosts(providers))
-            _start(settings, lambda: _make_sender(destination, retry is True), spool)
+            _start(settings, Way(destination, retry is True, spool, before_send))
         except Exception:  # without `active`, a partial setup does nothing
             capture.active = None
         finally:
@@ -209,7 +211,7 @@ def _checked_hosts(providers: Mapping[str, str] | None) -> dict[str, str]:
     given = dict(providers or {})
     kept = {host: provider for host, provider in given.items() if is_provider(provider)}
     if len(kept) < len(given):
-        _report("init(providers=…) expects lowercase names of providers, such as azure")
+        warn("init(providers=…) expects lowercase names of providers, such as azure")
     return kept
 
 
@@ -223,24 +225,19 @@ def _seconds(moment: datetime | None) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
-def _start(
-    settings: Settings,
-    make_sender: Callable[[], Sender],
-    folder: str | os.PathLike[str] | None,
-) -> None:
+def _start(settings: Settings, way: Way) -> None:
     global _forks, _termination
     if capture.active is not None:
         return
     from tallystick import hooks
     from tallystick.sending.termination import Termination
 
-    delivery = _make_delivery(
-        folder,
+    delivery = make_delivery(
+        way,
         hooks.load_sending,
-        make_sender,
+        warn if settings.debug else _keep_quiet,
         interval=settings.flush_interval,
         max_queue=settings.max_queue,
-        report=_report if settings.debug else _keep_quiet,
     )
     capture.active = Capture(settings, delivery)
     if _forks is None:
@@ -252,29 +249,6 @@ def _start(
     hooks.install()
     if delivery.has_backlog:
         delivery.start()
-
-
-def _make_delivery(
-    folder: str | os.PathLike[str] | None, *arguments: Any, **options: Any
-) -> Delivery:
-    """Return a delivery by way of the spool, or without it if there is none."""
-    if folder is None:
-        return Delivery(*arguments, **options)
-    try:
-        from tallystick.sending.spool import Spool
-        from tallystick.sending.spooled import SpooledDelivery
-        from tallystick.sending.transport import write_lines
-
-        return SpooledDelivery(Spool(os.fspath(folder)), write_lines, *arguments, **options)
-    except (ImportError, OSError, TypeError) as error:  # such as a system without file locks
-        _report(f"init(spool=…) cannot be used: {type(error).__name__}; calls are captured without")
-        return Delivery(*arguments, **options)
-
-
-def _make_sender(destination: Destination, retry: bool) -> Sender:
-    from tallystick.sending.transport import Sender
-
-    return Sender(destination, retry=retry)
 
 
 def _renew() -> None:
@@ -300,13 +274,7 @@ def _warn_once(problem: str) -> None:
     global _has_warned
     if not _has_warned:
         _has_warned = True
-        _report(f"{problem}; no call is captured")
-
-
-def _report(message: str) -> None:
-    import logging
-
-    logging.getLogger("tallystick").warning(message)
+        warn(f"{problem}; no call is captured")
 
 
 def _keep_quiet(message: str) -> None:

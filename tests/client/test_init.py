@@ -9,7 +9,7 @@ import pytest
 
 import tallystick
 from tallystick import capture, client
-from tallystick.sending.dsn import parse_dsn
+from tallystick.sending.dsn import Destination, parse_dsn
 from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.offline import capturing, openai_client, queued
@@ -76,7 +76,7 @@ def test_libraries_are_hooked_when_the_program_imports_them() -> None:
 )
 def test_a_dsn_is_an_address_and_a_key(dsn: str, url: str) -> None:
     destination = parse_dsn(dsn)
-    assert destination == (url, KEY)
+    assert destination == Destination(url, KEY)
     assert destination.ingest_url(2) == f"{url}/api/v2/ingest"
     assert KEY not in repr(destination)
 

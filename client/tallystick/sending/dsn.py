@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 VARIABLE = "SERVICE_DSN"
@@ -9,10 +10,14 @@ VERSIONS = (1, 2)  # of the record, of which a service may accept the first only
 
 
 class Destination(NamedTuple):
-    """The service's address, and the ingest key, which no representation shows."""
+    """The service's address, and the ingest key, which no representation shows.
+
+    Or a file, which gets what would have been sent.
+    """
 
     url: str
     key: str
+    file: str | None = None
 
     def ingest_url(self, version: int) -> str:
         return f"{self.url}/api/v{version}/ingest"
@@ -28,7 +33,13 @@ class Destination(NamedTuple):
 
 
 def parse_dsn(text: str) -> Destination | None:
-    """`https://<INGEST_KEY>@<host>`, a port and a path allowed; None where it is anything else."""
+    """`https://<INGEST_KEY>@<host>`, a port and a path allowed; None where it is anything else.
+
+    Or `file:///tmp/usage.jsonl`, or `file:usage.jsonl` in the current folder.
+    """
+    if text.strip().startswith("file:"):
+        path = _file_of(text.strip()[len("file:") :])
+        return Destination("", "", path) if path else None
     scheme, _, rest = text.strip().partition("://")
     key, at, address = rest.partition("@")
     host, _, path = address.partition("/")
@@ -39,6 +50,18 @@ def parse_dsn(text: str) -> Destination | None:
         return None
     base = f"{scheme}://{host}/{path}".rstrip("/")
     return Destination(base, key)
+
+
+def _file_of(address: str) -> str | None:
+    """Return the path of a file's URL, which is one of this machine."""
+    if not address.startswith("//"):
+        return os.path.abspath(address) if address else None
+    host, slash, path = address[2:].partition("/")
+    if host not in ("", "localhost") or not path:
+        return None
+    from urllib.request import url2pathname  # only here: importing it takes long
+
+    return url2pathname(slash + path)
 
 
 def _is_loopback(host: str) -> bool:

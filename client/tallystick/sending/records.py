@@ -90,6 +90,11 @@ def write_record(noted: Noted) -> str | None:
     )
 
 
+def reason_of(write: object) -> str:
+    """Return why what writes records leaves some of them out."""
+    return getattr(write, "reason", "invalid record")
+
+
 def _second(record: Record, start: Start) -> str:
     """Return the fields that only the second version has."""
     written = (

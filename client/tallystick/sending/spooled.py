@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable
 
 from tallystick.sending.delivery import PAUSED, Delivery
-from tallystick.sending.records import Noted
+from tallystick.sending.records import Noted, reason_of
 from tallystick.sending.spool import Segment, Spool
 
 WRITE_SECONDS = 1.0
@@ -95,7 +95,7 @@ class SpooledDelivery(Delivery):
                 waiting -= size
                 self._in_flight += size  # before they leave the queue, as `stats` never loses one
                 lines = self._write_lines([self._queue.popleft() for _ in range(size)])
-                self._drop(size - len(lines), "invalid record")
+                self._drop(size - len(lines), reason_of(self._write_lines))
                 if lines and not self._spool.append(lines):
                     self._unwritten += lines
         finally:

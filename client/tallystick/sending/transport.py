@@ -7,11 +7,11 @@ import time
 import zlib
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 from tallystick.sending.connection import NETWORK_ERRORS, Reply, make_deadline, make_trust, post
 from tallystick.sending.dsn import VERSIONS, Destination
-from tallystick.sending.records import Noted, write_record
+from tallystick.sending.records import Noted, reason_of, write_record
 from tallystick.sending.schema import first_version
 from tallystick.version import __version__
 
@@ -41,16 +41,24 @@ class Answer(NamedTuple):
 class Sender:
     """Posts batches, each over a connection of its own; with `retry`, a second time if it fails."""
 
-    def __init__(self, destination: Destination, *, retry: bool = False) -> None:
+    def __init__(
+        self,
+        destination: Destination,
+        write: Callable[[list[Noted]], list[str]],
+        *,
+        retry: bool = False,
+    ) -> None:
         self._destination = destination
+        self._write = write
         self._version = VERSIONS[-1]
         self._trust = make_trust() if destination.url.startswith("https") else None
         self._retry = retry
+        self._reason = reason_of(write)
 
     def send(self, records: list[Noted]) -> Answer:
         """Post the records and return the outcome; never raises."""
         try:
-            lines = write_lines(records)
+            lines = self._write(records)
         except Exception as error:
             return Answer(0, 0.0, type(error).__name__)
         return self.send_lines(lines)
@@ -58,7 +66,7 @@ class Sender:
     def send_lines(self, lines: list[str]) -> Answer:
         """Post records that are written already and return the outcome; never raises."""
         if not lines:
-            return Answer(0, 0.0, "invalid record")
+            return Answer(0, 0.0, self._reason)
         try:
             reply = self._post(lines if self._version > 1 else [*map(first_version, lines)])
         except Exception as error:  # any failure of a network is the same to us
@@ -66,7 +74,9 @@ class Sender:
         if reply.status == _NO_SUCH_VERSION and self._version > VERSIONS[0]:
             self._version -= 1  # an older service
             return self.send_lines(lines)
-        return _judge(reply.status, reply.retry_after, len(lines))
+        if 200 <= reply.status < 300:
+            return Answer(len(lines), 0.0, self._reason)
+        return _judge(reply.status, reply.retry_after)
 
     def _post(self, lines: list[str]) -> Reply:
         """Post once, or a second time with the same key, both before the same deadline.
@@ -128,9 +138,7 @@ def _pack(lines: list[str]) -> tuple[bytes, str]:
     return b"".join(packed), digest.hexdigest()
 
 
-def _judge(status: int, retry_after: str | None, posted: int) -> Answer:
-    if 200 <= status < 300:
-        return Answer(posted, 0.0, "invalid record")
+def _judge(status: int, retry_after: str | None) -> Answer:
     pause = 0.0
     if status in (401, 402):
         pause = REFUSED_PAUSE_SECONDS

@@ -1,0 +1,67 @@
+"""`before_send`: a callback of the program that may change the labels of a record, or drop it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Callable
+
+from tallystick.sending.records import Noted
+from tallystick.sending.schema import HASHES, LABELS, find_problem
+
+if TYPE_CHECKING:
+    from tallystick.sending.making import BeforeSend
+
+# A hash can be removed, but a label cannot become one.
+_CHANGEABLE = frozenset((*LABELS, "provider"))
+_REMOVABLE = frozenset((*LABELS, *HASHES))
+
+
+class Revision:
+    """Writes records as the callback returns them.
+
+    What it must not return is dropped rather than sent unchanged: the callback may have meant to
+    remove something.
+    """
+
+    reason = "before_send"
+
+    def __init__(
+        self,
+        before_send: BeforeSend,
+        write: Callable[[list[Noted]], list[str]],
+        report: Callable[[str], None],
+    ) -> None:
+        self._before_send = before_send
+        self._write = write
+        self._report = report
+
+    def __call__(self, records: list[Noted]) -> list[str]:
+        revised = map(self._revise, self._write(records))
+        return [line for line in revised if line is not None]
+
+    def _revise(self, line: str) -> str | None:
+        record = json.loads(line)
+        try:
+            returned = self._before_send(dict(record))
+            if returned is None or returned == record:
+                return None if returned is None else line
+            problem = _find_change(record, returned) or find_problem(returned)
+            written = json.dumps(returned, separators=(",", ":"))
+        except Exception as error:
+            problem = type(error).__name__
+        if problem:
+            self._report(f"before_send: a record was dropped: {problem}")
+            return None
+        return written
+
+
+def _find_change(record: dict[str, Any], returned: dict[str, Any]) -> str | None:
+    """Return what was changed that is not a label; counts and times are as they were measured."""
+    for name in {**record, **returned}:
+        if name in returned:
+            allowed = name in _CHANGEABLE or returned[name] == record.get(name, returned)
+        else:
+            allowed = name in _REMOVABLE
+        if not allowed:
+            return "it changes a field that is not a label"
+    return None

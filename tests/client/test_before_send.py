@@ -1,0 +1,167 @@
+"""`before_send` and a `file:` DSN: what exactly leaves, and how a program may change it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tallystick
+from detectors import read
+from tallystick.sending.dsn import parse_dsn
+from tests.client.collector import Collector
+from tests.client.offline import capturing, record_calls
+
+Json = dict[str, Any]
+CANARY = "the canary sang"
+
+
+def test_a_file_gets_exactly_what_would_leave(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, tmp_path: Path
+) -> None:
+    file = tmp_path / "with space.jsonl"
+    call: Json = {"model": "gpt-5.5", "prompt_tokens": 7, "completion_tokens": 1, "latency_ms": 1.5}
+    monkeypatch.setattr("time.time", lambda: 1_790_000_000.25)
+    for dsn in (collector.dsn, file.as_uri()):
+        with capturing(monkeypatch, dsn, tag="nightly", environment="test"):
+            assert tallystick.record(**call)
+            assert tallystick.record(**call)
+            assert tallystick.flush(5)
+            assert tallystick.stats()["sent"] == 2
+    body = '{"records":[' + ",".join(file.read_text().splitlines()) + "]}"
+    assert body.encode() in collector.bytes
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(read(file).frame) == 2  # the library audits it
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("file:///tmp/a.jsonl", "/tmp/a.jsonl"),
+        ("file://localhost/tmp/a%20b", "/tmp/a b"),
+        ("file:/tmp/a", "/tmp/a"),
+        ("file:a.jsonl", os.path.abspath("a.jsonl")),
+        ("file:", None),
+        ("file://", None),
+        ("file:///", None),
+        ("file://example.com/a", None),
+    ],
+)
+def test_a_file_is_one_of_this_machine(text: str, path: str | None) -> None:
+    destination = parse_dsn(text)
+    assert (destination.file if destination else None) == path
+
+
+def test_a_file_that_cannot_be_written_drops_records(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with capturing(monkeypatch, (tmp_path / "none" / "a").as_uri()):
+        record_calls()
+        assert not tallystick.flush(5)
+        assert tallystick.stats()["dropped_by_reason"] == {"FileNotFoundError": 1}
+
+
+def test_the_dsn_can_be_an_argument(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SERVICE_DSN", (tmp_path / "unused").as_uri())
+    tallystick.init(dsn=collector.dsn)
+    record_calls()
+    assert tallystick.flush(5)
+    tallystick.close(1)
+    assert len(collector.records) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def _sent(
+    monkeypatch: pytest.MonkeyPatch, before_send: Callable[[Json], Json | None], **options: Any
+) -> tuple[list[Json], Json]:
+    with Collector() as collector:
+        with capturing(monkeypatch, collector.dsn, before_send=before_send, **options):
+            assert tallystick.record(
+                model="gpt-5.5", prompt_tokens=7, completion_tokens=1, tag="own", session_id="s",
+                prefix_hash="a" * 64, latency_ms=3.0,
+            )  # fmt: skip
+            tallystick.flush(5)
+            stats = tallystick.stats()
+        assert collector.problems == []
+        assert CANARY.encode() not in collector.bytes
+        return collector.records, stats
+
+
+def test_labels_can_be_changed_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def relabel(record: Json) -> Json:
+        del record["session_id"], record["prefix_hash"]
+        return {**record, "tag": "ours", "environment": "test", "model": "m", "provider": "azure"}
+
+    ((record,), stats) = _sent(monkeypatch, relabel)
+    assert "session_id" not in record
+    assert "prefix_hash" not in record
+    assert [record[name] for name in ("tag", "environment", "model", "provider")] == [
+        *("ours", "test", "m", "azure")
+    ]
+    assert (record["prompt_tokens"], record["latency_ms"]) == (7, 3.0)
+    assert stats["dropped"] == 0
+
+
+def test_none_drops_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    records, stats = _sent(monkeypatch, lambda record: None)
+    assert records == []
+    assert stats["dropped_by_reason"] == {"before_send": 1}
+
+
+def test_what_it_does_not_change_is_sent_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((record,), _) = _sent(monkeypatch, lambda record: record)
+    assert record["tag"] == "own"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"prompt": CANARY},
+        {"tag": CANARY * 20},
+        {"tag": f"{CANARY}\n"},
+        {"tag": {"text": CANARY}},
+        {"session_id": None},
+        {"prefix_hash": "b" * 64},
+        {"prefix_hash_16k": "b" * 64},
+        {"prompt_tokens": 8},
+        {"prompt_tokens": 8.0},
+        {"cached_tokens": True},
+        {"cached_tokens": 1},
+        {"ts": "2026-10-01T00:00:00.000000Z"},
+        {"latency_ms": 4.0},
+        {"status": "ok"},
+        {"provider": CANARY},
+        {CANARY: 1},
+    ],
+)
+@pytest.mark.parametrize("has_spool", [False, True])
+def test_nothing_else_can_be_added_or_changed(
+    monkeypatch: pytest.MonkeyPatch, change: Json, has_spool: bool, tmp_path: Path
+) -> None:
+    options = {"spool": tmp_path / "spool"} if has_spool else {}
+    records, stats = _sent(monkeypatch, lambda record: {**record, **change}, **options)
+    assert records == []
+    assert stats["dropped_by_reason"] == {"before_send": 1}
+
+
+@pytest.mark.parametrize("returned", [[], "text", 7, {}, {"tag": CANARY}])
+def test_what_is_no_record_is_not_sent(monkeypatch: pytest.MonkeyPatch, returned: Any) -> None:
+    assert _sent(monkeypatch, lambda record: returned)[0] == []
+
+
+def test_an_error_drops_the_record_and_not_the_program(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(record: Json) -> Json:
+        raise KeyError(CANARY)
+
+    records, stats = _sent(monkeypatch, fail, debug=True)
+    assert records == []
+    assert stats["dropped"] == 1
+    assert "before_send: a record was dropped: KeyError" in caplog.messages
+    assert CANARY not in caplog.text
