@@ -33,7 +33,7 @@ DEJAVU := 2.37.3
 VENDORED := service/web/static/vendor
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help demo test test-fast check format bench stress lock vendor sample clean
+.PHONY: help demo test test-fast check format bench stress lock vendor compact-prices sample clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	      --no-annotate --output-file requirements/libraries/$$one.lock 2>/dev/null && break; \
 	  done || exit 1; \
 	done
+
+compact-prices: ## Write the prices that the upload page estimates with
+	$(BIN)/python -m detectors.prices.lookup.compact > service/web/static/upload/prices.json
 
 vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	rm -rf var/vendor && mkdir -p var/vendor

@@ -62,6 +62,11 @@ def find_host(label: str) -> str | None:
     return _hosts().get(label)
 
 
+def host_labels() -> dict[str, str]:
+    """Return the price book's IDs of providers by the names that it does not know."""
+    return dict(_hosts())
+
+
 def guessed_providers() -> list[str]:
     """Return the providers that readers of logs guess from the form of a response."""
     return list(_read("hosts")["guessed"]["providers"])

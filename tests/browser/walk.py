@@ -78,12 +78,15 @@ class Walk:
         return str(link)
 
     def send(self, content: bytes) -> None:
+        self.choose(content)
+        self.shoot("chosen")
+        self.press("Upload and audit")
+
+    def choose(self, content: bytes) -> None:
         path = self.folder / FILE
         path.write_bytes(content)
         self.page.get_by_label("Log file").set_input_files(path)
         expect(self.page.locator("#preview")).to_contain_text(FILE)
-        self.shoot("chosen")
-        self.press("Upload and audit")
 
     def find_payment_links(self) -> str:
         """Returns the account that the buttons name to the shop."""
@@ -113,13 +116,11 @@ class Walk:
         self.shoot("paid")
 
     def be_refused_text(self) -> None:
-        """The page names the line and the field before sending, and so does the service."""
+        """The page names the line and the field, and doesn't send the file."""
         text = log_file(2) + log_file(1, messages=[{"role": "user", "content": "CANARY"}])
-        self.send(text)
-        alert = self.page.get_by_role("alert")
-        expect(alert).to_contain_text("line 3")
-        expect(alert).to_contain_text("messages")
-        expect(alert).to_contain_text("no credit was used")
+        self.choose(text)
+        expect(self.page.locator("#preview")).to_contain_text("Line 3 contains text in “messages”")
+        expect(self.page.get_by_role("button", name="Upload and audit")).to_be_disabled()
         assert "CANARY" not in self.page.content()
         self.shoot("refused")
         self.page.reload()

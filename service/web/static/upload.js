@@ -1,9 +1,9 @@
-// Upload a file with progress, and check its first lines before sending.
-"use strict";
+// Choose a file, preview it, and upload it with progress.
+
+import { fileSize, isRejected, showFile, uploadParts } from "./upload/preview.js";
 
 const form = document.querySelector("#upload");
 const input = document.querySelector("#file");
-const preview = document.querySelector("#preview");
 const sending = document.querySelector("#sending");
 const bar = document.querySelector("#sent");
 const statusLine = document.querySelector("#upload-status");
@@ -14,170 +14,8 @@ const dropzone = document.querySelector("#dropzone");
 const label = document.querySelector("#label");
 const useName = document.querySelector("#use-name");
 
-const HEAD_BYTES = 65536;
-const LINES = 50;
-const TEXT_KEYS = new Set([
-  "messages", "message", "content", "choices", "prompt", "completion", "input", "output", "text",
-  "system", "instructions", "tools", "arguments", "delta", "reasoning",
-]);
-const OPENAI_COUNTS = ["prompt_tokens", "completion_tokens", "total_tokens", "input_tokens_details"];
-const ANTHROPIC_COUNTS = ["cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"];
-
 let key = null; // one per chosen file, so that a repeated upload uses one credit
 let request = null; // the upload in progress, if any
-
-// --- Check the first lines of a file
-
-async function readHead(file) {
-  const packed = new Uint8Array(await file.slice(0, 2).arrayBuffer());
-  const isPacked = packed[0] === 0x1f && packed[1] === 0x8b;
-  if (!isPacked) {
-    const head = await file.slice(0, HEAD_BYTES).arrayBuffer();
-    return { text: new TextDecoder(encodingOf(packed)).decode(head), isWhole: file.size <= HEAD_BYTES };
-  }
-  if (!("DecompressionStream" in window)) return null;
-  return { text: await unpackHead(file), isWhole: false };
-}
-
-function encodingOf([first, second]) {
-  if (first === 0xff && second === 0xfe) return "utf-16le";
-  return first === 0xfe && second === 0xff ? "utf-16be" : "utf-8";
-}
-
-function columnsOf(head, known) {
-  const line = head.split("\n", 1)[0];
-  const splits = [",", "\t", ";"].map((delimiter) =>
-    line.split(delimiter).map((cell) => cell.trim().replace(/^"|"$/g, "").toLowerCase()));
-  return splits.find((columns) => columns.filter((name) => known.has(name)).length >= 2);
-}
-
-async function unpackHead(file) {
-  const reader = file.stream().pipeThrough(new DecompressionStream("gzip")).getReader();
-  const decoder = new TextDecoder();
-  let text = "";
-  while (text.length < HEAD_BYTES) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    text += decoder.decode(value, { stream: true });
-  }
-  reader.cancel().catch(() => {});
-  return text;
-}
-
-function describe({ text, isWhole }) {
-  if (isWhole && !text.trim()) return warn("This file is empty.");
-  const head = text.trimStart();
-  const known = new Set(form.dataset.fields.split(" "));
-  const columns = columnsOf(head, known);
-  if (columns) return describeColumns(columns, known);
-  if (head.startsWith("[")) return describeText("a JSON array", textKeys(head));
-  const lines = head.split("\n");
-  if (!isWhole) lines.pop();
-  return describeLines(lines.filter((line) => line.trim()).slice(0, LINES));
-}
-
-function describeColumns(columns, known) {
-  const unknown = columns.filter((name) => !known.has(name));
-  if (unknown.length) {
-    return warn(`This CSV has columns we don't accept: ${list(unknown)}. Remove them before you upload.`);
-  }
-  const missing = form.dataset.required.split(" ").filter((name) => !columns.includes(name));
-  if (missing.length) return warn(`This CSV is missing required columns: ${list(missing)}.`);
-  return note("CSV with valid columns.");
-}
-
-function describeLines(lines) {
-  const documents = [];
-  for (const [index, line] of lines.entries()) {
-    let document;
-    try {
-      document = JSON.parse(line);
-    } catch {
-      continue;
-    }
-    if (!document || typeof document !== "object" || Array.isArray(document)) continue;
-    const found = findText(document);
-    if (found) return warn(textWarning(`Line ${index + 1}`, [found]));
-    documents.push(document);
-  }
-  if (!documents.length) {
-    return warn("We don't recognize this format. See the supported formats below.");
-  }
-  return note(`${providerOf(documents)}-style JSON Lines. No text found in the first ${counted(lines.length, "line")}.`);
-}
-
-function describeText(what, found) {
-  return found.length ? warn(textWarning("This file", found)) : note(`This is ${what}. No text found at the beginning.`);
-}
-
-function textWarning(where, names) {
-  return `${where} contains text in ${list(names)}. We reject any file that contains text. Remove it, or run tallystick scrub first.`;
-}
-
-function textKeys(head) {
-  const names = [...head.matchAll(/"([a-z_]+)"\s*:/g)].map((match) => match[1]);
-  return [...new Set(names.filter((name) => TEXT_KEYS.has(name)))];
-}
-
-function findText(value, depth = 0) {
-  if (!value || typeof value !== "object" || depth > 4) return null;
-  for (const [name, inner] of Object.entries(value)) {
-    if (!Array.isArray(value) && TEXT_KEYS.has(name)) return name;
-    const found = findText(inner, depth + 1);
-    if (found) return found;
-  }
-  return null;
-}
-
-function providerOf(documents) {
-  for (const document of documents) {
-    const body = document.response ?? document;
-    const counts = Object.keys(body.usage ?? {});
-    if (counts.some((name) => OPENAI_COUNTS.includes(name)) || body.object) return "OpenAI";
-    if (counts.some((name) => ANTHROPIC_COUNTS.includes(name)) || body.type === "message") return "Anthropic";
-    if (String(body.model ?? "").startsWith("claude")) return "Anthropic";
-  }
-  return "OpenAI";
-}
-
-function list(names) {
-  const shown = names.slice(0, 8).map((name) => `“${name.slice(0, 40)}”`);
-  return shown.join(", ") + (names.length > 8 ? " and more" : "");
-}
-
-function counted(number, noun) {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
-}
-
-function note(words) {
-  return { kind: "note", words };
-}
-
-function warn(words) {
-  return { kind: "warning", words };
-}
-
-async function check(file) {
-  let result;
-  try {
-    const head = await readHead(file);
-    result = head ? describe(head) : note("Compressed file. We check it after the upload.");
-  } catch {
-    result = warn("We couldn't read or decompress this file.");
-  }
-  if (file !== input.files[0]) return; // the selection has changed
-  if (file.size > Number(form.dataset.maxBytes)) {
-    result = warn(`This file exceeds the limit of ${fileSize(Number(form.dataset.maxBytes))}. Split it into smaller files.`);
-  }
-  preview.className = result.kind;
-  preview.textContent = `${file.name}, ${fileSize(file.size)}. ${result.words}`;
-}
-
-function fileSize(bytes) {
-  if (bytes < 1024) return counted(bytes, "byte");
-  if (bytes < 1048576) return `${Math.round(bytes / 1024).toLocaleString("en")} KB`;
-  return `${(bytes / 1048576).toLocaleString("en", { maximumFractionDigits: 1 })} MB`;
-}
 
 // --- Choose a file
 
@@ -186,8 +24,7 @@ function chosen() {
   key = file ? crypto.randomUUID() : null;
   hideProblem();
   statusLine.textContent = "";
-  if (file) check(file);
-  else preview.replaceChildren();
+  showFile(file);
   offerName(file);
 }
 
@@ -224,10 +61,11 @@ function drop(event) {
 function send(event) {
   event.preventDefault();
   const file = input.files[0];
-  if (request || !file) return;
+  if (request || !file || isRejected()) return;
   hideProblem();
   const body = new FormData();
   if (label.value.trim()) body.append("label", label.value);
+  for (const [name, value] of uploadParts()) body.append(name, value);
   body.append("file", file);
   request = new XMLHttpRequest();
   request.open("POST", form.dataset.endpoint);

@@ -1,0 +1,117 @@
+// The preview of the chosen file: nothing of it is sent before its owner says so.
+
+import { Columns, whenProviderChanges } from "./columns.js";
+import { Prices } from "./prices.js";
+import { summarize } from "./summary.js";
+
+const form = document.querySelector("#upload");
+const preview = document.querySelector("#preview");
+const figures = document.querySelector("#figures");
+const sendButton = document.querySelector("#send");
+const whyOff = document.querySelector("#why-off");
+const maxBytes = Number(form.dataset.maxBytes);
+const columns = new Columns(form.dataset.required.split(" "));
+const DAY = { year: "numeric", month: "short", day: "numeric", timeZone: "UTC" };
+
+let prices = null; // loaded with the first file
+let current = null; // the file that is shown
+
+export function uploadParts() {
+  return columns.parts;
+}
+
+export function isRejected() {
+  return sendButton.disabled;
+}
+
+export async function showFile(file) {
+  current = file ?? null;
+  columns.forget();
+  figures.hidden = true;
+  setRejected("");
+  preview.replaceChildren();
+  if (!file) return;
+  if (file.size > maxBytes) {
+    say(file, `This file exceeds the limit of ${fileSize(maxBytes)}. Split it into smaller files.`, true);
+    return;
+  }
+  say(file, "Reading it on your device.", false);
+  prices ??= await Prices.load(form.dataset.prices).catch(() => null);
+  await refresh();
+}
+
+let reading = 0; // a later change makes an earlier reading stop
+
+async function refresh() {
+  const file = current;
+  const turn = ++reading;
+  const isCurrent = () => turn === reading && file === current;
+  let summary;
+  try {
+    summary = await summarize(file, { prices, columns, maxBytes, isCurrent });
+  } catch {
+    if (isCurrent()) say(file, "We couldn't read this file.", true);
+    return;
+  }
+  if (!isCurrent()) return;
+  if (summary.header) columns.show(summary.rows, refresh);
+  const words = summary.problem || summary.note || "No text found.";
+  say(file, words, Boolean(summary.problem));
+  showFigures(summary);
+}
+
+function say(file, words, isProblem) {
+  preview.className = isProblem ? "warning" : "note";
+  preview.textContent = `${file.name}, ${fileSize(file.size)}. ${words}`;
+  setRejected(isProblem ? words : "");
+}
+
+function setRejected(words) {
+  sendButton.disabled = Boolean(words);
+  whyOff.textContent = words;
+}
+
+function showFigures(summary) {
+  figures.hidden = !summary.calls;
+  if (!summary.calls) return;
+  const left = summary.invalid ? [`${counted(summary.invalid, "row")} can't be read`] : [];
+  if (summary.duplicates) left.push(`${counted(summary.duplicates, "duplicate row")} left out`);
+  const values = {
+    format: [summary.format, ""],
+    period: [period(summary.first, summary.last), ""],
+    calls: [summary.calls.toLocaleString("en"), left.join("; ")],
+    spend: [prices ? dollars(summary.usd) : "–", spendNote(summary)],
+  };
+  for (const [name, [value, aside]] of Object.entries(values)) {
+    const [shown, note] = figures.querySelectorAll(`[data-figure=${name}] dd`);
+    shown.textContent = value;
+    note.textContent = aside;
+  }
+}
+
+function spendNote({ unpriced }) {
+  const words = "At list prices";
+  return unpriced ? `${words}, without ${counted(unpriced, "call")} that we can't price here` : words;
+}
+
+function period(first, last) {
+  const [from, until] = [first, last].map((time) => new Date(time).toLocaleDateString("en-US", DAY));
+  return from === until ? from : `${from} to ${until}`;
+}
+
+function dollars(usd) {
+  const digits = usd < 0.01 && usd > 0 ? 5 : 2;
+  return usd.toLocaleString("en-US", { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: digits });
+}
+
+export function counted(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+export function fileSize(bytes) {
+  if (bytes < 1024) return counted(bytes, "byte");
+  if (bytes < 1048576) return `${Math.round(bytes / 1024).toLocaleString("en")} KB`;
+  return `${(bytes / 1048576).toLocaleString("en", { maximumFractionDigits: 1 })} MB`;
+}
+
+whenProviderChanges(() => current && refresh());

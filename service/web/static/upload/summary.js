@@ -1,0 +1,219 @@
+// What a file holds: its format, period, calls and spend, and why it would be rejected.
+
+import { callOf, callOfRow, findText, isObject, styleOf } from "./calls.js";
+import { Elements, Lines, Rows, Unreadable, cellsOf, readText, sniff } from "./reading.js";
+
+const SHOWN_ROWS = 3;
+const DELIMITERS = [",", "\t", ";"];
+
+class Summary {
+  format = "";
+  calls = 0;
+  invalid = 0;
+  first = Infinity;
+  last = -Infinity;
+  usd = 0;
+  unpriced = 0;
+  duplicates = 0;
+  problem = ""; // why the service would reject the file
+  note = ""; // what the preview can't show
+  header = null; // of a CSV
+  rows = []; // the first of a CSV
+  #seen = new Set(); // hashes of the calls with a request ID
+
+  constructor(prices) {
+    this.prices = prices;
+  }
+
+  add(call) {
+    if (!call) {
+      this.invalid++;
+      return;
+    }
+    if (this.#isDuplicate(call)) {
+      this.duplicates++;
+      return;
+    }
+    this.calls++;
+    this.first = Math.min(this.first, call.time);
+    this.last = Math.max(this.last, call.time);
+    const usd = this.prices?.cost(call) ?? null;
+    if (usd === null) this.unpriced++;
+    else this.usd += usd;
+  }
+
+  // An audit counts a call with the same request ID and counts once.
+  #isDuplicate(call) {
+    if (!call.id) return false;
+    const size = this.#seen.size;
+    this.#seen.add(hashOf(Object.values(call).join(" ")));
+    return this.#seen.size === size;
+  }
+}
+
+// 53 bits, so that a few million calls take little memory and hardly ever collide.
+function hashOf(text) {
+  let [high, low] = [0xdeadbeef, 0x41c6ce57];
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    high = Math.imul(high ^ code, 2654435761);
+    low = Math.imul(low ^ code, 1597334677);
+  }
+  high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909);
+  low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909);
+  return 4294967296 * (2097151 & low) + (high >>> 0);
+}
+
+// Read the whole file. `columns` has the header's names and returns its mapping; see columns.js.
+export async function summarize(file, { prices, columns, maxBytes, isCurrent }) {
+  const summary = new Summary(prices);
+  const kind = await sniff(file);
+  if (kind.isParquet) {
+    summary.problem = "Parquet files can't be uploaded. Export the file as CSV, or run tallystick audit on it.";
+    return summary;
+  }
+  const check = (size) => {
+    if (!isCurrent()) throw new Unreadable("");
+    if (size > maxBytes) throw new Unreadable("This file is too large once it is decompressed. Split it into smaller files.");
+  };
+  try {
+    await readAll(readText(file, kind, check), summary, columns);
+  } catch (error) {
+    if (error instanceof Unreadable) summary.problem = error.message;
+    else if (kind.isGzip) summary.note = "We can't preview this compressed file. We check it after the upload.";
+    else throw error;
+  }
+  return finish(summary, kind);
+}
+
+function finish(summary, { isGzip }) {
+  if (isGzip && summary.format) summary.format += ", gzip";
+  const isUnread = !summary.problem && !summary.note;
+  if (isUnread && summary.invalid > summary.calls) {
+    summary.problem = "Fewer than half of the rows could be read. Check their times, models and token counts.";
+  }
+  return summary;
+}
+
+async function readAll(texts, summary, columns) {
+  let reader = null;
+  let begin = "";
+  for await (const text of texts) {
+    if (reader) {
+      reader.take(text);
+      continue;
+    }
+    begin = (begin + text).trimStart();
+    if (!begin.includes("\n") && !begin.startsWith("[")) continue; // at least a whole line
+    reader = readerOf(begin, summary, columns);
+    reader.take(begin);
+  }
+  if (!begin) throw new Unreadable("This file is empty.");
+  if (!reader) {
+    reader = readerOf(begin, summary, columns);
+    reader.take(begin);
+  }
+  reader.end();
+}
+
+function readerOf(begin, summary, columns) {
+  if (begin.startsWith("[")) return new ObjectReader(new Elements(), summary, "Object", "JSON array");
+  if (begin.startsWith("{")) return new ObjectReader(new Lines(), summary, "Line", "JSON Lines");
+  const line = begin.split("\n", 1)[0].replace(/\r$/, "");
+  const headers = DELIMITERS.map((delimiter) => cellsOf(line, delimiter));
+  const counts = headers.map((cells) => columns.countKnown(cells));
+  const best = counts.indexOf(Math.max(...counts));
+  if (counts[best] < 2) throw new Unreadable("We don't recognize this format. See the supported formats below.");
+  return new RowReader(DELIMITERS[best], summary, columns);
+}
+
+// Objects of a log. The dialect of a file is that of its first object with counts.
+class ObjectReader {
+  #number = 0;
+  #style = null;
+
+  constructor(pieces, summary, unit, container) {
+    Object.assign(this, { pieces, summary, unit, container });
+    summary.format = container;
+  }
+
+  take(text) {
+    for (const piece of this.pieces.take(text)) this.#read(piece);
+  }
+
+  end() {
+    for (const piece of this.pieces.end()) this.#read(piece);
+    if (!this.#number) throw new Unreadable("This file is empty.");
+    const { summary } = this;
+    if (this.#style || summary.problem) return;
+    if (summary.invalid === this.#number) throw new Unreadable("We don't recognize this format. See the supported formats below.");
+    summary.note = "We can't preview this format. We check it after the upload, before a credit is used.";
+  }
+
+  #read(piece) {
+    this.#number++;
+    if (!piece.trim()) return;
+    let document = null;
+    try {
+      document = JSON.parse(piece);
+    } catch {
+      // not JSON: an invalid row
+    }
+    if (isObject(document)) this.#take(document);
+    else this.summary.invalid++;
+  }
+
+  #take(document) {
+    const text = findText(document);
+    if (text) {
+      const where = `${this.unit} ${this.#number}`;
+      throw new Unreadable(`${where} contains text in “${text}”. We reject any file that contains text. Remove it, or run tallystick scrub first.`);
+    }
+    if (!this.#style) this.#begin(styleOf(document));
+    if (!this.#style) return;
+    this.summary.add(styleOf(document) ? callOf(document, this.#style) : null);
+  }
+
+  #begin(style) {
+    if (style === "records") {
+      throw new Unreadable("This file has usage records, which are sent to the API in batches. Here, upload logs or CSV.");
+    }
+    if (style) {
+      this.#style = style;
+      this.summary.format = `${style}-style ${this.container}`;
+    }
+  }
+}
+
+// Rows of a CSV, under a header that is mapped.
+class RowReader {
+  #fields = null;
+
+  constructor(delimiter, summary, columns) {
+    Object.assign(this, { pieces: new Rows(delimiter), summary, columns });
+    summary.format = "CSV";
+  }
+
+  take(text) {
+    for (const row of this.pieces.take(text)) this.#read(row);
+  }
+
+  end() {
+    for (const row of this.pieces.end()) this.#read(row);
+    if (!this.summary.calls && !this.summary.invalid && !this.summary.problem) {
+      this.summary.problem = "This CSV has no rows.";
+    }
+  }
+
+  #read(row) {
+    const { summary, columns } = this;
+    if (!this.#fields) {
+      summary.header = row.map((cell) => cell.trim());
+      this.#fields = columns.mapHeader(summary.header);
+      summary.problem = columns.problem;
+      return;
+    }
+    if (summary.rows.length < SHOWN_ROWS) summary.rows.push(row);
+    summary.add(callOfRow(row, this.#fields, columns.provider));
+  }
+}

@@ -1,0 +1,77 @@
+"""The upload page before anything is sent: what a file holds, and what its columns are."""
+
+import re
+from typing import Final
+
+from playwright.sync_api import Page, expect
+
+import detectors
+from tests.browser.chromium import LOOKS, ROOT
+from tests.browser.measures import axe_violations, overflow
+from tests.browser.pages import named
+from tests.browser.windows import Windows
+
+SAMPLE: Final = ROOT / "examples" / "sample-usage.jsonl"
+FOREIGN: Final = (
+    b"Created At,model_name,input_tokens,output_tokens,cost,prompt\n"
+    b'2026-11-02T09:15:00Z,gpt-4o-mini,1200,85,0.12,"Where, she asked, is the anchor?"\n'
+    b"2026-11-03T09:15:00Z,gpt-4o-mini,1000,15,0.10,And the line?\n"
+)
+TEXT: Final = b'{"model":"gpt-4o","usage":{"prompt_tokens":1},"choices":[{"index":0}]}\n'
+# The account of these tests keeps its credits and its list of files.
+_KEEP: Final = "() => { XMLHttpRequest.prototype.send = (body) => { window.kept = body; }; }"
+
+
+def choose(page: Page, content: bytes, name: str = "export.csv") -> None:
+    page.get_by_label("Log file").set_input_files(
+        {"name": name, "mimeType": "text/csv", "buffer": content}
+    )
+    expect(page.locator("#preview")).to_contain_text(f"{name}, ")
+
+
+def figure(page: Page, name: str) -> str:
+    return page.locator(f"[data-figure={name}] dd").first.inner_text()
+
+
+def test_the_estimate_is_what_an_audit_says_within_a_cent(windows: Windows) -> None:
+    page = windows.show(named("upload")).page
+    page.get_by_label("Log file").set_input_files(SAMPLE)
+    expect(page.locator("#figures")).to_be_visible()
+    report = detectors.audit(SAMPLE, keep_calls=False).audit
+    spend = float(re.sub(r"[$,]", "", figure(page, "spend")))
+    assert abs(spend - float(report.total_spend_usd)) <= 0.01
+    assert figure(page, "calls") == f"{report.records:,}"
+    assert figure(page, "period") == "Oct 5, 2026 to Oct 18, 2026"
+    assert figure(page, "format") == "OpenAI-style JSON Lines"
+
+
+def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: Windows) -> None:
+    window = windows.show(named("upload"))
+    page = window.page
+    button, preview = page.get_by_role("button", name="Upload and audit"), page.locator("#preview")
+    choose(page, TEXT, "raw.jsonl")
+    expect(preview).to_contain_text("Line 1 contains text in “choices”")
+    expect(preview).to_contain_text("tallystick scrub")
+    expect(button).to_be_disabled()
+    choose(page, FOREIGN)
+    expect(page.locator("#why-off")).to_contain_text("drop them: “cost”, “prompt”.")
+    expect(button).to_be_disabled()
+    expect(page.get_by_label("Created At")).to_have_value("#1=ts")
+    expect(page.locator("#mapping")).to_contain_text("text, 32 characters")
+    assert window.take_complaints() == []
+    for look in LOOKS:
+        window.look(*look)
+        assert [*axe_violations(window), *overflow(window)] == [], look
+    page.get_by_label("prompt").select_option("Tag: service, team or feature")
+    page.get_by_label("cost").select_option("Drop this column")
+    expect(preview).to_contain_text("The column “prompt” holds text")
+    page.get_by_label("prompt").select_option("Drop this column")
+    expect(preview).to_contain_text("Choose the provider of every call")
+    page.get_by_label("Model provider of every call").select_option("OpenAI")
+    expect(button).to_be_enabled()
+    assert (figure(page, "calls"), figure(page, "spend")) == ("2", "$0.00039")
+    page.evaluate(_KEEP)
+    button.click()
+    mapped = ["#1=ts", "#2=model", "#3=prompt_tokens", "#4=completion_tokens", "#5=", "#6="]
+    assert page.evaluate("() => window.kept.getAll('map')") == mapped
+    assert page.evaluate("() => window.kept.get('provider')") == "openai"
