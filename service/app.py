@@ -22,6 +22,7 @@ from service.web.api import (
     early_access,
     ingest,
     oauth,
+    otlp,
     report_links,
     spend,
     uploads,
@@ -40,7 +41,7 @@ from service.web.http.current import init_current
 from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
 from service.web.http.limits import init_limits, refuse_when_busy
-from service.web.http.paths import API_PREFIX, INGEST_PREFIX
+from service.web.http.paths import API_PREFIX, INGEST_PREFIX, OTLP_PREFIX
 from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests
 from service.web.oauth import init_oauth
@@ -187,6 +188,7 @@ def _register_routes(app: Flask, base_url: str) -> None:
     api.init_app(app)
     api.describe_later(partial(_describe_components, base_url))
     api.register_blueprint(ingest.blueprint, url_prefix=INGEST_PREFIX)
+    api.register_blueprint(otlp.blueprint, url_prefix=OTLP_PREFIX)
     for resource in _API:
         api.register_blueprint(resource.blueprint, url_prefix=API_PREFIX)
     for page in _DOCUMENTED_PAGES:

@@ -44,6 +44,8 @@ class Config:
     redis_timeout_seconds: float = 0.25
     ingest_key_limit_per_minute: int = 120
     ingest_ip_limit_per_minute: int = 600
+    otlp_key_limit_per_minute: int = 6_000
+    otlp_ip_limit_per_minute: int = 12_000
     read_limit_per_minute: int = 600
     max_body_bytes: int = 16 * 1024 * 1024
     upload_limit_per_minute: int = 10

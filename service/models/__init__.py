@@ -24,6 +24,7 @@ from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
 from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
+from service.models.imports.span_batches import SpanBatch
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
 from service.models.notices.targets import NoticeTarget
@@ -76,6 +77,7 @@ __all__ = [
     "ReportLink",
     "ReportRow",
     "SecurityEvent",
+    "SpanBatch",
     "SpendDay",
     "SpendGroup",
     "SpendRow",

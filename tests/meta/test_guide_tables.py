@@ -42,6 +42,11 @@ def test_every_error_of_a_program_stands_in_the_guide_to_oauth() -> None:
             f"{DEFAULTS['ingest_key_limit_per_minute']} requests a minute and key,"
             f" {DEFAULTS['ingest_ip_limit_per_minute']} a minute and address",
         ),
+        (
+            "OpenTelemetry requests",
+            f"{DEFAULTS['otlp_key_limit_per_minute']:,} a minute and key,"
+            f" {DEFAULTS['otlp_ip_limit_per_minute']:,} a minute and address",
+        ),
         ("uploads", f"{DEFAULTS['upload_limit_per_minute']} a minute and person"),
         ("reads", f"{DEFAULTS['read_limit_per_minute']} a minute, route and token"),
         ("OAuth token calls", f"{DEFAULTS['oauth_limit_per_minute']} a minute and address"),

@@ -18,6 +18,9 @@ PROVIDER = "signed by a provider"  # 404 where that one is not configured, as he
 DECISIONS = {
     ("POST", "/api/v1/ingest"): KEY,
     ("POST", "/api/v2/ingest"): KEY,
+    ("POST", "/otlp/v1/traces"): KEY,
+    ("POST", "/otlp/v1/logs"): KEY,
+    ("POST", "/otlp/v1/metrics"): KEY,
     ("GET", "/api/v1/audits"): TOKEN,
     ("GET", "/api/v1/audits/<audit_id>"): TOKEN,
     ("GET", "/api/v1/audits/<audit_id>/findings"): TOKEN,

@@ -41,6 +41,8 @@ def config(database_url: str, redis_url: str, tmp_path: Path) -> Config:
         storage_url=f"file://{tmp_path}/blobs",
         ingest_key_limit_per_minute=100_000,
         ingest_ip_limit_per_minute=100_000,
+        otlp_key_limit_per_minute=100_000,
+        otlp_ip_limit_per_minute=100_000,
         read_limit_per_minute=100_000,
         oauth_limit_per_minute=100_000,
         magic_link_limit_per_minute=100_000,

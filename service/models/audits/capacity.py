@@ -12,6 +12,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from service.models.audits.audits import QUEUED, UPLOAD, Audit
 from service.models.base import Base, utc_now
 from service.models.calls.call_files import IMPORT, CallFile
+from service.models.imports.span_batches import SpanBatch
 
 
 class FailedWork(Base):
@@ -34,13 +35,15 @@ def count_queued(session: Session, account_id: str, at_most: int) -> int:
 
 
 def sum_stored_bytes(session: Session, account_id: str) -> int:
-    """Sum the sizes of the account's raw records, its frames, and its merged files of calls."""
+    """Sum the sizes of the account's raw records, spans, frames, and merged files of calls."""
     raw = case((Audit.raw_purged_at.is_(None), Audit.raw_bytes), else_=0)
     size = func.coalesce(raw, 0) + func.coalesce(Audit.frame_bytes, 0)
     audits = select(func.sum(size)).where(Audit.account_id == account_id).scalar_subquery()
     merged = (CallFile.replaced_at.is_(None), CallFile.level > IMPORT)
     calls = select(func.sum(CallFile.bytes)).where(CallFile.account_id == account_id, *merged)
+    spans = select(func.sum(SpanBatch.size)).where(SpanBatch.account_id == account_id)
     total = func.coalesce(audits, 0) + func.coalesce(calls.scalar_subquery(), 0)
+    total += func.coalesce(spans.scalar_subquery(), 0)
     return int(session.scalar(select(total)) or 0)
 
 

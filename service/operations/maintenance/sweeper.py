@@ -16,7 +16,7 @@ from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
 from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
-from service.models.audits.audits import ACCOUNT
+from service.models.audits.audits import ACCOUNT, INGEST
 from service.models.audits.capacity import add_failed_seconds
 from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
 from service.models.calls.account_audits import (
@@ -27,8 +27,9 @@ from service.models.calls.account_audits import (
 from service.notices.sweep import sweep_notices
 from service.operations.call_store.due import DueAccounts
 from service.operations.maintenance.housekeeping import Housekeeping
-from service.operations.maintenance.orphan_blobs import OrphanBlobs
+from service.operations.maintenance.orphan_blobs import OrphanBlobs, storage_failure_logged
 from service.operations.maintenance.price_updates import PriceUpdates
+from service.operations.maintenance.span_imports import close_imports
 
 # An arbitrary number: every sweeper of this database takes the same lock.
 _SWEEPER_LOCK: Final = 7_255_019_430_872
@@ -51,6 +52,7 @@ class Sweeper:
         self._config = config
         self._engine = engine
         self._queues = queues
+        self._blobs = blobs
         self._orphan_blobs = OrphanBlobs(blobs)
         self._housekeeping = Housekeeping(config, blobs)
         self._price_updates = PriceUpdates(config, engine)
@@ -86,10 +88,17 @@ class Sweeper:
             )
         sweep_mails(connection, self._queues)
         sweep_notices(connection, self._queues)
+        self._close_imports(connection)
         self._tend_calls(connection)
         self._orphan_blobs.clear_page(connection)
         self._housekeeping.take_turn(connection)
         self._price_updates.take_turn(connection)
+
+    def _close_imports(self, connection: Connection) -> None:
+        """Cut imports from the spans that accounts have sent."""
+        with storage_failure_logged():
+            for audit_id in close_imports(connection, self._blobs):
+                self._queues.enqueue_audit(audit_id, INGEST)
 
     def _tend_calls(self, connection: Connection) -> None:
         """Have workers merge and reprice files of calls, and audit accounts with new calls."""

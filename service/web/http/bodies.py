@@ -80,10 +80,11 @@ def decode_body(version: Version) -> Sequence[UsageRecord]:
     """Return the validated records of an ingest body; raise an error that names the problem."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaTypeError
-    return decode_batch(_plain_body(), version)
+    return decode_batch(plain_body(), version)
 
 
-def _plain_body() -> bytes:
+def plain_body() -> bytes:
+    """Return the request's body, decompressed within the size limit."""
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding == "identity":
         return request.get_data(cache=True)

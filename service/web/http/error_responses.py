@@ -34,7 +34,8 @@ from service.errors import (
     message_for,
     oauth_code_for,
 )
-from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path
+from service.web.http.otlp_status import status_response
+from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path, is_otlp_path
 
 # Errors of the log readers reach the caller unchanged: they name fields, never values.
 _DETECTOR_STATUS: Final[Mapping[type[DetectorError], int]] = {
@@ -111,9 +112,11 @@ def storage_needed() -> Iterator[None]:
 
 
 def _respond(described: Described) -> Response:
-    """Return a page to browsers, OAuth's shape to its clients, the envelope to everyone else."""
+    """Return a page to browsers, OAuth's and OTLP's shapes to theirs, or else the envelope."""
     status, message, headers, details = described
-    if request.path in OAUTH_CALLS:
+    if is_otlp_path(request.path):
+        response = status_response(status, message)
+    elif request.path in OAUTH_CALLS:
         response = jsonify(error=oauth_code_for(status), error_description=message)
         headers = {"Cache-Control": "no-store", "Pragma": "no-cache", **headers}
     elif not wants_page():

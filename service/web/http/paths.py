@@ -8,7 +8,9 @@ from service.errors import InvalidRequestError
 API_PREFIX: Final = "/api/v1"
 # Of ingest only, whose record has a second version.
 INGEST_PREFIX: Final = "/api"
-_API_VERSIONS: Final = (API_PREFIX, "/api/v2")
+# OpenTelemetry's exporters append /v1/traces to the address that they are given.
+OTLP_PREFIX: Final = "/otlp/v1"
+_API_VERSIONS: Final = (API_PREFIX, "/api/v2", OTLP_PREFIX)
 AUTH_PREFIX: Final = "/auth/"
 OAUTH_CALLS: Final = frozenset({"/oauth/token", "/oauth/revoke"})
 AUDIT_ID_DOCUMENT: Final = {
@@ -29,6 +31,10 @@ _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 
 def is_api_path(path: str) -> bool:
     return any(path == version or path.startswith(f"{version}/") for version in _API_VERSIONS)
+
+
+def is_otlp_path(path: str) -> bool:
+    return path.startswith(f"{OTLP_PREFIX}/")
 
 
 def check_audit_id(audit_id: str) -> str:

@@ -17,15 +17,17 @@ from service.errors import (
 from service.web.http.bodies import FORM_TYPES, decode_body
 from service.web.http.json_fields import decode_fields
 from service.web.openapi.examples import find_example
+from service.web.openapi.otlp_documents import status_content
 from service.web.schemas.oauth import OAuthErrorSchema
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 OAUTH_ERROR: Final = "OAuth errors"
+OTLP_STATUS: Final = "google.rpc.Status"
 JSON_OR_PAGE: Final = "the envelope, or a page for browsers"
 _PARAMETERS: Final = "x-parameters"
 _EXAMPLE_ID: Final = "0b9fa5a3a2c14d5cb7f3c1c1f7a9e6d2"
-_REQUEST_ID: Final = {
+REQUEST_ID: Final = {
     "X-Request-Id": {
         "description": "The ID of this request in our logs.",
         "schema": {"type": "string"},
@@ -154,7 +156,7 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
 
 def _completed(status: int, schema: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Add the request ID header and an example to a documented response."""
-    headers = {**_REQUEST_ID, **options.get("headers", {})}
+    headers = {**REQUEST_ID, **options.get("headers", {})}
     example = find_example(schema, status)
     defaults = {} if example is None else {"example": example}
     return {**defaults, **options, "headers": headers}
@@ -172,10 +174,10 @@ def _error_headers(
 def _error_document(
     status: int, when: str, kind: str, headers: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Document an error; `kind` is a media type, or `OAUTH_ERROR` or `JSON_OR_PAGE`."""
+    """Document an error; `kind` is a media type, or a shape that has a name here."""
     return {
         "description": when,
-        "headers": {**_REQUEST_ID, **headers},
+        "headers": {**REQUEST_ID, **headers},
         "content": _error_content(status, kind),
     }
 
@@ -185,6 +187,8 @@ def _error_content(status: int, kind: str) -> dict[str, Any]:
     if kind == OAUTH_ERROR:
         example = {"error": oauth_code_for(status), "error_description": message_for(status)}
         return {"application/json": {"schema": OAuthErrorSchema, "example": example}}
+    if kind == OTLP_STATUS:
+        return status_content(message_for(status))
     if kind in ("application/json", JSON_OR_PAGE):
         page = _error_content(status, "text/html") if kind == JSON_OR_PAGE else {}
         schema = {"$ref": "#/components/schemas/Error"}

@@ -79,6 +79,9 @@ PAYMENT = {
 TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/api/v1/ingest"): Row(401, {KEY: Cell(201, 201)}, {"json": batch()}),
     ("POST", "/api/v2/ingest"): Row(401, {KEY: Cell(201, 201)}, {"json": batch()}),
+    ("POST", "/otlp/v1/traces"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
+    ("POST", "/otlp/v1/logs"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
+    ("POST", "/otlp/v1/metrics"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
     ("GET", "/api/v1/audits"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/audits/<audit_id>"): _reading(LIST_READERS),
     ("GET", "/api/v1/audits/<audit_id>/findings"): _reading(FINDINGS_READERS),

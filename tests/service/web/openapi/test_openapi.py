@@ -229,6 +229,9 @@ OAUTH = f"200 400 401 413 {LIMITED}"
 OPERATIONS = {
     "post /api/v1/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "post /api/v2/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+    "post /otlp/v1/traces": f"200 400 401 402 403 413 415 422 {LIMITED}",
+    "post /otlp/v1/logs": f"200 400 401 402 403 413 {LIMITED}",
+    "post /otlp/v1/metrics": f"200 400 401 402 403 413 {LIMITED}",
     "get /api/v1/findings": READ,
     "post /api/v1/account-audits": f"202 401 403 414 422 {LIMITED}",
     "post /api/v1/audits": f"200 201 400 401 402 403 413 415 422 {LIMITED}",

@@ -92,6 +92,9 @@ FIELDS: Final = {
 NAMES: Final = {
     "post /api/v1/ingest": "ingest_batch",
     "post /api/v2/ingest": "ingest_batch_v2",
+    "post /otlp/v1/traces": "export_traces",
+    "post /otlp/v1/logs": "export_logs",
+    "post /otlp/v1/metrics": "export_metrics",
     "post /api/v1/audits": "upload_log",
     "post /api/v1/account-audits": "audit_account",
     "get /api/v1/findings": "list_account_findings",
@@ -137,6 +140,9 @@ ASKED: Final = (
 PARAMETERS: Final = {
     "post /api/v1/ingest": "Idempotency-Key? Content-Encoding?",
     "post /api/v2/ingest": "Idempotency-Key? Content-Encoding?",
+    "post /otlp/v1/traces": "Content-Encoding? X-Tag-Attribute?",
+    "post /otlp/v1/logs": "Content-Encoding?",
+    "post /otlp/v1/metrics": "Content-Encoding?",
     "post /api/v1/audits": "Idempotency-Key? x-user-email?",
     "post /api/v1/account-audits": "window_days? x-user-email?",
     "get /api/v1/findings": "limit? state? detector? route? model? assignee? format? cursor?"
@@ -173,6 +179,9 @@ BODIES: Final = {
     "post /api/v1/ingest": {JSON: "Batch"},
     "post /api/v2/ingest": {JSON: "BatchV2"},
     "post /api/v1/audits": {"multipart/form-data": "file label? map? provider?"},
+    "post /otlp/v1/traces": {JSON: ""},
+    "post /otlp/v1/logs": {JSON: ""},
+    "post /otlp/v1/metrics": {JSON: ""},
     "post /api/v1/early-access": {JSON: "EarlyAccess"},
     "post /auth/magic-link": {JSON: "MagicLink", FORM: "MagicLink"},
     "post /auth/verify": {JSON: "Verify", FORM: "Verify"},

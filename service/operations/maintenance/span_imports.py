@@ -1,0 +1,108 @@
+"""Close the open imports of accounts that send spans: cut their calls into audits.
+
+What is acknowledged is in PostgreSQL. A transaction replaces it by audits, whose blobs exist before
+it commits; a crash leaves blobs that no row names, which are removed as orphans.
+"""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, insert
+
+from service.core.blobs import BlobStore
+from service.core.logs import get_logger
+from service.models.audits.audits import INGEST, Audit
+from service.models.audits.blob_keys import raw_key
+from service.models.base import new_id
+from service.models.imports.span_batches import (
+    carry_keys,
+    delete_carried,
+    list_accounts_due,
+    take_batches,
+)
+from service.models.imports.span_keys import KEY, find_counted, read_keys
+
+# A turn takes a second at most, so that the sweeper gets back to audits quickly.
+_ACCOUNTS_AT_ONCE: Final = 20
+_MOST_CARRIED: Final = 20_000
+_NEWLINE: Final = b"\n"
+
+_log = get_logger(__name__)
+
+# The name of an ingest key, and an environment.
+Client = tuple[str | None, str | None]
+
+
+def close_imports(connection: Connection, blobs: BlobStore) -> list[str]:
+    """Cut the imports that are due; return the IDs of the audits to enqueue."""
+    with connection.begin():
+        delete_carried(connection)
+        account_ids = list_accounts_due(connection, _ACCOUNTS_AT_ONCE)
+    audit_ids = []
+    for account_id in account_ids:
+        with connection.begin():
+            audit_ids += close_import(connection, blobs, account_id)
+    return audit_ids
+
+
+def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> list[str]:
+    """Replace an account's oldest spans by an audit for each client; return their IDs."""
+    batches = take_batches(connection, account_id)
+    packed = [row.keys for row in batches if not row.calls]
+    carried = sum(map(len, packed)) // KEY.size
+    sent = [row for row in batches if row.calls]
+    keys = read_keys(b"".join([*packed, *(row.keys for row in sent)]))
+    links = b"".join(row.links for row in batches)
+    counted = find_counted(keys, links, carried)
+    recent = [*packed, *(row.keys for row in sent if row.is_recent)]
+    _carry(connection, account_id, recent, links)
+    lines = _lines_of(sent, counted, carried)
+    audits = [_store(blobs, account_id, client, own) for client, own in lines.items()]
+    if audits:
+        connection.execute(insert(Audit), audits)
+    calls = sum(map(len, lines.values()))
+    _log.info("spans_imported", batches=len(sent), spans=len(keys) - carried, calls=calls)
+    return [audit["id"] for audit in audits]
+
+
+def _lines_of(
+    batches: Sequence[Any], counted: set[int], carried: int
+) -> Mapping[Client, list[bytes]]:
+    """Return the records that count, by the client that sent them."""
+    found: dict[Client, list[bytes]] = defaultdict(list)
+    at = carried
+    for row in batches:
+        lines = zlib.decompress(row.lines).splitlines()
+        own = [line for number, line in enumerate(lines, at) if number in counted]
+        at += len(lines)
+        if own:
+            found[row.client, row.environment] += own
+    return found
+
+
+def _store(
+    blobs: BlobStore, account_id: str, client: Client, lines: Sequence[bytes]
+) -> dict[str, Any]:
+    """Store the records of an audit, and return the audit's row."""
+    audit_id, name = new_id(), client[0]
+    content = _NEWLINE.join([*lines, b""])
+    blobs.put(raw_key(audit_id), content)
+    return {
+        "id": audit_id,
+        "account_id": account_id,
+        "source": INGEST,
+        "blob_key": raw_key(audit_id),
+        "client": name,
+        "environment": client[1],
+        "records": len(lines),
+        "raw_bytes": len(content),
+    }
+
+
+def _carry(connection: Connection, account_id: str, packed: Sequence[bytes], links: bytes) -> None:
+    """Keep the newest keys, so that a span that is sent again later counts once."""
+    keys = b"".join(packed)[-_MOST_CARRIED * KEY.size :]
+    if keys:
+        carry_keys(connection, account_id, keys, links[-_MOST_CARRIED * 32 :])

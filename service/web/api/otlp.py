@@ -1,0 +1,140 @@
+"""POST /otlp/v1/traces, /logs and /metrics: what OpenTelemetry's exporters send."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, cast
+
+from flask import Response, request
+from sqlalchemy import insert
+
+from service.errors import BadRequestError, UnsupportedMediaTypeError
+from service.models.imports.span_batches import SpanBatch
+from service.web.auth.callers import (
+    credential_id,
+    current_caller,
+    require_key,
+    require_subscription,
+)
+from service.web.auth.caps import capped
+from service.web.http.bodies import bounded_body, plain_body
+from service.web.http.current import get_session
+from service.web.http.limits import client_address, limiter, per_minute
+from service.web.http.otlp_status import accepted_response
+from service.web.openapi.blueprint import OTLP_STATUS, REQUEST_ID, Blueprint
+from service.web.openapi.otlp_documents import (
+    CONTENT_ENCODING,
+    ERRORS,
+    TAG_ATTRIBUTE,
+    UNREAD_ERRORS,
+    request_body,
+    response,
+)
+from service.web.otlp.requests import READERS, Calls, is_label_attribute, read_request
+
+TAG_HEADER: Final = TAG_ATTRIBUTE["name"]
+_REJECTED: Final = (
+    "Spans without a model, trace ID or span ID, or with values beyond the limits of a record,"
+    " were rejected."
+)
+_UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
+_UNSUPPORTED: Final = "Unsupported Content-Type. Use application/x-protobuf or application/json."
+
+blueprint = Blueprint("otlp", __name__, description="Send OpenTelemetry traces.")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _documented(kind: str, rejected: str, when: str, errors: Mapping[int, str]) -> Callable[[F], F]:
+    """Return the decorators that route and document a kind of request."""
+    name = "traces" if kind == "Trace" else kind.lower()
+    parameters = [CONTENT_ENCODING, TAG_ATTRIBUTE] if kind == "Trace" else [CONTENT_ENCODING]
+    success = {200: response(rejected, when, REQUEST_ID)}
+    decorators = (
+        blueprint.route(f"/{name}", methods=["POST"]),
+        blueprint.doc(responses=success),
+        blueprint.documented(
+            operation=f"export_{name}",
+            security="ingest_key",
+            parameters=parameters,
+            errors=errors,
+            media_type=OTLP_STATUS,
+            requestBody=request_body(kind),
+        ),
+    )
+
+    def decorate(view: F) -> F:
+        for decorator in reversed(decorators):
+            view = decorator(view)
+        return view
+
+    return decorate
+
+
+def _limited(view: F) -> F:
+    """Require an ingest key, limit its requests, and read the body within its limit."""
+    decorators = (
+        require_key,
+        limiter.shared_limit(
+            per_minute("otlp_key_limit_per_minute"), "OTLP key", key_func=credential_id
+        ),
+        limiter.shared_limit(
+            per_minute("otlp_ip_limit_per_minute"), "OTLP address", key_func=client_address
+        ),
+        require_subscription,
+        bounded_body,
+    )
+    limited: Any = view
+    for decorator in reversed(decorators):
+        limited = decorator(limited)
+    return cast(F, limited)
+
+
+@_documented("Trace", "rejectedSpans", "Stored. Spans that are no calls are not used.", ERRORS)
+@_limited
+@capped
+def traces() -> Response:
+    """Store the calls in spans."""
+    reader = READERS.get(request.mimetype)
+    if reader is None:
+        raise UnsupportedMediaTypeError(_UNSUPPORTED)
+    calls = read_request(plain_body(), reader, _tag_attribute())
+    if calls.calls or calls.links:
+        _store(calls)
+    return accepted_response(calls.rejected, _REJECTED if calls.rejected else "")
+
+
+@_documented("Logs", "rejectedLogRecords", "Not used.", UNREAD_ERRORS)
+@_limited
+def logs() -> Response:
+    """Accept logs without using them."""
+    return accepted_response(message=_UNUSED.format("Logs"))
+
+
+@_documented("Metrics", "rejectedDataPoints", "Not used.", UNREAD_ERRORS)
+@_limited
+def metrics() -> Response:
+    """Accept metrics without using them."""
+    return accepted_response(message=_UNUSED.format("Metrics"))
+
+
+def _tag_attribute() -> str | None:
+    """Return the attribute that the exporter's headers choose as the tag."""
+    name = request.headers.get(TAG_HEADER)
+    if name is not None and not is_label_attribute(name):
+        raise BadRequestError(f"{TAG_HEADER} must name an attribute that holds a label.")
+    return name
+
+
+def _store(calls: Calls) -> None:
+    """Store the calls durably: the response follows the commit."""
+    caller, session = current_caller(), get_session()
+    row = {
+        "account_id": caller.account_id,
+        "client": caller.client,
+        "environment": calls.environment,
+        "calls": calls.calls,
+        "size": len(calls.lines) + len(calls.keys) + len(calls.links),
+        "lines": calls.lines,
+        "keys": calls.keys,
+        "links": calls.links,
+    }
+    session.execute(insert(SpanBatch).values(row))
+    session.commit()

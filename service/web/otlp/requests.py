@@ -1,0 +1,124 @@
+"""A trace request as rows to store: the records of its calls, and the keys of their spans."""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from detectors.contract import UsageRecordV2
+from detectors.formats import encode_records
+from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
+from service.web.otlp import json_spans, protobuf
+from service.web.otlp.attributes import RESPONSE_ID, SERVICE, Names
+from service.web.otlp.calls import is_call, read_call
+from service.web.otlp.content import is_content
+from service.web.otlp.spans import SPAN_BYTES, TRACE_BYTES, Reading, Span, first
+
+_LEVEL: Final = 1
+_NAMES: Final = Names()
+_NO_PARENT: Final = bytes(SPAN_BYTES)
+
+Reader = Callable[[bytes, Reading], Iterator[Span]]
+READERS: Final[Mapping[str, Reader]] = {
+    "application/x-protobuf": protobuf.read_spans,
+    "application/json": json_spans.read_spans,
+}
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of a request, ready to be stored; `rejected` spans have values beyond bounds."""
+
+    calls: int
+    rejected: int
+    environment: str | None
+    lines: bytes  # compressed
+    keys: bytes
+    links: bytes
+
+
+def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) -> Calls:
+    """Return the calls of a request.
+
+    Raises
+    ------
+    BadRequestError
+        The body can't be decoded.
+    InvalidRequestError
+        An attribute holds text: nothing of the request is used.
+    PayloadTooLargeError
+        The request has too many spans.
+    """
+    names = _NAMES if tag_attribute is None else Names((tag_attribute,))
+    reading = Reading(names)
+    spans = list(read(body, reading))
+    reading.check()
+    found, links, rejected = [], [], 0
+    for span in spans:
+        if not is_call(span):
+            links.append(span)
+            continue
+        record = read_call(span, tag_attribute) if _has_identity(span) else None
+        if record is None:
+            rejected += 1
+        else:
+            found.append((span, record))
+    return _pack(found, links, reading.parents, rejected)
+
+
+def is_label_attribute(name: str) -> bool:
+    """Check whether an account may choose this attribute as the tag of its calls."""
+    return 0 < len(name) <= 100 and name.isascii() and name.isprintable() and not is_content(name)
+
+
+def _has_identity(span: Span) -> bool:
+    return len(span.trace_id) == TRACE_BYTES and len(span.span_id) == SPAN_BYTES
+
+
+def _pack(
+    found: list[tuple[Span, UsageRecordV2]],
+    links: Iterable[Span],
+    parents: Mapping[bytes, bytes],
+    rejected: int,
+) -> Calls:
+    records = [record for _, record in found]
+    environments = {record.environment for record in records}
+    keys = b"".join(_key(span, record, parents) for span, record in found)
+    between = b"".join(
+        LINK.pack(span.trace_id, span.span_id, _climb(span.parent_id, parents))
+        for span in links
+        if _has_identity(span)
+    )
+    return Calls(
+        calls=len(records),
+        rejected=rejected,
+        environment=environments.pop() if len(environments) == 1 else None,
+        lines=zlib.compress(encode_records(records), _LEVEL) if records else b"",
+        keys=keys,
+        links=between,
+    )
+
+
+def _key(span: Span, record: UsageRecordV2, parents: Mapping[bytes, bytes]) -> bytes:
+    response = first(span.values, RESPONSE_ID)
+    service = first(span.values, SERVICE) or first(span.origin.resource, SERVICE)
+    counts = f"{service}\0{record.prompt_tokens}\0{record.completion_tokens}"
+    return KEY.pack(
+        span.trace_id,
+        span.span_id,
+        _climb(span.parent_id, parents),
+        span.start,
+        max(span.start, span.end),
+        digest(span.origin.scope),
+        digest(f"{record.provider}\0{response}") if response else NO_DIGEST,
+        digest(counts),
+    )
+
+
+def _climb(parent_id: bytes, parents: Mapping[bytes, bytes]) -> bytes:
+    """Return the nearest span above that may be a call, or is not in this request."""
+    seen = set()
+    while parent_id in parents and parent_id not in seen:
+        seen.add(parent_id)
+        parent_id = parents[parent_id]
+    return parent_id if len(parent_id) == SPAN_BYTES else _NO_PARENT

@@ -1,0 +1,125 @@
+"""Requests of spans for tests: attributes in, protobuf or JSON out."""
+
+import json
+import zlib
+from itertools import count
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from service.models.imports.span_keys import find_counted, read_keys
+from service.web.otlp.requests import READERS, Calls, read_request
+
+PROTOBUF = "application/x-protobuf"
+JSON = "application/json"
+CHAT = {
+    "gen_ai.provider.name": "openai",
+    "gen_ai.response.model": "gpt-4o-mini",
+    "gen_ai.usage.input_tokens": 1200,
+    "gen_ai.usage.output_tokens": 85,
+}
+START = 1_772_442_900_000_000_000
+_numbers = count(1)
+
+
+def span(attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A span of OTLP's JSON encoding, with IDs of its own unless given."""
+    number = next(_numbers)
+    return {
+        "traceId": f"{number:032x}",
+        "spanId": f"{number:016x}",
+        "startTimeUnixNano": str(START),
+        "endTimeUnixNano": str(START + 1_250_000_000),
+        "attributes": [attribute(name, value) for name, value in attributes.items()],
+        **fields,
+    }
+
+
+def attribute(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"key": name, "value": {"arrayValue": {"values": [_value(each) for each in value]}}}
+    return {"key": name, "value": _value(value)}
+
+
+def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": value}
+
+
+def document(
+    *spans: dict[str, Any], scope: str = "mine", version: str = "1", **resource: str
+) -> dict[str, Any]:
+    named = {name.replace("_", "."): value for name, value in resource.items()}
+    return {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": [attribute(*each) for each in named.items()]},
+                "scopeSpans": [{"scope": {"name": scope, "version": version}, "spans": [*spans]}],
+            }
+        ]
+    }
+
+
+def as_json(request: dict[str, Any]) -> bytes:
+    return json.dumps(request).encode()
+
+
+def as_protobuf(request: dict[str, Any]) -> bytes:
+    """The same request in protobuf, whose IDs are bytes."""
+    message = ExportTraceServiceRequest()
+    for given in request["resourceSpans"]:
+        resource_spans = message.resource_spans.add()
+        _add(resource_spans.resource.attributes, given["resource"]["attributes"])
+        for scope_spans in given["scopeSpans"]:
+            scoped = resource_spans.scope_spans.add()
+            scoped.scope.name = scope_spans["scope"]["name"]
+            scoped.scope.version = scope_spans["scope"]["version"]
+            for each in scope_spans["spans"]:
+                _add_span(scoped.spans.add(), each)
+    return bytes(message.SerializeToString())
+
+
+def _add_span(message: Any, given: dict[str, Any]) -> None:
+    message.trace_id = bytes.fromhex(given["traceId"])
+    message.span_id = bytes.fromhex(given["spanId"])
+    message.parent_span_id = bytes.fromhex(given.get("parentSpanId", ""))
+    message.start_time_unix_nano = int(given["startTimeUnixNano"])
+    message.end_time_unix_nano = int(given["endTimeUnixNano"])
+    message.status.code = given.get("status", {}).get("code", 0)
+    _add(message.attributes, given["attributes"])
+    for event in given.get("events", ()):
+        added = message.events.add()
+        added.name = event["name"]
+        _add(added.attributes, event["attributes"])
+
+
+def _add(attributes: Any, given: list[dict[str, Any]]) -> None:
+    for each in given:
+        added = attributes.add()
+        added.key = each["key"]
+        _set(added.value, each["value"])
+
+
+def _set(message: Any, value: dict[str, Any]) -> None:
+    for kind, content in value.items():
+        if kind == "arrayValue":
+            for each in content["values"]:
+                _set(message.array_value.values.add(), each)
+        elif kind == "intValue":
+            message.int_value = int(content)
+        else:
+            setattr(message, kind.replace("V", "_v"), content)
+
+
+def read(body: bytes, kind: str = PROTOBUF, tag_attribute: str | None = None) -> Calls:
+    return read_request(body, READERS[kind], tag_attribute)
+
+
+def records_of(calls: Calls) -> list[dict[str, Any]]:
+    """The records that count, as they are stored."""
+    lines = zlib.decompress(calls.lines).splitlines() if calls.lines else []
+    counted = find_counted(read_keys(calls.keys), calls.links)
+    return [json.loads(line) for at, line in enumerate(lines) if at in counted]
