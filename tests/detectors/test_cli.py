@@ -20,6 +20,7 @@ from detectors import Report, cli
 from detectors.cli import console
 from detectors.errors import ContractError
 from tests.detectors.reports import make_finding, make_report
+from tests.worker.support.promises import sampled
 
 Arrange = Callable[[Report | Exception], list[Any]]
 
@@ -154,18 +155,18 @@ def test_an_output_that_cannot_be_written_is_an_error(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-def test_it_says_in_one_line_that_the_output_is_full(log: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", sampled([(), ("--json", "-")], 2), ids=["text", "document"])
+def test_it_says_in_one_line_that_the_output_is_full(log: Path, options: tuple[str, ...]) -> None:
     log.write_text("\n".join([HEADER, GOOD]))
     # Buffered, as a shell would start it, whatever this test's own environment says.
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
-    for options in ([], ["--json", "-"]):
-        command = [sys.executable, "-m", "detectors", "audit", str(log), *options]
-        with open("/dev/full", "wb") as full:
-            run = subprocess.run(
-                command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment
-            )
-        assert run.returncode == 2
-        assert run.stderr == "Error: cannot write standard output: No space left on device\n"
+    command = [sys.executable, "-m", "detectors", "audit", str(log), *options]
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment
+        )
+    assert run.returncode == 2
+    assert run.stderr == "Error: cannot write standard output: No space left on device\n"
 
 
 def test_it_ends_quietly_if_the_reader_closes_the_pipe(log: Path) -> None:

@@ -23,6 +23,7 @@ from detectors.prices.calls import (
 from detectors.report.counting.records import CountedCalls
 from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES, SPARK_UNDER_STRESS
 from tests.detectors.formats.test_record_v2 import FULL_V2, NEW, TOO_MUCH
+from tests.worker.support.promises import sampled
 
 FIRST = datetime(2026, 11, 2, tzinfo=UTC)
 PLAIN: dict[str, Any] = {
@@ -74,7 +75,7 @@ def test_the_rules_see_the_new_columns_on_every_engine(engine: str) -> None:
     assert calls["session"][0] == calls["prefix_64k"][0] == 0
 
 
-@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+@pytest.mark.parametrize("engine", sampled(LOCAL_ENGINES, 2))
 def test_columns_without_a_value_cost_nothing(engine: str) -> None:
     plain = FRAME.head(1)
     assert set(rule_calls(ENGINES[engine](plain)).columns).isdisjoint(OPTIONAL_CALL_COLUMNS)

@@ -61,9 +61,16 @@ def _report(seed: int) -> Report:
     return detectors.audit(_log(seed))
 
 
+@cache
+def _reports() -> dict[int, Report]:
+    """Audit the logs that are always audited together, but for the first: ten times as fast."""
+    many = detectors.audit_many([detectors.read(_log(seed)) for seed in SEEDS[1:]])
+    return dict(zip(SEEDS, [_report(SEEDS[0]), *many], strict=True))
+
+
 @pytest.mark.parametrize("seed", sampled(ALL_SEEDS, 24))
 def test_an_audit_agrees_with_the_reference(seed: int) -> None:
-    report = _report(seed)
+    report = _reports()[seed] if seed in SEEDS else _report(seed)
     assert_agrees(report, _outcome(seed))
     assert_ranked(report)
     assert_evidence(report)
@@ -100,7 +107,7 @@ def test_audits_of_nearly_empty_logs_agree(records: list[UsageRecord]) -> None:
     assert_agrees(detectors.audit(records), audit(records))
 
 
-@pytest.mark.parametrize("seed", sampled(SHUFFLED_SEEDS, 15))
+@pytest.mark.parametrize("seed", sampled(SHUFFLED_SEEDS, 30))
 def test_the_order_of_the_rows_changes_no_byte(seed: int) -> None:
     shuffled = list(_log(seed))
     Random(seed).shuffle(shuffled)

@@ -14,6 +14,7 @@ from tests.detectors.reference.audit import audit
 from tests.detectors.reference.compare import assert_agrees
 from tests.detectors.reference.logs import Writer
 from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.promises import sampled
 
 SEEDS = (0, 9, 11, 21)  # whole logs, with every kind of traffic in them
 FEW = 200
@@ -22,23 +23,27 @@ FEW = 200
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.stress) for seed in SEEDS])
 @pytest.mark.parametrize("write", logs.FORMATS)
 def test_a_log_file_agrees_with_the_reference(tmp_path: Path, write: Writer, seed: int) -> None:
-    _assert_that_files_agree(tmp_path, write, draw_log(seed))
-
-
-@pytest.mark.parametrize("write", logs.FORMATS)
-def test_a_short_log_file_agrees_with_the_reference(tmp_path: Path, write: Writer) -> None:
-    _assert_that_files_agree(tmp_path, write, draw_log(SEEDS[0])[:FEW])
-
-
-def _assert_that_files_agree(tmp_path: Path, write: Writer, drawn: list[UsageRecord]) -> None:
-    records = logs.writable(drawn, write)
-    file = tmp_path / "calls.log"
-    file.write_bytes(write(records))
+    file, records = _write(tmp_path / "calls.log", write, draw_log(seed))
     assert_agrees(detectors.audit(file), audit(records))
 
 
+def test_short_log_files_agree_with_the_reference(tmp_path: Path) -> None:
+    drawn = draw_log(SEEDS[0])[:FEW]
+    written = [_write(tmp_path / write.__name__, write, drawn) for write in logs.FORMATS]
+    reports = detectors.audit_many([detectors.read(file) for file, _ in written])
+    for report, (_, records) in zip(reports, written, strict=True):
+        assert_agrees(report, audit(records))
+
+
+def _write(file: Path, write: Writer, drawn: list[UsageRecord]) -> tuple[Path, list[UsageRecord]]:
+    """Return the file, and what of the drawn calls it has."""
+    records = logs.writable(drawn, write)
+    file.write_bytes(write(records))
+    return file, records
+
+
 @pytest.mark.parametrize("count", [FEW, pytest.param(None, marks=pytest.mark.stress)])
-@pytest.mark.parametrize("write", [logs.as_csv, logs.as_wrapped_responses])
+@pytest.mark.parametrize("write", sampled([logs.as_csv, logs.as_wrapped_responses], 2))
 def test_every_kind_of_source_gives_the_same_bytes(
     tmp_path: Path, write: Writer, count: int | None
 ) -> None:
