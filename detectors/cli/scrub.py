@@ -11,16 +11,13 @@ from rich.filesize import decimal
 
 from detectors.cli.console import BadInputError, long_progress, shown, standard_output
 from detectors.errors import DetectorError
+from detectors.formats.adapters import adapters
 from detectors.formats.adapters.duplicates import WINDOW
 from detectors.scrub.files import find_files, writing
 from detectors.scrub.scrubber import Scrubber, Summary
 from detectors.wording.figures import counted
 
 STANDARD: Final = Path("-")
-EXPECTED: Final = (
-    "Use JSON Lines, or one JSON array, of requests with their responses, batch outputs, Claude "
-    "Code sessions, or exports of LiteLLM or Langfuse."
-)
 
 Show = Callable[[int, int], None] | None
 
@@ -40,18 +37,23 @@ Show = Callable[[int, int], None] | None
 def scrub(sources: tuple[Path, ...], destination: Path) -> None:
     """Turn raw logs that contain text into one counts-only log.
 
-    RAW are files or folders: requests and responses of the OpenAI and Anthropic APIs, batch
-    outputs, Claude Code sessions (~/.claude/projects), exports of LiteLLM and Langfuse; plain or
-    gzipped, in any mix. '-' is standard input. Nothing leaves this machine, and no text is written:
-    of a prompt only a hash remains, to find equal prompts.
+    RAW are files or folders: requests and responses of the OpenAI and Anthropic APIs, sessions of
+    coding agents, exports of gateways, logs and batch outputs of model providers; plain or gzipped,
+    in any mix. '-' is standard input. Nothing leaves this machine, and no text is written: of a
+    prompt only a hash remains, to find equal prompts.
     """
     scrubber = Scrubber()
     with _one_line_errors(), _output(destination) as out:
         for lines in _scrub_all(scrubber, _find_logs(sources, destination)):
             out.write(lines)
         if not scrubber.summary.calls:
-            raise BadInputError(f"We found no calls. {EXPECTED}{_dropped(scrubber.summary)}")
+            raise BadInputError(f"We found no calls. {_expected()}{_dropped(scrubber.summary)}")
     click.echo(_describe(scrubber.summary, destination), err=destination == STANDARD)
+
+
+def _expected() -> str:
+    titles = ", ".join(adapter.title for adapter in adapters().values())
+    return f"Use requests with their responses, or one of: {titles}."
 
 
 @contextmanager
@@ -82,7 +84,7 @@ def _find_logs(sources: tuple[Path, ...], destination: Path) -> list[Path]:
         raise BadInputError(f"{shown(destination)} cannot be both input and output")
     logs = [log for source in sources for log in find_files(source) if log.resolve() != written]
     if not logs:
-        raise BadInputError(f"We found no files ending in .jsonl, .json or .csv. {EXPECTED}")
+        raise BadInputError(f"We found no files ending in .jsonl, .json or .csv. {_expected()}")
     return logs
 
 

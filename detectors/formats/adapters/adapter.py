@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, Union
 
-from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
+from detectors.contract import FIELD_NAME, LABEL_PATTERN, MAX_LABEL_LENGTH
 from detectors.formats.adapters.calls import Sighting
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.problems import shown_name
@@ -84,12 +84,17 @@ def _read_members(words: list[str]) -> dict[str, None | str | Allowed]:
 def unknown_members(row: Mapping[str, Any], allowed: Allowed, path: str = "") -> Iterator[str]:
     """Yield the names of members that may hold text; numbers and empty members cannot."""
     for key, value in row.items():
-        name = path + shown_name(key)
+        name = path + (key if _is_name(key) else shown_name(key))
         if key not in allowed:
             if not _is_harmless(value):
                 yield name
         else:
             yield from _unknown_within(value, allowed[key], name)
+
+
+def _is_name(key: str) -> bool:
+    """Check for a field name with a sign that some tools begin their own with."""
+    return key.startswith(("$", "@")) and FIELD_NAME.fullmatch(key[1:]) is not None
 
 
 def _unknown_within(value: Any, allowed: None | str | Allowed, name: str) -> Iterator[str]:

@@ -67,12 +67,24 @@ class Row:
             if value is None:
                 return NOTHING
             if type(value) is not Row:
-                found = _row_of(value)
+                found = row_of(value)
                 if type(value) is msgspec.Raw and found is not NOTHING and _is_object(value):
                     row._members[name] = found  # decoded once, however often it is read
                 value = found
             row = value
         return row
+
+    def mentions(self, name: str, *members: str) -> bool:
+        """Check whether an object within the row has one of these members, without decoding it."""
+        value = self._members.get(name)
+        if value is None:
+            return False
+        if type(value) is msgspec.Raw:
+            text = bytes(value)
+            if not any(member.encode() in text for member in members):
+                return False
+        inner = self.inner(name)
+        return any(member in inner for member in members)
 
     def items(self, name: str) -> list["Row"]:
         """Return the objects of an array."""
@@ -95,7 +107,8 @@ _ROWS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 NOTHING: Final = Row({})
 
 
-def _row_of(value: Any) -> Row:
+def row_of(value: Any) -> Row:
+    """Return the row of an object, decoded or not, or of JSON text; an empty row otherwise."""
     try:
         if type(value) is msgspec.Raw:
             if _is_object(value):

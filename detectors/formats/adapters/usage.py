@@ -121,6 +121,22 @@ def checked(prompt: Any, completion: Any, cached: Any = 0, written: Any = 0) -> 
     return Counts(*counts) if all(map(is_count, counts)) else None
 
 
+def with_cache(
+    prompt: Any, completion: Any, cached: Any, written: Any, *, is_within: bool | None
+) -> Counts | None:
+    """Return counts whose prompt includes the cached part; `is_within` if it already does.
+
+    Where nobody knows, a cached part larger than the prompt cannot be within it.
+    """
+    counts = checked(prompt, completion, cached, written)
+    if counts is None:
+        return None
+    beside = counts.cached + counts.cache_write
+    if is_within is None:
+        is_within = beside <= counts.prompt
+    return counts if is_within else checked(counts.prompt + beside, *counts[1:])
+
+
 def is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MAX_COUNT
 

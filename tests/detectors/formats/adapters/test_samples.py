@@ -103,7 +103,7 @@ def pruned(row: Mapping[str, Any], allowed: Allowed) -> dict[str, Any]:
         inner = allowed.get(key, ...)
         if isinstance(inner, Mapping):
             kept[key] = pruned_within(parsed(value), inner)
-        elif inner is not ...:
+        elif inner is not ... or isinstance(value, int | float):
             kept[key] = value
     return kept
 

@@ -1,0 +1,84 @@
+"""Codex sessions: rollouts, a line per event.
+
+Fields: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, as
+https://github.com/openai/codex/blob/main/codex-rs/protocol/src/protocol.rs writes them
+(`TokenCountEvent`, `SessionMeta`, `TurnContextItem`). `last_token_usage` is the last call, and
+`total_token_usage` the session so far; inputs include the cached part. A fork begins with a copy of
+the session it comes from, with times of its own (https://github.com/openai/codex/issues), so a call
+is known by its root session and the counts so far.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import Counts, Parts, checked
+
+_SUBSCRIPTION: Final = "codex"
+_COUNTS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
+
+
+def _recognizes(row: Row) -> bool:
+    return "payload" in row and "type" in row and "timestamp" in row
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    kind, payload = row.get("type"), row.inner("payload")
+    if kind == "session_meta":
+        _begin(payload, state)
+    elif kind == "turn_context":
+        state["model"] = payload.get("model")
+    elif kind == "event_msg" and payload.get("type") == "token_count" and payload.has("info"):
+        yield _call(row, payload.inner("info"), state)
+        return
+    yield NO_USAGE
+
+
+def _begin(payload: Row, state: State) -> None:
+    """Remember the session; a copied beginning names the session that it was copied from."""
+    state.setdefault("session", payload.get("id"))
+    state["root"] = payload.first("forked_from_id", "id")
+
+
+def _call(row: Row, info: Row, state: State) -> Sighting:
+    last, total = info.inner("last_token_usage"), info.inner("total_token_usage")
+    counts = checked(
+        last.get("input_tokens"),
+        last.get("output_tokens"),
+        last.get("cached_input_tokens"),
+        last.get("cache_write_input_tokens"),
+    )
+    so_far = "-".join(str(total.get(name) or 0) for name in _COUNTS)
+    session = state.get("session")
+    return Sighting(
+        counts=counts,
+        parts=_parts(last, counts),
+        moments=(row.get("timestamp"),),
+        models=(state.get("model"),),
+        providers=(_SUBSCRIPTION,),
+        ids=(f"{state.get('root') or session or 'codex'}:{so_far}",),
+        tags=(session,),
+        session=session,
+        is_snapshot=True,
+    )  # fmt: skip
+
+
+def _parts(last: Row, counts: Counts | None) -> Parts:
+    reasoning = last.get("reasoning_output_tokens")
+    if counts is None or type(reasoning) is not int:
+        return Parts()
+    return Parts(reasoning=min(reasoning, counts.completion))
+
+
+ADAPTER: Final = Adapter(
+    title="Codex sessions",
+    signs=("payload",),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        "timestamp type payload(type id forked_from_id timestamp originator cli_version "
+        "model_provider source model effort turn_id info* rate_limits*)"
+    ),
+)

@@ -1,0 +1,77 @@
+"""Gemini CLI sessions: one JSON object with messages, or a line per message.
+
+Fields: `~/.gemini/tmp/<project>/chats/session-*.json` and `.jsonl`, as
+https://github.com/google-gemini/gemini-cli/blob/main/packages/core/src/services/chatRecordingService.ts
+writes them. `tokens.input` includes `cached`; `thoughts` and `tool` are apart, as in the API's
+`usageMetadata`. A message is written again when its tokens are known, and all of them when a
+session is resumed, with the same ID.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import Counts, Parts, checked
+
+_TYPES: Final = ("user", "gemini", "info", "error", "warning")
+
+
+def _recognizes(row: Row) -> bool:
+    if "projectHash" in row or "$rewindTo" in row or "$set" in row:
+        return True
+    return "tokens" in row and "timestamp" in row and row.get("type") in _TYPES
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    if row.has("sessionId"):
+        state["session"] = row.get("sessionId")
+    messages = row.items("messages") if row.has("messages") else [row]
+    for message in messages:
+        yield _call(message, state) if message.has("tokens") else NO_USAGE
+
+
+def _call(message: Row, state: State) -> Sighting:
+    tokens, session = message.inner("tokens"), state.get("session")
+    counts = checked(
+        _sum(tokens.get("input"), tokens.get("tool")),
+        _sum(tokens.get("output"), tokens.get("thoughts")),
+        tokens.get("cached"),
+    )
+    return Sighting(
+        counts=counts,
+        parts=_parts(tokens, counts),
+        moments=(message.get("timestamp"),),
+        models=(message.get("model"),),
+        providers=("google",),
+        ids=(message.get("id"),),
+        tags=(session,),
+        session=session,
+        is_snapshot=message.has("id"),
+    )
+
+
+def _sum(first: Any, second: Any) -> Any:
+    return first + second if type(first) is type(second) is int else first
+
+
+def _parts(tokens: Row, counts: Counts | None) -> Parts:
+    thoughts = tokens.get("thoughts")
+    if counts is None or type(thoughts) is not int:
+        return Parts()
+    return Parts(reasoning=min(thoughts, counts.completion))
+
+
+_MESSAGE: Final = "id timestamp type model tokens*"
+
+ADAPTER: Final = Adapter(
+    title="Gemini CLI sessions",
+    signs=("projectHash", "tokens", "$rewindTo", "$set"),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        f"sessionId projectHash startTime lastUpdated kind $rewindTo {_MESSAGE} "
+        f"messages({_MESSAGE}) $set(sessionId lastUpdated kind)"
+    ),
+)

@@ -1,0 +1,85 @@
+"""Helicone: requests, as its export tool writes them (JSON Lines, JSON, CSV) or its API returns.
+
+Fields: `HeliconeRequest`, at https://docs.helicone.ai/rest/request/post-v1requestquery-clickhouse,
+and the columns of https://github.com/Helicone/helicone/tree/main/examples/export/typescript. Counts
+are those of the provider: for Anthropic, `prompt_tokens` exclude the cached ones
+(`AnthropicBodyProcessor` of the same repository). A call with `cache_reference_id` was answered
+from Helicone's own cache.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, Sighting
+from detectors.formats.adapters.exchanges import PROMPTS, caps_of
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import Parts, with_cache
+
+_NOT_CACHED: Final = (None, "", "00000000-0000-0000-0000-000000000000")
+
+
+def _recognizes(row: Row) -> bool:
+    return "request_created_at" in row and ("prompt_tokens" in row or "response_id" in row)
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    status = row.get("response_status")
+    if row.get("cache_reference_id") not in _NOT_CACHED:
+        yield CACHE_HIT
+    elif type(status) is int and not 200 <= status < 300:
+        yield FAILED
+    else:
+        yield _call(row)
+
+
+def _call(row: Row) -> Sighting | str:
+    provider, model = row.get("provider"), row.first("response_model", "model", "request_model")
+    counts = with_cache(
+        row.get("prompt_tokens"),
+        row.get("completion_tokens"),
+        row.get("prompt_cache_read_tokens"),
+        row.get("prompt_cache_write_tokens"),
+        is_within=False if provider == "ANTHROPIC" else None,
+    )
+    if counts is None:
+        return NO_USAGE
+    asked = row.inner("request_body")
+    notes = row.inner("request_properties" if row.has("request_properties") else "properties")
+    return Sighting(
+        counts=counts,
+        parts=Parts(
+            audio_prompt=_part(row.get("prompt_audio_tokens"), counts.prompt),
+            audio_completion=_part(row.get("completion_audio_tokens"), counts.completion),
+        ),
+        moments=(row.get("request_created_at"), row.get("response_created_at")),
+        models=(model, row.get("request_model")),
+        providers=(provider.lower() if isinstance(provider, str) else None,),
+        ids=(row.get("request_id"), row.get("response_id")),
+        tags=(notes.get("Helicone-Session-Name"), row.get("prompt_id"), notes.get("tag")),
+        session=notes.get("Helicone-Session-Id"),
+        environment=notes.get("environment"),
+        endpoint=row.get("request_path"),
+        latency_ms=row.first("delay_ms", "latency"),
+        caps=caps_of(asked),
+        prompts=tuple(map(asked.get, PROMPTS)),
+    )
+
+
+def _part(value: Any, total: int) -> int:
+    return min(value, total) if type(value) is int and value > 0 else 0
+
+
+ADAPTER: Final = Adapter(
+    title="Helicone requests",
+    signs=("request_created_at",),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        "response_id response_created_at response_status response_model request_id "
+        "request_created_at request_path request_user_id request_model model_override model "
+        "helicone_user provider prompt_id feedback_created_at feedback_id country_code "
+        "request_body(model max_tokens max_completion_tokens max_output_tokens) "
+        "cache_reference_id request_properties* properties* scores* target_url"
+    ),
+)

@@ -1,0 +1,80 @@
+"""OpenRouter: the per-call export of its activity page (CSV), and its generation API.
+
+Fields: https://openrouter.ai/docs/api-reference/get-a-generation. The native counts are billed and
+include cached and reasoning tokens. `GET /api/v1/activity`, whose fields are at
+https://openrouter.ai/docs/client-sdks/typescript/models/activityresponse, has sums of a day per
+model and endpoint.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import Parts, checked
+
+_SIGNS: Final = ("native_tokens_prompt", "tokens_prompt")
+_TRUE: Final = (True, "true", "True", "TRUE")
+
+
+def _recognizes(row: Row) -> bool:
+    return any(name in row or row.mentions("data", name) for name in _SIGNS)
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    call = row.inner("data") if row.has("data") else row
+    counts = checked(
+        call.first(*_SIGNS),
+        call.first("native_tokens_completion", "tokens_completion"),
+        call.first("native_tokens_cached", "tokens_cached"),
+    )
+    reasoning = call.first("native_tokens_reasoning", "tokens_reasoning")
+    if counts is None:
+        yield NO_USAGE
+        return
+    yield Sighting(
+        counts=counts,
+        parts=Parts(reasoning=_part(reasoning, counts.completion)),
+        moments=(call.get("created_at"),),
+        models=(call.get("model"), call.get("model_permaslug")),
+        providers=("openrouter",),
+        ids=(call.first("generation_id", "id"),),
+        tags=(call.get("app_name"), call.get("api_key_name")),
+        endpoint=call.get("api_type"),
+        session=call.get("session_id"),
+        latency_ms=call.first("latency", "generation_time_ms", "generation_time"),
+        status="cancelled" if call.get("cancelled") in _TRUE else None,
+    )
+
+
+def _part(value: Any, total: int) -> int:
+    return min(value, total) if type(value) is int and value > 0 else 0
+
+
+def _is_sum(row: Row) -> bool:
+    return "requests" in row and any(
+        name in row for name in ("byok_usage_inference", "byokUsageInference", "model_permaslug")
+    )
+
+
+_CALL: Final = (
+    "generation_id id upstream_id created_at model model_permaslug provider_name variant app_name "
+    "api_key_name app_id api_type router origin session_id cancelled streamed user external_user "
+    "finish_reason native_finish_reason finish_reason_raw finish_reason_normalized "
+    "data_region http_referer provider_responses(id endpoint_id model_permaslug provider_name "
+    "status latency is_byok)"
+)
+
+ADAPTER: Final = Adapter(
+    title="OpenRouter calls",
+    signs=(*_SIGNS, "data"),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(f"{_CALL} data({_CALL})"),
+    sums=Sums(
+        what="OpenRouter's activity by day",
+        recognizes=_is_sum,
+        instead="export the log of calls from https://openrouter.ai/activity in its place",
+    ),
+)

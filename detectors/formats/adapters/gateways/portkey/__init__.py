@@ -1,0 +1,79 @@
+"""Portkey: its logs export (JSON Lines).
+
+Fields: https://portkey.ai/docs/product/observability/logs-export. `req_units` and `res_units` are
+the tokens of the request and of the response; the provider's own usage, where the response is
+exported too, has the cached part. A `cache_status` of HIT or SEMANTIC HIT was answered from
+Portkey's own cache.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import CACHE_HIT, FAILED, Sighting
+from detectors.formats.adapters.exchanges import PROMPTS, caps_of, tier_of
+from detectors.formats.adapters.rows import Row, row_of
+from detectors.formats.adapters.usage import checked, find_counts
+
+_SIGNS: Final = ("req_units", "ai_model", "res_units")
+_HITS: Final = ("HIT", "SEMANTIC HIT")
+_FALSE: Final = (0, False, "0", "false")
+
+
+def _recognizes(row: Row) -> bool:
+    return "ai_model" in row and ("req_units" in row or "ai_org" in row)
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    if row.get("cache_status") in _HITS:
+        yield CACHE_HIT
+    elif row.has("is_success") and row.get("is_success") in _FALSE:
+        yield FAILED
+    else:
+        yield _call(row)
+
+
+def _call(row: Row) -> Sighting:
+    asked, answered = _body(row, "request"), _body(row, "response")
+    usage, notes = answered.get("usage"), row.inner("metadata")
+    return Sighting(
+        counts=find_counts(usage) or checked(row.get("req_units"), row.get("res_units")),
+        usage=usage,
+        moments=(row.get("created_at"),),
+        models=(row.get("ai_model"), answered.get("model")),
+        providers=(_lower(row.get("ai_org")),),
+        ids=(row.get("id"), answered.get("id")),
+        tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
+        environment=notes.get("environment"),
+        session=row.get("trace_id"),
+        latency_ms=row.get("response_time"),
+        caps=caps_of(asked),
+        prompts=tuple(map(asked.get, PROMPTS)),
+        service_tier=tier_of(answered.get("service_tier"), usage),
+    )
+
+
+def _body(row: Row, name: str) -> Row:
+    """Return a body, which is a member of an object or a column of its own."""
+    dotted = row.get(f"{name}.body")
+    return row.inner(name, "body") if dotted is None else row_of(dotted)
+
+
+def _lower(name: Any) -> Any:
+    return name.lower() if isinstance(name, str) else None
+
+
+ADAPTER: Final = Adapter(
+    title="Portkey logs",
+    signs=_SIGNS,
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        "id created_at is_success ai_org ai_model ai_org_auth_hash cost_currency request_url "
+        "request_method cache_status cache_type stream_mode trace_id span_id parent_span_id "
+        "span_name mode virtual_key runtime runtime_version sdk_version config prompt_slug "
+        "prompt_id prompt_version_id organisation_id workspace_slug api_key_id metadata* "
+        "request(body(model max_tokens max_completion_tokens max_output_tokens)) "
+        "response(body(id object model created service_tier usage*))"
+    ),
+)

@@ -1,0 +1,95 @@
+"""PostHog: events `$ai_generation` and `$ai_embedding`, from batch exports, SQL results or CSV.
+
+Fields: https://posthog.com/docs/llm-analytics/generations and, on cached tokens,
+https://posthog.com/docs/llm-analytics/manual-capture: `$ai_cache_reporting_exclusive` says whether
+`$ai_input_tokens` exclude them, by default so for Anthropic. Events of traces and spans repeat
+their generations' usage.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
+from detectors.formats.adapters.rows import Row, parsed
+from detectors.formats.adapters.usage import Parts, with_cache
+
+_CALLS: Final = ("$ai_generation", "$ai_embedding", None)
+_TRUE: Final = (True, "true", "True", 1)
+_FALSE: Final = (False, "false", "False", 0)
+
+
+def _recognizes(row: Row) -> bool:
+    if any(name.startswith("$ai_") for name in row.names()):
+        return True
+    is_header = "properties" in row and not row.has("properties") and "event" in row
+    return is_header or row.mentions("properties", "$ai_model", "$ai_provider", "$ai_trace_id")
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    noted = row.inner("properties") if "properties" in row else row
+    if row.get("event") not in _CALLS:
+        yield NO_USAGE
+    elif noted.get("$ai_is_error") in _TRUE:
+        yield FAILED
+    else:
+        yield _call(row, noted)
+
+
+def _call(row: Row, noted: Row) -> Sighting | str:
+    counts = with_cache(
+        noted.get("$ai_input_tokens"),
+        noted.get("$ai_output_tokens") or 0,
+        noted.get("$ai_cache_read_input_tokens"),
+        noted.get("$ai_cache_creation_input_tokens"),
+        is_within=_is_within(noted),
+    )
+    if counts is None:
+        return NO_USAGE
+    reasoning, seconds = noted.get("$ai_reasoning_tokens"), noted.get("$ai_latency")
+    return Sighting(
+        counts=counts,
+        parts=Parts(reasoning=min(reasoning, counts.completion) if type(reasoning) is int else 0),
+        moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
+        models=(noted.get("$ai_model"),),
+        providers=(_lower(noted.get("$ai_provider")),),
+        ids=(row.get("uuid"), noted.get("$ai_generation_id"), noted.get("$ai_span_id")),
+        tags=(row.get("tag"), noted.get("$ai_span_name")),
+        session=noted.first("$ai_session_id", "$ai_trace_id"),
+        latency_ms=seconds * 1_000 if type(seconds) in (int, float) else None,
+        caps=(noted.get("$ai_max_tokens"),),
+        prompts=(parsed(noted.get("$ai_input")),),
+    )
+
+
+def _is_within(noted: Row) -> bool | None:
+    """Check whether the input includes the cached part; None if the counts have to say."""
+    flag = noted.get("$ai_cache_reporting_exclusive")
+    if flag in _TRUE:
+        return False
+    if flag is not None and flag in _FALSE:
+        return True
+    return False if _lower(noted.get("$ai_provider")) == "anthropic" else None
+
+
+def _lower(name: Any) -> Any:
+    return name.lower() if isinstance(name, str) else None
+
+
+_NOTED: Final = (
+    "$ai_model $ai_provider $ai_trace_id $ai_session_id $ai_span_id $ai_span_name $ai_parent_id "
+    "$ai_generation_id $ai_framework $ai_lib $ai_lib_version $ai_base_url $ai_request_url "
+    "$ai_stop_reason $ai_is_error $ai_stream $ai_cache_reporting_exclusive "
+    "$ai_model_parameters* $ai_usage* timestamp"
+)
+
+ADAPTER: Final = Adapter(
+    title="PostHog generations",
+    signs=("properties", "$ai_model", "$ai_input_tokens", "$ai_provider"),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        f"{_NOTED} uuid event ts distinct_id person_id team_id created_at inserted_at "
+        f"_inserted_at tag properties({_NOTED})"
+    ),
+)

@@ -1,0 +1,141 @@
+"""Gemini and Vertex AI: responses with `usageMetadata`, batch outputs, request-response logs.
+
+Fields: https://ai.google.dev/api/generate-content#UsageMetadata and
+https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse.
+`promptTokenCount` includes `cachedContentTokenCount`; tokens of tool results are apart and are
+input too. The answer is `candidatesTokenCount` and `thoughtsTokenCount` together. A stream repeats
+the counts so far with the same `responseId`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import Parts, checked
+
+_NAMES: Final = ("usageMetadata", "usage_metadata")
+_ANSWERS: Final = ("response", "full_response", "response_payload")
+_TIERS: Final = {"ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority"}
+
+
+def _recognizes(row: Row) -> bool:
+    if any(name in row for name in _NAMES):
+        return True
+    return any(row.mentions(answer, *_NAMES) for answer in _ANSWERS)
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    named = next((answer for answer in _ANSWERS if row.mentions(answer, *_NAMES)), "")
+    answer = row.inner(named) if named else row
+    usage = next((answer.inner(name) for name in _NAMES if answer.has(name)), None)
+    if usage is None:
+        yield NO_USAGE
+        return
+    is_batch = bool(named) and ("processed_time" in row or "key" in row)
+    asked = row.inner("request") if row.has("request") else row.inner("full_request")
+    name = answer.first("responseId", "response_id")
+    yield Sighting(
+        counts=_counts(usage),
+        parts=_parts(usage),
+        moments=(row.get("ts"), answer.first("createTime", "create_time"), row.get("createTime"),
+                 row.get("logging_time"), row.get("processed_time"), row.get("timestamp"),
+                 row.get("created")),
+        models=tuple(map(_last, (answer.first("modelVersion", "model_version"), row.get("model"),
+                                 asked.get("model")))),
+        providers=(row.get("provider"), "google"),
+        ids=(name, row.get("request_id")),
+        tags=(row.get("tag"),),
+        endpoint=row.get("endpoint"),
+        environment=row.get("environment"),
+        session=row.get("session_id"),
+        latency_ms=row.get("latency_ms"),
+        caps=(row.get("declared_max_tokens"),
+              asked.inner("generationConfig").get("maxOutputTokens")),
+        prompts=_prompts(asked),
+        prefix_hash=row.get("prefix_hash"),
+        service_tier="batch" if is_batch else _tier(usage),
+        is_snapshot=isinstance(name, str) and name != "",
+    )  # fmt: skip
+
+
+def _number(usage: Row, camel: str) -> Any:
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
+    return usage.first(camel, snake) or 0
+
+
+def _counts(usage: Row) -> Any:
+    return checked(
+        _sum(_number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")),
+        _sum(_number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")),
+        _number(usage, "cachedContentTokenCount"),
+    )
+
+
+def _sum(first: Any, second: Any) -> Any:
+    return first + second if type(first) is type(second) is int else None
+
+
+def _parts(usage: Row) -> Parts:
+    asked, answered = (
+        _by_modality(usage.first(f"{name}TokensDetails", f"{name}_tokens_details"))
+        for name in ("prompt", "candidates")
+    )
+    thoughts = _number(usage, "thoughtsTokenCount")
+    return Parts(
+        reasoning=thoughts if type(thoughts) is int else 0,
+        audio_prompt=asked.get("AUDIO", 0),
+        image_prompt=asked.get("IMAGE", 0),
+        audio_completion=answered.get("AUDIO", 0),
+        image_completion=answered.get("IMAGE", 0),
+    )
+
+
+def _by_modality(details: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item in details if isinstance(details, list) else ():
+        if isinstance(item, dict):
+            count = item.get("tokenCount", item.get("token_count"))
+            if type(count) is int and isinstance(item.get("modality"), str):
+                found[item["modality"]] = count
+    return found
+
+
+def _tier(usage: Row) -> Any:
+    named = usage.first("serviceTier", "service_tier")
+    if isinstance(named, str):
+        return named.lower()
+    return _TIERS.get(str(usage.first("trafficType", "traffic_type")))
+
+
+def _last(name: Any) -> Any:
+    """Return the model of a resource name: `publishers/google/models/gemini-2.5-pro`."""
+    return name.rpartition("/")[2] if isinstance(name, str) else None
+
+
+def _prompts(request: Row) -> tuple[Any, ...]:
+    system = request.first("systemInstruction", "system_instruction")
+    contents = request.get("contents")
+    turns = contents if isinstance(contents, list) else []
+    return tuple(turn.get("parts") for turn in (system, *turns) if isinstance(turn, dict))
+
+
+_USAGE: Final = "usageMetadata* usage_metadata*"
+_ANSWER: Final = (
+    f"{_USAGE} modelVersion model_version responseId response_id createTime create_time"
+)
+
+ADAPTER: Final = Adapter(
+    title="Gemini responses",
+    signs=(*_NAMES, *_ANSWERS),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        f"{_ANSWER} ts timestamp created logging_time processed_time key status model provider "
+        "endpoint deployed_model_id request_id api_method tag environment session_id prefix_hash "
+        f"latency_ms declared_max_tokens response({_ANSWER}) full_response({_ANSWER}) "
+        f"response_payload({_ANSWER}) request(model generationConfig(maxOutputTokens)) "
+        "full_request(model generationConfig(maxOutputTokens))"
+    ),
+)
