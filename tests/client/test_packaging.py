@@ -108,7 +108,14 @@ def test_the_wheel_contains_the_package_its_types_and_its_license(wheel: Path) -
     assert any(name.endswith("LICENSE") for name in names)
     assert all(name.startswith("tallystick") for name in names)
     assert "Requires-Dist" not in text
-    assert not any(name.endswith("entry_points.txt") for name in names)
+
+
+def test_the_wheel_has_a_command_and_a_plugin_of_pytest(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (points,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        text = archive.read(points).decode().split()
+    assert text[:4] == ["[console_scripts]", "tallystick-check", "=", "tallystick.__main__:check"]
+    assert text[4:] == ["[pytest11]", "tallystick", "=", "tallystick.testing"]
 
 
 def test_it_installs_beside_the_server_without_a_file_of_both(wheel: Path) -> None:

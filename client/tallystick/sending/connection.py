@@ -30,6 +30,7 @@ class Reply(NamedTuple):
 
     status: int
     retry_after: str | None
+    date: str | None = None
 
 
 def make_deadline() -> float:
@@ -52,7 +53,8 @@ def post(
         connection.sock = _Socket(connection.sock, deadline)
         connection.request("POST", address, body, sent)
         response = connection.getresponse()
-        return Reply(response.status, response.getheader("Retry-After"))
+        header = response.getheader
+        return Reply(response.status, header("Retry-After"), header("Date"))
     finally:
         connection.close()
 
