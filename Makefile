@@ -115,6 +115,11 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	  done || exit 1; \
 	done
 
+	for one in requirements/libraries/*.in; do \
+	  $(BIN)/uv pip compile --quiet $$one --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
+	done
+
 compact-prices: ## Write the prices that the upload page estimates with
 	$(BIN)/python -m detectors.prices.lookup.compact > service/web/static/upload/prices.json
 

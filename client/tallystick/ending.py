@@ -58,6 +58,9 @@ def end_open_streams(current: Capture) -> None:
 
 def count_read_responses(current: Capture, *, is_over: bool = False) -> None:
     """Count raw responses that were read and not parsed; the program still holds them."""
-    for response in [found() for found in list(current.unparsed.values())]:
-        if response is not None:
-            response.end(is_over=is_over)
+    try:
+        for response in [found() for found in list(current.unparsed.values())]:
+            if response is not None:
+                response.end(is_over=is_over)
+    except Exception:
+        capture.note_fault()

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import httpx2
 import pytest
+import wrapt
 
+from tallystick import capture, ending, hooks
 from tests.client import offline, provider_stub
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic, openai
@@ -215,6 +217,63 @@ def _is_openai_stream(name: str) -> bool:
     return name == "openai._streaming"
 
 
+def _rejected() -> Any:
+    """The model of an answer that its parser rejects."""
+    client = offline.openai_client(_cut_off)
+    with pytest.raises(openai.LengthFinishReasonError) as raised:
+        client.chat.completions.parse(**CHAT)
+    return raised.value.completion.model
+
+
+def _cut_off(request: Any) -> Any:
+    whole = provider_stub.completion()
+    whole["choices"][0]["finish_reason"] = "length"
+    return offline.say(whole)
+
+
+def _unparsed() -> Any:
+    chat = offline.openai_client().chat.completions.with_raw_response
+    texts = chat.create(**CHAT).text, chat.create(**STREAMED).http_response.read()
+    kept = chat.create(**CHAT)
+    assert capture.active is not None
+    ending.count_read_responses(capture.active)
+    return texts, kept.content
+
+
+@cache
+def _nested() -> tuple[Any, Any, Any]:
+    """Return clients of classes with a `request` of their own."""
+
+    class Own(openai.OpenAI):
+        def request(self, *args: Any, **kwargs: Any) -> Any:
+            return super().request(*args, **kwargs)
+
+    class Proxied(openai.OpenAI):
+        def request(self, *args: Any, **kwargs: Any) -> Any:
+            return wrapt.ObjectProxy(super().request(*args, **kwargs))
+
+    class AsyncOwn(openai.AsyncOpenAI):
+        async def request(self, *args: Any, **kwargs: Any) -> Any:
+            return await super().request(*args, **kwargs)
+
+    hooks._hook_module(openai._base_client)
+    http, async_http = offline.openai_client()._client, offline.async_openai_client()._client
+    own, proxied = (kind(api_key="k", http_client=http) for kind in (Own, Proxied))
+    return own, proxied, AsyncOwn(api_key="k", http_client=async_http)
+
+
+def _own_request() -> Any:
+    return _nested()[0].chat.completions.create(**CHAT)
+
+
+def _proxied() -> Any:
+    return _nested()[1].chat.completions.create(**CHAT).model
+
+
+def _own_async_request() -> Any:
+    return asyncio.run(_nested()[2].chat.completions.create(**CHAT))
+
+
 CALLS: Final = (
     _plain,
     _embedding,
@@ -239,4 +298,9 @@ CALLS: Final = (
     _async_events,
     _failing,
     _import,
+    _rejected,
+    _unparsed,
+    _own_request,
+    _own_async_request,
+    _proxied,
 )

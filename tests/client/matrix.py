@@ -1,6 +1,7 @@
 """Makes a call of every style with the client on, and prints what was recorded of each, as JSON.
 
-Run it where any version of a provider's library is: `python -m tests.client.matrix openai`.
+Run it where any version of a provider's library is: `python -m tests.client.matrix openai`, or with
+another tool that is turned on before or after the client: `… openai sentry first`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import tallystick
 from tallystick import capture
 from tallystick.sending.records import write_record
+from tests.client import instrumentors
 from tests.client.provider_stub import ProviderStub
 from tests.client.styles import STYLES, Clients, Counts, Style
 
@@ -79,12 +81,19 @@ def counts_of(record: dict[str, Any]) -> Counts:
 
 def main() -> None:
     os.environ["SERVICE_DSN"] = "http://ik_test@127.0.0.1:9"
+    library, tool, order = (*sys.argv[1:], "", "")[:3]
+    if order == "first":
+        instrumentors.turn_on(tool)
     tallystick.init()
+    if order == "last":
+        instrumentors.turn_on(tool)
     with ProviderStub() as provider_stub:
-        rows = run_all(provider_stub.url, sys.argv[1:] or ["openai", "anthropic"])
+        rows = run_all(provider_stub.url, [library])
     stats = tallystick.stats()
     sys.stdout.write(json.dumps({"rows": rows, "faults": stats["faults"]}))
     capture.active = None  # nothing of this is for anybody
+    sys.stdout.flush()
+    os._exit(0)  # other tools would wait for their servers
 
 
 if __name__ == "__main__":

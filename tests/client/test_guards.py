@@ -61,14 +61,14 @@ async def _ask_all_async() -> None:
         "tallystick.calls.members_of",
         "tallystick.calls.provider_of",
         "tallystick.hooks.streams._end_stream",
-        "tallystick.hooks.answers._is_stream",
+        "tallystick.hooks.answers._kind_of",
     ],
 )
 def test_a_part_that_fails_costs_records_and_no_call(
     broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broken, fail)
-    answers._streams.clear()
+    answers._kinds.clear()
     _ask_all()
     assert tallystick.stats()["faults"] > 0
     monkeypatch.undo()

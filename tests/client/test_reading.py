@@ -33,9 +33,9 @@ def test_memory_of_models_is_bounded() -> None:
 
 def test_memory_of_answers_is_bounded() -> None:
     for number in range(1_000):
-        answers._is_stream(type(f"Answer{number}", (), {}))
-    assert len(answers._streams) <= 256
-    answers._streams.clear()
+        answers._kind_of(type(f"Answer{number}", (), {}))
+    assert len(answers._kinds) <= 256
+    answers._kinds.clear()
 
 
 def test_text_in_the_result_of_a_tool_is_hashed() -> None:

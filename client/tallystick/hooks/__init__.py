@@ -6,14 +6,15 @@ others still work.
 
 from __future__ import annotations
 
+import functools
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Callable
 
 from tallystick.hooks import answers, requests, streams
 from tallystick.hooks.importing import when_imported
 
-_Wrap = Callable[[str, Any], Any]
+_Wrap = Callable[..., Any]
 
 # Per module of a library: the class, its method, and what wraps it.
 _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
@@ -52,14 +53,38 @@ def _hook_module(module: ModuleType) -> None:
     library, _, name = module.__name__.partition(".")
     for class_name, method, wrap in _POINTS[name]:
         try:
-            _hook(vars(module)[class_name], method, library, wrap)
+            owner = vars(module)[class_name]
+            _hook(owner, method, functools.partial(wrap, library))
+            if method == "request":
+                _hook_overrides(owner, functools.partial(wrap, library, is_outer=True))
         except Exception:  # noqa: S112 - moved or renamed: its calls are not counted
             continue
 
 
-def _hook(owner: type, method: str, library: str, wrap: _Wrap) -> None:
+def _hook_overrides(owner: type, wrap: Callable[[Any], Any]) -> None:
+    """Hook the `request` of subclasses: tools put theirs there, in front of the original method."""
+    kinds: list[type] = owner.__subclasses__()
+    for kind in kinds:
+        if "request" in vars(kind):
+            _hook(kind, "request", wrap)
+        _hook_overrides(kind, wrap)
+
+
+def _hook(owner: type, method: str, wrap: Callable[[Any], Any]) -> None:
     original = vars(owner)[method]
     if not hasattr(original, _MARK):
-        wrapper = wrap(library, original)
+        wrapper = wrap(_callable(original))
         setattr(wrapper, _MARK, original)
         setattr(owner, method, wrapper)
+
+
+def _callable(original: Any) -> Any:
+    """Return what is called with the object first; wrappers of other tools must be bound to it."""
+    if type(original) is FunctionType:
+        return original
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return original.__get__(self, type(self))(*args, **kwargs)
+
+    return call

@@ -15,19 +15,23 @@ from tallystick.hooks.unparsed import Parser, Unparsed
 _WAITING = "_tallystick_call"
 _REMEMBERED = 256
 
-_streams: dict[type, bool] = {}
+# A class's kind: that of a model, of a stream, or of what another tool wraps either in.
+_MODEL, _STREAM, _PROXY = range(3)
+_kinds: dict[type, int] = {}
 
 
 def end_or_attach(call: Call | None, answer: Any) -> None:
     """End the call, or attach it to the stream or raw response that will end it."""
     if call is None:
         return
-    kind = type(answer)
-    is_stream = _streams.get(kind)
-    if is_stream is None:
-        is_stream = _is_stream(kind)
-    if is_stream:
-        follow(call, answer)
+    kind = _kinds.get(type(answer))
+    if kind is None:
+        kind = _kind_of(type(answer))
+    if kind:
+        if kind == _STREAM:
+            follow(call, answer)
+        else:
+            end_or_attach(call, answer.__wrapped__)
         return
     members = getattr(answer, "__dict__", None)
     if members is not None:
@@ -43,12 +47,13 @@ def end_or_attach(call: Call | None, answer: Any) -> None:
     call.end()
 
 
-def _is_stream(kind: type) -> bool:
-    """Check for a stream, with a cache, because attribute lookups on models are slow."""
-    if len(_streams) >= _REMEMBERED:
-        _streams.clear()
-    is_stream = _streams[kind] = hasattr(kind, "__stream__")
-    return is_stream
+def _kind_of(kind: type) -> int:
+    """Look it up with a cache, because attribute lookups on models are slow."""
+    if len(_kinds) >= _REMEMBERED:
+        _kinds.clear()
+    found = _STREAM if hasattr(kind, "__stream__") else _MODEL
+    _kinds[kind] = found = _PROXY if hasattr(kind, "__wrapped__") else found
+    return found
 
 
 def watch_parser(call: Call, options: Any) -> None:

@@ -6,22 +6,26 @@ Between the guarded parts of a wrapper stands nothing but the library's own meth
 from __future__ import annotations
 
 import functools
+from contextvars import ContextVar
 from typing import Any, Callable
 
-from tallystick.calls import begin
+from tallystick.calls import Call, begin
 from tallystick.capture import note_fault
 from tallystick.hooks.answers import end_or_attach, watch_parser
 
+# The call of a subclass's own `request`, and its client. It counts unless a `request` that it calls
+# in turn is hooked, too: what is nearest to the provider sees every call.
+_outer: ContextVar[tuple[Call, Any] | None] = ContextVar("tallystick_outer", default=None)
 
-def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
+
+def wrap_request(
+    library: str, original: Callable[..., Any], *, is_outer: bool = False
+) -> Callable[..., Any]:
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            options = args[1] if len(args) > 1 else kwargs["options"]
-            call = begin(library, self, options)
-            if call is not None and callable(options.__dict__.get("post_parser")):
-                watch_parser(call, options)
+            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
         except Exception:
             note_fault()
         answer = original(self, *args, **kwargs)
@@ -31,18 +35,35 @@ def wrap_request(library: str, original: Callable[..., Any]) -> Callable[..., An
             note_fault()
         return answer
 
-    return request
+    @functools.wraps(original)
+    def outer_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = token = None
+        try:
+            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
+            token = call and _outer.set((call, self))
+        except Exception:
+            note_fault()
+        try:
+            answer = original(self, *args, **kwargs)
+        finally:
+            _leave(token)
+        try:
+            end_or_attach(call, answer)
+        except Exception:
+            note_fault()
+        return answer
+
+    return outer_request if is_outer else request
 
 
-def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_async_request(
+    library: str, original: Callable[..., Any], *, is_outer: bool = False
+) -> Callable[..., Any]:
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            options = args[1] if len(args) > 1 else kwargs["options"]
-            call = begin(library, self, options)
-            if call is not None and callable(options.__dict__.get("post_parser")):
-                watch_parser(call, options)
+            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
         except Exception:
             note_fault()
         answer = await original(self, *args, **kwargs)
@@ -52,4 +73,42 @@ def wrap_async_request(library: str, original: Callable[..., Any]) -> Callable[.
             note_fault()
         return answer
 
-    return request
+    @functools.wraps(original)
+    async def outer_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = token = None
+        try:
+            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
+            token = call and _outer.set((call, self))
+        except Exception:
+            note_fault()
+        try:
+            answer = await original(self, *args, **kwargs)
+        finally:
+            _leave(token)
+        try:
+            end_or_attach(call, answer)
+        except Exception:
+            note_fault()
+        return answer
+
+    return outer_request if is_outer else request
+
+
+def _begin(library: str, client: Any, options: Any) -> Call | None:
+    call = begin(library, client, options)
+    if call is None:
+        return None
+    if callable(options.__dict__.get("post_parser")):
+        watch_parser(call, options)
+    outer = _outer.get()
+    if outer is not None and outer[1] is client:
+        outer[0].has_ended = True
+    return call
+
+
+def _leave(token: Any) -> None:
+    try:
+        if token is not None:
+            _outer.reset(token)
+    except Exception:
+        note_fault()

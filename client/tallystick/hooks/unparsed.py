@@ -18,15 +18,15 @@ from tallystick.capture import note_fault
 class Parser:
     """In the place of a request's own parser, which may reject an answer that is cut off."""
 
-    __slots__ = ("_original", "call")
+    __slots__ = ("_parse", "call")
 
     def __init__(self, call: Call, original: Callable[[Any], Any]) -> None:
         self.call = call
-        self._original = original
+        self._parse = original
 
     def __call__(self, parsed: Any) -> Any:
         try:
-            return self._original(parsed)
+            return self._parse(parsed)
         except Exception:
             try:
                 self.call.see(parsed)
@@ -41,8 +41,10 @@ class Unparsed:
 
     __slots__ = ("__weakref__", "_response", "call")
 
+    call: Call | None
+
     def __init__(self, call: Call, response: Any) -> None:
-        self.call: Call | None = call
+        self.call = call
         self._response = response
         call.capture.unparsed[id(self)] = ref(self)
 
@@ -56,8 +58,10 @@ class Unparsed:
     def end(self, *, is_over: bool) -> None:
         """End the call if the body was read, or if the response is over; never raises."""
         try:
+            if self.call is None:
+                return
             content = self._response.__dict__.get("_content")
-            if self.call is None or (content is None and not is_over):
+            if content is None and not is_over:
                 return
             call = self.parsed()
             if call is None or call.has_ended:
@@ -70,8 +74,7 @@ class Unparsed:
             note_fault()
 
     def __del__(self) -> None:
-        if self.call is not None:
-            self.end(is_over=True)
+        self.end(is_over=True)
 
 
 def _documents(content: bytes) -> Iterator[dict[str, Any]]:
