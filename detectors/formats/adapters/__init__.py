@@ -31,6 +31,11 @@ def find_adapter(row: Row) -> Adapter | None:
     return None
 
 
+def export_signs() -> list[str]:
+    """Return the names of members that only rows of these sources have, or few others."""
+    return sorted(_by_sign())
+
+
 def find_sums(row: Row) -> Sums | None:
     """Return what the row is if it is a sum of many calls."""
     found = (each.sums for each in adapters().values() if each.sums)

@@ -32,26 +32,44 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "prompt_tokens": (
             *("input_tokens", "tokens_prompt", "prompttokens", "inputtokens", "tokens_in"),
-            *("input_token_count", "inputtokencount", "prompt_token_count", "tokens_input"),
+            *(
+                "input_inputtokencount",
+                "input_token_count",
+                "inputtokencount",
+                "prompt_token_count",
+                "tokens_input",
+            ),
             *("usage_prompt_tokens", "usage_input_tokens", "gen_ai_usage_input_tokens"),
             *("gen_ai_usage_prompt_tokens", "total_input_tokens", "num_input_tokens", "req_units"),
         ),
         "completion_tokens": (
             *("output_tokens", "tokens_completion", "completiontokens", "outputtokens"),
-            *("tokens_out", "output_token_count", "outputtokencount", "completion_token_count"),
+            *(
+                "tokens_out",
+                "output_outputtokencount",
+                "output_token_count",
+                "outputtokencount",
+                "completion_token_count",
+            ),
             *("tokens_output", "usage_completion_tokens", "usage_output_tokens"),
             *("gen_ai_usage_output_tokens", "gen_ai_usage_completion_tokens"),
             *("total_output_tokens", "num_output_tokens", "generated_tokens", "res_units"),
         ),
         "cached_tokens": (
             *("cache_read_input_tokens", "cachereadinputtokens", "cachereadinputtokencount"),
-            *("cached_input_tokens", "cache_read_tokens", "input_cached_tokens"),
+            *(
+                "input_cachereadinputtokencount",
+                "cached_input_tokens",
+                "cache_read_tokens",
+                "input_cached_tokens",
+            ),
             *("cached_prompt_tokens", "prompt_cached_tokens", "tokens_cached"),
             *("usage_cache_read_input_tokens", "gen_ai_usage_cache_read_input_tokens"),
         ),
         "cache_write_tokens": (
             *("cache_creation_input_tokens", "cachewriteinputtokens", "cachewriteinputtokencount"),
-            *("cache_write_input_tokens", "cache_creation_tokens"),
+            *("input_cachewriteinputtokencount", "cache_write_input_tokens"),
+            "cache_creation_tokens",
             *("usage_cache_creation_input_tokens", "gen_ai_usage_cache_creation_input_tokens"),
         ),
         "latency_ms": (
@@ -79,6 +97,7 @@ BESIDE_UNCACHED: Final = frozenset(
     (
         *("cache_read_input_tokens", "cachereadinputtokens", "cachereadinputtokencount"),
         *("cache_creation_input_tokens", "cachewriteinputtokens", "cachewriteinputtokencount"),
+        *("input_cachereadinputtokencount", "input_cachewriteinputtokencount"),
         *("usage_cache_read_input_tokens", "usage_cache_creation_input_tokens"),
     )
 )

@@ -1,6 +1,6 @@
 // Choose a file, preview it, and upload it with progress.
 
-import { fileSize, isRejected, showFile, uploadParts } from "./upload/preview.js";
+import { fileSize, isRejected, matchColumns, showFile, uploadParts } from "./upload/preview.js";
 
 const form = document.querySelector("#upload");
 const input = document.querySelector("#file");
@@ -101,6 +101,7 @@ function answered({ status, response }) {
   }
   const error = response?.error ?? {};
   const lines = [error.message ?? `The server responded with status ${status}.`, ...advise(status)];
+  if (status === 422) matchColumns();
   if (status === 402) offer(error.payment_links ?? []);
   ended(lines, "Upload rejected.");
   if (status === 401) problem.append(link("/sign-in?next=/upload", "Sign in again"));

@@ -20,6 +20,7 @@ from detectors.formats import (
     plain,
     propose,
 )
+from detectors.formats.adapters import export_signs
 
 # A file with more columns is mapped by a program.
 MAX_SHOWN: Final = 200
@@ -83,6 +84,7 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         "provider": sent.provider if sent else "",
         "providers": PROVIDERS,
         "targets": _targets(),
+        "export_signs": export_signs(),
         "text_columns": sorted(TEXT_COLUMNS),
         "beside_uncached": sorted(BESIDE_UNCACHED),
     }

@@ -28,10 +28,10 @@ export function findText(value, depth = 0) {
 }
 
 function isCount(value) {
-  return typeof value === "number";
+  return typeof value === "number" || (typeof value === "string" && /^[0-9.]+$/.test(value));
 }
 
-function isEmpty(value) {
+export function isEmpty(value) {
   if (value === null || (typeof value === "string" && EMPTY.has(value.trim()))) return true;
   return typeof value === "object" && Object.keys(value).length === 0;
 }

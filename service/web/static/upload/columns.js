@@ -18,6 +18,7 @@ const targets = [...rowTemplate.content.querySelectorAll("option[data-synonyms]"
 const known = new Map(targets.flatMap(({ field, synonyms }) => [field, ...synonyms].map((name) => [name, field])));
 const wordsOf = new Map(targets.map(({ field, words }) => [field, words]));
 const textNames = new Set(fieldset.dataset.text.split(" "));
+const exportNames = new Set(fieldset.dataset.exports.split(" "));
 const uncachedNames = new Set(fieldset.dataset.uncached.split(" "));
 
 export function plain(name) {
@@ -29,6 +30,7 @@ export class Columns {
   #header = null;
   #chosen = []; // per column a field, "" to drop it, null if nothing is chosen
   #isForeign = false;
+  #matchesExports = false; // if the service couldn't read an export as it is
 
   constructor(required) {
     this.required = required;
@@ -57,6 +59,15 @@ export class Columns {
     return this.#chosen.map((field) => field ?? "");
   }
 
+  // An export of a tool that the service reads needs no mapping.
+  isExport(header) {
+    return !this.#matchesExports && header.some((name) => exportNames.has(name.split(".")[0]));
+  }
+
+  matchExports() {
+    this.#matchesExports = true;
+  }
+
   #start(header) {
     this.#header = header;
     const names = header.map((name) => name.toLowerCase());
@@ -69,6 +80,7 @@ export class Columns {
   forget() {
     this.#header = null;
     this.#isForeign = false;
+    this.#matchesExports = false;
     this.problem = "";
     fieldset.hidden = true;
     tableRows.replaceChildren();
@@ -113,6 +125,10 @@ export class Columns {
     if (missing.includes("provider") && missing.length === 1) return "No column is the model provider. Choose the provider of every call below the table.";
     return missing.length ? `No column is ${list(missing.map((name) => wordsOf.get(name)))}.` : "";
   }
+}
+
+export function isTextColumn(name) {
+  return textNames.has(plain(name));
 }
 
 function propose(header) {

@@ -24,6 +24,12 @@ export function isRejected() {
   return sendButton.disabled;
 }
 
+// After the service rejected the file: its columns may need to be matched after all.
+export function matchColumns() {
+  columns.matchExports();
+  if (current) refresh();
+}
+
 export async function showFile(file) {
   current = file ?? null;
   columns.forget();
@@ -54,7 +60,7 @@ async function refresh() {
     return;
   }
   if (!isCurrent()) return;
-  if (summary.header) columns.show(summary.rows, refresh);
+  if (summary.header && !summary.note) columns.show(summary.rows, refresh);
   const words = summary.problem || summary.note || "No text found.";
   say(file, words, Boolean(summary.problem));
   showFigures(summary);
@@ -75,7 +81,7 @@ function showFigures(summary) {
   figures.hidden = !summary.calls;
   if (!summary.calls) return;
   const left = summary.invalid ? [`${counted(summary.invalid, "row")} can't be read`] : [];
-  if (summary.duplicates) left.push(`${counted(summary.duplicates, "duplicate row")} left out`);
+  if (summary.duplicates) left.push(`${counted(summary.duplicates, "duplicate row")} not counted`);
   const values = {
     format: [summary.format, ""],
     period: [period(summary.first, summary.last), ""],

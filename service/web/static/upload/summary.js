@@ -1,9 +1,13 @@
 // What a file holds: its format, period, calls and spend, and why it would be rejected.
 
-import { callOf, callOfRow, findText, isObject, styleOf } from "./calls.js";
+import { callOf, callOfRow, findText, isEmpty, isObject, styleOf } from "./calls.js";
+import { isTextColumn } from "./columns.js";
 import { Elements, Lines, Rows, Unreadable, cellsOf, readText, sniff } from "./reading.js";
 
 const SHOWN_ROWS = 3;
+const TEXT = "We reject any file that contains text. Remove it, or run tallystick scrub first.";
+const EXPORT = "We read this tool's exports. We check every row after the upload, before a credit is used.";
+const NO_PREVIEW = "We can't preview this format. We check it after the upload, before a credit is used.";
 const DELIMITERS = [",", "\t", ";"];
 
 class Summary {
@@ -118,6 +122,7 @@ async function readAll(texts, summary, columns) {
 
 function readerOf(begin, summary, columns) {
   if (begin.startsWith("[")) return new ObjectReader(new Elements(), summary, "Object", "JSON array");
+  if (/^\{\s*\n/.test(begin)) return new WholeReader(summary);
   if (begin.startsWith("{")) return new ObjectReader(new Lines(), summary, "Line", "JSON Lines");
   const line = begin.split("\n", 1)[0].replace(/\r$/, "");
   const headers = DELIMITERS.map((delimiter) => cellsOf(line, delimiter));
@@ -147,7 +152,7 @@ class ObjectReader {
     const { summary } = this;
     if (this.#style || summary.problem) return;
     if (summary.invalid === this.#number) throw new Unreadable("We don't recognize this format. See the supported formats below.");
-    summary.note = "We can't preview this format. We check it after the upload, before a credit is used.";
+    summary.note = NO_PREVIEW;
   }
 
   #read(piece) {
@@ -167,7 +172,7 @@ class ObjectReader {
     const text = findText(document);
     if (text) {
       const where = `${this.unit} ${this.#number}`;
-      throw new Unreadable(`${where} contains text in “${text}”. We reject any file that contains text. Remove it, or run tallystick scrub first.`);
+      throw new Unreadable(`${where} contains text in “${text}”. ${TEXT}`);
     }
     if (!this.#style) this.#begin(styleOf(document));
     if (!this.#style) return;
@@ -185,9 +190,22 @@ class ObjectReader {
   }
 }
 
+// One object over several lines, such as the answer of an API.
+class WholeReader {
+  constructor(summary) {
+    summary.format = "JSON";
+    summary.note = NO_PREVIEW;
+  }
+
+  take() {}
+
+  end() {}
+}
+
 // Rows of a CSV, under a header that is mapped.
 class RowReader {
   #fields = null;
+  #isExport = false;
 
   constructor(delimiter, summary, columns) {
     Object.assign(this, { pieces: new Rows(delimiter), summary, columns });
@@ -200,7 +218,7 @@ class RowReader {
 
   end() {
     for (const row of this.pieces.end()) this.#read(row);
-    if (!this.summary.calls && !this.summary.invalid && !this.summary.problem) {
+    if (!this.summary.calls && !this.summary.invalid && !this.summary.problem && !this.#isExport) {
       this.summary.problem = "This CSV has no rows.";
     }
   }
@@ -209,11 +227,27 @@ class RowReader {
     const { summary, columns } = this;
     if (!this.#fields) {
       summary.header = row.map((cell) => cell.trim());
+      this.#isExport = columns.isExport(summary.header);
+      if (this.#isExport) {
+        this.#fields = [];
+        summary.note = EXPORT;
+        return;
+      }
       this.#fields = columns.mapHeader(summary.header);
       summary.problem = columns.problem;
       return;
     }
+    if (this.#isExport) {
+      this.#checkText(row);
+      return;
+    }
     if (summary.rows.length < SHOWN_ROWS) summary.rows.push(row);
     summary.add(callOfRow(row, this.#fields, columns.provider));
+  }
+
+  #checkText(row) {
+    const isText = (name, index) => isTextColumn(name) && name !== "metadata" && !isEmpty(row[index] ?? "");
+    const name = this.summary.header.find(isText);
+    if (name !== undefined) throw new Unreadable(`The column “${name}” contains text. ${TEXT}`);
   }
 }

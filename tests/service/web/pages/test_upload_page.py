@@ -60,6 +60,19 @@ def test_a_signed_out_visitor_sees_what_to_upload_and_goes_to_sign_in_and_back(
     assert "<form" not in response.get_data(as_text=True)
 
 
+@pytest.mark.parametrize("is_signed_in", [True, False])
+def test_the_page_has_a_guide_to_the_export_of_each_tool(
+    client: FlaskClient, person: Person, is_signed_in: bool
+) -> None:
+    page = client.get("/upload", headers=person.headers if is_signed_in else {})
+    for tool in ("openai", "anthropic", "litellm", "langfuse", "openrouter", "bedrock"):
+        guide = (
+            page.get_data(as_text=True).partition(f'id="export-{tool}"')[2].split("</details>")[0]
+        )
+        assert guide.count("<li>") >= 2
+        assert "What it loses: " in guide
+
+
 def test_logs_with_text_get_a_hint_about_scrub(client: FlaskClient) -> None:
     assert "tallystick scrub RAW --out usage.jsonl" in words(client.get("/upload"))
 
