@@ -1,0 +1,82 @@
+"""opencode sessions: a file per message, or an export with all of them.
+
+Fields: `~/.local/share/opencode/storage/message/<session>/<message>.json` and `opencode export`, as
+https://github.com/anomalyco/opencode/blob/dev/packages/opencode/src/session/session.ts counts them
+(`getUsage`). `tokens.input` excludes `cache.read` and `cache.write`. `reasoning` is charged beside
+`output`; a `total` that leaves no room for it says that `output` includes it. A fork copies
+messages under new IDs, with the times of the original.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.calls import NO_USAGE, Sighting, milliseconds_between
+from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.usage import Counts, Parts, with_cache
+
+
+def _recognizes(row: Row) -> bool:
+    if "sessionID" in row and ("role" in row or "modelID" in row):
+        return True
+    return "info" in row and "messages" in row
+
+
+def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    messages = [item.inner("info") for item in row.items("messages")] if "info" in row else [row]
+    for message in messages:
+        is_answer = message.get("role") == "assistant" and message.has("tokens")
+        yield _call(message) if is_answer else NO_USAGE
+
+
+def _call(message: Row) -> Sighting:
+    tokens, times = message.inner("tokens"), message.inner("time")
+    begun, session = times.get("created"), message.get("sessionID")
+    counts, reasoning = _counts(tokens), tokens.get("reasoning")
+    thought = reasoning if type(reasoning) is int else 0
+    return Sighting(
+        counts=counts,
+        parts=Parts(reasoning=min(thought, counts.completion) if counts else 0),
+        moments=(begun,),
+        models=(message.get("modelID"),),
+        providers=(message.get("providerID"),),
+        # A fork gives messages new IDs; their times, to the millisecond, stay.
+        ids=(f"opencode:{begun}:{times.get('completed')}:{tokens.get('output')}",),
+        tags=(session,),
+        session=session,
+        endpoint=message.first("agent", "mode"),
+        latency_ms=milliseconds_between(begun, times.get("completed")),
+        is_snapshot=True,
+    )
+
+
+def _counts(tokens: Row) -> Counts | None:
+    cache, reasoning = tokens.inner("cache"), tokens.get("reasoning") or 0
+    counts = with_cache(
+        tokens.get("input"),
+        tokens.get("output"),
+        cache.get("read"),
+        cache.get("write"),
+        is_within=False,
+    )
+    if counts is None or type(reasoning) is not int:
+        return counts
+    if tokens.get("total") == counts.prompt + counts.completion:
+        return counts
+    return counts._replace(completion=counts.completion + reasoning)
+
+
+_INFO: Final = (
+    "id sessionID role parentID modelID providerID mode agent finish variant "
+    "time(created completed) tokens*"
+)
+
+ADAPTER: Final = Adapter(
+    title="opencode sessions",
+    signs=("sessionID", "info"),
+    recognizes=_recognizes,
+    read=_read,
+    allowed=members(
+        f"{_INFO} info(id projectID version time(created updated)) messages(info({_INFO}))"
+    ),
+)
