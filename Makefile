@@ -33,7 +33,7 @@ DEJAVU := 2.37.3
 VENDORED := service/web/static/vendor
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help demo test test-fast check format bench stress lock vendor compact-prices sample clean
+.PHONY: help demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 
 sample: $(DEV) ## Update the sample report that /sample shows
 	$(BIN)/python examples/make_sample_report.py
+
+sources: $(DEV) ## Update what docs/sources.md says about adapters
+	$(BIN)/python -m examples.make_source_guide
 
 clean: ## Remove the environment and the caches; keep the data in var
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,45 @@
+"""docs/sources.md says of every adapter what its own documentation and expected records say."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from detectors.formats.adapters import adapters
+from examples.make_source_guide import GUIDE, make_source_guide
+
+ROOT: Final = Path(__file__).parents[2]
+TEXT: Final = GUIDE.read_text()
+
+
+def test_the_guide_is_that_of_the_adapters() -> None:
+    assert make_source_guide(TEXT) == TEXT, "run `make sources`"
+
+
+def test_every_adapter_has_one_row_and_one_section() -> None:
+    titles = sorted(adapter.title for adapter in adapters().values())
+    assert sorted(re.findall(r"^\| \[([^\]]+)\]\(#", TEXT, re.M)) == titles
+    assert sorted(re.findall(r"^## (.+)", TEXT, re.M)) == titles
+
+
+def test_every_row_has_a_command_and_says_what_is_lacking() -> None:
+    rows = [row for row in TEXT.splitlines() if row.startswith("| [")]
+    for row in rows:
+        _, how, lacks, costs = row.strip("| ").split(" | ")
+        assert how.startswith(("`tallystick ", "`aws "))
+        assert (lacks == "nothing") == (costs == "none")
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["client/README.md", "api/ingest.md", "api/otlp.md", "api/upload.md", "--map", "scrub.md"],
+)
+def test_the_ways_without_an_adapter_have_a_row_too(way: str) -> None:
+    head, _, _ = TEXT.partition("<!--")
+    assert way in head
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/scrub.md", "docs/architecture.md"])
+def test_other_pages_link_to_the_guide(page: str) -> None:
+    assert re.search(r"\]\((docs/)?sources\.md\)", (ROOT / page).read_text())
