@@ -107,6 +107,10 @@ class Engine:
             .select(name, *kept)
         )
 
+    def join_small(self, calls: Calls, table: Calls, on: Sequence[str]) -> Calls:
+        """Add the columns of a small table to the calls with a row in it; no call has two."""
+        return calls.join(table, on=list(on), how="inner")
+
     def attach(self, calls: Calls, table: Calls, key: str) -> Calls:
         """Add the columns of a small table with a row for each number of `key`, from 0."""
         return calls.join(table, on=key, how="inner")

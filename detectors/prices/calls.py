@@ -176,9 +176,9 @@ def price_labelled(
     cells, labels = Cells.of(labelled, book), [*keys, *LABELS]
     numbers = groups.select(*labels, "group")
     if cells.depends_on_model_only:
-        numbered = labelled.join(cells.number(numbers), on=labels, how="inner")
+        numbered = engine.join_small(labelled, cells.number(numbers, engine), labels)
     else:
-        numbered = cells.number(labelled.join(numbers, on=labels, how="inner"))
+        numbered = cells.number(engine.join_small(labelled, numbers, labels), engine)
     for label in _present(labelled, NUMBERED):
         numbered = _number(numbered, label, engine.number_labels(labelled, "rank", [label]), engine)
     spent = cells.add_cost(numbered, engine)
@@ -192,7 +192,7 @@ def _number(calls: Calls, label: str, ranks: Calls, engine: Engine) -> Calls:
     Labels are numbered in sorted order, so that the number can replace the label in time order.
     """
     number = nw.when(nw.col(label) != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
-    numbered = calls.join(ranks, on=label, how="inner")
+    numbered = engine.join_small(calls, ranks, [label])
     number = number.cast(engine.label_type).alias(NUMBERED[label])
     return numbered.with_columns(number).drop(label, "rank")
 

@@ -64,7 +64,7 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
     if there is no target, it is not cheaper, or its context window is too small or unknown.
     """
     cells, engine = Cells.of(calls, book), Engine()
-    return cells.show(cells.add_cost(cells.number(calls), engine), engine).drop(CELL)
+    return cells.show(cells.add_cost(cells.number(calls, engine), engine), engine).drop(CELL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class Cells:
     def depends_on_model_only(self) -> bool:
         return self.keys == _LABELS[:2]
 
-    def number(self, calls: Calls) -> Calls:
+    def number(self, calls: Calls, engine: Engine) -> Calls:
         """Add the number of each call's cell, and remove calls with unknown rates."""
         known = calls.collect_schema().names()
         numbers = place_beside(calls, self.table.select(*self.keys, CELL))
         numbered = self.grid.number(_with_regions(calls))
-        return numbered.join(numbers, on=[*self.keys], how="inner").select(*known, CELL)
+        return engine.join_small(numbered, numbers, self.keys).select(*known, CELL)
 
     def add_cost(self, numbered: Calls, engine: Engine) -> Calls:
         """Add `cost_usd` and `input_usd_per_token`."""

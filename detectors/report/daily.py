@@ -51,7 +51,7 @@ def by_day_and_model(
         if len(days[log]) <= _DAILY_DAYS
     ]
     schema = {"log": pl.Int32, "provider": pl.String, "model": pl.String, "rank": pl.Int64}
-    placed = engine.place(pl.DataFrame(ranks, schema, orient="row"), calls)
+    placed = engine.place(pl.DataFrame(ranks, schema, orient="row"), labels)
 
     def plan(calls: Calls, labels: Calls, ranks: Calls) -> list[Calls]:
         if not keys:

@@ -13,6 +13,18 @@ _SECOND_US: Final = 1_000_000
 _MILLISECOND_US: Final = 1_000
 
 
+def filter_groups(calls: Calls, thresholds: Thresholds) -> Calls:
+    """Keep the groups with enough short answers for a session, before any window is computed."""
+    least = thresholds.d6_min_calls * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
+    groups = (
+        calls.select("group", _is_short(calls, thresholds).alias("short"))
+        .group_by("group")
+        .agg(nw.len().alias("calls"), nw.col("short").sum())
+        .filter(nw.col("calls") >= thresholds.d6_min_calls, nw.col("short") >= least)
+    )
+    return calls.join(groups, on="group", how="semi")
+
+
 def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[str, ...]]:
     """Number each group's sessions; return the columns that identify one too.
 
@@ -66,16 +78,19 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
 
 def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
     """Keep the sessions with enough short answers, which are few."""
-    short = answer_tokens(sessions) <= thresholds.d6_short_completion_tokens
     least = nw.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
     return (
-        sessions.with_columns(short.cast(nw.Int64).alias("short"))
+        sessions.with_columns(_is_short(sessions, thresholds).alias("short"))
         .with_columns(
             nw.len().over(*session).cast(nw.Int64).alias("calls"),
             nw.col("short").sum().over(*session).cast(nw.Int64).alias("short"),
         )
         .filter(nw.col("calls") >= thresholds.d6_min_calls, nw.col("short") >= least)
     )
+
+
+def _is_short(calls: Calls, thresholds: Thresholds) -> nw.Expr:
+    return (answer_tokens(calls) <= thresholds.d6_short_completion_tokens).cast(nw.Int64)
 
 
 def _most_overlaps(thresholds: Thresholds) -> nw.Expr:

@@ -1,15 +1,15 @@
 """The audit of an account: its calls of some days, from the files that hold them."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import AuditedWindow, InvalidRows, TrafficWindow
-from detectors.engines import engine_of
+from detectors.engines import Calls, engine_of
 from detectors.formats.columns import present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
@@ -21,6 +21,11 @@ from detectors.report.account.traffic import sum_traffic
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
 LEAST_DAYS: Final = 7
+_SAMPLED_CALLS: Final = 10_000
+_MOST_CATEGORIES: Final = 1_000
+_FIRST: Final = pl.col("ts").min().alias("first")
+_LAST: Final = pl.col("ts").max().alias("last")
+_Span = tuple[datetime, datetime]
 
 
 def audit_window(
@@ -65,22 +70,52 @@ def _sum_traffic(window: CheckedCalls) -> TrafficWindow | None:
 
 def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:
     """Return the calls of the window, which are checked already."""
-    calls = _scan(files)
-    newest = pl.col("ts").max()
-    window = calls.filter(pl.col("ts") > newest - timedelta(days=days))
-    # Kept in memory, because every step of an audit would read the files again.
-    frame = checked_calls(window.collect()).collect()
-    rows = frame.height + duplicates
-    return CheckedCalls(nw.from_native(frame.lazy()), rows, ALL_VALID, LEAST_DAYS, is_merged=True)
-
-
-def _scan(files: Sequence[Path]) -> pl.LazyFrame:
-    """Scan files that may lack different optional columns."""
     known = {name for file in files for name in pl.read_parquet_schema(file)}
     optional = [name for name in present_columns(known) if name in OPTIONAL_CALLS]
+    frames = [frame for file in files if not (frame := _read(file, optional)).is_empty()]
+    frames = _cut(frames, timedelta(days=days))
+    # Kept in memory, because every step of an audit would read the files again.
+    frame = checked_calls(pl.concat(_with_equal_types(frames))).collect()
+    rows = frame.height + duplicates
+    calls: Calls = nw.from_native(frame.lazy())
+    return CheckedCalls(calls, rows, ALL_VALID, LEAST_DAYS, is_merged=True)
+
+
+def _read(file: Path, optional: Sequence[str]) -> pl.DataFrame:
+    """Read a file that may lack optional columns, with categories instead of repeated texts."""
     schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
-    scanned = pl.scan_parquet(
-        list(files), schema=schema, missing_columns="insert", extra_columns="ignore"
-    )
+    scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
     filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
-    return scanned.with_columns(filled)
+    frame = scanned.with_columns(filled).collect()
+    return frame.cast(dict.fromkeys(_find_repeated(frame), pl.Categorical()))
+
+
+def _find_repeated(frame: pl.DataFrame) -> list[str]:
+    """Return the labels with few values: as categories they take a quarter of the memory.
+
+    Joining and grouping by categories takes a third of the time, but making categories of texts
+    that hardly repeat takes longer than it saves.
+    """
+    texts = frame.select(pl.selectors.string() - pl.selectors.by_name("request_id"))
+    sampled = texts.head(_SAMPLED_CALLS)
+    return [each.name for each in sampled if each.n_unique() <= _MOST_CATEGORIES]
+
+
+def _cut(frames: Sequence[pl.DataFrame], span: timedelta) -> list[pl.DataFrame]:
+    """Keep the calls of the time span that ends with the newest call, in order of their files."""
+    spans = [cast("_Span", frame.select(_FIRST, _LAST).row(0)) for frame in frames]
+    since = max(last for _, last in spans) - span
+    in_order = sorted(zip(spans, frames, strict=True), key=lambda each: each[0])
+    return [
+        frame if first > since else frame.filter(pl.col("ts") > since)
+        for (first, _), frame in in_order
+    ]
+
+
+def _with_equal_types(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Turn categories back into texts where another file has texts."""
+    texts = {name for frame in frames for name in frame.select(pl.selectors.string()).columns}
+    return [
+        frame.cast({name: pl.String for name in texts if frame.schema[name] != pl.String})
+        for frame in frames
+    ]
