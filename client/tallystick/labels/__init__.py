@@ -13,7 +13,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each entry holds the one that it covers, so that leaving needs no token: tokens cannot be used in
 # another context, and generators and tasks are left in other contexts than they were entered in.
 # It also holds the tag that entered it, since a generator may be closed within a tag of its caller.
-_Entry = tuple[Optional[str], Optional[Any], object]
+_Entry = tuple[Any, Optional[Any], object]
 _entered: ContextVar[_Entry | None] = ContextVar("tallystick_tag", default=None)
 _sessions: ContextVar[_Entry | None] = ContextVar("tallystick_session", default=None)
 
@@ -45,7 +45,7 @@ class tag:
 
     def __call__(self, function: _Function) -> _Function:
         # `inspect`, which it needs, would take longer to import than all the rest together.
-        from tallystick.decorating import decorate
+        from tallystick.labels.decorating import decorate
 
         return decorate(self, function)
 
@@ -81,7 +81,18 @@ def current_session() -> str | None:
 
 def current_tag() -> str | None:
     entry = _entered.get()
-    return entry[0] if entry is not None else None
+    if entry is None:
+        return None
+    label = entry[0]
+    # That of a web request is looked up now, when its route is known.
+    return label if label is None or label.__class__ is str else label()
+
+
+def keep_labels(function: _Function) -> _Function:
+    """Give calls of the function the tag and session of here, in whichever thread it runs."""
+    from tallystick.labels.decorating import keep
+
+    return keep(((_entered, _entered.get()), (_sessions, _sessions.get())), function)
 
 
 def clean_tag(label: object) -> str | None:

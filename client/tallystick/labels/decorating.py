@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Generator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -26,6 +27,21 @@ def decorate(label: Label, function: _Function) -> _Function:
     else:
         wrapper = _tagged_function(label, function)
     return cast("_Function", functools.wraps(function)(wrapper))
+
+
+def keep(entries: tuple[tuple[ContextVar[Any], Any], ...], function: _Function) -> _Function:
+    """Wrap the function so that it runs with these values, and leaves the thread as it was."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tokens = [(variable, variable.set(value)) for variable, value in entries]
+        try:
+            return function(*args, **kwargs)
+        finally:
+            for variable, token in tokens:
+                variable.reset(token)
+
+    return cast("_Function", call)
 
 
 def _tagged_function(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
