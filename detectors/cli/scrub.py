@@ -10,6 +10,7 @@ import click
 from rich.filesize import decimal
 
 from detectors.cli.console import BadInputError, long_progress, shown, standard_output
+from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.errors import DetectorError
 from detectors.formats.adapters import adapters
 from detectors.formats.adapters.duplicates import WINDOW
@@ -34,15 +35,23 @@ Show = Callable[[int, int], None] | None
     type=click.Path(path_type=Path),
     help="The counts-only log to write; '-' is standard output.",
 )
-def scrub(sources: tuple[Path, ...], destination: Path) -> None:
+@mapping_options
+def scrub(
+    sources: tuple[Path, ...],
+    destination: Path,
+    mapped: tuple[str, ...],
+    dropped: tuple[str, ...],
+    provider: str,
+) -> None:
     """Turn raw logs that contain text into one counts-only log.
 
     RAW are files or folders: requests and responses of the OpenAI and Anthropic APIs, sessions of
     coding agents, exports of gateways, logs and batch outputs of model providers; plain or gzipped,
     in any mix. '-' is standard input. Nothing leaves this machine, and no text is written: of a
-    prompt only a hash remains, to find equal prompts.
+    prompt only a hash remains, to find equal prompts. With --map, --drop or --provider, RAW are CSV
+    files of any other tool.
     """
-    scrubber = Scrubber()
+    scrubber = Scrubber(read_mapping(mapped, dropped, provider))
     with _one_line_errors(), _output(destination) as out:
         for lines in _scrub_all(scrubber, _find_logs(sources, destination)):
             out.write(lines)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from detectors.formats.csv_logs.mapping import Mapped, as_mapping
 from detectors.scrub.scrubber import Scrubber, Summary
 
 _SUFFIXES: Final = tuple(
@@ -15,7 +16,12 @@ _SUFFIXES: Final = tuple(
 )
 
 
-def scrub(sources: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Summary:
+def scrub(
+    sources: Iterable[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    mapping: Mapped | None = None,
+) -> Summary:
     """Write the calls of raw logs as one counts-only log.
 
     Parameters
@@ -24,6 +30,8 @@ def scrub(sources: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]
         Files of JSON lines or arrays, gzipped or not, or folders of such files.
     out
         The file to write; it appears after everything was read.
+    mapping : dict or ColumnMapping, optional
+        The columns of CSV files with other names, as for `detectors.read`.
 
     Raises
     ------
@@ -32,7 +40,7 @@ def scrub(sources: Iterable[str | os.PathLike[str]], out: str | os.PathLike[str]
     OSError
         A file cannot be read or written.
     """
-    scrubber = Scrubber()
+    scrubber = Scrubber(as_mapping(mapping))
     with writing(Path(out)) as file:
         for source in sources:
             for path in find_files(Path(source)):

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from detectors.errors import UnreadableLogError
+from detectors.formats import ColumnMapping
 from detectors.formats.adapters import find_adapter, find_sums
 from detectors.formats.adapters.adapter import State
 from detectors.formats.adapters.calls import Sighting, call_of
@@ -16,6 +17,7 @@ from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.rows import Row
 from detectors.formats.text.blocks import Advance
+from detectors.scrub.tables import sight_rows
 from detectors.scrub.texts import read_texts
 
 NOT_JSON: Final = "not JSON objects"
@@ -47,24 +49,26 @@ class Summary:
 
 
 class Scrubber:
-    """Reads logs and yields lines of counts; counts what it drops."""
+    """Reads logs and yields lines of counts; counts what it drops.
 
-    def __init__(self) -> None:
+    With a mapping, the logs are CSV files with these columns.
+    """
+
+    def __init__(self, mapping: ColumnMapping | None = None) -> None:
         self.summary = Summary()
+        self._mapping = mapping
         self._once = Once(self.summary.dropped)
 
     def read(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
         """Yield the lines of one log's calls, about a mebibyte at a time."""
         self.summary.files += 1
         kept, size = list[bytes](), 0
-        state: State = {}
-        for text in read_texts(file, advance):
-            for line in self._lines_of(text, state):
-                kept.append(line)
-                size += len(line) + 1
-                if size >= _WRITTEN_BYTES:
-                    yield self._join(kept)
-                    kept, size = [], 0
+        for line in self._lines(file, advance):
+            kept.append(line)
+            size += len(line) + 1
+            if size >= _WRITTEN_BYTES:
+                yield self._join(kept)
+                kept, size = [], 0
         kept += map(self._write, self._once.close())
         yield self._join(kept)
 
@@ -74,6 +78,26 @@ class Scrubber:
         self.summary.bytes_written += len(joined)
         return joined
 
+    def _lines(self, file: BinaryIO, advance: Advance | None) -> Iterator[bytes]:
+        if self._mapping is not None:
+            for seen in sight_rows(file, self._mapping, self._counted(advance)):
+                yield from self._take(seen)
+            return
+        state: State = {}
+        for text in read_texts(file, advance):
+            yield from self._lines_of(text, state)
+
+    def _counted(self, advance: Advance | None) -> Advance:
+        """Count the bytes of a file that is read in blocks."""
+        before = self.summary.bytes_read
+
+        def count(done: int) -> None:
+            self.summary.bytes_read = before + done
+            if advance is not None:
+                advance(done)
+
+        return count
+
     def _lines_of(self, text: bytes | None, state: State) -> Iterator[bytes]:
         if text is None:
             self.summary.dropped[TOO_LONG] += 1
@@ -81,12 +105,15 @@ class Scrubber:
         self.summary.bytes_read += len(text) + 1
         for row, object_text in self._decode(text):
             for seen in sight(row, object_text, state):
-                call = seen if isinstance(seen, str) else call_of(seen)
-                if isinstance(call, str) or isinstance(seen, str):
-                    self.summary.dropped[str(call)] += 1
-                else:
-                    taken = self._once.add(call, is_snapshot=seen.is_snapshot)
-                    yield from map(self._write, taken)
+                yield from self._take(seen)
+
+    def _take(self, seen: Sighting | str) -> Iterator[bytes]:
+        call = seen if isinstance(seen, str) else call_of(seen)
+        if isinstance(call, str) or isinstance(seen, str):
+            self.summary.dropped[str(call)] += 1
+        else:
+            taken = self._once.add(call, is_snapshot=seen.is_snapshot)
+            yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:
         """Decode the object, or the objects of a page of an API response."""

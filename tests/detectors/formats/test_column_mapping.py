@@ -13,6 +13,7 @@ from detectors.errors import ColumnMappingError, ContractError, DetectorError, U
 from detectors.formats import TARGETS, Chunk, propose, read_chunks, read_pairs, records_of
 from detectors.formats.csv_logs.mapping import as_mapping
 from detectors.formats.csv_logs.names import SYNONYMS, find_foreign_header
+from detectors.scrub import scrub
 
 FOREIGN = (
     "Created At,model_name,Input Tokens,output_tokens,cached,cost_usd\n"
@@ -246,3 +247,31 @@ def test_the_command_proposes_options_that_work(tmp_path: Path) -> None:
     twice = run(cli.library, ["audit", str(file), *options[:-4]])
     assert "neither mapped nor dropped: cost_usd." in twice.stderr
     assert "--map" not in twice.stderr
+
+
+def test_scrub_reads_a_mapped_csv_under_its_own_rules(tmp_path: Path) -> None:
+    raw, ours, out = (tmp_path / name for name in ("raw.csv", "ours.csv", "usage.jsonl"))
+    text = FOREIGN.replace("cost_usd", "prompt,team").replace(',"1,2"', ",CANARY,a team")
+    raw.write_text(text.replace(",0.12", f',"{TEXT}",support-bot') + "CANARY,,,,,,\n")
+    ours.write_text(OURS.replace("tokens\n", "tokens,tag\n").replace("200\n", "200,support-bot\n"))
+    mapping = ColumnMapping(COLUMNS | {"team": "tag"}, ["prompt"], "openai")
+    summary = scrub([raw], out, mapping=mapping)
+    assert (summary.calls, sum(summary.dropped.values())) == (2, 1)
+    assert summary.bytes_read == raw.stat().st_size
+    assert "CANARY" not in out.read_text() + str(summary)
+    written = detectors.read(out).frame
+    assert written["tag"].to_list() == ["support-bot", ""]
+    assert written["prompt_tokens"].to_list() == [1200, 1150]
+
+
+def test_the_scrub_command_takes_a_mapping(tmp_path: Path) -> None:
+    raw, out = tmp_path / "raw.csv", tmp_path / "usage.jsonl"
+    raw.write_text(OURS.replace("cached_tokens", "cost"))
+    done = CliRunner().invoke(cli.library, ["scrub", str(raw), "--out", str(out), "--drop", "cost"])
+    assert done.exit_code == 0
+    assert "Wrote 2 calls" in done.output
+    wrong = CliRunner().invoke(
+        cli.library, ["scrub", str(raw), "--out", str(out), "--drop", "Zeit"]
+    )
+    assert wrong.exit_code == 2
+    assert "The file has no column Zeit." in wrong.output

@@ -1,0 +1,56 @@
+"""Calls of a CSV whose columns are mapped, under the rules of `scrub` for names."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from detectors.contract import UsageRecord
+from detectors.formats import ColumnMapping, read_chunks, records_of
+from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.usage import Counts, Parts
+from detectors.formats.text.blocks import Advance
+
+
+def sight_rows(
+    file: BinaryIO, mapping: ColumnMapping, advance: Advance | None
+) -> Iterator[Sighting | str]:
+    """Yield the calls of the rows, and the reasons of rows that can't be read."""
+    for chunk in read_chunks(file, mapping=mapping, advance=advance):
+        for record in records_of(chunk.columns):
+            yield _sight(record)
+        for row in chunk.invalid:
+            yield row.reason
+
+
+def _sight(record: UsageRecord) -> Sighting:
+    def count(name: str) -> int:
+        return getattr(record, name, None) or 0
+
+    return Sighting(
+        counts=Counts(
+            *(record.prompt_tokens, record.completion_tokens),
+            *(count("cached_tokens"), count("cache_write_tokens")),
+        ),
+        parts=Parts(
+            reasoning=count("reasoning_tokens"),
+            audio_prompt=count("audio_prompt_tokens"),
+            image_prompt=count("image_prompt_tokens"),
+            audio_completion=count("audio_completion_tokens"),
+            image_completion=count("image_completion_tokens"),
+            cache_write_1h=count("cache_write_1h_tokens"),
+            web_searches=count("web_searches"),
+        ),
+        moments=(record.ts,),
+        models=(record.model,),
+        providers=(record.provider,),
+        ids=(record.request_id,),
+        tags=(record.tag,),
+        endpoint=record.endpoint,
+        latency_ms=record.latency_ms,
+        caps=(record.declared_max_tokens,),
+        prefix_hash=record.prefix_hash,
+        service_tier=getattr(record, "service_tier", None),
+        environment=getattr(record, "environment", None),
+        session=getattr(record, "session_id", None),
+        region=getattr(record, "region", None),
+        status=getattr(record, "status", None),
+    )
