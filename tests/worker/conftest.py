@@ -4,6 +4,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,12 +133,24 @@ def config(
     }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("service.jobs.claiming.make_engine", partial(_share_engine, "worker"))
     return Config.load()
+
+
+def _share_engine(whose: str, config: Config) -> Engine:
+    """Return the engine of these settings: a new one would compile every query again."""
+    # Only the blobs are a test's own.
+    return _make_engine(whose, replace(config, storage_url="file:///"))
+
+
+@cache
+def _make_engine(_whose: str, config: Config) -> Engine:
+    return make_engine(config)
 
 
 @pytest.fixture
 def engine(config: Config) -> Iterator[Engine]:
-    engine = make_engine(config)
+    engine = _share_engine("test", config)
     yield engine
     with engine.begin() as connection:
         connection.execute(delete(Account).where(Account.email == "worker@example.com"))

@@ -161,7 +161,12 @@ def test_other_windows_leave_the_findings_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("volume", "is_fixed"), [(DAILY, True), (DAILY // 2, True), (DAILY // 2, False)]
+    ("volume", "is_fixed"),
+    [
+        pytest.param(DAILY, True, marks=pytest.mark.stress),
+        (DAILY // 2, True),
+        (DAILY // 2, False),
+    ],
 )
 def test_realized_savings_are_those_of_the_fix_and_not_of_the_volume(
     volume: int, is_fixed: bool, engine: Engine, account_id: str, publish: NewBatch
