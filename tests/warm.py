@@ -6,6 +6,7 @@ programs import that when they run. For programs that are started again and agai
 such process, which imports more. Both end when no process of the run is connected.
 """
 
+import atexit
 import fcntl
 import gc
 import json
@@ -23,7 +24,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NoReturn
 from zlib import crc32
 
 from tests.run_folder import run_folder
@@ -237,6 +238,27 @@ def _become(order: dict[str, Any]) -> None:
         os.close(source)
 
 
+def _run(module: str) -> int:
+    """Run the module to its end and return the exit status; other errors end it as usual."""
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+            return 1
+        return ended.code or 0
+    return 0
+
+
+def _leave(status: int) -> NoReturn:
+    """Exit as Python does, but for freeing every object: that would copy all shared pages."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
     # Threads of Polars would free its memory; a fork has none of the threads.
     os.environ["_RJEM_MALLOC_CONF"] = "background_thread:false"
@@ -246,4 +268,4 @@ if __name__ == "__main__":
     # A fork need not look for garbage in what was imported, and so leaves its pages shared.
     gc.freeze()
     sys.argv = _take_orders(Path(sys.argv[1]))
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    _leave(_run(sys.argv[0]))

@@ -1,13 +1,14 @@
 """Every page, without errors from axe-core, the console, the content security policy or the layout
-checks: each template at one width and in one scheme, under stress every page at every width in
-every scheme. With `SCREENSHOTS=1`, pictures are in var/screenshots.
+checks: each template at one width and in one scheme, for axe-core with some rows of each list;
+under stress every page in full, at every width in every scheme. With `SCREENSHOTS=1`, pictures are
+in var/screenshots.
 """
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import SCHEMES, WIDTHS, Look, Window, in_turn
-from tests.browser.measures import axe_violations, overflow, shifts
+from tests.browser.measures import axe_violations, overflow, shifts, thin
 from tests.browser.pages import EXAMPLES, OTHERS, PAGES, TEMPLATES, Example, opened_for
 from tests.browser.site import Site, list_routes
 from tests.browser.windows import Windows
@@ -20,7 +21,10 @@ def test_every_route_has_an_example(site: Site) -> None:
 @pytest.mark.parametrize(("example", "look"), in_turn(TEMPLATES))
 def test_nothing_is_wrong_with_the_page(windows: Windows, example: Example, look: Look) -> None:
     window = windows.show(example, look)
-    assert [*_find_moves(window), *_look_at(window, example, look)] == []
+    wrong = _find_moves(window)
+    _shoot(window, example, look)
+    thin(window)
+    assert [*wrong, *axe_violations(window)] == []
     assert window.foreign_requests == []
 
 
@@ -45,5 +49,9 @@ def _find_moves(window: Window) -> list[str]:
 
 
 def _look_at(window: Window, example: Example, look: Look) -> list[str]:
-    window.shoot(f"{example.name}-{look[0]}-{look[1]}")
+    _shoot(window, example, look)
     return axe_violations(window)
+
+
+def _shoot(window: Window, example: Example, look: Look) -> None:
+    window.shoot(f"{example.name}-{look[0]}-{look[1]}")
