@@ -21,6 +21,7 @@ EXPORT: Final = b"""request_id,call_type,startTime,model,prompt_tokens,completio
 r1,acompletion,2026-11-02T09:15:00Z,gpt-4o-mini,1200,85,{}
 """
 TEXT: Final = b'{"model":"gpt-4o","usage":{"prompt_tokens":1},"choices":[{"index":0}]}\n'
+COUNTS: Final = b'{"schemaType":"ModelInvocationLog","input":{"inputTokenCount":35}}\n'
 # The account of these tests keeps its credits and its list of files.
 _KEEP: Final = "() => { XMLHttpRequest.prototype.send = (body) => { window.kept = body; }; }"
 
@@ -58,6 +59,9 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
     expect(button).to_be_disabled()
     choose(page, EXPORT, "spend-logs.csv")
     expect(preview).to_contain_text("We read this tool's exports.")
+    choose(page, COUNTS, "invocations.jsonl")
+    expect(preview).to_contain_text("We can't preview this format.")
+    expect(button).to_be_enabled()
     expect(button).to_be_enabled()
     choose(page, FOREIGN)
     expect(page.locator("#why-off")).to_contain_text("drop them: “cost”, “prompt”.")

@@ -20,6 +20,7 @@ State: TypeAlias = dict[str, Any]  # what an adapter remembers of the file so fa
 Allowed: TypeAlias = Mapping[str, Union[None, str, "Allowed"]]
 
 _COUNTS: Final = "*"
+_UNKNOWN: Final = "unknown"
 _WORD: Final = re.compile(r"[\w$.@-]+\*?|[()]")
 _LABEL: Final = re.compile(LABEL_PATTERN)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,63}")
@@ -84,36 +85,33 @@ def _read_members(words: list[str]) -> dict[str, None | str | Allowed]:
 def unknown_members(row: Mapping[str, Any], allowed: Allowed, path: str = "") -> Iterator[str]:
     """Yield the names of members that may hold text; numbers and empty members cannot."""
     for key, value in row.items():
-        name = path + (key if _is_name(key) else shown_name(key))
-        if key not in allowed:
-            if not _is_harmless(value):
-                yield name
-        else:
-            yield from _unknown_within(value, allowed[key], name)
+        if _is_harmless(value):
+            continue
+        known = allowed.get(key, _UNKNOWN)
+        if isinstance(known, Mapping):
+            yield from _unknown_within(parsed(value), known, path + _shown(key))
+        elif known is _UNKNOWN or not _may_have(parsed(value), known):
+            yield path + _shown(key)
 
 
-def _is_name(key: str) -> bool:
-    """Check for a field name with a sign that some tools begin their own with."""
-    return key.startswith(("$", "@")) and FIELD_NAME.fullmatch(key[1:]) is not None
-
-
-def _unknown_within(value: Any, allowed: None | str | Allowed, name: str) -> Iterator[str]:
-    if _is_harmless(value):
-        return
-    value = parsed(value)
-    if allowed is None:
-        if not all(map(_is_label, value if isinstance(value, list) else [value])):
-            yield name
-        return
-    if isinstance(allowed, str):
-        if not _are_counts(value):
-            yield name
-        return
+def _unknown_within(value: Any, allowed: Allowed, name: str) -> Iterator[str]:
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict):
             yield from unknown_members(item, allowed, f"{name}.")
         elif not _is_harmless(item):
             yield name
+
+
+def _may_have(value: Any, known: None | str) -> bool:
+    if known is not None:
+        return _are_counts(value)
+    return all(map(_is_label, value)) if isinstance(value, list) else _is_label(value)
+
+
+def _shown(key: str) -> str:
+    """Return a field name, also with the sign that some tools begin their own with."""
+    is_name = key.startswith(("$", "@")) and FIELD_NAME.fullmatch(key[1:]) is not None
+    return key if is_name else shown_name(key)
 
 
 def _is_harmless(value: Any) -> bool:

@@ -86,14 +86,16 @@ EXPECTED: Final[dict[str, dict[str, Any]]] = {
         latency_ms=1_250.0,
         **GPT,
     ),
-    "langfuse, cached": call(
-        "openai",
-        "gpt-5.4",
-        CACHED,
-        request_id="6d3f9b1c2a4e6f70",
-        tag="support",
-        latency_ms=1_250.0,
-        **GPT,
+    "langfuse, cached": thinking(
+        call(
+            "openai",
+            "gpt-5.4",
+            CACHED,
+            request_id="6d3f9b1c2a4e6f70",
+            tag="support",
+            latency_ms=1_250.0,
+            **GPT,
+        )
     ),
     "langfuse, old": call(
         "anthropic",

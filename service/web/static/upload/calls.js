@@ -16,11 +16,12 @@ const FIRST_TIME = Date.UTC(2000, 0, 1);
 const LAST_TIME = Date.UTC(2100, 0, 1);
 const MAX_DEPTH = 5;
 
-// The key of a text in an object, at any depth; null if there is none.
+// The key of a text in an object, at any depth; null if there is none. An object of counts may be
+// called `input` or `message`; a text is in what it holds.
 export function findText(value, depth = 0) {
   if (!value || typeof value !== "object" || depth > MAX_DEPTH) return null;
   for (const [name, inner] of Object.entries(value)) {
-    if (!Array.isArray(value) && TEXT_KEYS.has(name) && !isCount(inner) && !isEmpty(inner)) return name;
+    if (!Array.isArray(value) && TEXT_KEYS.has(name) && !isObject(inner) && !isCount(inner) && !isEmpty(inner)) return name;
     const found = findText(inner, depth + 1);
     if (found) return found;
   }

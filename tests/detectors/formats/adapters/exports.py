@@ -237,6 +237,15 @@ EXPORTS: Final[dict[str, Export]] = {
     "a cut array": Export(json.dumps([LITELLM, LITELLM]).encode()[:-9], "array is incomplete"),
     "a cut object": Export(pretty(CHATS)[:-9], "isn't complete JSON"),
     "an unknown object": Export(pretty({"weather": "sunny"}), "don't recognize"),
-    "a usage report of OpenAI": Export(
-        pretty({"object": "page", "data": [{"object": "bucket", "results": []}]}), "recognize"),
+    "openai usage by day": Export(
+        pretty({"object": "page", "data": [{"object": "bucket", "start_time": SECOND, "results": [
+            {"object": "organization.usage.completions.result", "num_model_requests": 5}]}]}),
+        SUMS),
+    "openai usage by day, csv": Export(
+        b"start_time,model,input_tokens,output_tokens,num_model_requests\n1,gpt-4o,1,1,1\n", SUMS),
+    "anthropic usage by day": Export(
+        json.dumps({"data": [{"starting_at": "2026-08-01T00:00:00Z", "ending_at": "x",
+                              "results": [{"output_tokens": 5}]}]}).encode(), SUMS),
+    "anthropic usage by day, csv": Export(
+        b"usage_date_utc,model_version,usage_output_tokens\n2026-08-01,opus,5\n", SUMS),
 }  # fmt: skip

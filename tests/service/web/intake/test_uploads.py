@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 
 from detectors.formats import read_stored
 from service.models import Audit, Credit, IdempotencyKey
+from tests.detectors.formats.adapters.exports import EXPORTS
+from tests.detectors.formats.adapters.source_rows import BATCH, LITELLM, lines
 from tests.detectors.formats.test_logs import LOGS
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import AUDITS
@@ -409,3 +411,23 @@ def test_files_with_the_same_records_are_recognized_packed_or_not(
     answers = [upload(live.url, person, file).json() for file in files]
     first, packed, other = (_audit(live, answer["audit_id"]).content_hash for answer in answers)
     assert first == packed != other
+
+
+def test_an_export_of_another_tool_is_stored_as_records(live: LiveService, person: Person) -> None:
+    response = upload(live.url, person, lines(LITELLM, BATCH))
+    assert response.status_code == 201
+    with (live.blobs / _audit(live, response.json()["audit_id"]).blob_key).open("rb") as blob:
+        [chunk] = read_stored(blob)
+    assert chunk.columns["cached_tokens"] == [30, 30]
+    assert chunk.columns["service_tier"] == ["", "batch"]
+
+
+def test_exports_with_text_or_sums_are_rejected_in_a_sentence(
+    live: LiveService, redis_url: str, person: Person
+) -> None:
+    for name in ("litellm with text", "codex with text", "openrouter by day"):
+        response = upload(live.url, person, EXPORTS[name].file)
+        assert str(EXPORTS[name].expected) in error_in(response, 422, "validation_error")
+        assert "CANARY" not in response.text
+    assert free_credits(live.sessions, person) == 3
+    assert traces_of(live, redis_url, "CANARY") == []

@@ -3,7 +3,7 @@
 Fields: https://langfuse.com/docs/observability/features/token-and-cost-tracking (`usage_details`)
 and https://api.reference.langfuse.com (`Observation`). Keys of `usageDetails` count different
 tokens, but some exporters put the cached part into `input` too: then the parts exceed `total`.
-Without a total, a cached part larger than `input` cannot be within it.
+Without a total they are added, as Langfuse documents them.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from detectors.formats.adapters.adapter import Adapter, State, Sums, members
 from detectors.formats.adapters.calls import Sighting, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import checked, sum_counts
+from detectors.formats.adapters.usage import Counts, Parts, checked, is_count, sum_counts
 
 _DETAILS: Final = ("usageDetails", "usage_details")
 
@@ -23,8 +23,10 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     plain = checked(row.get("promptTokens"), row.get("completionTokens") or 0)
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
+    counts = sum_counts(usage) or plain
     yield Sighting(
-        counts=sum_counts(usage) or plain,
+        counts=counts,
+        parts=_parts(usage, counts),
         moments=(begun,),
         models=(row.get("model"), row.get("providedModelName")),
         providers=(row.get("provider"),),
@@ -36,6 +38,22 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         caps=caps_of(options),
         prompts=_prompts(row.get("input")),
         service_tier=options.get("service_tier"),
+    )
+
+
+def _parts(usage: Any, counts: Counts | None) -> Parts:
+    """Return the parts of the answer and of the prompt that have keys of their own."""
+    if counts is None or not isinstance(usage, dict):
+        return Parts()
+
+    def part(key: str, total: int) -> int:
+        value: Any = usage.get(key)
+        return min(int(value), total) if is_count(value) else 0
+
+    return Parts(
+        reasoning=part("output_reasoning_tokens", counts.completion),
+        audio_prompt=part("input_audio_tokens", counts.prompt),
+        audio_completion=part("output_audio_tokens", counts.completion),
     )
 
 

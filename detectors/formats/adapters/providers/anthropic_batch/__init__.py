@@ -8,7 +8,7 @@ the tier `batch`. `custom_id` is the customer's own and never kept.
 from collections.abc import Iterator
 from typing import Final
 
-from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.exchanges import batch_of
 from detectors.formats.adapters.rows import Row
@@ -33,5 +33,13 @@ ADAPTER: Final = Adapter(
         "custom_id ts created provider endpoint request_id tag prefix_hash latency_ms "
         "declared_max_tokens environment result(type message(id type role model stop_reason "
         "stop_sequence usage*) error(type error(type)))"
+    ),
+    # https://docs.anthropic.com/en/api/admin-api/usage-cost/get-messages-usage-report
+    sums=Sums(
+        what="a usage or cost report of Anthropic",
+        recognizes=lambda row: (
+            "usage_date_utc" in row or ("starting_at" in row and "results" in row)
+        ),
+        instead="send calls with the client, or log each response's usage, in its place",
     ),
 )

@@ -7,7 +7,7 @@ Calls of a batch are priced at the tier `batch`. `custom_id` is the customer's o
 from collections.abc import Iterator
 from typing import Final
 
-from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.exchanges import batch_of
 from detectors.formats.adapters.rows import Row
@@ -32,5 +32,11 @@ ADAPTER: Final = Adapter(
         "declared_max_tokens environment response(status_code request_id "
         "body(id object model created created_at service_tier system_fingerprint status "
         "max_output_tokens usage*)) error(code)"
+    ),
+    # https://platform.openai.com/docs/api-reference/usage
+    sums=Sums(
+        what="a usage or cost report of OpenAI",
+        recognizes=lambda row: row.get("object") == "bucket" or "num_model_requests" in row,
+        instead="send calls with the client, or log each response's usage, in its place",
     ),
 )
