@@ -60,8 +60,9 @@ def run_again(name: Hashable, plan: Plan, frames: Sequence[pl.DataFrame]) -> lis
     for slot, frame in zip(slots, frames, strict=True):
         slot.frame = frame
     try:
-        # With few rows, optimizing takes longer than it saves.
-        return pl.collect_all(queries, optimizations=pl.QueryOptFlags.none())
+        # With few rows, optimizing and streaming take longer than they save.
+        unoptimized = pl.QueryOptFlags.none()
+        return pl.collect_all(queries, optimizations=unoptimized, engine="in-memory")
     finally:
         for slot in slots:
             slot.frame = pl.DataFrame()

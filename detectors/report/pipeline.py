@@ -49,8 +49,6 @@ _PCT_DECIMALS = 9
 _DAYS_DECIMALS = 9
 _SUMMED_COLUMNS = 3
 _MOST_OUTLIER_TIMES = 10
-# Up to so many calls, planning the queries takes longer than computing them.
-_FEW_CALLS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,6 @@ class Audits:
         cls, counted: CountedCalls, book: PriceBook, thresholds: Thresholds, engine: Engine
     ) -> Self:
         keys = counted.keys
-        engine.has_few_calls = sum(log.count for log in counted.logs) <= _FEW_CALLS
         labelled = read_labels(counted.take_calls(engine), keys)
         labels = number_groups(labelled, engine, keys)
         priced = price_labelled(labelled, labels, book, engine, keys)
