@@ -87,7 +87,7 @@ class PolarsEngine(Engine):
 
     def join_small(self, calls: Calls, table: Calls, on: Sequence[str]) -> Calls:
         """Look up each call's row, which keeps the order: calls in time order are sorted faster."""
-        rows = _collect(table)
+        rows = self._collect(table)
         if self.has_few_calls or rows.height > _SMALL:
             return super().join_small(calls, nw.from_native(rows.lazy()), on)
         numbers = rows.select(*on, pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW))
