@@ -57,7 +57,7 @@ _KIND_OF_MODEL: Final = re.compile(
 _MODALITIES: Final = frozenset(
     (*names.AUDIO_INPUT, *names.IMAGE_INPUT, *names.AUDIO_OUTPUT, *names.IMAGE_OUTPUT)
 )
-_RAW_COUNT: Final = re.compile(r"""['"]([a-z_]{1,40})['"]: ?(\d{1,13})\b""")
+_RAW_COUNT: Final = re.compile(r"""['"]([a-z0-9_]{1,40})['"]: ?(\d{1,13})\b""")
 _RAW_CACHED: Final = ("cache_read_input_tokens", "cached_tokens")
 _RAW_WRITTEN: Final = ("cache_creation_input_tokens", "cache_write_tokens")
 _RAW_HOUR: Final = ("ephemeral_1h_input_tokens",)

@@ -1,0 +1,221 @@
+"""A span as a record: every dialect, what input tokens are, labels, and what is no call."""
+
+from typing import Any
+
+import pytest
+
+from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
+from service.web.otlp.calls import is_assumed
+from service.web.otlp.spans import Origin, Span
+from tests.service.otlp.requests import (
+    CHAT,
+    JSON,
+    START,
+    as_json,
+    as_protobuf,
+    document,
+    read,
+    records_of,
+    span,
+)
+
+MODEL_ONLY = {"gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-sonnet-4-6"}
+
+
+def _record(attributes: dict[str, Any], scope: str = "mine", **fields: Any) -> dict[str, Any]:
+    """The record of one span, which both encodings agree on."""
+    request = document(span(attributes, **fields), scope=scope)
+    (found,) = records_of(read(as_protobuf(request)))
+    assert records_of(read(as_json(request), JSON)) == [found]
+    return found
+
+
+@pytest.mark.parametrize("name", INPUT)
+def test_every_spelling_of_input_tokens_is_read(name: str) -> None:
+    assert _record({**MODEL_ONLY, name: 70})["prompt_tokens"] == 70
+
+
+@pytest.mark.parametrize("name", OUTPUT)
+def test_every_spelling_of_output_tokens_is_read(name: str) -> None:
+    assert _record({**MODEL_ONLY, name: 71})["completion_tokens"] == 71
+
+
+@pytest.mark.parametrize(
+    ("names", "field"),
+    [
+        (CACHED, "cached_tokens"),
+        (WRITTEN, "cache_write_tokens"),
+        (REASONING, "reasoning_tokens"),
+    ],
+    ids=["cached", "written", "reasoning"],
+)
+def test_every_spelling_of_a_part_is_read(names: tuple[str, ...], field: str) -> None:
+    for name in names:
+        assert _record({**CHAT, name: 40})[field] == 40
+
+
+@pytest.mark.parametrize("name", MODEL)
+def test_every_spelling_of_the_model_is_read(name: str) -> None:
+    record = _record({"gen_ai.usage.input_tokens": 5, name: "gpt-4o"})
+    assert (record["model"], record["provider"]) == ("gpt-4o", "unknown")
+
+
+@pytest.mark.parametrize("name", PROVIDER)
+def test_every_spelling_of_the_provider_is_read(name: str) -> None:
+    usage = {"gen_ai.usage.input_tokens": 5, "gen_ai.request.model": "m"}
+    assert _record({**usage, name: "OpenAI"})["provider"] == "openai"
+
+
+@pytest.mark.parametrize(
+    ("named", "provider"),
+    [
+        ("azure.ai.openai", "azure"),
+        ("aws.bedrock", "aws"),
+        ("gcp.vertex_ai", "google"),
+        ("gcp.gemini", "google"),
+        ("openai.chat", "openai"),
+        ("openai.responses", "openai"),
+        ("anthropic.messages", "anthropic"),
+        ("amazon-bedrock", "aws"),
+        ("google.generative-ai", "google"),
+        ("x_ai", "x-ai"),
+        ("mistral_ai", "mistral"),
+        ("not a provider", "unknown"),
+    ],
+)
+def test_providers_have_one_name(named: str, provider: str) -> None:
+    assert _record({**CHAT, "gen_ai.provider.name": named})["provider"] == provider
+
+
+def test_the_response_decides_the_model_and_names_the_call() -> None:
+    named = {"gen_ai.request.model": "gpt-4o", "gen_ai.response.id": "chatcmpl-9"}
+    record = _record({**CHAT, **named})
+    assert (record["model"], record["request_id"]) == ("gpt-4o-mini", "chatcmpl-9")
+    each = span(CHAT)
+    (found,) = records_of(read(as_protobuf(document(each))))
+    assert found["request_id"] == f"{each['traceId']}-{each['spanId']}"
+
+
+def test_labels_come_from_the_span_or_its_resource() -> None:
+    more = {
+        "gen_ai.conversation.id": "chat-7",
+        "gen_ai.request.max_tokens": 400,
+        "gen_ai.openai.response.service_tier": "flex",
+        "gen_ai.usage.output_tokens": 85,
+        "gen_ai.usage.reasoning_tokens": 90,  # more than the output
+    }
+    request = document(
+        span({**CHAT, **more}, status={"code": 2}),
+        service_name="bot",
+        deployment_environment_name="live",
+    )
+    (record,) = records_of(read(as_protobuf(request)))
+    expected = {
+        "tag": "bot",
+        "environment": "live",
+        "session_id": "chat-7",
+        "declared_max_tokens": 400,
+        "service_tier": "flex",
+        "reasoning_tokens": 85,
+        "status": "error",
+    }
+    assert {name: record[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("label", ["x" * 201, "a\nb", "\x85", ""])
+def test_a_label_beyond_bounds_is_left_out(label: str) -> None:
+    record = _record({**CHAT, "gen_ai.conversation.id": label, "service.name": label})
+    assert "session_id" not in record
+    assert "tag" not in record
+
+
+@pytest.mark.parametrize(
+    ("scope", "provider", "cached", "expected"),
+    [
+        ("mine", "openai", 900, 1_000),  # counts them in
+        ("mine", "anthropic", 900, 1_000),  # may count them in
+        ("mine", "anthropic", 1_001, 2_001),  # can't count them in
+        ("openlit.instrumentation.anthropic", "anthropic", 900, 1_900),
+        ("com.anthropic.sdk.python", "anthropic", 900, 1_000),
+    ],
+)
+def test_input_tokens_include_cached_ones(
+    scope: str, provider: str, cached: int, expected: int
+) -> None:
+    counts = {"gen_ai.usage.input_tokens": 1_000, "gen_ai.usage.cache_read.input_tokens": cached}
+    record = _record({**MODEL_ONLY, "gen_ai.provider.name": provider, **counts}, scope=scope)
+    assert (record["prompt_tokens"], record["cached_tokens"]) == (expected, cached)
+
+
+def test_the_ai_sdk_says_how_many_tokens_are_not_cached() -> None:
+    counts = {
+        "ai.usage.inputTokens": 10,
+        "ai.usage.inputTokenDetails.noCacheTokens": 10,
+        "ai.usage.inputTokenDetails.cacheReadTokens": 6,
+    }
+    assert _record({**MODEL_ONLY, **counts})["prompt_tokens"] == 16
+
+
+@pytest.mark.parametrize(
+    ("scope", "version", "provider", "counts", "assumed"),
+    [
+        ("mine", "1", "anthropic", {"gen_ai.usage.cache_read.input_tokens": 5}, True),
+        ("mine", "1", "openai", {"gen_ai.usage.cache_read.input_tokens": 5}, False),
+        ("mine", "1", "anthropic", {}, False),
+        ("pydantic-ai", "2.68.0", "anthropic", {CACHED[0]: 5}, False),
+        ("pydantic-ai", "1.0.0", "anthropic", {CACHED[0]: 5}, True),
+        ("pydantic-ai", "a fork", "anthropic", {CACHED[0]: 5}, True),
+    ],
+)
+def test_what_nobody_says_is_known_to_be_assumed(
+    scope: str, version: str, provider: str, counts: dict[str, int], assumed: bool
+) -> None:
+    values = {"gen_ai.provider.name": provider, "gen_ai.usage.input_tokens": 9, **counts}
+    origin = Origin(scope, version, {})
+    each = Span(origin, b"t" * 16, b"s" * 8, b"", START, START, is_error=False, values=values)
+    assert is_assumed(each) is assumed
+
+
+def test_counts_inside_a_copy_of_the_usage_are_read() -> None:
+    raw = "{'prompt_tokens': 1200, 'prompt_tokens_details': {'cached_tokens': 700}, 'x': 'y'}"
+    assert _record({**CHAT, "metadata.usage_object": raw})["cached_tokens"] == 700
+    raw = '{"cache_creation": {"ephemeral_1h_input_tokens": 30}, "cache_creation_input_tokens":40}'
+    record = _record({**CHAT, "gen_ai.usage.raw": raw})
+    assert (record["cache_write_tokens"], record["cache_write_1h_tokens"]) == (40, 30)
+
+
+def test_audio_and_images_are_parts_of_their_totals() -> None:
+    parts = {
+        "gen_ai.usage.audio.input_tokens": 1_000,
+        "gen_ai.usage.image.input_tokens": 900,
+        "gen_ai.usage.audio.output_tokens": 100,
+        "gen_ai.usage.image.output_tokens": 5,
+    }
+    record = _record({**CHAT, **parts})
+    assert (record["audio_prompt_tokens"], record["image_prompt_tokens"]) == (1_000, 200)
+    assert record["audio_completion_tokens"] == 85
+    assert "image_completion_tokens" not in record
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"gen_ai.operation.name": "invoke_agent"},
+        {"openinference.span.kind": "AGENT"},
+        {"openinference.span.kind": "CHAIN"},
+        {"ai.operationId": "ai.generateText"},
+        {"ai.operationId": "ai.streamObject"},
+    ],
+)
+def test_sums_over_several_calls_are_no_calls(attributes: dict[str, str]) -> None:
+    calls = read(as_protobuf(document(span({**CHAT, **attributes}))))
+    assert (calls.calls, calls.rejected) == (0, 0)
+    for leaf in ("ai.generateText.doGenerate", "ai.embed.doEmbed"):
+        assert _record({**CHAT, "ai.operationId": leaf})
+
+
+@pytest.mark.parametrize("value", ["12", 12.0, "12x", -5, 1e300, True])
+def test_counts_of_other_types_are_read_or_nothing(value: object) -> None:
+    record = _record({**CHAT, "gen_ai.request.max_tokens": value})
+    expected = {"12": 12, 12.0: 12}.get(value)  # type: ignore[call-overload]
+    assert record.get("declared_max_tokens") == expected

@@ -1,0 +1,149 @@
+"""Which spans are the same call: every arrangement of repeats, wrappers and doubles."""
+
+from itertools import permutations
+
+import pytest
+
+from service.models.imports.span_keys import (
+    KEY,
+    LINK,
+    NO_DIGEST,
+    Key,
+    digest,
+    find_counted,
+    read_keys,
+)
+
+TRACE, OTHER_TRACE = b"t" * 16, b"u" * 16
+SECOND = 1_000_000_000
+
+
+def _id(name: str) -> bytes:
+    return name.encode().ljust(8, b".")
+
+
+def _key(
+    name: str,
+    parent: str = "",
+    *,
+    scope: str = "openai",
+    response: str = "",
+    start: float = 10,
+    end: float = 20,
+    counts: str = "service 100 20",
+    trace: bytes = TRACE,
+) -> Key:
+    times = (int(start * SECOND), int(end * SECOND))
+    digests = (digest(scope), digest(response) if response else NO_DIGEST, digest(counts))
+    return Key(trace, _id(name), _id(parent) if parent else bytes(8), *times, *digests)
+
+
+def _links(*pairs: tuple[str, str]) -> bytes:
+    return b"".join(LINK.pack(TRACE, _id(name), _id(parent)) for name, parent in pairs)
+
+
+def _names(keys: list[Key], links: bytes = b"", carried: int = 0) -> set[str]:
+    counted = find_counted(keys, links, carried)
+    return {keys[at].span_id.decode().strip(".") for at in counted}
+
+
+def test_keys_read_as_they_were_packed() -> None:
+    keys = [_key("a"), _key("b", "a", response="chatcmpl-1")]
+    assert read_keys(b"".join(KEY.pack(*key) for key in keys)) == keys
+
+
+def test_a_span_that_is_sent_again_counts_once() -> None:
+    keys = [_key("a"), _key("b", counts="other"), _key("a")]
+    assert find_counted(keys, b"") == {0, 1}
+
+
+def test_the_same_span_id_in_another_trace_is_another_span() -> None:
+    assert len(find_counted([_key("a"), _key("a", trace=OTHER_TRACE, counts="other")], b"")) == 2
+
+
+def test_wrappers_do_not_count_in_any_order() -> None:
+    keys = [_key("agent"), _key("chain", "agent"), _key("leaf", "chain"), _key("leaf2", "agent")]
+    for order in permutations(keys):
+        assert _names(list(order)) == {"leaf", "leaf2"}
+
+
+def test_spans_without_counts_may_be_between_a_wrapper_and_its_calls() -> None:
+    keys = [_key("agent"), _key("leaf", "tool")]
+    assert _names(keys, _links(("tool", "step"), ("step", "agent"))) == {"leaf"}
+
+
+def test_spans_that_are_their_own_ancestors_end() -> None:
+    assert _names([_key("a", "a")]) == {"a"}
+    assert _names([_key("a", "b"), _key("b", "a")]) <= {"a", "b"}
+    assert _names([_key("a", "b")], _links(("b", "c"), ("c", "b"))) == {"a"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_scopes_that_trace_one_call_count_once(order: int) -> None:
+    outer = _key("outer", scope="langchain", start=10, end=20)
+    inner = _key("inner", scope="openai", start=11, end=19, trace=OTHER_TRACE)
+    assert _names([outer, inner][::order]) == {"inner"}
+
+
+def test_the_span_with_the_id_of_the_response_is_the_one_that_counts() -> None:
+    outer = _key("outer", scope="litellm", response="chatcmpl-1")
+    inner = _key("inner", scope="openai", start=11, end=19, trace=OTHER_TRACE)
+    assert _names([outer, inner]) == {"outer"}
+
+
+def test_one_response_counts_once_even_if_the_counts_differ() -> None:
+    outer = _key("outer", scope="traceloop", response="msg_1", counts="44")
+    inner = _key("inner", scope="anthropic", response="msg_1", counts="43", start=11)
+    assert _names([outer, inner]) == {"inner"}
+
+
+def test_a_log_after_a_stream_is_the_same_call() -> None:
+    stream = _key("stream", scope="anthropic", response="msg_1")
+    log = _key("log", scope="logfire", start=20.2, end=20.2, trace=OTHER_TRACE)
+    assert _names([log, stream]) == {"stream"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _key("b", start=11, end=19),  # of the same scope
+        _key("b", scope="langchain", counts="others", start=9, end=21),
+        _key("b", scope="langchain", start=15, end=25),  # begins before it ends, but not inside
+        _key("b", scope="langchain", start=30, end=40),
+        _key("b", scope="langchain", start=9, end=21, response="chatcmpl-2"),
+    ],
+)
+def test_other_calls_count_too(other: Key) -> None:
+    assert _names([_key("a", response="chatcmpl-1"), other]) == {"a", "b"}
+
+
+def test_a_response_id_that_is_used_again_later_is_another_call() -> None:
+    keys = [
+        _key("a", response="chatcmpl-7"),
+        _key("b", response="chatcmpl-7", scope="litellm", start=90, end=99),
+    ]
+    assert _names(keys) == {"a", "b"}
+
+
+def test_each_of_many_equal_calls_has_one_double() -> None:
+    inner = [_key(f"i{at}", start=at + 0.1, end=at + 0.2, trace=OTHER_TRACE) for at in range(50)]
+    outer = [_key(f"o{at}", scope="langchain", start=at, end=at + 0.9) for at in range(49)]
+    assert _names([*outer, *inner]) == {f"i{at}" for at in range(50)}
+
+
+def test_three_scopes_that_trace_one_call_count_once() -> None:
+    keys = [
+        _key("a", scope="langchain", start=10, end=20),
+        _key("b", scope="litellm", start=11, end=19, trace=OTHER_TRACE),
+        _key("c", scope="openai", start=12, end=18, trace=b"v" * 16),
+    ]
+    for order in permutations(keys):
+        assert _names(list(order)) == {"c"}
+
+
+def test_what_an_earlier_import_counted_never_counts_again() -> None:
+    before = _key("leaf", "agent", scope="openai", start=11, end=19)
+    agent, again = _key("agent"), _key("leaf", "agent", start=11, end=19)
+    double = _key("double", scope="langchain", start=10, end=20, trace=OTHER_TRACE)
+    new = _key("new", counts="new")
+    assert _names([before, agent, again, double, new], carried=1) == {"new"}
