@@ -79,10 +79,10 @@ format: $(DEV) ## Format the code and fix lint errors
 bench: $(DEV) ## Run the benchmarks against their limits
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/scrub.py
-	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python -m benchmarks.intake.ingest
 	$(BIN)/python -m benchmarks.client
 	$(BIN)/python benchmarks/pdf.py
-	$(BIN)/python benchmarks/upload.py
+	$(BIN)/python -m benchmarks.intake.upload
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python -m benchmarks.account

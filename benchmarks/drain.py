@@ -18,7 +18,7 @@ from typing import Final
 
 from sqlalchemy import Engine, create_engine, text
 
-from benchmarks.ingest import (
+from benchmarks.intake.ingest import (
     CLIENTS,
     SETTINGS,
     Client,

@@ -27,7 +27,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, select, text
 from sqlalchemy.orm import Session
 
-from benchmarks.ingest import stop_workers
+from benchmarks.intake.ingest import stop_workers
 from benchmarks.running import running_service
 from detectors.contract import Report
 from service.app import create_app

@@ -32,7 +32,7 @@ from benchmarks.account.measuring import (
 )
 from benchmarks.account.store import count_files, fill_store
 from benchmarks.audit import Run
-from benchmarks.ingest import stop_workers
+from benchmarks.intake.ingest import stop_workers
 from benchmarks.pages import SETTINGS, Browser, cookie_of, measure, new_session
 from benchmarks.running import Measured, print_table, running_service
 from service.cli.account import create_account

@@ -18,7 +18,7 @@ from rich.table import Table
 from sqlalchemy import Connection, Engine, create_engine, text
 
 from benchmarks.drain import wait_drained
-from benchmarks.ingest import SETTINGS, Client, make_batch, new_key
+from benchmarks.intake.ingest import SETTINGS, Client, make_batch, new_key
 from benchmarks.running import running_service
 from service.models.audits.report_packing import pack_reports
 from service.models.operations.call_retention import delete_replaced

@@ -1,6 +1,6 @@
 """The ingest benchmark, on the whole service as `tallystick up` runs it.
 
-    python benchmarks/ingest.py [--batches N] [--requests N] [--audits N]
+    python -m benchmarks.intake.ingest [--batches N] [--requests N] [--audits N]
 
 Everything runs on this machine: embedded servers, gunicorn with 2 processes, 2 workers, the
 sweeper, and the clients, which use the same processors. The limits per key and address are raised,

@@ -1,6 +1,6 @@
 """The upload benchmark: 200 MB, accepted or rejected at the last line, through gunicorn.
 
-    python benchmarks/upload.py [--runs N]
+    python -m benchmarks.intake.upload [--runs N]
 
 The service runs on this machine as `tallystick up` runs it, with its workers stopped. The client
 uses the same processors. Time is from the first byte sent to the last byte of the response; the

@@ -1,0 +1,1 @@
+"""What comes in: batches, files and spans, against their limits."""
