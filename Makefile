@@ -80,6 +80,7 @@ bench: $(DEV) ## Run the benchmarks against their limits
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/scrub.py
 	$(BIN)/python -m benchmarks.intake.ingest
+	$(BIN)/python -m benchmarks.intake.otlp
 	$(BIN)/python -m benchmarks.client
 	$(BIN)/python benchmarks/pdf.py
 	$(BIN)/python -m benchmarks.intake.upload
