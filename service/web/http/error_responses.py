@@ -34,7 +34,7 @@ from service.errors import (
     message_for,
     oauth_code_for,
 )
-from service.web.http.otlp_status import status_response
+from service.web.http.otlp_status import status_line, status_response
 from service.web.http.paths import AUTH_PREFIX, OAUTH_CALLS, is_api_path, is_otlp_path
 
 # Errors of the log readers reach the caller unchanged: they name fields, never values.
@@ -128,6 +128,8 @@ def _respond(described: Described) -> Response:
         # An error under a private page's address has no blueprint that keeps it out of caches.
         response.headers["Cache-Control"] = "no-store"
     response.status_code = status
+    if is_otlp_path(request.path):
+        response.status = status_line(status, message)
     response.headers.update(headers)
     return response
 

@@ -18,15 +18,24 @@ _CODES: Final = {
     503: 14,  # UNAVAILABLE
 }
 _INVALID_ARGUMENT: Final = 3
+_LONGEST_REASON: Final = 500
 _NUMBER, _TEXT = 0, 2  # wire types of protobuf
 
 
 def status_response(status: int, message: str) -> Response:
-    """Return an error as `google.rpc.Status`; the view's caller sets the HTTP status."""
+    """Return an error as `google.rpc.Status`; its HTTP status is set later."""
     code = _CODES.get(status, _INVALID_ARGUMENT)
     if request.mimetype == JSON:
         return jsonify(code=code, message=message)
     return _protobuf(_number(1, code) + _text(2, message.encode()))
+
+
+def status_line(status: int, message: str) -> str:
+    """Return the HTTP status with the message as its reason.
+
+    OpenTelemetry's exporter for Python logs the reason, and nothing of the body.
+    """
+    return f"{status} {message.encode('ascii', 'replace').decode()[:_LONGEST_REASON]}"
 
 
 def accepted_response(rejected: int = 0, message: str = "") -> Response:

@@ -12,7 +12,7 @@ from service.web.otlp.requests import READERS, Calls, read_request
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
-CHAT = {
+CHAT: dict[str, Any] = {
     "gen_ai.provider.name": "openai",
     "gen_ai.response.model": "gpt-4o-mini",
     "gen_ai.usage.input_tokens": 1200,
