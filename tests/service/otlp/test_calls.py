@@ -123,7 +123,7 @@ def test_labels_come_from_the_span_or_its_resource() -> None:
 
 
 @pytest.mark.parametrize("label", ["x" * 201, "a\nb", "\x85", ""])
-def test_a_label_beyond_bounds_is_left_out(label: str) -> None:
+def test_a_label_that_no_record_may_have_is_dropped(label: str) -> None:
     record = _record({**CHAT, "gen_ai.conversation.id": label, "service.name": label})
     assert "session_id" not in record
     assert "tag" not in record
