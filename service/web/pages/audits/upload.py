@@ -9,6 +9,7 @@ from werkzeug.exceptions import HTTPException
 from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
 from detectors.formats import DIALECTS, JSON_STYLES
+from detectors.formats.adapters import adapters
 from service.errors import ServiceError
 from service.models.audits.idempotency import KeyTakenError
 from service.models.base import new_id
@@ -71,6 +72,7 @@ def _page(**context: Any) -> str:
         "max_bytes": config.max_upload_bytes,
         "max_label": MAX_LABEL_LENGTH,
         "dialects": DIALECTS,
+        "exports": [adapter.title for adapter in adapters().values()],
         "json_styles": JSON_STYLES,
         "fields": RECORD_V2_FIELDS,
         "required": REQUIRED_FIELDS,

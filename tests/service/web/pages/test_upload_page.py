@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
+from detectors.formats.adapters import adapters
 from service.models import Audit
 from tests.service.support.browser import codes_of
 from tests.service.support.scenes import AUDITS, sign_in
@@ -57,6 +58,7 @@ def test_a_signed_out_visitor_sees_what_to_upload_and_goes_to_sign_in_and_back(
     assert response.status_code == 200
     assert 'href="/sign-in?next=/upload"' in response.get_data(as_text=True)
     assert "prompt_tokens" in words(response)
+    assert all(adapter.title in words(response) for adapter in adapters().values())
     assert "<form" not in response.get_data(as_text=True)
 
 
