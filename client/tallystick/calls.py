@@ -184,13 +184,13 @@ def without_account(model: str) -> str:
     return model.rpartition("/")[2] if model.startswith("arn:") else model
 
 
-def _prefix_hashes(body: Any) -> tuple[str | None, ...]:
+def _prefix_hashes(body: Any, key: bytes | None) -> tuple[str | None, ...]:
     if not isinstance(body, dict):
         return _NO_HASHES
     # Imported only if it is on, so the messages are never read otherwise.
-    from tallystick.reading.prompts import hash_prefixes
+    from tallystick.reading.prompts import hash_captured
 
-    return hash_prefixes(body)
+    return hash_captured(body, key)
 
 
 def _clean_model(name: str) -> str | None:
@@ -253,7 +253,7 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
         endpoint,
         current_tag() or settings.label,
         declared_limit(members),
-        *(_prefix_hashes(body) if settings.prefix_hash else _NO_HASHES),
+        *(_prefix_hashes(body, settings.prefix_hash_key) if settings.prefix_hash else _NO_HASHES),
         settings.environment,
         current_session(),
     )

@@ -39,6 +39,7 @@ class Settings:
     label: str | None
     environment: str | None
     prefix_hash: bool
+    prefix_hash_key: bytes | None
     flush_interval: float
     max_queue: int
     exit_timeout: float

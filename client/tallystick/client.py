@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from tallystick.sending.records import (
 if TYPE_CHECKING:
     from tallystick.sending.termination import Termination
 
-FLUSH_INTERVAL_SECONDS = 3_600.0
+FLUSH_INTERVAL_SECONDS = 60.0
 MAX_QUEUE = 5_000
 _LONGEST_INTERVAL_SECONDS = 604_800.0
 _LONGEST_QUEUE = 1_000_000
@@ -47,6 +48,7 @@ def init(
     tag: str | None = None,
     environment: str | None = None,
     prefix_hash: bool = False,
+    prefix_hash_key: str | bytes | None = None,
     flush_interval: float = FLUSH_INTERVAL_SECONDS,
     max_queue: int = MAX_QUEUE,
     exit_timeout: float = ending.EXIT_SECONDS,
@@ -80,10 +82,13 @@ def init(
             " allow_http=True to init() if you trust the network"
         )
         return
+    hash_key = _hash_key(prefix_hash_key)
     settings = Settings(
         label=clean_tag(tag),
         environment=clean_tag(environment),
-        prefix_hash=bool(prefix_hash),
+        # With an unusable key nothing is hashed: without one, prompts could be guessed.
+        prefix_hash=bool(prefix_hash if prefix_hash_key is None else hash_key),
+        prefix_hash_key=hash_key,
         flush_interval=_within(
             0.05, flush_interval, _LONGEST_INTERVAL_SECONDS, FLUSH_INTERVAL_SECONDS
         ),
@@ -215,6 +220,13 @@ def _checked_hosts(providers: Mapping[str, str] | None) -> dict[str, str]:
     return kept
 
 
+def _hash_key(key: str | bytes | None) -> bytes | None:
+    """Return the key as bytes; None for a value that is no key."""
+    if isinstance(key, str):
+        return key.encode("utf-8", "surrogatepass") or None
+    return key or None if isinstance(key, bytes) else None
+
+
 def _checked_hash(text: str | None) -> str | None:
     return text if is_prefix_hash(text) else None
 
@@ -242,6 +254,8 @@ def _start(settings: Settings, way: Way) -> None:
     capture.active = Capture(settings, delivery)
     if _forks is None:
         _forks = Forks(_renew, ending.at_exit, ending.at_server_end)
+        if sys.version_info >= (3, 12):
+            os.register_at_fork(before=ending.before_fork)
     if _termination is None:
         _termination = Termination(ending.at_termination)
     _termination.install()

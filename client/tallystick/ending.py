@@ -47,6 +47,16 @@ def at_server_end() -> None:
         capture.note_fault()
 
 
+def before_fork() -> None:
+    """End the thread while it has nothing to do, so that Python does not warn of it."""
+    try:
+        current = capture.active
+        if current is not None:
+            current.delivery.rest()
+    except Exception:
+        capture.note_fault()
+
+
 def end_open_streams(current: Capture) -> None:
     for call in list(current.open_streams.values()):
         try:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,6 +207,20 @@ def test_a_busy_program_still_sends_full_batches() -> None:
     stats = delivery.stats()
     assert (stats["captured"], stats["sent"], stats["queued"], stats["dropped"]) == (106, 103, 3, 0)
     delivery.close(5)
+
+
+@pytest.mark.parametrize(
+    ("interval", "reason", "later"),
+    [(60, "status 429", 120), (3_000, "status 429", 3_600), (7_200, "status 429", 7_200)]
+    + [(60, "status 503", 60)],
+)
+def test_a_process_of_many_sends_less_often_when_the_service_says_so(
+    interval: float, reason: str, later: float
+) -> None:
+    delivery = _delivery(_Sender(lambda: None))
+    delivery._interval = interval
+    delivery._post(SimpleNamespace(send=lambda batch: Answer(0, 0.0, reason)), [RECORD])
+    assert delivery._interval == later
 
 
 def test_a_flush_waits_for_requests_in_flight() -> None:

@@ -26,7 +26,7 @@ from tests.worker.support.promises import Note
 EVERYTHING: Final = LOCKS / "instrumentors.lock"
 TOOLS: Final = {
     "openinference": EVERYTHING,
-    "opentelemetry": EVERYTHING,
+    "opentelemetry": LOCKS / "opentelemetry.lock",
     "traceloop": EVERYTHING,
     "sentry": EVERYTHING,
     "langfuse": EVERYTHING,
@@ -35,6 +35,15 @@ TOOLS: Final = {
 }
 # Some tools parse every response, so that even what the program reads as bytes is seen.
 READ_BY_TOOLS: Final = {"openai chat streaming response, lines": f"wrong: {[CHAT_COUNTS]}"}
+
+# What these tools break themselves, without the client too: an error of theirs reaches the program.
+BROKEN_BY_TOOLS: Final = {
+    "opentelemetry": {
+        *("openai chat.stream", "openai chat.stream, async"),
+        *("openai embeddings raw", "openai embeddings raw, async"),
+        "openai chat streaming response, stream, async",
+    }
+}
 
 
 @pytest.mark.stress
@@ -55,6 +64,7 @@ def test_every_style_counts_once_beside_another_tool(
             for row in found["rows"]
             if row["verdict"]
             not in (CAPTURED, reasons[row["name"]], READ_BY_TOOLS.get(row["name"]))
+            and row["name"] not in BROKEN_BY_TOOLS.get(tool, ())
         ]
         assert wrong == []
         note(f"{library} styles with {tool} turned on {order}", len(found["rows"]), len(wrong))

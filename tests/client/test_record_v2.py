@@ -1,6 +1,7 @@
 """What the second version of the record adds: parts of counts, tiers, sessions, longer hashes."""
 
 import hashlib
+import hmac
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from detectors.contract import RECORD_V2_FIELDS
 from detectors.formats import V1, V2, decode_batch
 from tallystick.calls import begin
 from tallystick.reading.prompts import hash_prefixes
-from tests.client.collector import Collector
+from tests.client.collector import Collector, refusing_dsn
 from tests.client.offline import capturing, queued
 
 V2_PATH = "/api/v2/ingest"
@@ -199,6 +200,43 @@ def test_longer_prefixes_are_hashed_where_the_prompt_reaches_them(length: int) -
         else None
         for size in (4_096, 16_384, 65_536)
     )
+
+
+@pytest.mark.parametrize("length", [0, 1_023, 1_024, 16_384])
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"prefix_hash": True}, None),
+        ({"prefix_hash_key": "secret"}, b"secret"),
+        ({"prefix_hash": True, "prefix_hash_key": b"\xff"}, b"\xff"),
+        ({"prefix_hash": True, "prefix_hash_key": ""}, b""),
+        ({"prefix_hash": True, "prefix_hash_key": 5}, b""),
+        ({"prefix_hash": False}, b""),
+    ],
+)
+def test_a_prompt_that_can_be_guessed_is_hashed_with_a_key_only(
+    options: dict[str, Any], key: bytes | None, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt = "é" * length
+    expected = {
+        name: hashlib.sha256(text).hexdigest()
+        if key is None
+        else hmac.new(key, text, "sha256").hexdigest()
+        for name, size in (("prefix_hash", 4_096), ("prefix_hash_16k", 16_384))
+        for text in [prompt[:size].encode()]
+        if key != b"" and (size == 4_096 or length >= size) and (key or length >= 1_024)
+    }
+    with capturing(monkeypatch, refusing_dsn(), **options):
+        asked = {"model": "m", "messages": [{"content": prompt}]}
+        call = begin(
+            "openai", object(), SimpleNamespace(method="post", url="/responses", json_data=asked)
+        )
+        assert call is not None
+        call.see({"model": "m", "usage": {"input_tokens": 1, "output_tokens": 1}})
+        call.end()
+        (record,) = queued()
+        assert tallystick.stats()["faults"] == 0
+    assert {name: record[name] for name in record if "prefix" in name} == expected
 
 
 @pytest.mark.usefixtures("captured")

@@ -3,7 +3,8 @@
 The canonical text of a prompt: the text parts of its `system` or `instructions`, then of each
 message or input item (`messages`, `input`, `prompt`), in order, joined by a line feed. A part's
 text is the string itself, or its `text`, or else the parts in its `content`. Of that text the first
-4,096 characters, as UTF-8, are hashed, and the first 16,384 and 65,536 where there are so many.
+4,096 characters, as UTF-8, are hashed, and the first 16,384 and 65,536 where there are so many. A
+short text could be found from its hash by trying texts, so a hash of one needs a secret key.
 Nothing here keeps a text, and no iterator is ever advanced.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from tallystick.reading.usage import members_of
 
 HASHED_CHARACTERS = 4_096
+SHORTEST_HASHED = 1_024
 LONGER_PREFIXES = (16_384, 65_536)
 _DEEPEST = 8
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
@@ -26,8 +28,18 @@ def hash_prompt(body: Mapping[str, Any]) -> str | None:
     return hash_prefixes(body)[0]
 
 
-def hash_prefixes(body: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the hash of the prompt's beginning, and of longer beginnings that it reaches."""
+def hash_captured(body: Mapping[str, Any], key: bytes | None) -> tuple[str | None, ...]:
+    """Return the hashes that leave this process: of long prompts, or of any with a secret key."""
+    return hash_prefixes(body, key, 0 if key else SHORTEST_HASHED)
+
+
+def hash_prefixes(
+    body: Mapping[str, Any], key: bytes | None = None, least: int = 0
+) -> tuple[str | None, ...]:
+    """Return the hash of the prompt's beginning, and of longer beginnings that it reaches.
+
+    A prompt of fewer characters than `least` has none.
+    """
     parts: list[str] = []
     length, longest = -1, LONGER_PREFIXES[-1]
     for text in _texts(body):
@@ -35,10 +47,11 @@ def hash_prefixes(body: Mapping[str, Any]) -> tuple[str | None, ...]:
         length += 1 + len(text)
         if length >= longest:
             break
-    if not parts:
+    if not parts or length < least:
         return None, None, None
     beginning = "\n".join(parts)[:longest]
-    digest = sha256(_bytes_of(beginning[:HASHED_CHARACTERS]))
+    digest = _digest(key)
+    digest.update(_bytes_of(beginning[:HASHED_CHARACTERS]))
     hashes: list[str | None] = [digest.hexdigest()]
     hashed = HASHED_CHARACTERS
     for size in LONGER_PREFIXES:
@@ -49,6 +62,14 @@ def hash_prefixes(body: Mapping[str, Any]) -> tuple[str | None, ...]:
         hashes.append(digest.hexdigest())
         hashed = size
     return tuple(hashes)
+
+
+def _digest(key: bytes | None) -> Any:
+    if key is None:
+        return sha256()
+    import hmac  # few programs have a key
+
+    return hmac.new(key, digestmod=sha256)
 
 
 def _bytes_of(text: str) -> bytes:

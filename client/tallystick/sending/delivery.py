@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from _thread import LockType
 from collections import deque
 from contextvars import Context
 from itertools import count
@@ -21,6 +22,9 @@ MAX_BATCH = 5_000
 QUEUE_FULL = "queue full"
 PAUSED = "paused"
 _SECONDS_A_DAY = 86_400.0
+_REST_SECONDS = 0.1
+_TOO_OFTEN = "status 429"
+_LONGEST_SLOWED_SECONDS = 3_600.0
 
 
 class Delivery:
@@ -63,6 +67,7 @@ class Delivery:
         self._starting = threading.Lock()
         self._make_lock: Callable[[], Any] = threading.Lock
         self._wake: Any = None
+        self._resting: Any = None  # the lock of a thread that is to end
         self.is_closing = self._is_over = False
         self._paused_until = 0.0
 
@@ -156,6 +161,32 @@ class Delivery:
         except (RuntimeError, AttributeError):
             pass  # roused already, or there is nobody yet
 
+    def rest(self) -> None:
+        """End the thread if it has nothing to do; the next call starts another.
+
+        From Python 3.12 on, a process is warned if it forks while it has a second thread.
+        """
+        thread, wake = self._thread, self._wake
+        if thread is None or self._has_work() or type(wake) is not LockType:  # gevent has no thread
+            return
+        self._resting = wake
+        self._rouse()
+        thread.join(_REST_SECONDS)
+        self._resting = None
+        if thread.is_alive():  # busy all the same
+            return
+        until = time.monotonic() + _REST_SECONDS
+        # The system's thread ends a little later, and that is what Python counts.
+        while os.path.exists(f"/proc/self/task/{thread.native_id}") and time.monotonic() < until:
+            time.sleep(0.0005)
+        self._thread, self.is_started, self._is_over = None, False, False
+        if self._has_work():
+            self.start()
+            self._rouse()
+
+    def _has_work(self) -> bool:
+        return bool(self._queue or self._in_flight or self._flushes or self.has_backlog)
+
     # In the thread
 
     def _run(self) -> None:
@@ -173,6 +204,8 @@ class Delivery:
             wake.acquire(timeout=max(0.0, min(due - time.monotonic(), self._longest_wait)))
             while self._wake is not wake:  # gevent's threads are forked, too: this is the parent's
                 wake.acquire()
+            if self._resting is wake and not self._has_work():
+                return
             flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
             if flushes or self.is_closing or time.monotonic() >= due:
                 self._send(sender, 1)
@@ -211,9 +244,15 @@ class Delivery:
         lost = len(batch) - answer.taken
         if lost:
             self._paused_until = time.monotonic() + answer.pause_seconds
+            self._slow_down(answer.reason)
             self._refuse(lost, answer.reason)
             self._last_error = answer.reason
             self._report(f"{lost} records were dropped: {answer.reason}")
+
+    def _slow_down(self, reason: str) -> None:
+        """Send half as often, if the service says that all processes of a key send too often."""
+        if reason == _TOO_OFTEN:
+            self._interval = max(self._interval, min(self._interval * 2, _LONGEST_SLOWED_SECONDS))
 
     def _refuse(self, count: int, reason: str) -> None:
         """Count records that were dropped, before they stop being in flight."""

@@ -155,6 +155,7 @@ class SpooledDelivery(Delivery):
         segment.remove()
 
     def _pause(self, answer: Any) -> None:
+        self._slow_down(answer.reason)
         if answer.pause_seconds:
             self._paused_until = time.monotonic() + answer.pause_seconds
 
