@@ -110,6 +110,7 @@ _GROUPS: Final = {
         "tests/service/web/http/test_canaries.py",
         "tests/service/web/http/test_slow_clients.py",
         "tests/service/web/http/test_sockets.py",
+        "tests/service/web/intake/test_client_live.py",
         "tests/service/web/intake/test_ingest_live.py",
         "tests/service/web/intake/test_hostile_uploads_at_once.py",
         "tests/service/web/intake/test_uploads_at_once.py",

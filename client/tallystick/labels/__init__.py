@@ -85,7 +85,7 @@ def current_tag() -> str | None:
         return None
     label = entry[0]
     # That of a web request is looked up now, when its route is known.
-    return label if label is None or label.__class__ is str else label()
+    return label if label.__class__ is str or label is None else label()
 
 
 def keep_labels(function: _Function) -> _Function:
