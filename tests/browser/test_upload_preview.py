@@ -17,9 +17,8 @@ FOREIGN: Final = (
     b'2026-11-02T09:15:00Z,gpt-4o-mini,1200,85,0.12,"Where, she asked, is the anchor?"\n'
     b"2026-11-03T09:15:00Z,gpt-4o-mini,1000,15,0.10,And the line?\n"
 )
-EXPORT: Final = b"""request_id,call_type,startTime,model,prompt_tokens,completion_tokens,messages
-r1,acompletion,2026-11-02T09:15:00Z,gpt-4o-mini,1200,85,{}
-"""
+ADAPTERS: Final = ROOT / "detectors" / "formats" / "adapters"
+EXPORT: Final = ADAPTERS / "gateways" / "openrouter" / "sample.csv"
 TEXT: Final = b'{"model":"gpt-4o","usage":{"prompt_tokens":1},"choices":[{"index":0}]}\n'
 COUNTS: Final = b'{"schemaType":"ModelInvocationLog","input":{"inputTokenCount":35}}\n'
 # The account of these tests keeps its credits and its list of files.
@@ -57,7 +56,10 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
     expect(preview).to_contain_text("Line 1 contains text in “choices”")
     expect(preview).to_contain_text("tallystick scrub")
     expect(button).to_be_disabled()
-    choose(page, EXPORT, "spend-logs.csv")
+    choose(page, TEXT.replace(b"choices", b"metadata"), "more.jsonl")
+    expect(preview).to_contain_text("Line 1 has a field that we don't accept: “metadata”")
+    expect(button).to_be_disabled()
+    choose(page, EXPORT.read_bytes(), "openrouter.csv")
     expect(preview).to_contain_text("We read this tool's exports.")
     choose(page, COUNTS, "invocations.jsonl")
     expect(preview).to_contain_text("We can't preview this format.")

@@ -52,6 +52,16 @@ def shape_of(struct: type[Struct]) -> Shape:
     )
 
 
+def outline(shape: Shape) -> str:
+    """Return the allowlist as text: `model usage(prompt_tokens)`, also for an array of objects."""
+    return " ".join(f"{name}{_outline_within(member)}" for name, member in shape.members.items())
+
+
+def _outline_within(member: "Field | Shape | Listed") -> str:
+    inner = member.shape if isinstance(member, Listed) else member
+    return f"({outline(inner)})" if isinstance(inner, Shape) else ""
+
+
 def _member_of(name: str, annotation: Any) -> Field | Shape | Listed:
     kinds = _alternatives(annotation)
     first = kinds[0]

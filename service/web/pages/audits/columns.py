@@ -5,6 +5,7 @@ so the page repeats nothing else of a file.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from flask import g
 from detectors.contract import FIELD_NAME, REQUIRED_FIELDS
 from detectors.formats import (
     BESIDE_UNCACHED,
+    DIALECTS,
     SYNONYMS,
     TARGETS,
     TEXT_COLUMNS,
@@ -21,6 +23,7 @@ from detectors.formats import (
     propose,
 )
 from detectors.formats.adapters import export_signs
+from detectors.formats.json_logs.shapes import outline
 
 # A file with more columns is mapped by a program.
 MAX_SHOWN: Final = 200
@@ -85,11 +88,23 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         "providers": PROVIDERS,
         "targets": _targets(),
         "export_signs": export_signs(),
+        "allowlists": _allowlists(),
         "text_columns": sorted(TEXT_COLUMNS),
         "beside_uncached": sorted(BESIDE_UNCACHED),
     }
 
 
+@cache
+def _allowlists() -> dict[str, str]:
+    """Return what objects of each dialect may have, flat and beside their request."""
+    return {
+        f"{dialect.name}-{name}": outline(layout.shape)
+        for dialect in DIALECTS
+        for name, layout in (("flat", dialect.flat), ("wrapped", dialect.wrapped))
+    }
+
+
+@cache
 def _targets() -> list[Target]:
     order = [name for name in _WORDS if name in TARGETS]
     return [

@@ -14,7 +14,11 @@ const ANTHROPIC_COUNTS = [
 ];
 const FIRST_TIME = Date.UTC(2000, 0, 1);
 const LAST_TIME = Date.UTC(2100, 0, 1);
-const MAX_DEPTH = 5;
+const MAX_DEPTH = 8;
+
+export function isTextKey(name) {
+  return TEXT_KEYS.has(name);
+}
 
 // The key of a text in an object, at any depth; null if there is none. An object of counts may be
 // called `input` or `message`; a text is in what it holds.

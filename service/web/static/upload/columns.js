@@ -1,5 +1,6 @@
 // The table that makes the columns of a foreign CSV fields: proposed, chosen, never guessed.
 
+import { isExportHeader } from "./allowlists.js";
 import { timeOf } from "./calls.js";
 
 const fieldset = document.querySelector("#mapping");
@@ -18,7 +19,6 @@ const targets = [...rowTemplate.content.querySelectorAll("option[data-synonyms]"
 const known = new Map(targets.flatMap(({ field, synonyms }) => [field, ...synonyms].map((name) => [name, field])));
 const wordsOf = new Map(targets.map(({ field, words }) => [field, words]));
 const textNames = new Set(fieldset.dataset.text.split(" "));
-const exportNames = new Set(fieldset.dataset.exports.split(" "));
 const uncachedNames = new Set(fieldset.dataset.uncached.split(" "));
 
 export function plain(name) {
@@ -48,7 +48,8 @@ export class Columns {
   }
 
   countKnown(cells) {
-    return cells.filter((cell) => known.has(plain(cell))).length;
+    const count = cells.filter((cell) => known.has(plain(cell))).length;
+    return this.isExport(cells.map((cell) => cell.trim())) ? count + 2 : count;
   }
 
   // The fields of a header; a new header gets a proposal, the same one keeps what was chosen.
@@ -61,7 +62,7 @@ export class Columns {
 
   // An export of a tool that the service reads needs no mapping.
   isExport(header) {
-    return !this.#matchesExports && header.some((name) => exportNames.has(name.split(".")[0]));
+    return !this.#matchesExports && isExportHeader(header);
   }
 
   matchExports() {

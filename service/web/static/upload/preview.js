@@ -11,6 +11,7 @@ const sendButton = document.querySelector("#send");
 const whyOff = document.querySelector("#why-off");
 const maxBytes = Number(form.dataset.maxBytes);
 const columns = new Columns(form.dataset.required.split(" "));
+const LARGE = 8 << 20;
 const DAY = { year: "numeric", month: "short", day: "numeric", timeZone: "UTC" };
 
 let prices = null; // loaded with the first file
@@ -54,7 +55,8 @@ async function refresh() {
   const isCurrent = () => turn === reading && file === current;
   let summary;
   try {
-    summary = await summarize(file, { prices, columns, maxBytes, isCurrent });
+    const advance = (part) => isCurrent() && showProgress(file, part);
+    summary = await summarize(file, { prices, columns, maxBytes, isCurrent, advance });
   } catch {
     if (isCurrent()) say(file, "We couldn't read this file.", true);
     return;
@@ -64,6 +66,12 @@ async function refresh() {
   const words = summary.problem || summary.note || "No text found.";
   say(file, words, Boolean(summary.problem));
   showFigures(summary);
+}
+
+// A quarter at a time, because a screen reader says it.
+function showProgress(file, part) {
+  const percent = Math.floor(part * 4) * 25;
+  if (file.size > LARGE && percent && percent < 100) say(file, `Reading it on your device: ${percent}%.`, false);
 }
 
 function say(file, words, isProblem) {

@@ -1,11 +1,13 @@
 // What a file holds: its format, period, calls and spend, and why it would be rejected.
 
-import { callOf, callOfRow, findText, isEmpty, isObject, styleOf } from "./calls.js";
+import { findUnknown, isExport } from "./allowlists.js";
+import { callOf, callOfRow, findText, isEmpty, isObject, isTextKey, styleOf } from "./calls.js";
 import { isTextColumn } from "./columns.js";
 import { Elements, Lines, Rows, Unreadable, cellsOf, readText, sniff } from "./reading.js";
 
 const SHOWN_ROWS = 3;
-const TEXT = "We reject any file that contains text. Remove it, or run tallystick scrub first.";
+const REMEDY = "Remove it, or run tallystick scrub first.";
+const TEXT = `We reject any file that contains text. ${REMEDY}`;
 const EXPORT = "We read this tool's exports. We check every row after the upload, before a credit is used.";
 const NO_PREVIEW = "We can't preview this format. We check it after the upload, before a credit is used.";
 const DELIMITERS = [",", "\t", ";"];
@@ -69,7 +71,7 @@ function hashOf(text) {
 }
 
 // Read the whole file. `columns` has the header's names and returns its mapping; see columns.js.
-export async function summarize(file, { prices, columns, maxBytes, isCurrent }) {
+export async function summarize(file, { prices, columns, maxBytes, isCurrent, advance }) {
   const summary = new Summary(prices);
   const kind = await sniff(file);
   if (kind.isParquet) {
@@ -79,6 +81,7 @@ export async function summarize(file, { prices, columns, maxBytes, isCurrent }) 
   const check = (size) => {
     if (!isCurrent()) throw new Unreadable("");
     if (size > maxBytes) throw new Unreadable("This file is too large once it is decompressed. Split it into smaller files.");
+    if (!kind.isGzip) advance(size / file.size);
   };
   try {
     await readAll(readText(file, kind, check), summary, columns);
@@ -136,6 +139,7 @@ function readerOf(begin, summary, columns) {
 class ObjectReader {
   #number = 0;
   #style = null;
+  #isExport = false;
 
   constructor(pieces, summary, unit, container) {
     Object.assign(this, { pieces, summary, unit, container });
@@ -150,7 +154,8 @@ class ObjectReader {
     for (const piece of this.pieces.end()) this.#read(piece);
     if (!this.#number) throw new Unreadable("This file is empty.");
     const { summary } = this;
-    if (this.#style || summary.problem) return;
+    if (this.#isExport) summary.note = EXPORT;
+    if (this.#style || this.#isExport || summary.problem) return;
     if (summary.invalid === this.#number) throw new Unreadable("We don't recognize this format. See the supported formats below.");
     summary.note = NO_PREVIEW;
   }
@@ -169,14 +174,32 @@ class ObjectReader {
   }
 
   #take(document) {
-    const text = findText(document);
-    if (text) {
-      const where = `${this.unit} ${this.#number}`;
-      throw new Unreadable(`${where} contains text in “${text}”. ${TEXT}`);
+    const style = styleOf(document);
+    const unknown = style && style !== "records" ? findUnknown(document, style) : "";
+    if (unknown === null && !this.#isExport) {
+      if (!this.#style) this.#begin(style);
+      this.summary.add(callOf(document, this.#style));
+    } else if (this.#isExport || (!this.#style && isExport(document))) {
+      this.#isExport = true;
+      this.#checkText(document);
+    } else {
+      this.#refuse(document, style, unknown);
     }
-    if (!this.#style) this.#begin(styleOf(document));
-    if (!this.#style) return;
-    this.summary.add(styleOf(document) ? callOf(document, this.#style) : null);
+  }
+
+  // An object that is neither of our own formats nor of a tool's that we read.
+  #refuse(document, style, unknown) {
+    if (style === "records") this.#begin(style);
+    const where = `${this.unit} ${this.#number}`;
+    if (unknown && isTextKey(unknown)) throw new Unreadable(`${where} contains text in “${unknown}”. ${TEXT}`);
+    this.#checkText(document);
+    if (unknown) throw new Unreadable(`${where} has a field that we don't accept: “${unknown}”. ${REMEDY}`);
+    if (this.#style) this.summary.add(null);
+  }
+
+  #checkText(document) {
+    const text = findText(document);
+    if (text) throw new Unreadable(`${this.unit} ${this.#number} contains text in “${text}”. ${TEXT}`);
   }
 
   #begin(style) {
