@@ -11,6 +11,7 @@ from detectors.rules.detector import QUANTILE_MARGIN
 
 _SECOND_US: Final = 1_000_000
 _MILLISECOND_US: Final = 1_000
+_MOST_PARTS: Final = 2**32  # of a group
 
 
 def filter_groups(calls: Calls, thresholds: Thresholds) -> Calls:
@@ -33,14 +34,18 @@ def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[s
     keys = ("group", "session") if has(calls, "session") else ("group",)
     before = nw.col("at_us").shift(1).over(*keys, order_by="number")
     is_new = nw.col("pause_us") > thresholds.d6_session_gap_seconds * _SECOND_US
-    part = nw.col("is_new").cum_sum().over(*keys, order_by="number")
+    part = nw.col("is_new").cum_sum().over(*keys, order_by="number").cast(nw.Int64)
     within = nw.when(nw.col("is_new") == 0).then(nw.col("pause_us"))
     sessions = (
         calls.with_columns((nw.col("at_us") - before).alias("pause_us"))
         .with_columns(is_new.fill_null(value=False).cast(nw.Int32).alias("is_new"))
-        .with_columns(part.cast(nw.Int64).alias("part"), within.alias("pause_us"))
+        .with_columns(part.alias("part"), within.alias("pause_us"))
     )
-    return sessions, (*keys, "part")
+    if len(keys) > 1:
+        return sessions, (*keys, "part")
+    # One key instead of two halves the time of all that follows.
+    key = nw.col("group").cast(nw.Int64) * _MOST_PARTS + nw.col("part")
+    return sessions.with_columns(key.alias("part")), ("part",)
 
 
 def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
@@ -77,16 +82,15 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
 
 
 def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
-    """Keep the sessions with enough short answers, which are few."""
+    """Keep the sessions with enough short answers, which are few, and add their `calls`."""
     least = nw.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
-    return (
-        sessions.with_columns(_is_short(sessions, thresholds).alias("short"))
-        .with_columns(
-            nw.len().over(*session).cast(nw.Int64).alias("calls"),
-            nw.col("short").sum().over(*session).cast(nw.Int64).alias("short"),
-        )
+    found = (
+        sessions.select(*session, _is_short(sessions, thresholds).alias("short"))
+        .group_by(*session)
+        .agg(nw.len().cast(nw.Int64).alias("calls"), nw.col("short").sum())
         .filter(nw.col("calls") >= thresholds.d6_min_calls, nw.col("short") >= least)
     )
+    return sessions.join(found.select(*session, "calls"), on=list(session), how="inner")
 
 
 def _is_short(calls: Calls, thresholds: Thresholds) -> nw.Expr:
