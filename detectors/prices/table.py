@@ -103,8 +103,8 @@ class Cells:
     def number(self, calls: Calls, engine: Engine) -> Calls:
         """Add the number of each call's cell, and remove calls with unknown rates."""
         known = calls.collect_schema().names()
-        numbers = place_beside(calls, self.table.select(*self.keys, CELL))
         numbered = self.grid.number(_with_regions(calls))
+        numbers = place_beside(numbered, self.table.select(*self.keys, CELL))
         return engine.join_small(numbered, numbers, self.keys).select(*known, CELL)
 
     def add_cost(self, numbered: Calls, engine: Engine) -> Calls:

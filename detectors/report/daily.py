@@ -9,34 +9,37 @@ import polars as pl
 
 from detectors.contract import SpendByDay, SpendByDayAndModel, SpendByModel
 from detectors.engines import Calls, Engine
-from detectors.report.counting.projection import DAY_US, EPOCH
-from detectors.report.money import rounded, sum_usd, usd
+from detectors.report.counting.projection import EPOCH
+from detectors.report.money import add_usd, rounded, usd
 
 _DAILY_MODELS: Final = 8
 _DAILY_DAYS: Final = 1_000
 
 
 def by_day(
-    calls: Calls, engine: Engine, logs: int, keys: Sequence[str] = ()
+    spent: Calls, engine: Engine, logs: int, keys: Sequence[str] = ()
 ) -> list[tuple[SpendByDay, ...]]:
-    """Return the spend of each day, in UTC, with priced calls, of each log."""
+    """Return the spend of each day, in UTC, with priced calls, of each log.
 
-    def plan(calls: Calls) -> list[Calls]:
-        others = [nw.len().alias("calls")]
-        return [sum_usd(_daily(calls, *keys), "cost_usd", by=[*keys, "day"], others=others)]
+    `spent` is what `spend.sum_days` returns.
+    """
 
-    (days,) = engine.apply(("days", *keys), plan, calls)
+    def plan(spent: Calls) -> list[Calls]:
+        calls = [nw.col("calls").sum()]
+        return [add_usd(spent, "cost_usd", by=[*keys, "day"], others=calls)]
+
+    (days,) = engine.apply(("days", *keys), plan, spent)
     found: list[list[SpendByDay]] = [[] for _ in range(logs)]
     for row in sorted(engine.fetch(days), key=lambda row: row["day"]):
-        spent = rounded(usd(row, "cost_usd"))
+        dollars = rounded(usd(row, "cost_usd"))
         found[row.get("log", 0)].append(
-            SpendByDay(day=_date(row["day"]), calls=row["calls"], spend_usd=spent)
+            SpendByDay(day=_date(row["day"]), calls=int(row["calls"]), spend_usd=dollars)
         )
     return [tuple(days) for days in found]
 
 
 def by_day_and_model(
-    calls: Calls,
+    spent: Calls,
     labels: Calls,
     days: Sequence[Sequence[SpendByDay]],
     models: Sequence[Sequence[SpendByModel]],
@@ -53,17 +56,17 @@ def by_day_and_model(
     schema = {"log": pl.Int32, "provider": pl.String, "model": pl.String, "rank": pl.Int64}
     placed = engine.place(pl.DataFrame(ranks, schema, orient="row"), labels)
 
-    def plan(calls: Calls, labels: Calls, ranks: Calls) -> list[Calls]:
+    def plan(spent: Calls, labels: Calls, ranks: Calls) -> list[Calls]:
         if not keys:
             ranks = ranks.drop("log")
         ranked = labels.join(ranks, on=[*keys, "provider", "model"], how="inner")
-        top = calls.join(ranked.select("group", "rank"), on="group", how="inner")
-        return [sum_usd(_daily(top, *keys, "rank"), "cost_usd", by=[*keys, "day", "rank"])]
+        top = spent.join(ranked.select("group", "rank"), on="group", how="inner")
+        return [add_usd(top, "cost_usd", by=[*keys, "day", "rank"])]
 
     found: list[list[SpendByDayAndModel]] = [[] for _ in days]
     if ranks:
-        (spent,) = engine.apply(("days and models", *keys), plan, calls, labels, placed)
-        for row in sorted(engine.fetch(spent), key=lambda row: (row["day"], row["rank"])):
+        (daily,) = engine.apply(("days and models", *keys), plan, spent, labels, placed)
+        for row in sorted(engine.fetch(daily), key=lambda row: (row["day"], row["rank"])):
             log = row.get("log", 0)
             model = models[log][row["rank"]]
             found[log].append(
@@ -74,12 +77,7 @@ def by_day_and_model(
                     spend_usd=rounded(usd(row, "cost_usd")),
                 )
             )
-    return [tuple(spent) for spent in found]
-
-
-def _daily(calls: Calls, *kept: str) -> Calls:
-    day = (nw.col("at_us") // DAY_US).alias("day")
-    return calls.select(day, "cost_usd", *kept)
+    return [tuple(days_and_models) for days_and_models in found]
 
 
 def _date(day: int) -> str:

@@ -31,6 +31,13 @@ def sum_usd(
     return units.group_by(*by).agg(*aggregates) if by else units.select(*aggregates)
 
 
+def add_usd(sums: Calls, name: str, *, by: Sequence[str], others: Iterable[nw.Expr] = ()) -> Calls:
+    """Add up the sums of a column that `sum_usd` returned, as `sum_usd` does."""
+    known = sums.collect_schema().names()
+    parts = [part for part in (_whole(name), *(each(name) for each in _PARTS)) if part in known]
+    return sums.group_by(*by).agg(*others, *(nw.col(part).sum() for part in parts))
+
+
 def _round(calls: Calls, names: Sequence[str]) -> Calls:
     """Round columns of dollars to whole units, half up."""
     wholes = [_units(name).floor().alias(_whole(name)) for name in names]

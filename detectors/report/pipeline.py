@@ -59,6 +59,7 @@ class Audits:
     keys: tuple[str, ...]
     calls: Calls
     labels: Calls
+    spent: Calls
     groups: dict[int, Group]
     book: PriceBook
     thresholds: Thresholds
@@ -75,12 +76,14 @@ class Audits:
         # Frees the records, which are large: only the priced calls are needed from here on.
         del labelled
         calls = arrange(priced, engine)
+        spent = spend.sum_days(calls, engine, keys)
         return cls(
             logs=counted.logs,
             keys=keys,
             calls=calls,
             labels=labels,
-            groups=spend.find_groups(calls, labels, engine),
+            spent=spent,
+            groups=spend.find_groups(spent, labels, engine),
             book=book,
             thresholds=thresholds,
             engine=engine,
@@ -214,8 +217,8 @@ class Audits:
         for group in self.groups.values():
             by_log[group.log].append(group)
         models = [spend.by_model(groups) for groups in by_log]
-        days = by_day(self.calls, self.engine, len(self.logs), self.keys)
-        daily = by_day_and_model(self.calls, self.labels, days, models, self.engine)
+        days = by_day(self.spent, self.engine, len(self.logs), self.keys)
+        daily = by_day_and_model(self.spent, self.labels, days, models, self.engine)
         return [spend.LogSpend(*each) for each in zip(by_log, models, days, daily, strict=True)]
 
     def _headline(

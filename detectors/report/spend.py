@@ -21,13 +21,15 @@ from detectors.contract import (
 )
 from detectors.engines import Calls, Engine, Row
 from detectors.prices.book import PriceBook
+from detectors.report.counting.projection import DAY_US
 from detectors.report.impacts import Group
-from detectors.report.money import rounded, sum_usd, usd
+from detectors.report.money import add_usd, rounded, sum_usd, usd
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
 
 _MOST_SUGGESTED: Final = 20
+_KEY: Final = ("group", "in_window")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,45 +58,54 @@ class LogSpend:
         }
 
 
-def find_groups(calls: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
-    """Return every (route, provider, model) of every log by its number."""
+def sum_days(calls: Calls, engine: Engine, keys: Sequence[str] = ()) -> Calls:
+    """Sum calls and dollars by group and day, which all lists of spend are added up from."""
 
-    def plan(calls: Calls, labels: Calls) -> list[Calls]:
-        is_in = nw.col("in_window")
-        spent = calls.select(
-            "group",
-            "at_us",
-            "cost_usd",
-            (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens"),
-            nw.when(is_in).then(nw.col("cost_usd")).otherwise(nw.lit(0.0)).alias("window_usd"),
-            is_in.cast(nw.Int64).alias("window_calls"),
-            nw.when(is_in).then(nw.col("at_us")).otherwise(0).alias("last_us"),
-        )
+    def plan(calls: Calls) -> list[Calls]:
+        tokens = (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens")
+        day = (nw.col("at_us") // DAY_US).alias("day")
+        spent = calls.select(*_KEY, *keys, day, "at_us", "cost_usd", tokens)
         others = [
             nw.len().alias("calls"),
-            nw.col("window_calls", "tokens").sum(),
-            nw.col("last_us").max(),
-            nw.col("at_us").max().alias("last_ever_us"),
+            nw.col("tokens").sum(),
+            nw.col("at_us").max().alias("last_us"),
         ]
-        summed = sum_usd(spent, "cost_usd", "window_usd", by=["group"], others=others)
-        return [summed.join(labels, on="group", how="inner")]
+        return [sum_usd(spent, "cost_usd", by=[*_KEY, *keys, "day"], others=others)]
 
-    (spent,) = engine.apply("groups", plan, calls, labels)
-    return {
-        row["group"]: Group(
-            log=row.get("log", 0),
-            route=row["route_label"],
-            provider=row["provider"],
-            model=row["model"],
-            calls=row["calls"],
-            tokens=int(row["tokens"]),
-            spend_usd=usd(row, "cost_usd"),
-            window_calls=row["window_calls"],
-            window_usd=usd(row, "window_usd"),
-            last_us=row["last_us"] or row["last_ever_us"],
-        )
-        for row in engine.fetch(spent)
-    }
+    (summed,) = engine.apply(("spent", *keys), plan, calls)
+    return engine.keep(summed)
+
+
+def find_groups(spent: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
+    """Return every (route, provider, model) of every log by its number."""
+
+    def plan(spent: Calls, labels: Calls) -> list[Calls]:
+        others = [nw.col("calls", "tokens").sum(), nw.col("last_us").max()]
+        added = add_usd(spent, "cost_usd", by=_KEY, others=others)
+        return [added.join(labels, on="group", how="inner")]
+
+    (added,) = engine.apply("groups", plan, spent, labels)
+    # A group has a row for its calls in the window, and one for the others.
+    rows: dict[int, list[Row]] = defaultdict(list)
+    for row in engine.fetch(added):
+        rows[row["group"]].append(row)
+    return {group: _group(own) for group, own in rows.items()}
+
+
+def _group(rows: Sequence[Row]) -> Group:
+    window = [row for row in rows if row["in_window"]]
+    return Group(
+        log=rows[0].get("log", 0),
+        route=rows[0]["route_label"],
+        provider=rows[0]["provider"],
+        model=rows[0]["model"],
+        calls=sum(int(row["calls"]) for row in rows),
+        tokens=sum(int(row["tokens"]) for row in rows),
+        spend_usd=sum((usd(row, "cost_usd") for row in rows), Decimal(0)),
+        window_calls=sum(int(row["calls"]) for row in window),
+        window_usd=sum((usd(row, "cost_usd") for row in window), Decimal(0)),
+        last_us=max(row["last_us"] for row in window or rows),
+    )
 
 
 def by_model(groups: Iterable[Group]) -> tuple[SpendByModel, ...]:

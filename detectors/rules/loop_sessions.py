@@ -87,7 +87,8 @@ def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresho
     found = (
         sessions.select(*session, _is_short(sessions, thresholds).alias("short"))
         .group_by(*session)
-        .agg(nw.len().cast(nw.Int64).alias("calls"), nw.col("short").sum())
+        .agg(nw.len().alias("calls"), nw.col("short").sum())
+        .with_columns(nw.col("calls").cast(nw.Int64))
         .filter(nw.col("calls") >= thresholds.d6_min_calls, nw.col("short") >= least)
     )
     return sessions.join(found.select(*session, "calls"), on=list(session), how="inner")

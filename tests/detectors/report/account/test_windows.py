@@ -1,0 +1,98 @@
+"""An account's calls from files that lack columns, with labels that repeat or not."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import detectors
+from detectors.contract import Report
+from detectors.frames.usage_log import OPTIONAL_CALLS, concat
+from detectors.report.account import windows
+from detectors.report.account.imports import Terms
+from detectors.report.counting import records
+from tests.detectors.engines.frames import as_polars
+from tests.detectors.reference.traffic import draw_log
+
+SEEDS = (106, 39)
+TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())
+
+
+def _calls() -> pl.DataFrame:
+    """Return calls of random traffic, each once, with and without version 2's columns."""
+    rows = [frame.unique(maintain_order=True) for frame in map(_with_labels, SEEDS)]
+    return concat(rows).sort("ts", maintain_order=True)
+
+
+def _with_labels(seed: int) -> pl.DataFrame:
+    frame = detectors.read(as_polars(draw_log(seed))).frame
+    if seed == SEEDS[0]:
+        return frame
+    session = pl.format("chat-{}", pl.int_range(pl.len()) // 20).alias("session_id")
+    return frame.with_columns(session, region=pl.lit("eu"), environment=pl.lit("production"))
+
+
+def _write(calls: pl.DataFrame, folder: Path) -> list[Path]:
+    """Write three files, not in order; the first calls have none of the optional columns."""
+    third = calls.height // 3
+    files = []
+    for number, start in enumerate((2 * third, 0, third)):
+        part = calls[start : start + third] if start < 2 * third else calls[start:]
+        texts = [name for name in part.columns if name in OPTIONAL_CALLS]
+        unused = [name for name in texts if not (part[name] != _empty(part[name])).any()]
+        files.append(folder / f"{number}.parquet")
+        part.drop(unused).write_parquet(files[-1])
+    return files
+
+
+def _empty(column: pl.Series) -> str | int:
+    return "" if column.dtype == pl.String else 0
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Return the report of all calls in one file, audited as few calls are."""
+    files = _write_one(_calls(), tmp_path_factory.mktemp("alone"))
+    return windows.audit_window(files, 400, TERMS).report
+
+
+@pytest.mark.parametrize("few", [records._FEW_CALLS, 0], ids=["few", "many"])
+@pytest.mark.parametrize("most", [windows._MOST_CATEGORIES, 0], ids=["categories", "texts"])
+def test_any_files_of_any_number_of_calls_give_the_same_report(
+    alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "_FEW_CALLS", few)
+    monkeypatch.setattr(windows, "_MOST_CATEGORIES", most)
+    audited = windows.audit_window(_write(_calls(), tmp_path), 400, TERMS)
+    assert audited.report.findings
+    assert audited.report.to_json() == alone.to_json()
+
+
+def _write_one(calls: pl.DataFrame, folder: Path) -> list[Path]:
+    calls.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(folder / "all.parquet")
+    return [folder / "all.parquet"]
+
+
+def test_labels_of_some_files_repeat_and_of_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "_MOST_CATEGORIES", 500)
+    calls = _calls()
+    unique = pl.format("only-{}", pl.int_range(pl.len())).alias("tag")
+    halves = calls[: calls.height // 2], calls[calls.height // 2 :].with_columns(unique)
+    files = [tmp_path / "repeating.parquet", tmp_path / "unique.parquet"]
+    for half, file in zip(halves, files, strict=True):
+        half.write_parquet(file)
+    assert halves[1].height > windows._MOST_CATEGORIES
+    kinds = windows.read_window(files, 400, 0).calls.collect_schema()
+    assert (str(kinds["tag"]), str(kinds["model"])) == ("String", "Categorical")
+
+
+def test_only_the_window_is_read(tmp_path: Path) -> None:
+    calls = _calls()
+    window = windows.read_window(_write(calls, tmp_path), 10, 5)
+    newest: datetime = calls["ts"].to_list()[-1]
+    expected = calls.filter(pl.col("ts") > newest - timedelta(days=10)).height
+    assert 0 < expected < calls.height
+    assert window.rows == expected + 5
