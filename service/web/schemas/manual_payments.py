@@ -71,7 +71,8 @@ class MarkPaidSchema(Schema):
     )
     currency = fields.String(
         load_default="USD",
-        validate=Regexp(r"[A-Za-z]{3}\Z", error="must be a three-letter code"),
+        # Without \Z, which JSON Schema does not know; the lookahead excludes a last line break.
+        validate=Regexp(r"^[A-Za-z]{3}$(?!\n)", error="must be a three-letter code"),
         error_messages=_messages("a three-letter code, such as USD"),
     )
     kind = fields.String(
