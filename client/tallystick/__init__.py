@@ -1,4 +1,4 @@
-"""Count every OpenAI and Anthropic call of this process and send the counts to be audited.
+"""Count every model provider's call of this process and send the counts to be audited.
 
 Most programs only need `init()`. The names here are the public API.
 """

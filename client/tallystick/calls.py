@@ -9,12 +9,12 @@ from tallystick import capture
 from tallystick.capture import Capture
 from tallystick.labels import clean_label, current_session, current_tag
 from tallystick.reading.options import Route, declared_limit, route_of
-from tallystick.reading.parts import Parts, anthropic_parts, openai_parts
+from tallystick.reading.parts import Parts, anthropic_parts, openai_parts, tier_parts
 from tallystick.reading.providers import provider_of
 from tallystick.reading.usage import Counts, anthropic_counts, members_of, openai_counts, overlay
 
 _OWN_PROFILE = "application-inference-profile"
-_REQUEST_ID_HEADERS = {"openai": b"x-request-id", "anthropic": b"request-id"}
+_REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
 _REMEMBERED = 256
 _NO_HASHES = (None, None, None)
 # The Responses API's own words; "incomplete" is an answer that was cut off at its limit.
@@ -36,7 +36,7 @@ class Call:
         "_is_partial",
         "_is_stream",
         "_latency_ms",
-        "_library",
+        "library",
         "_parts",
         "_provider",
         "_response_id",
@@ -57,7 +57,7 @@ class Call:
     _is_partial: bool
     _is_stream: bool
     _latency_ms: float | None
-    _library: str
+    library: str
     _parts: Parts | None
     _provider: str
     _response_id: str | None
@@ -76,7 +76,7 @@ class Call:
             self._created_id = _text_or_none(members.get("id"))
         usage, is_partial = members.get("usage"), False
         if usage is None:
-            holder = members.get("response")
+            holder = members.get("response") or members.get("x_groq")
             is_partial = holder is None  # a message that has only begun
             members = members_of(members.get("message") if is_partial else holder)
             usage = members.get("usage")
@@ -90,7 +90,7 @@ class Call:
         """Store the counts of a usage, and the model and service tier next to it."""
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
-        if self._library == "openai":
+        if self.library != "anthropic":
             # The last usage wins.
             counts = openai_counts(usage, self.endpoint)
             if counts is not None:
@@ -103,9 +103,16 @@ class Call:
             # Should the process end first, this is counted.
             self.capture.open_streams[id(self)] = self
 
+    def take_counts(self, counts: Counts | None, tier: object) -> None:
+        """Store the counts of a library whose usage is not like OpenAI's or Anthropic's."""
+        self._counts = counts
+        self._parts = tier_parts(tier)
+
     def arrived(self, headers: Any, is_stream: bool) -> None:
         """Note the response's headers and latency; a stream's latency is measured at its end."""
-        self.request_id = _request_id(headers, _REQUEST_ID_HEADERS[self._library])
+        is_anthropic = self.library == "anthropic"
+        name = _REQUEST_ID_OF_ANTHROPIC if is_anthropic else _REQUEST_ID_HEADER
+        self.request_id = _request_id(headers, name)
         self._is_stream = is_stream
         self._latency_ms = None if is_stream else (perf_counter() - self._clock) * 1e3
 
@@ -225,11 +232,21 @@ def begin(library: str, client: Any, options: Any) -> Call | None:
         return None
     if not current.delivery.is_started:
         current.delivery.start()
-    body = members.get("json_data")
-    return _call(current, library, client, route, body)
+    provider = provider_of(client, library)
+    return _call(current, library, provider, route, members.get("json_data"))
 
 
-def _call(current: Capture, library: str, client: Any, route: Route, body: Any) -> Call:
+def begin_elsewhere(library: str, provider: str, endpoint: str, asked: Any) -> Call | None:
+    """Return a call of a library that is made in another way; `asked` has OpenAI's names."""
+    current = capture.active
+    if current is None:
+        return None
+    if not current.delivery.is_started:
+        current.delivery.start()
+    return _call(current, library, provider, (endpoint, None), asked)
+
+
+def _call(current: Capture, library: str, provider: str, route: Route, body: Any) -> Call:
     """Create a call from the members of its request.
 
     Without an `__init__`, which would double the cost.
@@ -239,8 +256,8 @@ def _call(current: Capture, library: str, client: Any, route: Route, body: Any) 
     model = members.get("model")
     call = Call()
     call.capture = current
-    call._library = library
-    call._provider = provider = provider_of(client, library)
+    call.library = library
+    call._provider = provider
     call.endpoint, call._response_id = endpoint, _ = route
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True

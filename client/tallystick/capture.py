@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 # A call of any other endpoint that has no usage costs no tokens.
-BILLED_BY_TOKENS = ("chat/completions", "completions", "responses", "embeddings", "messages")
+BILLED_BY_TOKENS = (
+    *("chat/completions", "completions", "responses", "embeddings", "messages"),
+    *("converse", "invoke"),
+)
 UNKNOWN_ENDPOINT = "other"
 
 

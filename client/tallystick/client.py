@@ -59,7 +59,7 @@ def init(
     before_send: BeforeSend | None = None,
     debug: bool = False,
 ) -> None:
-    """Count every OpenAI and Anthropic call from now on, and send the counts to `dsn`.
+    """Count every call of the model providers from now on, and send the counts to `dsn`.
 
     The default is the variable `SERVICE_DSN`; without either, nothing happens. A second call
     changes nothing. `http://` to another machine needs `allow_http=True`. A process waits at its

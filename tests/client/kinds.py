@@ -14,6 +14,7 @@ import pytest
 import wrapt
 
 from tallystick import capture, ending, hooks
+from tallystick.hooks import bedrock
 from tests.client import offline, provider_stub
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic, openai
@@ -274,6 +275,19 @@ def _own_async_request() -> Any:
     return asyncio.run(_nested()[2].chat.completions.create(**CHAT))
 
 
+class _Bedrock:
+    """A client of botocore, without its imports."""
+
+    def _make_api_call(self, operation_name: str, api_params: Any) -> Any:
+        usage = {"inputTokens": 1, "outputTokens": 2}
+        return {"ResponseMetadata": {"RequestId": "req_1"}, "usage": usage}
+
+
+def _converse() -> Any:
+    hooks._hook(_Bedrock, "_make_api_call", bedrock.wrap_api_call)
+    return _Bedrock()._make_api_call("Converse", {"modelId": "m"})
+
+
 CALLS: Final = (
     _plain,
     _embedding,
@@ -303,4 +317,5 @@ CALLS: Final = (
     _own_request,
     _own_async_request,
     _proxied,
+    _converse,
 )

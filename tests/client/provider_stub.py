@@ -100,8 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.endswith(("/messages", "/invoke", ":rawPredict", ":streamRawPredict")):
             self._answer(body, message(), messages_events())
         elif path.endswith("/chat/completions"):
-            usage = (body.get("stream_options") or {}).get("include_usage")
-            self._answer(body, completion(), chat_events(with_usage=bool(usage)))
+            self._answer(body, completion(), self._chat_events(path, body))
         elif path.endswith("/completions"):
             self._answer(body, text_completion(), text_events())
         elif path.endswith("/embeddings"):
@@ -114,6 +113,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(images())
         else:
             self._send_json({"error": {"message": "no such path"}}, 404)
+
+    def _chat_events(self, path: str, body: Json) -> list[Event]:
+        """Together sends the usage without being asked, Groq in a member of its own."""
+        usage = (body.get("stream_options") or {}).get("include_usage")
+        events = chat_events(with_usage=bool(usage) or path.startswith("/together"))
+        if path.startswith("/groq"):
+            events[-1][1]["x_groq"] = {"id": "req_1", "usage": CHAT_USAGE}
+        return events
 
     def _answer_responses(self, body: Json) -> None:
         if body.get("background") and not body.get("stream"):
@@ -323,19 +330,25 @@ def messages_events(chunks: int = 17) -> list[Event]:
 
 
 def event_stream_message(document: Json) -> bytes:
-    """One message of the format that Bedrock streams in."""
-    payload = json.dumps({"bytes": base64.b64encode(json.dumps(document).encode()).decode()})
-    names = {
-        ":event-type": "chunk",
+    """One message of the format that Bedrock streams in, with an event of a model's own format."""
+    return event_message(
+        "chunk", {"bytes": base64.b64encode(json.dumps(document).encode()).decode()}
+    )
+
+
+def event_message(name: str, document: Json, headers: dict[str, str] | None = None) -> bytes:
+    payload = json.dumps(document)
+    names = headers or {
+        ":event-type": name,
         ":content-type": "application/json",
         ":message-type": "event",
     }
-    headers = b"".join(
+    packed = b"".join(
         struct.pack(f"!B{len(name)}sBH{len(value)}s", len(name), name.encode(), 7, len(value),
                     value.encode())
         for name, value in names.items()
     )  # fmt: skip
-    size = 16 + len(headers) + len(payload)
-    prelude = struct.pack("!II", size, len(headers))
-    whole = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + payload.encode()
+    size = 16 + len(packed) + len(payload)
+    prelude = struct.pack("!II", size, len(packed))
+    whole = prelude + struct.pack("!I", zlib.crc32(prelude)) + packed + payload.encode()
     return whole + struct.pack("!I", zlib.crc32(whole))

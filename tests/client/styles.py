@@ -8,6 +8,7 @@ version does not have raises `AttributeError`, `TypeError` or `ImportError` befo
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,7 +97,19 @@ def _anthropic(name: str) -> Callable[[str], Any]:
     return make
 
 
+def _further(library: str, name: str, path: str) -> Callable[[str], Any]:
+    def make(url: str) -> Any:
+        kind = getattr(importlib.import_module(library), name)
+        return kind(api_key="sk-canary-7f3a", max_retries=0, base_url=f"{url}{path}")
+
+    return make
+
+
 _MAKERS: dict[str, Callable[[str], Any]] = {
+    "groq": _further("groq", "Groq", "/groq"),
+    "async_groq": _further("groq", "AsyncGroq", "/groq"),
+    "together": _further("together", "Together", "/together/v1"),
+    "async_together": _further("together", "AsyncTogether", "/together/v1"),
     "openai": _openai("OpenAI"),
     "async_openai": _openai("AsyncOpenAI"),
     "azure": _openai("AzureOpenAI"),
@@ -515,3 +528,34 @@ def _final_message(clients: Clients) -> None:
 @_style("anthropic tool_runner", MESSAGES_COUNTS, further=True)
 def _tool_runner(clients: Clients) -> None:
     clients.anthropic.beta.messages.tool_runner(**CLAUDE, tools=[]).until_done()
+
+
+# Libraries with the same base as the two above
+
+for _library in ("groq", "together"):
+    _both(
+        f"{_library} chat.create",
+        CHAT_COUNTS,
+        lambda c: c.chat.completions.create(**CHAT),
+        further=True,
+    )
+    _both(
+        f"{_library} chat.create stream",
+        CHAT_COUNTS,
+        lambda c: c.chat.completions.create(**CHAT, stream=True),
+        read="stream",
+        further=True,
+    )
+    _both(
+        f"{_library} chat raw",
+        CHAT_COUNTS,
+        lambda c: c.chat.completions.with_raw_response.create(**CHAT),
+        read="parse",
+        further=True,
+    )
+    _both(
+        f"{_library} embeddings.create",
+        EMBEDDINGS_COUNTS,
+        lambda c: c.embeddings.create(**EMBEDDED),
+        further=True,
+    )

@@ -29,18 +29,21 @@ _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
         ("AsyncStream", "close", streams.wrap_async_close),
     ),
 }
-_LIBRARIES = ("openai", "anthropic")
+# All made by the same generator, with the same base.
+_LIBRARIES = ("openai", "anthropic", "groq", "together")
+_BOTOCORE = "botocore.client"
 _MARK = "__tallystick_original__"
 
 
 def install() -> None:
     """Hook what is imported already, and the rest when it is; never import anything."""
     names = [f"{library}.{module}" for library in _LIBRARIES for module in _POINTS]
-    when_imported(dict.fromkeys(names, _hook_module))
-    for name in names:
+    actions = {**dict.fromkeys(names, _hook_module), _BOTOCORE: _hook_botocore}
+    when_imported(actions)
+    for name, action in actions.items():
         module = sys.modules.get(name)
         if module is not None:
-            _hook_module(module)
+            action(module)
 
 
 def load_sending() -> None:
@@ -59,6 +62,16 @@ def _hook_module(module: ModuleType) -> None:
                 _hook_overrides(owner, functools.partial(wrap, library, is_outer=True))
         except Exception:  # noqa: S112 - moved or renamed: its calls are not counted
             continue
+
+
+def _hook_botocore(module: ModuleType) -> None:
+    load_sending()
+    from tallystick.hooks import bedrock
+
+    try:
+        _hook(vars(module)["BaseClient"], "_make_api_call", bedrock.wrap_api_call)
+    except Exception:  # noqa: S110 - moved or renamed: its calls are not counted
+        pass
 
 
 def _hook_overrides(owner: type, wrap: Callable[[Any], Any]) -> None:

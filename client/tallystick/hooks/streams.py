@@ -21,7 +21,9 @@ def follow(call: Call, stream: Any) -> None:
     call.arrived(stream.response.headers, True)
     stream._tallystick_call = call  # for `close`
     items = stream._iterator
-    is_completion, kind = call.endpoint in _COMPLETIONS, type(items)
+    kind = type(items)
+    # Groq's chunks may have their usage in a member of theirs.
+    is_completion = call.endpoint in _COMPLETIONS and call.library != "groq"
     if kind is AsyncGeneratorType or (kind is not GeneratorType and hasattr(items, "__aiter__")):
         stream._iterator = (_async_chunks if is_completion else _async_events)(items, call)
     else:

@@ -31,7 +31,7 @@ def openai_parts(counts: Counts, usage: Any, tier: object) -> tuple[Counts, Part
     which its total says.
     """
     members = members_of(usage)
-    parts: Parts = {"service_tier": tier} if isinstance(tier, str) and tier in _TIERS else {}
+    parts = tier_parts(tier)
     prompt = members.get("prompt_tokens_details") or members.get("input_tokens_details")
     if prompt is not None:
         _add(parts, _OF_PROMPT, members_of(prompt))
@@ -48,6 +48,10 @@ def openai_parts(counts: Counts, usage: Any, tier: object) -> tuple[Counts, Part
     if not cached:
         cached = count_of(members.get("prompt_cache_hit_tokens")) or cached
     return (total_prompt, completion, cached, write), parts
+
+
+def tier_parts(tier: object) -> Parts:
+    return {"service_tier": tier} if isinstance(tier, str) and tier in _TIERS else {}
 
 
 def anthropic_parts(parts: Parts, usage: Any) -> None:

@@ -1,0 +1,142 @@
+"""Calls of Amazon Bedrock through botocore, and so boto3: converse, invoke_model, their streams.
+
+Every service's calls go through the same method; those of others are let through at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any, Callable
+from weakref import ref
+
+from tallystick.calls import Call, begin_elsewhere
+from tallystick.capture import note_fault
+from tallystick.reading.usage import Counts, count_of
+
+_CONVERSE = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+_INVOKE = (
+    "inputTokenCount",
+    "outputTokenCount",
+    "cacheReadInputTokenCount",
+    "cacheWriteInputTokenCount",
+)
+_HEADERS = (
+    "x-amzn-bedrock-input-token-count",
+    "x-amzn-bedrock-output-token-count",
+    "x-amzn-bedrock-cache-read-input-token-count",
+    "x-amzn-bedrock-cache-write-input-token-count",
+)
+_METRICS = "amazon-bedrock-invocationMetrics"
+# The endpoint of each operation, and the member of the response that is a stream.
+_OPERATIONS = {
+    "Converse": ("converse", None),
+    "ConverseStream": ("converse", "stream"),
+    "InvokeModel": ("invoke", None),
+    "InvokeModelWithResponseStream": ("invoke", "body"),
+}
+
+
+def wrap_api_call(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _make_api_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = None
+        try:
+            found = _OPERATIONS.get(args[0] if args else kwargs["operation_name"])
+            if found is not None:
+                call = _begin(found[0], args[1] if len(args) > 1 else kwargs["api_params"])
+        except Exception:
+            note_fault()
+        answer = original(self, *args, **kwargs)
+        try:
+            if call is not None and found is not None:
+                _end_or_follow(call, answer, found[1])
+        except Exception:
+            note_fault()
+        return answer
+
+    return _make_api_call
+
+
+def _begin(endpoint: str, asked: dict[str, Any]) -> Call | None:
+    """Begin a call with what `converse` says of its limit; the body of others is not parsed."""
+    limits = asked.get("inferenceConfig") or {}
+    members = {
+        "model": asked.get("modelId"),
+        "max_tokens": limits.get("maxTokens"),
+        "system": asked.get("system"),
+        "messages": asked.get("messages"),
+    }
+    return begin_elsewhere("bedrock", "aws", endpoint, members)
+
+
+def _end_or_follow(call: Call, answer: dict[str, Any], stream: str | None) -> None:
+    metadata = answer["ResponseMetadata"]
+    call.request_id = metadata.get("RequestId")
+    if stream is not None:
+        _Watch(call, answer[stream])
+        return
+    if "usage" in answer:
+        _count(call, answer, answer["usage"], _CONVERSE)
+    else:
+        headers = metadata["HTTPHeaders"]
+        numbers = {name: int(headers[name]) for name in _HEADERS if name in headers}
+        _count(call, {}, numbers, _HEADERS)
+    call.end()
+
+
+def _count(call: Call, answer: dict[str, Any], usage: Any, names: tuple[str, ...]) -> None:
+    tier = (answer.get("serviceTier") or {}).get("type")
+    call.take_counts(_counts(usage, names), tier)
+
+
+def _counts(usage: dict[str, Any], names: tuple[str, ...]) -> Counts | None:
+    """Return the counts: the input leaves cached tokens out, and embeddings have no output."""
+    fresh, completion, read, write = [count_of(usage.get(name)) for name in names]
+    if fresh is None:
+        return None
+    return fresh + (read or 0) + (write or 0), completion or 0, read, write
+
+
+class _Watch:
+    """In the place of an event stream's parser: sees each event, and ends the call at the last."""
+
+    __slots__ = ("_call", "_kind", "_stream")
+
+    def __init__(self, call: Call, stream: Any) -> None:
+        self._call = call
+        self._kind = type(stream)
+        self._stream = ref(stream)  # or a dropped stream would be collected later than without us
+        stream._parse_event = self
+
+    def __call__(self, event: Any) -> Any:
+        try:
+            parsed = self._kind._parse_event(self._stream(), event)
+        except Exception:
+            self._call.status = "error"
+            self._end()
+            raise
+        try:
+            self._see(parsed)
+        except Exception:
+            note_fault()
+        return parsed
+
+    def _see(self, parsed: dict[str, Any]) -> None:
+        if "metadata" in parsed:
+            metadata = parsed["metadata"]
+            _count(self._call, metadata, metadata["usage"], _CONVERSE)
+            self._end()
+        elif "chunk" in parsed and _METRICS.encode() in parsed["chunk"].get("bytes", b""):
+            metrics = json.loads(parsed["chunk"]["bytes"])[_METRICS]
+            _count(self._call, {}, metrics, _INVOKE)
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            self._call.end()
+        except Exception:
+            note_fault()
+
+    def __del__(self) -> None:
+        self._end()
