@@ -28,6 +28,13 @@ SAME_CALL: Final = (
     "cached_tokens",
     "cache_write_tokens",
 )
+# Providers never give two responses the same ID; what users name may name several calls.
+_RESPONSE_ID: Final = r"^(?:chatcmpl-|cmpl-|resp_|msg_|gen-)"
+_SAME_RESPONSE: Final = (
+    *("request_id", "provider", "model"),
+    *("prompt_tokens", "completion_tokens"),
+)
+_NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
 _OPTIONAL: Final = (*OPTIONAL_CALLS, "latency_ms")
@@ -131,10 +138,22 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     row = pl.int_range(pl.len(), dtype=pl.UInt32).alias("row")
     suspects = calls.with_columns(row).filter(named & hashes.is_duplicated())
     ordered = suspects.sort(_labels(suspects.columns), *sorted(suspects.columns))
-    kept = ordered.unique(subset=SAME_CALL, keep="first", maintain_order=True)
+    kept = _drop_same_responses(ordered.unique(subset=SAME_CALL, keep="first", maintain_order=True))
     dropped = suspects["row"].filter(~suspects["row"].is_in(kept["row"].implode()))
     rows = pl.int_range(calls.height, dtype=pl.UInt32, eager=True)
     return calls.filter(~rows.is_in(dropped.implode())), dropped.len()
+
+
+def _drop_same_responses(calls: pl.DataFrame) -> pl.DataFrame:
+    """Keep the first of calls with one provider's response, which two ways have brought.
+
+    The client and a trace begin to count at slightly different times, and may know other counts.
+    """
+    begins = pl.col("ts").min().over(_SAME_RESPONSE)
+    is_same = pl.col("request_id").str.contains(_RESPONSE_ID) & (pl.col("ts") - begins <= _NEAR)
+    same, others = calls.filter(is_same), calls.filter(~is_same)
+    once = same.unique(subset=_SAME_RESPONSE, keep="first", maintain_order=True)
+    return pl.concat([others, once])
 
 
 def _labels(columns: Sequence[str]) -> pl.Expr:

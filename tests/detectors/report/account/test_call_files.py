@@ -94,6 +94,28 @@ def test_calls_that_differ_count_each(other: dict[str, Any]) -> None:
     assert (file.frame.height, file.duplicates) == (2, 0)
 
 
+RESPONSE = {"request_id": "chatcmpl-9aQ"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [at(microseconds=1), at(seconds=59), {"cached_tokens": 1}, {"cache_write_tokens": 1}],
+)
+def test_a_response_that_two_ways_have_brought_counts_once(other: dict[str, Any]) -> None:
+    for request_id in ("chatcmpl-9aQ", "resp_9aQ", "msg_9aQ"):
+        named = {"request_id": request_id}
+        (file,) = merge(frame(named), frame(named | other, import_id="b"))
+        assert (file.frame.height, file.duplicates) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "other", [at(minutes=2), {"completion_tokens": 11}, {"provider": "azure"}, {"model": "gpt-4.1"}]
+)
+def test_a_response_id_that_other_calls_have_too_counts_for_each(other: dict[str, Any]) -> None:
+    (file,) = merge(frame(RESPONSE), frame(RESPONSE | other, import_id="b"))
+    assert (file.frame.height, file.duplicates) == (2, 0)
+
+
 def test_of_the_same_call_that_with_the_most_labels_is_kept() -> None:
     bare = frame({}, import_id="a")
     tagged = frame({"tag": "search", "environment": "production"}, import_id="b")
