@@ -35,6 +35,10 @@ _REJECTED: Final = (
     "Spans without a model, trace ID or span ID, or with values beyond the limits of a record,"
     " were rejected."
 )
+_ASSUMED: Final = (
+    "It isn't known whether the input tokens of some spans include the cached ones; they are taken"
+    " to, unless there are more cached than input tokens."
+)
 _UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
 _UNSUPPORTED: Final = "Unsupported Content-Type. Use application/x-protobuf or application/json."
 
@@ -98,7 +102,8 @@ def traces() -> Response:
     calls = read_request(plain_body(), reader, _tag_attribute())
     if calls.calls or calls.links:
         _store(calls)
-    return accepted_response(calls.rejected, _REJECTED if calls.rejected else "")
+    warnings = (_REJECTED if calls.rejected else "", _ASSUMED if calls.assumed else "")
+    return accepted_response(calls.rejected, " ".join(filter(None, warnings)))
 
 
 @_documented("Logs", "rejectedLogRecords", "Not used.", UNREAD_ERRORS)

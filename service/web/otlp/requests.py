@@ -10,7 +10,7 @@ from detectors.formats import encode_records
 from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
 from service.web.otlp import json_spans, protobuf
 from service.web.otlp.attributes import RESPONSE_ID, SERVICE, Names
-from service.web.otlp.calls import is_call, read_call
+from service.web.otlp.calls import is_assumed, is_call, read_call
 from service.web.otlp.content import is_content
 from service.web.otlp.spans import SPAN_BYTES, TRACE_BYTES, Reading, Span, first
 
@@ -27,10 +27,15 @@ READERS: Final[Mapping[str, Reader]] = {
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of a request, ready to be stored; `rejected` spans have values beyond bounds."""
+    """The calls of a request, ready to be stored.
+
+    `rejected` spans have values beyond the limits of a record; for `assumed` calls nobody says
+    whether their input includes the cached tokens.
+    """
 
     calls: int
     rejected: int
+    assumed: int
     environment: str | None
     lines: bytes  # compressed
     keys: bytes
@@ -92,6 +97,7 @@ def _pack(
     return Calls(
         calls=len(records),
         rejected=rejected,
+        assumed=sum(is_assumed(span) for span, _ in found),
         environment=environments.pop() if len(environments) == 1 else None,
         lines=zlib.compress(encode_records(records), _LEVEL) if records else b"",
         keys=keys,

@@ -152,6 +152,23 @@ def test_an_import_is_cut_when_it_has_enough_calls(
     assert span_batches.list_accounts_due(connection, 9) == []
 
 
+def test_spans_stay_until_the_storage_has_their_import(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    blobs: Path,
+) -> None:
+    _send(client, tenant, span(CHAT))
+    in_the_way = blobs / "raw"
+    in_the_way.write_bytes(b"")
+    with pytest.raises(OSError), connection.begin_nested():  # noqa: PT011 - of any kind
+        close_import(connection, store, tenant.account_id)
+    in_the_way.unlink()
+    ((audit, _),) = _close(connection, store, tenant)
+    assert audit.records == 1
+
+
 def test_spans_count_as_stored_bytes_until_they_are_an_import(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:

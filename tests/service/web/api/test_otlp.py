@@ -99,6 +99,23 @@ def test_spans_beyond_the_limits_of_a_record_are_rejected_and_the_others_count(
     assert answer.get_json()["partialSuccess"]["rejectedSpans"] == "1"
 
 
+def test_an_answer_says_where_the_meaning_of_input_tokens_is_assumed(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    cached = {
+        **CHAT,
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.usage.cache_read.input_tokens": 900,
+    }
+    answer = _send(client, tenant, as_json(document(span(cached))), JSON)
+    partial = answer.get_json()["partialSuccess"]
+    assert partial["rejectedSpans"] == "0"
+    assert "include the cached ones" in partial["errorMessage"]
+    assert len(_stored(db_session)) == 1
+    known = document(span(cached), scope="pydantic-ai", version="2.70.0")
+    assert _send(client, tenant, as_json(known), JSON).get_json() == {}
+
+
 @pytest.mark.parametrize(
     ("path", "response", "counted"),
     [
