@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 
 from detectors.contract import MAX_LABEL_LENGTH, RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import ColumnMappingError, ContractError, UnreadableLogError
-from detectors.formats.csv_logs.names import TARGETS, UNCACHED, is_text_column
+from detectors.formats.csv_logs.names import MAX_COLUMNS, TARGETS, UNCACHED, is_text_column
 from detectors.formats.fields import LABEL, PROVIDER_TEXT, RECORD_V2
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
 
-MAX_COLUMNS: Final = 1_000
 _MAX_SHOWN: Final = 10
 _FREE_LABELS: Final = frozenset(
     name for name, known in RECORD_V2.items() if known.expected == LABEL.expected

@@ -114,6 +114,7 @@ TEXT_COLUMNS: Final = frozenset(
 # Spreadsheets write tabs in some formats, and semicolons where a comma is the decimal point.
 DELIMITERS: Final = (",", "\t", ";")
 _LEAST_FIELDS: Final = 2
+MAX_COLUMNS: Final = 1_000  # that can be mapped
 _NOT_A_WORD: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -165,6 +166,8 @@ def find_foreign_header(line: str) -> list[str]:
     """Return the header of a CSV whose names suggest fields; empty for any other text."""
     for delimiter in DELIMITERS:
         cells = parse_header(line, delimiter)
+        if not _LEAST_FIELDS < len(cells) <= MAX_COLUMNS:
+            continue
         found = {column.field for column in propose(cells)} - {""}
         if len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}:
             return cells
