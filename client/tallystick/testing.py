@@ -32,9 +32,10 @@ class SentRecords:
 
 def _checked(line: str, number: int) -> dict[str, Any]:
     record = read_line(line)
-    if record is None:
-        pytest.fail(f"tallystick would send record {number}, but {_problem(line)}", pytrace=False)
-    return record
+    if record is not None:
+        return record
+    message = f"tallystick would send record {number}, but {_problem(line)}"
+    raise pytest.fail.Exception(message, pytrace=False)
 
 
 def _problem(line: str) -> str:

@@ -83,9 +83,11 @@ def current_tag() -> str | None:
     entry = _entered.get()
     if entry is None:
         return None
-    label = entry[0]
-    # That of a web request is looked up now, when its route is known.
-    return label if label.__class__ is str or label is None else label()
+    label: Any = entry[0]
+    if label.__class__ is not str and label is not None:
+        label = label()  # that of a web request, whose route is known by now
+    found: str | None = label
+    return found
 
 
 def keep_labels(function: _Function) -> _Function:
