@@ -20,7 +20,7 @@ from detectors.formats.adapters.labels import (
     provider_of,
 )
 from detectors.formats.adapters.prompts import hash_texts
-from detectors.formats.adapters.usage import Counts, Parts, find_parts, is_count
+from detectors.formats.adapters.usage import Counts, Parts, find_parts, fit_parts, is_count
 from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.moments import read_moment
 
@@ -110,7 +110,9 @@ def call_of(seen: Sighting) -> Call | str:
         return NO_TIME
     tier = seen.service_tier
     counts, parts = (
-        find_parts(seen.usage, seen.counts) if seen.parts is None else (seen.counts, seen.parts)
+        find_parts(seen.usage, seen.counts)
+        if seen.parts is None
+        else (seen.counts, fit_parts(seen.parts, seen.counts))
     )
     return Call(
         ts=moment,

@@ -83,6 +83,21 @@ def find_parts(usage: Any, counts: Counts) -> tuple[Counts, Parts]:
     )
 
 
+def fit_parts(parts: Parts, counts: Counts) -> Parts:
+    """Return the parts without values that are no counts, each at most what its total leaves."""
+    given = Parts(*(part if is_count(part) else 0 for part in parts))
+    audio = min(given.audio_prompt, counts.prompt)
+    spoken = min(given.audio_completion, counts.completion)
+    return given._replace(
+        reasoning=min(given.reasoning, counts.completion),
+        audio_prompt=audio,
+        image_prompt=min(given.image_prompt, counts.prompt - audio),
+        audio_completion=spoken,
+        image_completion=min(given.image_completion, counts.completion - spoken),
+        cache_write_1h=min(given.cache_write_1h, counts.cache_write),
+    )
+
+
 def _inner(usage: dict[str, Any], *names: str) -> dict[str, Any]:
     return next((usage[name] for name in names if isinstance(usage.get(name), dict)), {})
 

@@ -208,6 +208,12 @@ EXPORTS: Final[dict[str, Export]] = {
         TEXT, [OPUS]),
     "codex": Export(lines(*ROLLOUT), [CODEX, CODEX_2]),
     "codex, events twice": Export(lines(*ROLLOUT, tokens(26, 90, 50)), [CODEX, CODEX_2]),
+    "codex, totals only": Export(
+        lines(*ROLLOUT[:2], codex("event_msg", 21, type="token_count", info={"total_token_usage": {
+            "input_tokens": 40, "cached_input_tokens": 30, "output_tokens": 12}}),
+              codex("event_msg", 25, type="token_count", info={"total_token_usage": {
+                  "input_tokens": 90, "cached_input_tokens": 60, "output_tokens": 24}})),
+        [CODEX, CODEX_2]),
     "codex, forked": Export(
         lines(*ROLLOUT, codex("session_meta", 40, id=FORKED, forked_from_id=SESSION), *ROLLOUT,
               tokens(45, 140, 50)), [CODEX, CODEX_2, CODEX_2]),

@@ -14,7 +14,7 @@ import pytest
 
 import detectors.formats.adapters as room
 from detectors.contract import UsageRecord, UsageRecordV2
-from detectors.errors import ContractError
+from detectors.errors import ContractError, DetectorError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.formats.adapters import adapters, find_adapter
 from detectors.formats.adapters.adapter import Adapter, Allowed
@@ -149,7 +149,7 @@ def strings_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
         yield from strings_of(inner, (*path, key))
 
 
-def replaced(value: Any, path: tuple[Any, ...], text: str) -> Any:
+def replaced(value: Any, path: tuple[Any, ...], text: Any) -> Any:
     if not path:
         return text
     copy = dict(value) if isinstance(value, dict) else list(value)
@@ -172,6 +172,32 @@ def test_a_canary_in_any_string_reaches_no_output(name: str, path: Path, canary:
             log = json.dumps(replaced(document, place, canary)).encode()
             for way in (scrubbed, canonical):
                 assert b"CANARY" not in outcome(way, log), place
+
+
+ODD: Final[tuple[Any, ...]] = (None, -1, 10**13, 1e400, True, "x", "7", [], [7], {}, {"x": "y"})
+
+
+@each_sample
+def test_odd_values_anywhere_give_valid_records_or_an_error_of_ours(name: str, path: Path) -> None:
+    places = [(row, place) for row in rows_of(path)[:3] for place in leaves_of(row)]
+    for number, (row, place) in enumerate(places):
+        log = json.dumps(replaced(row, place, ODD[number % len(ODD)])).encode()
+        for way in (scrubbed, canonical):
+            try:
+                written = way(log)
+            except DetectorError:
+                continue
+            for line in written.splitlines() if way is canonical else ():
+                msgspec.json.decode(line, type=UsageRecordV2)
+            assert written == b"" or read(written)
+
+
+def leaves_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        yield (*path, key)
+        if isinstance(inner, dict | list):
+            yield from leaves_of(inner, (*path, key))
 
 
 def canonical(log: bytes) -> bytes:

@@ -13,7 +13,7 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
-from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.rows import NOTHING, Row
 from detectors.formats.adapters.usage import Counts, Parts, checked
 
 _SUBSCRIPTION: Final = "codex"
@@ -43,7 +43,9 @@ def _begin(payload: Row, state: State) -> None:
 
 
 def _call(row: Row, info: Row, state: State) -> Sighting:
-    last, total = info.inner("last_token_usage"), info.inner("total_token_usage")
+    total = info.inner("total_token_usage")
+    last = info.inner("last_token_usage") if info.has("last_token_usage") else _since(total, state)
+    state["total"] = total
     counts = checked(
         last.get("input_tokens"),
         last.get("output_tokens"),
@@ -63,6 +65,17 @@ def _call(row: Row, info: Row, state: State) -> Sighting:
         session=session,
         is_snapshot=True,
     )  # fmt: skip
+
+
+def _since(total: Row, state: State) -> Row:
+    """Return the counts since the event before; early releases log only the session so far."""
+    before = state.get("total", NOTHING)
+    return Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
+
+
+def _count(usage: Row, name: str) -> int:
+    value = usage.get(name)
+    return value if type(value) is int else 0
 
 
 def _parts(last: Row, counts: Counts | None) -> Parts:
