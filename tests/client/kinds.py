@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 import wrapt
 
 from tallystick import capture, ending, hooks
-from tallystick.hooks import bedrock
+from tallystick.hooks import bedrock, streams
 from tests.client import offline, provider_stub
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic, openai
@@ -283,8 +284,28 @@ class _Bedrock:
         return {"ResponseMetadata": {"RequestId": "req_1"}, "usage": usage}
 
 
-def _converse() -> Any:
+class _Helper:
+    """As those of older libraries make a second stream of the same response."""
+
+    def __init__(self, stream: Any) -> None:
+        options = {"cast_to": stream._cast_to, "client": stream._client}
+        self._raw_stream = type(stream)(response=stream.response, **options)
+
+
+@cache
+def _hook() -> None:
+    hooks._hook(_Helper, "__init__", functools.partial(streams.wrap_helper, "anthropic"))
     hooks._hook(_Bedrock, "_make_api_call", bedrock.wrap_api_call)
+
+
+def _helped() -> Any:
+    _hook()
+    stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+    return list(_Helper(stream)._raw_stream)
+
+
+def _converse() -> Any:
+    _hook()
     return _Bedrock()._make_api_call("Converse", {"modelId": "m"})
 
 
@@ -318,4 +339,5 @@ CALLS: Final = (
     _own_async_request,
     _proxied,
     _converse,
+    _helped,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
@@ -10,10 +11,13 @@ import pytest
 
 import tallystick
 from tallystick import hooks
+from tallystick.hooks import streams
+from tests.client import offline
 from tests.client.environments import LOCKS, environment_python, run
-from tests.client.matrix import CAPTURED
+from tests.client.matrix import ABSENT, CAPTURED
 from tests.client.offline import queued
-from tests.client.provider_stub import CHAT_COUNTS, CHAT_USAGE
+from tests.client.provider_stub import CHAT_COUNTS, CHAT_USAGE, MESSAGES_COUNTS
+from tests.client.styles import CLAUDE
 from tests.worker.support.promises import Note
 
 LIBRARIES: Final = ("groq", "together")
@@ -30,6 +34,46 @@ def test_every_style_of_a_further_library_counts_once(library: str, note: Note) 
     assert wrong == []
     assert {record["provider"] for row in found["rows"] for record in row["records"]} == {library}
     note(f"call styles of {library}", len(found["rows"]), len(wrong))
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(900)
+def test_every_style_of_an_older_anthropic_counts_once(note: Note) -> None:
+    python = environment_python(LOCKS / "older-helper.lock")
+    rows = json.loads(run(python, "-W", "ignore", "-m", "tests.client.matrix", "anthropic"))["rows"]
+    there = [row for row in rows if not row["verdict"].startswith(ABSENT)]
+    wrong = [
+        row for row in there if row["verdict"] != CAPTURED and "count_tokens" not in row["name"]
+    ]
+    assert wrong == []
+    assert {"anthropic messages.stream"} <= {row["name"] for row in there}
+    note("call styles of anthropic 0.42", len(there), len(wrong))
+
+
+class _Helper:
+    """As those of anthropic up to 0.42 make a second stream of the same response."""
+
+    def __init__(self, stream: Any) -> None:
+        kind = type(stream)
+        options = {"cast_to": stream._cast_to, "client": stream._client}
+        self._raw_stream = kind(response=stream.response, **options)
+
+
+class _Without:
+    def __init__(self, stream: Any) -> None:
+        self._raw_stream = stream
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("kind", [_Helper, _Without])
+def test_a_helper_with_a_stream_of_its_own_counts_once(kind: type) -> None:
+    hooks._hook(kind, "__init__", functools.partial(streams.wrap_helper, "anthropic"))
+    with offline.anthropic_client().messages.create(**CLAUDE, stream=True) as stream:
+        helper = kind(stream)
+        assert len(list(helper._raw_stream)) == 22
+    (record,) = queued()
+    assert record["completion_tokens"] == MESSAGES_COUNTS[1]
+    assert tallystick.stats()["faults"] == 0
 
 
 @pytest.mark.usefixtures("captured")

@@ -28,6 +28,10 @@ _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
         ("Stream", "close", streams.wrap_close),
         ("AsyncStream", "close", streams.wrap_async_close),
     ),
+    "lib.streaming._messages": (  # Anthropic's
+        ("MessageStream", "__init__", streams.wrap_helper),
+        ("AsyncMessageStream", "__init__", streams.wrap_helper),
+    ),
 }
 # All made by the same generator, with the same base.
 _LIBRARIES = ("openai", "anthropic", "groq", "together")

@@ -18,7 +18,10 @@ def follow(call: Call, stream: Any) -> None:
     """Put a watching generator in the place of the stream's own iterator."""
     if call.has_ended:
         return
-    call.arrived(stream.response.headers, True)
+    response = stream.response
+    if call.library == "anthropic":
+        response._tallystick_call = call  # for `wrap_helper`
+    call.arrived(response.headers, True)
     stream._tallystick_call = call  # for `close`
     items = stream._iterator
     kind = type(items)
@@ -121,6 +124,23 @@ def _end(call: Call) -> None:
         call.end()
     except Exception:
         note_fault()
+
+
+def wrap_helper(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the making of a helper: older libraries' make a second stream of the same response."""
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        try:
+            stream = self.__dict__.get("_raw_stream")
+            call = stream and stream.response.__dict__.get("_tallystick_call")
+            if call is not None and "_tallystick_call" not in stream.__dict__:
+                follow(call, stream)
+        except Exception:
+            note_fault()
+
+    return __init__
 
 
 def wrap_close(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
