@@ -27,7 +27,7 @@ LIBRARIES: Final = ("groq", "together")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_style_of_a_further_library_counts_once(library: str, note: Note) -> None:
-    python = environment_python(LOCKS / "further.lock")
+    python = environment_python(LOCKS / "others" / "further.lock")
     found = json.loads(run(python, "-W", "ignore", "-m", "tests.client.matrix", library))
     assert found["faults"] == 0
     wrong = [row for row in found["rows"] if row["verdict"] != CAPTURED]
@@ -39,7 +39,7 @@ def test_every_style_of_a_further_library_counts_once(library: str, note: Note) 
 @pytest.mark.stress
 @pytest.mark.timeout(900)
 def test_every_style_of_an_older_anthropic_counts_once(note: Note) -> None:
-    python = environment_python(LOCKS / "older-helper.lock")
+    python = environment_python(LOCKS / "others" / "older-helper.lock")
     rows = json.loads(run(python, "-W", "ignore", "-m", "tests.client.matrix", "anthropic"))["rows"]
     there = [row for row in rows if not row["verdict"].startswith(ABSENT)]
     wrong = [

@@ -23,14 +23,14 @@ from tests.client.styles import CHAT, STREAMED, STYLES
 from tests.lazily import openai
 from tests.worker.support.promises import Note
 
-EVERYTHING: Final = LOCKS / "instrumentors.lock"
+EVERYTHING: Final = LOCKS / "others" / "instrumentors.lock"
 TOOLS: Final = {
     "openinference": EVERYTHING,
-    "opentelemetry": LOCKS / "opentelemetry.lock",
+    "opentelemetry": LOCKS / "others" / "opentelemetry.lock",
     "traceloop": EVERYTHING,
     "sentry": EVERYTHING,
     "langfuse": EVERYTHING,
-    "openlit": LOCKS / "openlit.lock",
+    "openlit": LOCKS / "others" / "openlit.lock",
     "wrapt": EVERYTHING,
 }
 # Some tools parse every response, so that even what the program reads as bytes is seen.
