@@ -8,7 +8,7 @@ from typing import Final
 from detectors.contract import UsageRecordV2
 from detectors.formats import encode_records
 from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
-from service.web.otlp import json_spans, protobuf
+from service.web.otlp import json_spans
 from service.web.otlp.attributes import RESPONSE_ID, SERVICE, Names
 from service.web.otlp.calls import is_assumed, is_call, read_call
 from service.web.otlp.content import is_content
@@ -19,8 +19,17 @@ _NAMES: Final = Names()
 _NO_PARENT: Final = bytes(SPAN_BYTES)
 
 Reader = Callable[[bytes, Reading], Iterator[Span]]
+
+
+def _read_protobuf(body: bytes, reading: Reading) -> Iterator[Span]:
+    # The official messages take 5 MB, which only installations that get traces need.
+    from service.web.otlp.protobuf import read_spans
+
+    return read_spans(body, reading)
+
+
 READERS: Final[Mapping[str, Reader]] = {
-    "application/x-protobuf": protobuf.read_spans,
+    "application/x-protobuf": _read_protobuf,
     "application/json": json_spans.read_spans,
 }
 

@@ -2,8 +2,12 @@
 
 import os
 import socket
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +23,16 @@ from tests.warm import PROVIDERS, WarmProcess
 ONE_PROCESS: Final = {"gunicorn_cmd_args": "--workers=1"}
 
 
+Process = WarmProcess | subprocess.Popen[bytes]
+
+
 @dataclass(frozen=True)
 class LiveService:
     url: str
     log_file: Path
     blobs: Path
     engine: Engine
-    process: WarmProcess
+    process: Process
 
     @property
     def sessions(self) -> "sessionmaker[Session]":
@@ -51,7 +58,38 @@ def start_live_service(
     database_url: str, redis_url: str, folder: Path, **settings: object
 ) -> LiveService:
     """gunicorn with two workers, or `ONE_PROCESS`; `settings` are variables in lower case."""
-    own_url = make_database(database_url)
+    imports = PROVIDERS if any("webhook" in name for name in settings) else ()
+    start = partial(WarmProcess, imports=imports)
+    return _start(start, make_database(database_url), redis_url, folder, settings)
+
+
+def start_cold_service(
+    database_url: str, redis_url: str, folder: Path, **settings: object
+) -> LiveService:
+    """The same in an interpreter of its own, without what `tests.warm` has imported."""
+    return _start(_start_program, make_database(database_url), redis_url, folder, settings)
+
+
+def _start_program(
+    arguments: Sequence[str], environment: Mapping[str, str], log_file: Path
+) -> subprocess.Popen[bytes]:
+    with log_file.open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _start(
+    start: Callable[..., Process],
+    own_url: str,
+    redis_url: str,
+    folder: Path,
+    settings: Mapping[str, object],
+) -> LiveService:
     (folder / "uploads").mkdir()
     port = free_port()
     environment = {
@@ -71,10 +109,8 @@ def start_live_service(
         **{name.upper(): str(value) for name, value in settings.items()},
     }
     log_file = folder / "web.log"
-    imports = PROVIDERS if any("webhook" in name for name in settings) else ()
     config = "--config=python:service.web.server.gunicorn_config"
-    command = ("gunicorn", config, f"--bind=127.0.0.1:{port}")
-    process = WarmProcess(command, environment, log_file, imports=imports)
+    process = start(("gunicorn", config, f"--bind=127.0.0.1:{port}"), environment, log_file)
     url = f"http://127.0.0.1:{port}"
     _wait_until_answering(url, process, log_file)
     return LiveService(url, log_file, folder / "blobs", create_engine(own_url), process)
@@ -93,7 +129,7 @@ def free_port() -> int:
         return port
 
 
-def _wait_until_answering(url: str, process: WarmProcess, log_file: Path) -> None:
+def _wait_until_answering(url: str, process: Process, log_file: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:

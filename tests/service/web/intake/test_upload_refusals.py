@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.service.support.bad_files import BAD_FILES, CANARY, MIB, SENTENCE, gzip_bomb
-from tests.service.support.live import LiveService, start_live_service, stop_live_service
+from tests.service.support.live import LiveService, start_cold_service, stop_live_service
 from tests.service.support.scenes import AUDITS
 from tests.service.support.traces import traces_of
 from tests.service.support.uploads import (
@@ -52,7 +52,7 @@ def service(
 ) -> Iterator[LiveService]:
     """A web process that has received nothing but what is in this file."""
     folder = tmp_path_factory.mktemp("refusals")
-    service = start_live_service(database_url, redis_url, folder, max_upload_bytes=max_upload_bytes)
+    service = start_cold_service(database_url, redis_url, folder, max_upload_bytes=max_upload_bytes)
     yield service
     stop_live_service(service)
 
