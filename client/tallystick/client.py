@@ -17,7 +17,7 @@ from tallystick.labels import clean_label, clean_tag, current_session, current_t
 from tallystick.reading.providers import name_hosts
 from tallystick.sending.dsn import VARIABLE, parse_dsn
 from tallystick.sending.forks import Forks
-from tallystick.sending.making import BeforeSend, Folder, Way, make_delivery, warn
+from tallystick.sending.making import Folder, Way, make_delivery, warn
 from tallystick.sending.records import (
     Record,
     Start,
@@ -27,6 +27,7 @@ from tallystick.sending.records import (
 )
 
 if TYPE_CHECKING:
+    from tallystick.sending.revising import BeforeSend
     from tallystick.sending.termination import Termination
 
 FLUSH_INTERVAL_SECONDS = 60.0

@@ -80,7 +80,8 @@ def test_nothing_of_a_call_but_counts_and_labels_is_sent_or_kept(
 
 
 def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] == "tallystick"
+    """Whether a program has the module; the plugin holds all of pytest, which has seen answers."""
+    return name.partition(".")[0] == "tallystick" and name != "tallystick.testing"
 
 
 def test_with_hashing_off_the_messages_are_not_read(

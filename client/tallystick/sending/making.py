@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from tallystick.sending.delivery import Delivery
 from tallystick.sending.dsn import Destination
@@ -11,9 +11,9 @@ from tallystick.sending.records import Noted
 
 if TYPE_CHECKING:
     from tallystick.sending.files import FileSender
+    from tallystick.sending.revising import BeforeSend
     from tallystick.sending.transport import Sender
 
-BeforeSend = Callable[[dict[str, Any]], Optional[dict[str, Any]]]
 Folder = Union[str, "os.PathLike[str]"]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable, Optional
 
 from tallystick.sending.records import Noted
 from tallystick.sending.schema import HASHES, LABELS, find_problem
 
-if TYPE_CHECKING:
-    from tallystick.sending.making import BeforeSend
+BeforeSend = Callable[[dict[str, Any]], Optional[dict[str, Any]]]
 
 # A hash can be removed, but a label cannot become one.
 _CHANGEABLE = frozenset((*LABELS, "provider"))

@@ -97,7 +97,7 @@ def test_no_form_of_a_page_is_accepted_without_its_token(
     foreign = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
     own_site = {"Sec-Fetch-Site": "same-origin"}
     # The form that takes a file carries its token in it; tests/service/pages try that one.
-    others = ("/api/", "/admin", "/upload")
+    others = ("/api/", "/otlp/", "/admin", "/upload")
     pages = [one for one in _unsafe_routes() if not one[1].startswith(others)]
     forms = ({"x": "y"}, {"csrf_token": "x"}, {"csrf_token": foreign})
     answers = [
