@@ -16,6 +16,7 @@ AUTHENTICATOR = {
     "isUserVerified": True,
     "automaticPresenceSimulation": True,
 }
+_ONLY_HERE = ("recovery-codes", "canceled")
 
 
 class Owner:
@@ -37,7 +38,9 @@ class Owner:
     def look(self, name: str) -> None:
         self.window.shoot(f"passkey-{name}-{self.window.width}")
         assert [*overflow(self.window), *self.window.take_complaints()] == []
-        assert axe_violations(self.window) == []
+        # At the usual width, test_every_page.py shows the other pages to axe-core.
+        if name in _ONLY_HERE or self.window.width != WIDTHS[0]:
+            assert axe_violations(self.window) == []
         self.window.take_complaints()  # axe breaks the content security policy
 
     def is_signed_in(self) -> bool:

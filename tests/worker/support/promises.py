@@ -21,6 +21,7 @@ def _at_scales(small: float, name: str) -> pytest.MarkDecorator:
 # Each promise is tested at a tenth of its counts by default, and in full with `-m stress`.
 at_both_scales: Final = _at_scales(0.1, "at_a_tenth")
 # The same where a tenth takes long, and where there is less to count.
+at_a_half: Final = _at_scales(0.5, "at_a_half")
 at_a_third: Final = _at_scales(1 / 3, "at_a_third")
 at_a_quarter: Final = _at_scales(0.25, "at_a_quarter")
 at_a_sixth: Final = _at_scales(1 / 6, "at_a_sixth")

@@ -33,7 +33,13 @@ from tests.service.support.uploads import (
     one_file,
     upload,
 )
-from tests.worker.support.promises import Note, always_in_full, at_both_scales, scaled
+from tests.worker.support.promises import (
+    Note,
+    always_in_full,
+    at_a_twentieth,
+    at_both_scales,
+    scaled,
+)
 from tests.worker.support.waiting import wait_until
 
 CLIENTS = 50
@@ -52,7 +58,7 @@ def _audits(live: LiveService, person: Person) -> int:
         return session.scalar(select(func.count()).where(owned)) or 0
 
 
-@at_both_scales
+@at_a_twentieth
 @pytest.mark.parametrize("credits", [1, 10])
 def test_of_fifty_uploads_at_once_as_many_pass_as_there_are_credits(
     live: LiveService, note: Note, share: float, credits: int

@@ -16,7 +16,7 @@ from tests.service.support.oauth_flow import (
     consent,
 )
 from tests.service.support.scenes import add_tenant
-from tests.worker.support.promises import Note, always_in_full
+from tests.worker.support.promises import Note, always_in_full, at_a_third, in_turn
 
 REGISTERED = ("https://app.example.org/back", "http://127.0.0.1:8765/back", "http://[::1]:8765/b")
 # Each is taken for a registered address by somebody, somewhere.
@@ -64,21 +64,23 @@ def _shown(response: Any) -> bool:
     return is_page and "Location" not in response.headers
 
 
-@always_in_full
-@pytest.mark.usefixtures("occasion")
+@at_a_third
 @pytest.mark.parametrize("is_signed_in", [True, False])
 def test_no_address_but_a_registered_one_is_redirected_to(
-    browser: FlaskClient, application: Application, note: Note, is_signed_in: bool
+    browser: FlaskClient, application: Application, note: Note, is_signed_in: bool, share: float
 ) -> None:
+    """A third is each variant with another mistake beside it, or none."""
     if not is_signed_in:
         browser.delete_cookie("tallystick_session")
-    lost = 0
-    for redirect_uri in VARIANTS:
-        for wrong in ({}, {"scope": "write:all"}, {"response_type": "token"}):
+    tried = lost = 0
+    mistakes: list[dict[str, str]] = [{}, {"scope": "write:all"}, {"response_type": "token"}]
+    for number, redirect_uri in enumerate(VARIANTS):
+        for wrong in in_turn(mistakes, number + is_signed_in, share):
+            tried += 1
             asked = application.asks(redirect_uri=redirect_uri, **wrong)
             response = browser.get(AUTHORIZE, query_string=asked, base_url="https://localhost")
             lost += not _shown(response)
-    note("29 variants of redirect URIs are shown an error, and redirected nowhere", 87, lost)
+    note("29 variants of redirect URIs are shown an error, and redirected nowhere", tried, lost)
 
 
 @pytest.mark.parametrize(
