@@ -4,9 +4,11 @@ import gc
 import sys
 import types
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
 
 import tallystick
 from tallystick import capture
@@ -41,12 +43,16 @@ def _ask_everything() -> list[Any]:
 
 
 def _reachable(root: object) -> Iterator[object]:
-    """All that is held by what the client holds, but not what it shares with the rest."""
+    """All that is held by what the client holds, but not what it shares with the rest.
+
+    Where the client's plugin is installed, pytest loads the client, and its loader holds all tests.
+    """
+    shared = (type, types.ModuleType, types.FrameType, ModuleSpec, AssertionRewritingHook)
     seen: set[int] = set()
     left = [root]
     while left:
         one = left.pop()
-        if id(one) in seen or isinstance(one, (type, types.ModuleType, types.FrameType)):
+        if id(one) in seen or isinstance(one, shared):
             continue
         if isinstance(one, types.FunctionType) and not one.__module__.startswith("tallystick"):
             continue
