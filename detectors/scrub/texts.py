@@ -10,13 +10,13 @@ import msgspec
 
 from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.tables import is_export_header, row_of
+from detectors.formats.csv_logs.names import DELIMITERS, header_cells
+from detectors.formats.csv_logs.rows import NEVER_CLOSED
 from detectors.formats.text.blocks import Advance, read_blocks
 from detectors.formats.text.splitting import split_array
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model's context
 _MAX_HEADER_BYTES: Final = 1 << 16
-_DELIMITERS: Final = (",", "\t", ";")
-_NEVER_CLOSED: Final = "A quoted cell has no closing quote, or is far too long."
 
 
 def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes | None]:
@@ -71,7 +71,7 @@ def _delimiter_of(head: bytes) -> str | None:
     line = head.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     if line.startswith(("{", "[")) or len(line) > _MAX_HEADER_BYTES:
         return None
-    headers = ((each, next(csv.reader([line], delimiter=each), [])) for each in _DELIMITERS)
+    headers = ((each, header_cells(line, each)) for each in DELIMITERS)
     return next((each for each, names in headers if is_export_header(names)), None)
 
 
@@ -85,9 +85,7 @@ def _read_table(blocks: Iterator[bytes], delimiter: str) -> Iterator[bytes]:
             if cells:
                 yield msgspec.json.encode(row_of(names, cells))
     except csv.Error:
-        raise UnreadableLogError(
-            "A quoted cell has no closing quote, or is far too long."
-        ) from None
+        raise UnreadableLogError(NEVER_CLOSED) from None
     finally:
         csv.field_size_limit(limit)
 

@@ -15,7 +15,7 @@ from detectors.formats.text.splitting import MAX_ROW_BYTES, too_long
 # than everything else.
 _BATCH_ROWS: Final = 500
 _TOO_LONG: Final = "field larger"  # as the csv module says
-_NEVER_CLOSED: Final = "A quoted cell has no closing quote, or is far too long."
+NEVER_CLOSED: Final = "A quoted cell has no closing quote, or is far too long."
 
 
 class Batch(NamedTuple):
@@ -115,7 +115,7 @@ class CsvText:
         except csv.Error as error:
             begin = first + sum(map(_span, rows))
             if self._skipped + self._reader.line_num > begin and _TOO_LONG in str(error):
-                raise UnreadableLogError(_NEVER_CLOSED) from None
+                raise UnreadableLogError(NEVER_CLOSED) from None
             is_broken = True
             rows.append([])
         return self._number(rows, first, is_broken=is_broken)
