@@ -14,7 +14,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import NOTHING, Row
-from detectors.formats.adapters.usage import Counts, Parts, checked
+from detectors.formats.adapters.usage import Parts, checked
 
 _SUBSCRIPTION: Final = "codex"
 _COUNTS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
@@ -56,7 +56,7 @@ def _call(row: Row, info: Row, state: State) -> Sighting:
     session = state.get("session")
     return Sighting(
         counts=counts,
-        parts=_parts(last, counts),
+        parts=Parts(reasoning=last.get("reasoning_output_tokens")),
         moments=(row.get("timestamp"),),
         models=(state.get("model"),),
         providers=(_SUBSCRIPTION,),
@@ -76,13 +76,6 @@ def _since(total: Row, state: State) -> Row:
 def _count(usage: Row, name: str) -> int:
     value = usage.get(name)
     return value if type(value) is int else 0
-
-
-def _parts(last: Row, counts: Counts | None) -> Parts:
-    reasoning = last.get("reasoning_output_tokens")
-    if counts is None or type(reasoning) is not int:
-        return Parts()
-    return Parts(reasoning=min(reasoning, counts.completion))
 
 
 ADAPTER: Final = Adapter(

@@ -13,7 +13,7 @@ from typing import Any, Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Counts, Parts, checked
+from detectors.formats.adapters.usage import Parts, checked
 
 _TYPES: Final = ("user", "gemini", "info", "error", "warning")
 
@@ -41,7 +41,7 @@ def _call(message: Row, state: State) -> Sighting:
     )
     return Sighting(
         counts=counts,
-        parts=_parts(tokens, counts),
+        parts=Parts(reasoning=tokens.get("thoughts")),
         moments=(message.get("timestamp"),),
         models=(message.get("model"),),
         providers=("google",),
@@ -54,13 +54,6 @@ def _call(message: Row, state: State) -> Sighting:
 
 def _sum(first: Any, second: Any) -> Any:
     return first + second if type(first) is type(second) is int else first
-
-
-def _parts(tokens: Row, counts: Counts | None) -> Parts:
-    thoughts = tokens.get("thoughts")
-    if counts is None or type(thoughts) is not int:
-        return Parts()
-    return Parts(reasoning=min(thoughts, counts.completion))
 
 
 _MESSAGE: Final = "id timestamp type model tokens*"

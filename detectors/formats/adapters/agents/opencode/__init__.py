@@ -32,11 +32,9 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 def _call(message: Row) -> Sighting:
     tokens, times = message.inner("tokens"), message.inner("time")
     begun, session = times.get("created"), message.get("sessionID")
-    counts, reasoning = _counts(tokens), tokens.get("reasoning")
-    thought = reasoning if type(reasoning) is int else 0
     return Sighting(
-        counts=counts,
-        parts=Parts(reasoning=min(thought, counts.completion) if counts else 0),
+        counts=_counts(tokens),
+        parts=Parts(reasoning=tokens.get("reasoning")),
         moments=(begun,),
         models=(message.get("modelID"),),
         providers=(message.get("providerID"),),

@@ -8,7 +8,7 @@ from Helicone's own cache.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, Sighting
@@ -49,8 +49,8 @@ def _call(row: Row) -> Sighting | str:
     return Sighting(
         counts=counts,
         parts=Parts(
-            audio_prompt=_part(row.get("prompt_audio_tokens"), counts.prompt),
-            audio_completion=_part(row.get("completion_audio_tokens"), counts.completion),
+            audio_prompt=row.get("prompt_audio_tokens"),
+            audio_completion=row.get("completion_audio_tokens"),
         ),
         moments=(row.get("request_created_at"), row.get("response_created_at")),
         models=(model, row.get("request_model")),
@@ -64,10 +64,6 @@ def _call(row: Row) -> Sighting | str:
         caps=caps_of(asked),
         prompts=tuple(map(asked.get, PROMPTS)),
     )
-
-
-def _part(value: Any, total: int) -> int:
-    return min(value, total) if type(value) is int and value > 0 else 0
 
 
 ADAPTER: Final = Adapter(

@@ -7,7 +7,7 @@ model and endpoint.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
@@ -29,13 +29,12 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         call.first("native_tokens_completion", "tokens_completion"),
         call.first("native_tokens_cached", "tokens_cached"),
     )
-    reasoning = call.first("native_tokens_reasoning", "tokens_reasoning")
     if counts is None:
         yield NO_USAGE
         return
     yield Sighting(
         counts=counts,
-        parts=Parts(reasoning=_part(reasoning, counts.completion)),
+        parts=Parts(reasoning=call.first("native_tokens_reasoning", "tokens_reasoning")),
         moments=(call.get("created_at"),),
         models=(call.get("model"), call.get("model_permaslug")),
         providers=("openrouter",),
@@ -46,10 +45,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         latency_ms=call.first("latency", "generation_time_ms", "generation_time"),
         status="cancelled" if call.get("cancelled") in _TRUE else None,
     )
-
-
-def _part(value: Any, total: int) -> int:
-    return min(value, total) if type(value) is int and value > 0 else 0
 
 
 def _is_sum(row: Row) -> bool:

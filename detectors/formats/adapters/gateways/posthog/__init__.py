@@ -46,10 +46,10 @@ def _call(row: Row, noted: Row) -> Sighting | str:
     )
     if counts is None:
         return NO_USAGE
-    reasoning, seconds = noted.get("$ai_reasoning_tokens"), noted.get("$ai_latency")
+    seconds = noted.get("$ai_latency")
     return Sighting(
         counts=counts,
-        parts=Parts(reasoning=min(reasoning, counts.completion) if type(reasoning) is int else 0),
+        parts=Parts(reasoning=noted.get("$ai_reasoning_tokens")),
         moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
         models=(noted.get("$ai_model"),),
         providers=(_lower(noted.get("$ai_provider")),),
