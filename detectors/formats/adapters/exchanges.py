@@ -4,12 +4,13 @@ One struct describes an object at any level, because logs nest providers' object
 decoder skips other members without decoding them, which makes these logs the fastest to read.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.labels import find_model
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import find_counts
@@ -134,13 +135,16 @@ def caps_of(options: Row) -> tuple[Any, ...]:
     return tuple(map(options.get, names))
 
 
-def batch_of(row: Row, response: Row) -> Sighting:
+def read_batch(row: Row, response: Row) -> Iterator[Sighting | str]:
     """Read a line of a batch output; such calls cost half."""
+    if not response.has("usage"):
+        yield NO_USAGE
+        return
     outer, answered = (msgspec.convert(each.plain(_READ), Exchange) for each in (row, response))
     seen = exchange(outer, _NOTHING, answered)
     seen.service_tier = "batch"
     seen.ids = (answered.id,)
-    return seen
+    yield seen
 
 
 _READ: Final = frozenset(Exchange.__struct_fields__) - {"request", "response", "body", *PROMPTS}

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting
-from detectors.formats.adapters.exchanges import batch_of
+from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.exchanges import read_batch
 from detectors.formats.adapters.rows import Row
 
 
@@ -20,8 +20,7 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
-    message = row.inner("result", "message")
-    yield batch_of(row, message) if message.has("usage") else NO_USAGE
+    return read_batch(row, row.inner("result", "message"))
 
 
 ADAPTER: Final = Adapter(
