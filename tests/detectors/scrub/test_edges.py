@@ -10,7 +10,7 @@ from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.labels import find_model, id_of, provider_of
 from detectors.formats.adapters.usage import Counts, find_counts, sum_counts
 from detectors.scrub import texts
-from detectors.scrub.scrubber import TOO_LONG, Scrubber
+from detectors.scrub.scrubber import NOT_JSON, TOO_LONG, Scrubber
 from tests.detectors.scrub import raw_logs as raw
 
 
@@ -41,6 +41,13 @@ def test_a_log_that_ends_in_a_line_break_has_no_line_after_it() -> None:
     scrubber = Scrubber()
     assert b"".join(scrubber.read(BytesIO(json.dumps(raw.CHAT_PAIR).encode() + b"\n"))) != b""
     assert not scrubber.summary.dropped
+
+
+def test_a_first_line_with_a_carriage_return_in_it_is_dropped_and_the_next_line_is_read() -> None:
+    scrubber = Scrubber()
+    log = b"model,\rtokens\n" + json.dumps(raw.CHAT_PAIR).encode()
+    assert b"".join(scrubber.read(BytesIO(log))).count(b"\n") == 1
+    assert scrubber.summary.dropped == {NOT_JSON: 1}
 
 
 def test_one_object_over_several_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
