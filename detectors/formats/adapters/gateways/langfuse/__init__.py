@@ -13,7 +13,7 @@ from detectors.formats.adapters.adapter import Adapter, State, Sums, members
 from detectors.formats.adapters.calls import Sighting, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import Counts, Parts, checked, is_count, sum_counts
+from detectors.formats.adapters.usage import Parts, checked, sum_counts
 
 _DETAILS: Final = ("usageDetails", "usage_details")
 
@@ -23,10 +23,9 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     plain = checked(row.get("promptTokens"), row.get("completionTokens") or 0)
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
-    counts = sum_counts(usage) or plain
     yield Sighting(
-        counts=counts,
-        parts=_parts(usage, counts),
+        counts=sum_counts(usage) or plain,
+        parts=_parts(usage),
         moments=(begun,),
         models=(row.get("model"), row.get("providedModelName")),
         providers=(row.get("provider"),),
@@ -41,19 +40,14 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     )
 
 
-def _parts(usage: Any, counts: Counts | None) -> Parts:
+def _parts(usage: Any) -> Parts:
     """Return the parts of the answer and of the prompt that have keys of their own."""
-    if counts is None or not isinstance(usage, dict):
+    if not isinstance(usage, dict):
         return Parts()
-
-    def part(key: str, total: int) -> int:
-        value: Any = usage.get(key)
-        return min(int(value), total) if is_count(value) else 0
-
     return Parts(
-        reasoning=part("output_reasoning_tokens", counts.completion),
-        audio_prompt=part("input_audio_tokens", counts.prompt),
-        audio_completion=part("output_audio_tokens", counts.completion),
+        reasoning=usage.get("output_reasoning_tokens", 0),
+        audio_prompt=usage.get("input_audio_tokens", 0),
+        audio_completion=usage.get("output_audio_tokens", 0),
     )
 
 
