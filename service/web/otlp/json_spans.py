@@ -14,6 +14,7 @@ from service.web.otlp.spans import ERROR, Origin, Reading, Span, Value
 
 # Each becomes an object of about 90 bytes.
 _MOST_OBJECTS: Final = 600_000
+_LAST_TIME: Final = 2**64 - 1  # of a fixed64, as in protobuf
 _NOT_JSON: Final = "The body isn't valid OTLP JSON."
 
 
@@ -171,5 +172,5 @@ def _read_id(text: str) -> bytes:
 
 def _read_time(value: int | str) -> int:
     if isinstance(value, str):
-        return int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else 0
-    return value
+        value = int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else 0
+    return value if 0 <= value <= _LAST_TIME else 0

@@ -223,3 +223,10 @@ def test_counts_of_other_types_are_read_or_nothing(value: object) -> None:
     record = _record({**CHAT, "gen_ai.request.max_tokens": value})
     expected = {"12": 12, 12.0: 12}.get(value)
     assert record.get("declared_max_tokens") == expected
+
+
+@pytest.mark.parametrize("end", ["99999999999999999999", 2**64, -1])
+def test_a_time_that_protobuf_cannot_hold_is_missing_in_json(end: int | str) -> None:
+    request = document(span(CHAT, endTimeUnixNano=end))
+    (record,) = records_of(read(as_json(request), JSON))
+    assert (record["prompt_tokens"], record.get("latency_ms")) == (1200, None)
