@@ -26,8 +26,9 @@ class _Any(Struct, rename="camel", gc=False):
     int_value: int | str | None = None
     double_value: float | str | None = None
     bytes_value: str | None = None
-    array_value: msgspec.Raw | None = None
-    kvlist_value: msgspec.Raw | None = None
+    # In a union with None, msgspec would take these for None alone.
+    array_value: msgspec.Raw = msgspec.Raw()
+    kvlist_value: msgspec.Raw = msgspec.Raw()
 
 
 class _Attribute(Struct, gc=False):
@@ -158,8 +159,7 @@ def _holds_text(value: _Any | None) -> bool:
     if value.bytes_value:
         return True
     return any(
-        several is not None and b'tringValue"' in bytes(several)
-        for several in (value.array_value, value.kvlist_value)
+        b'tringValue"' in bytes(several) for several in (value.array_value, value.kvlist_value)
     )
 
 

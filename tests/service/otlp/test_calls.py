@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from service.errors import InvalidRequestError
 from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
 from service.web.otlp.calls import is_assumed
 from service.web.otlp.spans import Origin, Span
 from tests.service.otlp.requests import (
     CHAT,
     JSON,
+    PROTOBUF,
     START,
     as_json,
     as_protobuf,
@@ -230,3 +232,17 @@ def test_a_time_that_protobuf_cannot_hold_is_missing_in_json(end: int | str) -> 
     request = document(span(CHAT, endTimeUnixNano=end))
     (record,) = records_of(read(as_json(request), JSON))
     assert (record["prompt_tokens"], record.get("latency_ms")) == (1200, None)
+
+
+def test_attributes_with_several_values_are_skipped_in_both_encodings() -> None:
+    expected = _record(CHAT)
+    found = _record({**CHAT, "gen_ai.response.finish_reasons": ["stop"]})
+    assert found.pop("request_id") != expected.pop("request_id")
+    assert found == expected
+
+
+def test_text_among_several_values_is_refused_in_both_encodings() -> None:
+    request = document(span({**CHAT, "input.value": ["Hello"]}))
+    for body, kind in ((as_protobuf(request), PROTOBUF), (as_json(request), JSON)):
+        with pytest.raises(InvalidRequestError, match=r"input\.value"):
+            read(body, kind)
