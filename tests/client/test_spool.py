@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -160,7 +161,9 @@ def test_what_an_exit_has_no_time_for_is_on_disk(
         "\x00\x00\x00\x00\n",
         LINE.replace('"m"', '"m","prompt":"the canary sang"') + "\n",
         LINE.replace('"model":"m"', '"model":"the canary sang","model":"m"') + "\n",
+        LINE.replace('"m"', '"m","status":["ok"]') + "\n",
         "[]\n",
+        "[" * 100_000 + "\n",
         "\xff\xfe\n",
     ],
 )
@@ -214,6 +217,19 @@ def test_a_disk_that_is_full_loses_nothing_while_the_process_lives(
         assert tallystick.flush(5)
         assert tallystick.stats()["sent"] == 7
     assert len(collector.records) == 7
+
+
+def test_a_folder_that_is_removed_does_not_stop_sending(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
+) -> None:
+    with capturing(monkeypatch, collector.dsn, spool=folder):
+        record_calls(2)
+        assert tallystick.flush(5)
+        shutil.rmtree(folder)
+        for _ in range(2):
+            record_calls(3)
+            assert tallystick.flush(5)
+        assert tallystick.stats()["sent"] == 8
 
 
 def test_a_folder_that_cannot_be_used_is_said_once(

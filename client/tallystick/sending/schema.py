@@ -45,7 +45,7 @@ def read_line(line: str) -> dict[str, Any] | None:
     """Return the record of a line, or None if it is not whole, or not one of ours."""
     try:
         record = json.loads(line, object_pairs_hook=_without_repeats)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return None if find_problem(record) else record
 
@@ -93,7 +93,8 @@ _CHECKS = {
     **dict.fromkeys(LABELS, _is_label),
     **dict.fromkeys(HASHES, is_prefix_hash),
     **dict.fromkeys(COUNTS, _is_count),
-    **{name: choices.__contains__ for name, choices in CHOICES.items()},
+    # Of a tuple, because a set fails for a value that cannot be hashed.
+    **{name: tuple(choices).__contains__ for name, choices in CHOICES.items()},
 }
 _FIRST_VERSION = frozenset(
     (

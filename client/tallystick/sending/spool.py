@@ -44,10 +44,10 @@ class Segment:
     def read(self) -> list[str]:
         """Return its records, without a line that was cut off or changed."""
         try:
-            with open(self.path, "rb") as file:
-                lines = file.read(MAX_BYTES).decode("ascii", "replace").split("\n")[:-1]
+            data = os.pread(self._file, min(MAX_BYTES, os.fstat(self._file).st_size), 0)
         except OSError:
             return []
+        lines = data.decode("ascii", "replace").split("\n")[:-1]
         return [line for line in lines[:MAX_LINES] if read_line(line) is not None]
 
     def remove(self) -> None:
@@ -117,7 +117,11 @@ class Spool:
 
     def _names(self) -> list[str]:
         """Return the segments, oldest first."""
-        return sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
+        try:
+            names = os.listdir(self.folder)
+        except OSError:  # the folder was removed
+            return []
+        return sorted(name for name in names if name.endswith(_SUFFIX))
 
     def _create(self) -> Segment:
         while True:
