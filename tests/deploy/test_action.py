@@ -171,6 +171,7 @@ def test_a_pull_request_fails_for_what_it_adds_and_says_so_in_one_comment(tmp_pa
     assert (failure["status"], failure["route"]) == ("new", "search")
     (comment,) = repository.comment(outputs)
     assert "is new or has grown since" in comment
+    assert not (repository.clone / ".git" / "shallow").exists(), "later steps need the history"
     assert "<code>search</code>" in comment
 
     # The next push takes the calls away: it passes, and the comment says that instead.
