@@ -40,7 +40,7 @@ def action(finding: Finding, methods: Iterable[Method] = (), *, has_labels: bool
         return f"{cheaper} instead of {inert(finding.model)}" if has_labels else cheaper
     known = _CHANGES if is_priced(finding) else _CHECKS
     words = known.get((finding.detector, finding.kind))
-    return words or inert(detector_name(finding.detector, methods))
+    return words or detector_name(finding.detector, methods)
 
 
 def action_labels(finding: Finding) -> tuple[str, ...]:

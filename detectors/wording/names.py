@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from detectors.contract import Method
+from detectors.wording.labels import inert
 
 SEVERITY_WORDS: Final[Mapping[str, str]] = {"high": "High", "medium": "Medium", "low": "Low"}
 CONFIDENCE_WORDS: Final[Mapping[str, str]] = {
@@ -67,8 +68,9 @@ def read_introduction(definition: str) -> Introduction:
 def detector_name(detector: str, methods: Iterable[Method] = ()) -> str:
     """Return the display name of a detector.
 
-    A detector that is not installed here has the name that its report gives, or else its id.
+    A detector that is not installed here has the name that its report gives, or else its id. It is
+    inert, because anyone can write a report.
     """
     known = introduce_detectors().get(detector)
     titles = {method.detector: method.title for method in methods}
-    return known.name if known else titles.get(detector, detector)
+    return known.name if known else inert(titles.get(detector, detector))

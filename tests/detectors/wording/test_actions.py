@@ -40,3 +40,7 @@ def test_an_unknown_kind_has_the_name_of_its_detector() -> None:
 
 def test_traffic_without_a_route_is_named_once() -> None:
     assert action_labels(make_finding(1, route="gpt-5.4")) == ("gpt-5.4",)
+
+
+def test_a_detector_of_another_installation_cannot_escape_its_line() -> None:
+    assert detector_name("d9\x1b[2J\n::error::") == r"d9\x1b[2J\n::error::"
