@@ -23,7 +23,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 # An installation creates a stamp file; it is outdated when its requirements are newer.
 SERVICE := $(VENV)/.service-installed
 DEV := $(VENV)/.dev-installed
-# And so does the collection of the tests, when one of them is newer.
+# Collecting the tests creates another, outdated when a test is newer.
 COMPILED := $(VENV)/.tests-compiled
 
 # Vendored from npm, so that pages load nothing from other servers.
@@ -36,7 +36,7 @@ FONTS := service/reports/pdf/fonts
 .PHONY: help demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
@@ -121,7 +121,7 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
 	done
 
-compact-prices: ## Write the prices that the upload page estimates with
+compact-prices: $(DEV) ## Write the prices that the upload page estimates with
 	$(BIN)/python -m detectors.prices.lookup.compact > service/web/static/upload/prices.json
 
 vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
