@@ -14,7 +14,7 @@ MAX_PARTS: Final = 50_000  # spans, scopes and resources of a request
 LARGE_SPAN: Final = 64 * 1024
 _NOT_PROTOBUF: Final = "The body isn't a valid ExportTraceServiceRequest."
 _TOO_MANY: Final = (
-    f"The request has more than {MAX_PARTS:,} spans. Lower the batch size of the exporter."
+    "The request has too many spans or attributes. Lower the batch size of the exporter."
 )
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
