@@ -22,7 +22,7 @@ from service.models.imports.span_batches import (
     list_accounts_due,
     take_batches,
 )
-from service.models.imports.span_keys import KEY, find_counted, read_keys
+from service.models.imports.span_keys import KEY, LINK, find_counted, read_keys
 
 # A turn takes a second at most, so that the sweeper gets back to audits quickly.
 _ACCOUNTS_AT_ONCE: Final = 20
@@ -105,4 +105,4 @@ def _carry(connection: Connection, account_id: str, packed: Sequence[bytes], lin
     """Keep the newest keys, so that a span that is sent again later counts once."""
     keys = b"".join(packed)[-_MOST_CARRIED * KEY.size :]
     if keys:
-        carry_keys(connection, account_id, keys, links[-_MOST_CARRIED * 32 :])
+        carry_keys(connection, account_id, keys, links[-_MOST_CARRIED * LINK.size :])
