@@ -19,6 +19,8 @@ NO_DIGEST: Final = bytes(8)
 _SLACK_NS: Final = 5_000_000
 # A log of a finished stream comes after it, and two traces of one response may only overlap.
 _LONG_SLACK_NS: Final = 1_000_000_000
+# Each scope is compared with all the others, and no program traces a call this often.
+_MOST_SCOPES: Final = 20
 
 
 class Key(NamedTuple):
@@ -81,14 +83,14 @@ def _counts_of(key: Key) -> bytes:
 def _drop_doubles(
     keys: Sequence[Key], left: Sequence[int], of: Callable[[Key], bytes], carried: int
 ) -> list[int]:
-    """Drop calls that another scope traced as well."""
+    """Drop calls that another of a few scopes traced as well."""
     groups: Mapping[bytes, list[int]] = defaultdict(list)
     for at in left:
         if of(keys[at]) != NO_DIGEST:
             groups[of(keys[at])].append(at)
     dropped: set[int] = set()
     for group in groups.values():
-        if len({keys[at].scope for at in group}) > 1:
+        if 1 < len({keys[at].scope for at in group}) <= _MOST_SCOPES:
             dropped |= _find_doubles(keys, group, of is _response_of, carried)
     return [at for at in left if at not in dropped]
 

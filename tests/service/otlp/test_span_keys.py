@@ -147,3 +147,9 @@ def test_what_an_earlier_import_counted_never_counts_again() -> None:
     double = _key("double", scope="langchain", start=10, end=20, trace=OTHER_TRACE)
     new = _key("new", counts="new")
     assert _names([before, agent, again, double, new], carried=1) == {"new"}
+
+
+@pytest.mark.parametrize(("scopes", "counted"), [(20, 1), (21, 21)])
+def test_made_up_scopes_are_not_compared(scopes: int, counted: int) -> None:
+    keys = [_key(f"{at}", scope=f"scope {at}", response="chatcmpl-1") for at in range(scopes)]
+    assert len(find_counted(keys, b"")) == counted
