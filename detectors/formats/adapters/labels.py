@@ -33,6 +33,16 @@ def find_hash(value: Any) -> str | None:
     return value if isinstance(value, str) and _HASH.fullmatch(value) else None
 
 
+def lower_name(value: Any) -> str | None:
+    """Return a name in lower case; None for anything else."""
+    return value.lower() if isinstance(value, str) else None
+
+
+def last_name(value: Any) -> str | None:
+    """Return the model of a resource name or ARN, such as `models/gemini-2.5-pro`."""
+    return value.rpartition("/")[2] if isinstance(value, str) else None
+
+
 def id_of(value: Any) -> str | None:
     """Return the ID, or a hash of it; None without an ID."""
     if not isinstance(value, str) or not value:

@@ -13,6 +13,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
+from detectors.formats.adapters.labels import lower_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import Parts, with_cache
 
@@ -54,7 +55,7 @@ def _call(row: Row) -> Sighting | str:
         ),
         moments=(row.get("request_created_at"), row.get("response_created_at")),
         models=(model, row.get("request_model")),
-        providers=(provider.lower() if isinstance(provider, str) else None,),
+        providers=(lower_name(provider),),
         ids=(row.get("request_id"), row.get("response_id")),
         tags=(notes.get("Helicone-Session-Name"), row.get("prompt_id"), notes.get("tag")),
         session=notes.get("Helicone-Session-Id"),

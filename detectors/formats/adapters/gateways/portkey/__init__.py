@@ -7,11 +7,12 @@ Portkey's own cache.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of, tier_of
+from detectors.formats.adapters.labels import lower_name
 from detectors.formats.adapters.rows import Row, row_of
 from detectors.formats.adapters.usage import checked, find_counts
 
@@ -41,7 +42,7 @@ def _call(row: Row) -> Sighting:
         usage=usage,
         moments=(row.get("created_at"),),
         models=(row.get("ai_model"), answered.get("model")),
-        providers=(_lower(row.get("ai_org")),),
+        providers=(lower_name(row.get("ai_org")),),
         ids=(row.get("id"), answered.get("id")),
         tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
         environment=notes.get("environment"),
@@ -57,10 +58,6 @@ def _body(row: Row, name: str) -> Row:
     """Return a body, which is a member of an object or a column of its own."""
     dotted = row.get(f"{name}.body")
     return row.inner(name, "body") if dotted is None else row_of(dotted)
-
-
-def _lower(name: Any) -> Any:
-    return name.lower() if isinstance(name, str) else None
 
 
 ADAPTER: Final = Adapter(

@@ -7,10 +7,11 @@ their generations' usage.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
+from detectors.formats.adapters.labels import lower_name
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import Parts, with_cache
 
@@ -52,7 +53,7 @@ def _call(row: Row, noted: Row) -> Sighting | str:
         parts=Parts(reasoning=noted.get("$ai_reasoning_tokens")),
         moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
         models=(noted.get("$ai_model"),),
-        providers=(_lower(noted.get("$ai_provider")),),
+        providers=(lower_name(noted.get("$ai_provider")),),
         ids=(row.get("uuid"), noted.get("$ai_generation_id"), noted.get("$ai_span_id")),
         tags=(row.get("tag"), noted.get("$ai_span_name")),
         session=noted.first("$ai_session_id", "$ai_trace_id"),
@@ -69,11 +70,7 @@ def _is_within(noted: Row) -> bool | None:
         return False
     if flag is not None and flag in _FALSE:
         return True
-    return False if _lower(noted.get("$ai_provider")) == "anthropic" else None
-
-
-def _lower(name: Any) -> Any:
-    return name.lower() if isinstance(name, str) else None
+    return False if lower_name(noted.get("$ai_provider")) == "anthropic" else None
 
 
 _NOTED: Final = (

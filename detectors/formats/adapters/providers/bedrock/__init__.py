@@ -7,11 +7,12 @@ have the log in `@message` or `message`.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
 from detectors.formats.adapters.exchanges import caps_of
+from detectors.formats.adapters.labels import last_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import find_parts, with_cache
 
@@ -47,7 +48,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             counts=counts,
             parts=find_parts(reply.get("usage"), counts)[1],
             moments=(found.get("timestamp"), row.get("@timestamp"), row.get("timestamp")),
-            models=(_model(found.get("modelId")),),
+            models=(last_name(found.get("modelId")),),
             providers=("bedrock",),
             ids=(found.get("requestId"),),
             tags=(found.inner("requestMetadata").get("tag"), row.get("tag")),
@@ -57,11 +58,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             caps=(*caps_of(body), *caps_of(body.inner("inferenceConfig"))),
             prompts=(body.get("system"), body.get("messages"), body.get("prompt")),
         )
-
-
-def _model(name: Any) -> Any:
-    """Return the model of a name or ARN; an ARN ends in the model's or profile's name."""
-    return name.rpartition("/")[2] if isinstance(name, str) else None
 
 
 _LOG: Final = (

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.labels import last_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import Parts, checked
 
@@ -42,8 +43,8 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         moments=(row.get("ts"), answer.first("createTime", "create_time"), row.get("createTime"),
                  row.get("logging_time"), row.get("processed_time"), row.get("timestamp"),
                  row.get("created")),
-        models=tuple(map(_last, (answer.first("modelVersion", "model_version"), row.get("model"),
-                                 asked.get("model")))),
+        models=tuple(map(last_name, (answer.first("modelVersion", "model_version"),
+                                     row.get("model"), asked.get("model")))),
         providers=(row.get("provider"), "google"),
         ids=(name, row.get("request_id")),
         tags=(row.get("tag"),),
@@ -107,11 +108,6 @@ def _tier(usage: Row) -> Any:
     if isinstance(named, str):
         return named.lower()
     return _TIERS.get(str(usage.first("trafficType", "traffic_type")))
-
-
-def _last(name: Any) -> Any:
-    """Return the model of a resource name: `publishers/google/models/gemini-2.5-pro`."""
-    return name.rpartition("/")[2] if isinstance(name, str) else None
 
 
 def _prompts(request: Row) -> tuple[Any, ...]:
