@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-import msgspec
-
 from detectors.errors import UnreadableLogError
 from detectors.formats import ColumnMapping
 from detectors.formats.adapters import find_adapter, find_sums
@@ -15,7 +13,7 @@ from detectors.formats.adapters.calls import Sighting, call_of
 from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
-from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.text.blocks import Advance
 from detectors.scrub.tables import sight_rows
 from detectors.scrub.texts import read_texts
@@ -23,12 +21,7 @@ from detectors.scrub.texts import read_texts
 NOT_JSON: Final = "not JSON objects"
 TOO_LONG: Final = "larger than 32 MiB"
 
-_UNREADABLE: Final = (
-    msgspec.MsgspecError,
-    UnicodeError,
-    RecursionError,
-    UnreadableLogError,  # of a page that is nested too deeply
-)
+_UNREADABLE: Final = (*UNREADABLE, UnreadableLogError)  # of a page that is nested too deeply
 _WRITTEN_BYTES: Final = 1 << 20
 
 

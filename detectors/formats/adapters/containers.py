@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
-import msgspec
-
 from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.reading import Numbered, read_exports
-from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.adapters.tables import read_table
 from detectors.formats.chunks import Chunk
 from detectors.formats.text.splitting import (
@@ -20,7 +18,6 @@ from detectors.formats.text.splitting import (
 )
 
 MAX_DOCUMENT_BYTES: Final = 32 << 20
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 _INCOMPLETE: Final = (
     "This file starts like one JSON object over several lines, but it isn't complete JSON: export "
     "it again, one object per line if you can."
@@ -55,7 +52,7 @@ def _objects_of(blocks: Iterator[bytes]) -> list[bytes]:
     text = _join(blocks)
     try:
         page = page_of(Row.decode(text))
-    except _UNREADABLE:
+    except UNREADABLE:
         raise UnreadableLogError(_INCOMPLETE) from None
     return [text] if page is None else page
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.labels import find_model
-from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.adapters.usage import find_counts
 
 # The members of a request with its prompt, in the order in which they are hashed.
@@ -77,7 +77,7 @@ def _exchange_of(value: Any) -> Exchange:
     if isinstance(value, str) and value.startswith("{"):
         try:
             return _DECODER.decode(value)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        except UNREADABLE:
             pass
     return _NOTHING
 

@@ -11,7 +11,7 @@ import msgspec
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PLAIN: Final = msgspec.json.Decoder()
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class Row:
@@ -41,7 +41,7 @@ class Row:
         if isinstance(value, msgspec.Raw):
             try:
                 return _PLAIN.decode(value)
-            except _UNREADABLE:
+            except UNREADABLE:
                 return None
         return value.plain() if isinstance(value, Row) else value
 
@@ -92,7 +92,7 @@ class Row:
         try:
             if type(value) is msgspec.Raw:
                 return [Row(members) for members in _ROWS.decode(value)]
-        except _UNREADABLE:
+        except UNREADABLE:
             return []
         found = value if isinstance(value, list) else []
         return [Row(item) for item in found if isinstance(item, dict)]
@@ -118,7 +118,7 @@ def row_of(value: Any) -> Row:
             return Row(value)
         if isinstance(value, str) and value.startswith("{"):
             return Row(_MEMBERS.decode(value))
-    except _UNREADABLE:
+    except UNREADABLE:
         pass
     return NOTHING
 
@@ -136,6 +136,6 @@ def parsed(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(("{", "[")):
         try:
             return _PLAIN.decode(value)
-        except _UNREADABLE:
+        except UNREADABLE:
             pass
     return value
