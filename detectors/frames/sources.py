@@ -13,7 +13,7 @@ import polars as pl
 
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.engines import Calls, Engine, engine_of, is_known, scan_parquet
-from detectors.errors import UnreadableLogError
+from detectors.errors import ColumnMappingError, UnreadableLogError
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
 from detectors.formats.detection import detect_format
@@ -162,6 +162,8 @@ def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> 
         with Path(source).open("rb") as file:
             advance = progress and _advance(progress, os.fstat(file.fileno()).st_size)
             yield from read_chunks(file, mapping=columns, advance=advance)
+    elif _is_parquet(source):
+        raise ColumnMappingError("Only the columns of a CSV can be mapped. This file is Parquet.")
     elif hasattr(source, "read"):
         yield from read_chunks(cast(BinaryIO, source), mapping=columns)
     else:

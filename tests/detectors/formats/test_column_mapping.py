@@ -275,3 +275,8 @@ def test_the_scrub_command_takes_a_mapping(tmp_path: Path) -> None:
     )
     assert wrong.exit_code == 2
     assert "The file has no column Zeit." in wrong.output
+
+
+def test_the_columns_of_a_parquet_file_are_not_mapped() -> None:
+    with pytest.raises(ColumnMappingError, match="This file is Parquet"):
+        detectors.read("calls.parquet", mapping={"created_at": "ts"})
