@@ -36,8 +36,8 @@ _REJECTED: Final = (
     " were rejected."
 )
 _ASSUMED: Final = (
-    "It isn't known whether the input tokens of some spans include the cached ones; they are taken"
-    " to, unless there are more cached than input tokens."
+    "We don't know whether the input tokens of some spans include the cached ones. We assume that"
+    " they do, unless a span has more cached than input tokens."
 )
 _UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
 _UNSUPPORTED: Final = "Unsupported Content-Type. Use application/x-protobuf or application/json."

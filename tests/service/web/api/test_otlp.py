@@ -202,8 +202,8 @@ def test_whatever_is_not_read_is_kept_nowhere(
     caplog: pytest.LogCaptureFixture,
     kind: str,
 ) -> None:
-    event = {"name": "exception", "attributes": [{"key": "exception.message", "value": {}}]}
-    event["attributes"] = [{"key": "exception.message", "value": {"stringValue": CANARY}}]
+    message = {"key": "exception.message", "value": {"stringValue": CANARY}}
+    event = {"name": "exception", "attributes": [message]}
     unread = {**CHAT, "user.email": CANARY, CANARY: CANARY, "url.full": CANARY * 9_000}
     each = span(unread, name=CANARY, events=[event], status={"code": 2, "message": CANARY})
     body = ENCODERS[kind](document(each, scope=CANARY, version=CANARY, host_name=CANARY))
