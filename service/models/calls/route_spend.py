@@ -1,7 +1,7 @@
 """Spend of routes for the dashboard: the most expensive ones, their days, and their savings."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Final, NamedTuple
@@ -11,7 +11,12 @@ from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import UNRESOLVED, AccountFinding
 from service.models.calls.spend import Selection
-from service.models.calls.spend_by_day import GroupedSpend, group_spend, sum_days_of_values
+from service.models.calls.spend_by_day import (
+    GroupedSpend,
+    group_spend,
+    sum_days_of_values,
+    sum_values,
+)
 
 # The labels of calls that findings have, too.
 FINDING_LABELS: Final = ("route", "provider", "model")
@@ -64,6 +69,14 @@ def sum_days_of(
 ) -> DaysOf:
     """Return the dollars by day of some groups of the selection's only key."""
     return sum_days_of_values(session, _read(account_id, wanted), values)
+
+
+def sum_before(
+    session: Session, account_id: str, wanted: Selection, values: Collection[str]
+) -> Mapping[str, Decimal]:
+    """Return the dollars of some groups in the period before, of the same length."""
+    first, last = wanted.previous
+    return sum_values(session, _read(account_id, replace(wanted, first=first, last=last)), values)
 
 
 def _read(account_id: str, wanted: Selection) -> GroupedSpend:

@@ -79,6 +79,15 @@ def sum_days_of_values(
     return found
 
 
+def sum_values(
+    session: Session | Connection, spend: GroupedSpend, values: Collection[str]
+) -> Mapping[str, Decimal]:
+    """Return the dollars of those values of a label that have calls."""
+    query = select(spend.value, func.sum(spend.cost_usd))
+    query = query.where(*spend.matches, spend.value.in_(values))
+    return {value: usd for value, usd in session.execute(query.group_by(spend.value))}
+
+
 def sum_days(
     session: Session | Connection,
     account_id: str,

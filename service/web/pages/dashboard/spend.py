@@ -18,6 +18,7 @@ from service.models.calls.route_spend import (
     Stack,
     rank_routes,
     stack_groups,
+    sum_before,
     sum_days_of,
     sum_potential,
 )
@@ -40,6 +41,7 @@ class RouteLine(NamedTuple):
     route: str
     cost_usd: Decimal
     share: float
+    previous_usd: Decimal  # in the period before, of the same length
     trend: str
     peak: str
     potential: Potential | None
@@ -54,6 +56,7 @@ class Spend:
     chart: Columns | None  # None without calls in the range
     routes: Sequence[RouteLine]
     route_count: int
+    previous: tuple[date, date]  # the period before, which the routes are compared with
 
 
 def read_spend(session: Session, account_id: str, query: Query, today: date) -> Spend:
@@ -63,6 +66,7 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
     ranked = rank_routes(session, account_id, wanted, ROUTES)
     names = [each.value for each in ranked.groups]
     trends = sum_days_of(session, account_id, wanted, names)
+    before = sum_before(session, account_id, wanted, names)
     if query.group == _ROUTE and _ROUTE not in query.only:
         stack = _stack_routes(ranked, trends, in_range)
     else:
@@ -72,8 +76,9 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
         month=look_at_month(of_month, today),
         usd_by_day=of_month,
         chart=_chart(query, stack) if stack.usd_by_day else None,
-        routes=_lines(wanted, ranked, trends, potential),
+        routes=_lines(wanted, ranked, trends, before, potential),
         route_count=ranked.count,
+        previous=wanted.previous,
     )
 
 
@@ -127,7 +132,11 @@ def _chart(query: Query, stack: Stack) -> Columns:
 
 
 def _lines(
-    wanted: Selection, ranked: Ranked, trends: DaysOf, potential: Mapping[str, Potential]
+    wanted: Selection,
+    ranked: Ranked,
+    trends: DaysOf,
+    before: Mapping[str, Decimal],
+    potential: Mapping[str, Potential],
 ) -> list[RouteLine]:
     days = [wanted.first + timedelta(days=at) for at in range(wanted.days)]
     lines = []
@@ -139,6 +148,7 @@ def _lines(
                 route=value,
                 cost_usd=cost,
                 share=float(cost / ranked.cost_usd * 100) if ranked.cost_usd else 0.0,
+                previous_usd=before.get(value, Decimal(0)),
                 trend=sparkline(amounts),
                 peak=f"Highest: {usd(highest)} on {day(days[amounts.index(highest)])}",
                 potential=potential.get(value),

@@ -295,8 +295,8 @@ def test_a_route_filters_everything_and_again_removes_the_filter(
     assert f'<a href="{link}">' in page
     rows = re.findall("<tr><td>(.*?)</tr>", page[page.index('id="routes"') :], re.DOTALL)
     assert [words_of(row) for row in rows[:2]] == [
-        "search $49.00 71.8% $30.00 /month Details",
-        "chat $19.25 28.2% $90.00 /month Details",
+        "search $49.00 71.8% No change $30.00 /month Details",
+        "chat $19.25 28.2% No change $90.00 /month Details",
     ]
     filtered = ada.get(unescape(link))
     assert _tile(filtered, "Avoidable per month").startswith("$0.00 verified up to $90 estimated")
@@ -305,6 +305,30 @@ def test_a_route_filters_everything_and_again_removes_the_filter(
     assert "claude" not in filtered
     assert '<a href="/dashboard?days=7" aria-current="true"><bdi>chat</bdi></a>' in filtered
     assert "<bdi>search</bdi>" in filtered
+
+
+def test_routes_are_compared_with_the_period_before(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(
+        db_session,
+        account_id,
+        spend_line(TODAY, "12"),
+        spend_line(TODAY - timedelta(days=6), "3", route="search"),
+        spend_line(TODAY, "1", route="agent"),
+        spend_line(TODAY - timedelta(days=7), "8"),
+        spend_line(TODAY - timedelta(days=13), "4", route="search"),
+        spend_line(TODAY - timedelta(days=14), "100"),
+    )
+    page = ada.get("/dashboard?days=7")
+    rows = re.findall("<tr><td>(.*?)</tr>", page[page.index('id="routes"') :], re.DOTALL)
+    assert [words_of(row) for row in rows[:3]] == [
+        "chat $12.00 75% +50% – Details",
+        "search $3.00 18.8% −25% – Details",
+        "agent $1.00 6.2% New – Details",
+    ]
+    earlier = ada.get("/dashboard?days=7&route=search&group=model")
+    assert "+50%" in words_of(earlier[earlier.index('id="routes"') :])
 
 
 @pytest.mark.parametrize(
