@@ -4,7 +4,7 @@ An import of an account is cut from them by time and size, so that exporters, wh
 seconds, don't lead to an audit each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,27 +17,30 @@ from sqlalchemy import (
     LargeBinary,
     and_,
     delete,
+    exists,
     func,
     insert,
     or_,
     select,
 )
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from service.models.base import Base
 from service.models.calls.call_files import CallImport
+from service.models.imports.span_keys import LINK
 
 # An import waits so long for more spans, and the first of an account only so long.
 IMPORT_AGE: Final = timedelta(hours=1)
 FIRST_IMPORT_AGE: Final = timedelta(minutes=1)
-# So many calls are cut into an import at once; it bounds the memory that closing takes.
+# So many calls and links are cut into an import at once; it bounds the memory that closing takes.
 MAX_CALLS: Final = 100_000
-# Keys of an import that are kept so long, for spans that are sent again or end late.
-CARRIED_FOR: Final = timedelta(minutes=10)
+MAX_LINKS: Final = 200_000
+# Keys and links of spans are kept so long, for spans that are sent again or end late.
+CARRIED_FOR: Final = timedelta(hours=1)
 
 
 class SpanBatch(Base):
-    """The calls of one request; without any, the keys that an earlier import has counted."""
+    """The calls of one request; without any, its links, or keys that an import has counted."""
 
     __tablename__ = "span_batches"
     __table_args__ = (Index("ix_span_batches_account", "account_id", "id"),)
@@ -54,23 +57,34 @@ class SpanBatch(Base):
     links: Mapped[bytes] = mapped_column(LargeBinary)  # of spans between calls
 
 
-def list_accounts_due(connection: Connection, limit: int) -> Sequence[str]:
+def list_accounts_due(
+    connection: Connection, limit: int, without: Collection[str] = ()
+) -> Sequence[str]:
     """Return accounts whose spans have waited long enough, or are enough for an import."""
     oldest = func.min(SpanBatch.received_at)
     has_imports = select(CallImport.audit_id).where(CallImport.account_id == SpanBatch.account_id)
     is_first = and_(oldest < func.now() - FIRST_IMPORT_AGE, ~has_imports.exists())
     is_due = or_(oldest < func.now() - IMPORT_AGE, func.sum(SpanBatch.calls) >= MAX_CALLS, is_first)
     waiting = select(SpanBatch.account_id).where(SpanBatch.calls > 0)
+    if without:
+        waiting = waiting.where(SpanBatch.account_id.not_in(without))
     due = waiting.group_by(SpanBatch.account_id).having(is_due).order_by(oldest)
     return connection.scalars(due.limit(limit)).all()
 
 
 def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
-    """Delete and return the oldest batches of an account, in order, with at most some calls."""
-    total = func.sum(SpanBatch.calls).over(order_by=SpanBatch.id).label("total")
-    mine = select(SpanBatch.id, SpanBatch.calls, total).where(SpanBatch.account_id == account_id)
-    running = mine.subquery()
-    first = select(running.c.id).where(running.c.total - running.c.calls < MAX_CALLS)
+    """Delete and return the oldest batches of an account, in order, up to a number of spans.
+
+    A batch is taken if those before it have less calls and less links than an import may have.
+    """
+    own_links = func.octet_length(SpanBatch.links) / LINK.size
+    counts = {"calls": SpanBatch.calls, "links": own_links}
+    before = [
+        (func.sum(count).over(order_by=SpanBatch.id) - count).label(name)
+        for name, count in counts.items()
+    ]
+    mine = select(SpanBatch.id, *before).where(SpanBatch.account_id == account_id).subquery()
+    first = select(mine.c.id).where(mine.c.calls < MAX_CALLS, mine.c.links < MAX_LINKS)
     is_recent = (SpanBatch.received_at > func.now() - CARRIED_FOR).label("is_recent")
     columns = (*SpanBatch.__table__.columns, is_recent)
     taken = delete(SpanBatch).where(SpanBatch.id.in_(first)).returning(*columns)
@@ -85,6 +99,9 @@ def carry_keys(connection: Connection, account_id: str, keys: bytes, links: byte
 
 
 def delete_carried(connection: Connection) -> int:
-    """Delete keys that are no longer needed."""
+    """Delete keys and links that are no longer needed: no call of their account waits."""
     is_old = SpanBatch.received_at < func.now() - CARRIED_FOR
-    return connection.execute(delete(SpanBatch).where(SpanBatch.calls == 0, is_old)).rowcount
+    waiting = aliased(SpanBatch)
+    is_needed = exists().where(waiting.account_id == SpanBatch.account_id, waiting.calls > 0)
+    unneeded = delete(SpanBatch).where(SpanBatch.calls == 0, is_old, ~is_needed)
+    return connection.execute(unneeded).rowcount

@@ -5,7 +5,7 @@ the keys of all its spans; the records themselves are not read again.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
@@ -59,7 +59,7 @@ def find_counted(keys: Sequence[Key], links: bytes, carried: int = 0) -> set[int
     return {at for at in left if at >= carried}
 
 
-def _find_wrappers(keys: Iterable[Key], links: bytes) -> set[tuple[bytes, bytes]]:
+def _find_wrappers(keys: Sequence[Key], links: bytes) -> set[tuple[bytes, bytes]]:
     """Return the spans that have a call among their descendants."""
     parents = {(trace, span): parent for trace, span, parent in LINK.iter_unpack(links)}
     parents |= {(key.trace_id, key.span_id): key.parent_id for key in keys}

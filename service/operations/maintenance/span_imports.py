@@ -4,6 +4,7 @@ What is acknowledged is in PostgreSQL. A transaction replaces it by audits, whos
 it commits; a crash leaves blobs that no row names, which are removed as orphans.
 """
 
+import time
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from service.models.imports.span_keys import KEY, LINK, find_counted, read_keys
 # A turn takes a second at most, so that the sweeper gets back to audits quickly.
 _ACCOUNTS_AT_ONCE: Final = 20
 _MOST_CARRIED: Final = 20_000
+_FAILED_SECONDS: Final = 60.0
 _NEWLINE: Final = b"\n"
 
 _log = get_logger(__name__)
@@ -35,16 +37,35 @@ _log = get_logger(__name__)
 Client = tuple[str | None, str | None]
 
 
-def close_imports(connection: Connection, blobs: BlobStore) -> list[str]:
-    """Cut the imports that are due; return the IDs of the audits to enqueue."""
-    with connection.begin():
-        delete_carried(connection)
-        account_ids = list_accounts_due(connection, _ACCOUNTS_AT_ONCE)
-    audit_ids = []
-    for account_id in account_ids:
+class SpanImports:
+    """The imports that a sweeper cuts. An account whose import failed is tried again later."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._try_again_at: dict[str, float] = {}
+
+    def close(self, connection: Connection) -> list[str]:
+        """Cut the imports that are due; return the IDs of the audits to enqueue."""
+        now = time.monotonic()
+        failed = {name: at for name, at in self._try_again_at.items() if at > now}
+        self._try_again_at = failed
         with connection.begin():
-            audit_ids += close_import(connection, blobs, account_id)
-    return audit_ids
+            delete_carried(connection)
+            account_ids = list_accounts_due(connection, _ACCOUNTS_AT_ONCE, failed.keys())
+        return [each for name in account_ids for each in self._close(connection, name)]
+
+    def _close(self, connection: Connection, account_id: str) -> list[str]:
+        try:
+            with connection.begin():
+                return close_import(connection, self._blobs, account_id)
+        except Exception as error:
+            if connection.invalidated:
+                raise
+            # Of any kind: what an account has sent must not stop the imports of the others.
+            self._try_again_at[account_id] = time.monotonic() + _FAILED_SECONDS
+            failure = type(error).__name__
+            _log.warning("span_import_failed", account_id=account_id, error_type=failure)
+            return []
 
 
 def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> list[str]:
@@ -104,5 +125,5 @@ def _store(
 def _carry(connection: Connection, account_id: str, packed: Sequence[bytes], links: bytes) -> None:
     """Keep the newest keys, so that a span that is sent again later counts once."""
     keys = b"".join(packed)[-_MOST_CARRIED * KEY.size :]
-    if keys:
+    if keys or links:
         carry_keys(connection, account_id, keys, links[-_MOST_CARRIED * LINK.size :])

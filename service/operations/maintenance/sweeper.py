@@ -27,9 +27,9 @@ from service.models.calls.account_audits import (
 from service.notices.sweep import sweep_notices
 from service.operations.call_store.due import DueAccounts
 from service.operations.maintenance.housekeeping import Housekeeping
-from service.operations.maintenance.orphan_blobs import OrphanBlobs, storage_failure_logged
+from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.price_updates import PriceUpdates
-from service.operations.maintenance.span_imports import close_imports
+from service.operations.maintenance.span_imports import SpanImports
 
 # An arbitrary number: every sweeper of this database takes the same lock.
 _SWEEPER_LOCK: Final = 7_255_019_430_872
@@ -56,6 +56,7 @@ class Sweeper:
         self._orphan_blobs = OrphanBlobs(blobs)
         self._housekeeping = Housekeeping(config, blobs)
         self._price_updates = PriceUpdates(config, engine)
+        self._span_imports = SpanImports(blobs)
         self._due_accounts = DueAccounts()
         self._taken_before: set[str] = set()
 
@@ -96,9 +97,8 @@ class Sweeper:
 
     def _close_imports(self, connection: Connection) -> None:
         """Cut imports from the spans that accounts have sent."""
-        with storage_failure_logged():
-            for audit_id in close_imports(connection, self._blobs):
-                self._queues.enqueue_audit(audit_id, INGEST)
+        for audit_id in self._span_imports.close(connection):
+            self._queues.enqueue_audit(audit_id, INGEST)
 
     def _tend_calls(self, connection: Connection) -> None:
         """Have workers merge and reprice files of calls, and audit accounts with new calls."""

@@ -10,14 +10,19 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, select, update
 from sqlalchemy.orm import Session
 
+from service.cli.account import create_account
+from service.config import Config
 from service.core.blobs import BlobStore
+from service.core.db import make_engine
 from service.models import Audit, SpanBatch
 from service.models.audits.capacity import sum_stored_bytes
 from service.models.base import utc_now
 from service.models.imports import span_batches
 from service.models.imports.span_batches import FIRST_IMPORT_AGE, IMPORT_AGE
-from service.operations.maintenance.span_imports import close_import
-from tests.service.otlp.requests import CHAT, PROTOBUF, as_protobuf, document, span
+from service.operations.maintenance import span_imports
+from service.operations.maintenance.span_imports import SpanImports, close_import
+from service.web.otlp.requests import Calls
+from tests.service.otlp.requests import CHAT, PROTOBUF, as_protobuf, document, read, span
 from tests.service.support.scenes import Tenant
 
 TRACES = "/otlp/v1/traces"
@@ -53,6 +58,16 @@ def _close(
 
 def _age(connection: Connection, age: timedelta) -> None:
     connection.execute(update(SpanBatch).values(received_at=utc_now() - age))
+
+
+def _nested() -> tuple[dict[str, Any], ...]:
+    """A wrapper with usage, a span of a tool in it, and the call in that."""
+    wrapper = span({**CHAT, "gen_ai.usage.input_tokens": 5})
+    trace = {"traceId": wrapper["traceId"]}
+    between = span(
+        {"gen_ai.operation.name": "execute_tool"}, parentSpanId=wrapper["spanId"], **trace
+    )
+    return wrapper, between, span(CHAT, parentSpanId=between["spanId"], **trace)
 
 
 def test_many_requests_become_one_audit_of_a_batch(
@@ -95,12 +110,7 @@ def test_a_span_counts_once_over_requests_and_imports(
 def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(
     client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
 ) -> None:
-    wrapper = span({**CHAT, "gen_ai.usage.input_tokens": 5})
-    trace = {"traceId": wrapper["traceId"]}
-    between = span(
-        {"gen_ai.operation.name": "execute_tool"}, parentSpanId=wrapper["spanId"], **trace
-    )
-    leaf = span(CHAT, parentSpanId=between["spanId"], **trace)
+    wrapper, between, leaf = _nested()
     _send(client, tenant, leaf)
     _send(client, tenant, between)
     _send(client, tenant, wrapper)
@@ -176,11 +186,84 @@ def test_spans_count_as_stored_bytes_until_they_are_an_import(
     assert sum_stored_bytes(db_session, tenant.account_id) > 60
 
 
-def test_carried_keys_end(
+def test_carried_keys_end_when_no_call_waits(
     client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
 ) -> None:
-    _send(client, tenant, span(CHAT))
+    again = span(CHAT)
+    _send(client, tenant, again)
     _close(connection, store, tenant)
     assert connection.execute(select(SpanBatch.calls)).scalars().all() == [0]
+    _send(client, tenant, again)
+    _age(connection, span_batches.CARRIED_FOR + timedelta(seconds=1))
+    assert span_batches.delete_carried(connection) == 0
+    assert _close(connection, store, tenant) == []
     _age(connection, span_batches.CARRIED_FOR + timedelta(seconds=1))
     assert span_batches.delete_carried(connection) == 1
+
+
+def test_a_link_that_waits_as_long_as_its_calls_still_finds_the_wrapper(
+    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
+) -> None:
+    wrapper, between, leaf = _nested()
+    for each in (leaf, between, wrapper):
+        _send(client, tenant, each)
+    _age(connection, IMPORT_AGE + timedelta(minutes=1))
+    span_batches.delete_carried(connection)
+    ((_, records),) = _close(connection, store, tenant)
+    assert [record["prompt_tokens"] for record in records] == [1200]
+
+
+def test_an_import_has_a_limit_of_links_and_the_next_one_goes_on(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(span_batches, "MAX_LINKS", 2)
+    link = {"gen_ai.operation.name": "execute_tool"}
+    for _ in range(2):
+        _send(client, tenant, span(link), span(link), span(link))
+    _send(client, tenant, span(CHAT))
+    monkeypatch.setattr(span_imports, "_MOST_CARRIED", 1)
+    assert _close(connection, store, tenant) == []
+    assert _close(connection, store, tenant) == []
+    ((_, records),) = _close(connection, store, tenant)
+    assert len(records) == 1
+
+
+def test_an_import_that_fails_stops_no_other_and_is_tried_again_later(
+    own_database: Config,
+    store: BlobStore,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = make_engine(own_database)
+    monkeypatch.setattr(span_imports, "_ACCOUNTS_AT_ONCE", 1)
+    calls = read(as_protobuf(document(span(CHAT))))
+    imports = SpanImports(store)
+    with engine.connect() as connection:
+        broken, whole = (
+            _add_old(connection, calls, lines) for lines in (b"canary-lines", calls.lines)
+        )
+        assert imports.close(connection) == []
+        (audit_id,) = imports.close(connection)
+        assert len(store.get(f"raw/{audit_id}.jsonl").splitlines()) == 1
+        assert imports.close(connection) == []
+        with connection.begin():
+            assert span_batches.list_accounts_due(connection, 9) == [broken]
+    assert caplog.text.count("span_import_failed") == 1
+    assert "canary" not in caplog.text
+    assert whole not in caplog.text
+    engine.dispose()
+
+
+def _add_old(connection: Connection, calls: Calls, lines: bytes) -> str:
+    """Add an account whose import is due; return its ID."""
+    with Session(connection) as session, session.begin():
+        account = create_account(session, f"{lines[:1].hex()}@example.com", "team")
+        session.flush()
+        row = SpanBatch(account_id=account.id, calls=1, size=1, lines=lines, keys=calls.keys)
+        row.links, row.received_at = b"", utc_now() - 2 * IMPORT_AGE
+        session.add(row)
+        return account.id
