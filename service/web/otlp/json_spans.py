@@ -1,7 +1,7 @@
 """Read the spans of a JSON request: OTLP's JSON encoding, with hexadecimal IDs."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -12,28 +12,36 @@ from service.web.otlp.attributes import CONTENT, COUNT, SKIPPED
 from service.web.otlp.content import has_text, is_event_content
 from service.web.otlp.spans import ERROR, Origin, Reading, Span, Value
 
-# Each becomes an object of about 90 bytes.
-_MOST_OBJECTS: Final = 600_000
+# A list has at most so many elements, each of about 70 bytes until the spans are counted.
+_MOST_ELEMENTS: Final = 1_000_000
+# Objects of a single span or resource: attributes, values and events, each of about 90 bytes.
+_MOST_OBJECTS: Final = 3 * wire.MAX_PARTS
 _LAST_TIME: Final = 2**64 - 1  # of a fixed64, as in protobuf
 _NOT_JSON: Final = "The body isn't valid OTLP JSON."
+_T = TypeVar("_T")
 
 
 class _Any(Struct, rename="camel", gc=False):
-    """A value; those with several are kept as text, to look for strings in them."""
-
     string_value: str | None = None
     bool_value: bool | None = None
     int_value: int | str | None = None
     double_value: float | str | None = None
     bytes_value: str | None = None
-    # In a union with None, msgspec would take these for None alone.
-    array_value: msgspec.Raw = msgspec.Raw()
-    kvlist_value: msgspec.Raw = msgspec.Raw()
+    array_value: "_Values | None" = None
+    kvlist_value: "_Attributes | None" = None
+
+
+class _Values(Struct, gc=False):
+    values: list[_Any | None] | None = None
 
 
 class _Attribute(Struct, gc=False):
     key: str = ""
     value: _Any | None = None
+
+
+class _Attributes(Struct, gc=False):
+    values: list[_Attribute] | None = None
 
 
 class _Event(Struct, gc=False):
@@ -63,7 +71,7 @@ class _Scope(Struct, gc=False):
 
 class _ScopeSpans(Struct, gc=False):
     scope: _Scope | None = None
-    spans: list[_Span] | None = None
+    spans: list[msgspec.Raw] | None = None
 
 
 class _Resource(Struct, gc=False):
@@ -71,15 +79,19 @@ class _Resource(Struct, gc=False):
 
 
 class _ResourceSpans(Struct, rename="camel", gc=False):
-    resource: _Resource | None = None
-    scope_spans: list[_ScopeSpans] | None = None
+    resource: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
+    scope_spans: list[msgspec.Raw] | None = None
 
 
 class _Request(Struct, gc=False):
-    resource_spans: list[_ResourceSpans] | None = field(default=None, name="resourceSpans")
+    resource_spans: list[msgspec.Raw] | None = field(default=None, name="resourceSpans")
 
 
-_DECODER: Final = msgspec.json.Decoder(_Request)
+_REQUEST: Final = msgspec.json.Decoder(_Request)
+_RESOURCE_SPANS: Final = msgspec.json.Decoder(_ResourceSpans)
+_RESOURCE: Final = msgspec.json.Decoder(_Resource | None)
+_SCOPE_SPANS: Final = msgspec.json.Decoder(_ScopeSpans)
+_SPAN: Final = msgspec.json.Decoder(_Span)
 
 
 def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
@@ -92,21 +104,38 @@ def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
     PayloadTooLargeError
         Too many spans or values.
     """
-    if body.count(b"{") > _MOST_OBJECTS:
+    if body.count(b",") > _MOST_ELEMENTS:
         raise wire.too_many_spans()
+    budget = wire.Budget()
     try:
-        request = _DECODER.decode(body)
+        for resource_spans in _REQUEST.decode(body).resource_spans or ():
+            budget.spend()
+            yield from _read_resource(resource_spans, reading, budget)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadRequestError(_NOT_JSON) from None
-    for resource_spans in request.resource_spans or ():
-        resource: dict[str, Value] = {}
-        if resource_spans.resource is not None:
-            _read_attributes(resource_spans.resource.attributes, resource, reading)
-        for scope_spans in resource_spans.scope_spans or ():
-            scope = scope_spans.scope or _Scope()
-            origin = Origin(scope.name, scope.version, resource)
-            for span in scope_spans.spans or ():
-                yield from _read_span(span, origin, reading)
+
+
+def _read_resource(text: msgspec.Raw, reading: Reading, budget: wire.Budget) -> Iterator[Span]:
+    resource_spans = _RESOURCE_SPANS.decode(text)
+    resource = _decode(_RESOURCE, resource_spans.resource)
+    values: dict[str, Value] = {}
+    if resource is not None:
+        _read_attributes(resource.attributes, values, reading)
+    for each in resource_spans.scope_spans or ():
+        budget.spend()
+        scope_spans = _SCOPE_SPANS.decode(each)
+        scope = scope_spans.scope or _Scope()
+        origin = Origin(scope.name, scope.version, values)
+        for span in scope_spans.spans or ():
+            budget.spend()
+            yield from _read_span(_decode(_SPAN, span), origin, reading)
+
+
+def _decode(decoder: msgspec.json.Decoder[_T], text: msgspec.Raw) -> _T:
+    """Decode a part of a request whose objects are not counted yet."""
+    if len(memoryview(text)) > wire.LARGE_SPAN and bytes(text).count(b"{") > _MOST_OBJECTS:
+        raise wire.too_many_spans()
+    return decoder.decode(text)
 
 
 def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
@@ -156,11 +185,11 @@ def _holds_text(value: _Any | None) -> bool:
         return False
     if value.string_value is not None:
         return has_text(value.string_value)
-    if value.bytes_value:
-        return True
-    return any(
-        b'tringValue"' in bytes(several) for several in (value.array_value, value.kvlist_value)
-    )
+    if value.array_value is not None:
+        return any(map(_holds_text, value.array_value.values or ()))
+    if value.kvlist_value is not None:
+        return any(_holds_text(each.value) for each in value.kvlist_value.values or ())
+    return bool(value.bytes_value)
 
 
 def _read_id(text: str) -> bytes:

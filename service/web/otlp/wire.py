@@ -13,9 +13,7 @@ MAX_PARTS: Final = 50_000  # spans, scopes and resources of a request
 # A larger span has its attributes read one by one.
 LARGE_SPAN: Final = 64 * 1024
 _NOT_PROTOBUF: Final = "The body isn't a valid ExportTraceServiceRequest."
-_TOO_MANY: Final = (
-    "The request has too many spans or attributes. Lower the batch size of the exporter."
-)
+_TOO_MANY: Final = "The request has too many spans or attributes: lower the exporter's batch size."
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
 _MORE: Final = 0x80

@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from base64 import b64decode
 from itertools import count
 from typing import Any
 
@@ -106,8 +107,14 @@ def _add(attributes: Any, given: list[dict[str, Any]]) -> None:
 def _set(message: Any, value: dict[str, Any]) -> None:
     for kind, content in value.items():
         if kind == "arrayValue":
+            message.array_value.SetInParent()
             for each in content["values"]:
                 _set(message.array_value.values.add(), each)
+        elif kind == "kvlistValue":
+            message.kvlist_value.SetInParent()
+            _add(message.kvlist_value.values, content["values"])
+        elif kind == "bytesValue":
+            message.bytes_value = b64decode(content)
         elif kind == "intValue":
             message.int_value = int(content)
         else:

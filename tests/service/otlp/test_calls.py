@@ -1,10 +1,12 @@
 """A span as a record: every dialect, what input tokens are, labels, and what is no call."""
 
+from contextlib import nullcontext as _nothing
 from typing import Any
 
 import pytest
 
-from service.errors import InvalidRequestError
+from service.errors import BadRequestError, InvalidRequestError, PayloadTooLargeError
+from service.web.otlp import json_spans, wire
 from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
 from service.web.otlp.calls import is_assumed
 from service.web.otlp.spans import Origin, Span
@@ -30,6 +32,15 @@ def _record(attributes: dict[str, Any], scope: str = "mine", **fields: Any) -> d
     (found,) = records_of(read(as_protobuf(request)))
     assert records_of(read(as_json(request), JSON)) == [found]
     return found
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of a protobuf message, with its length."""
+    length, size = b"", len(content)
+    while size > 0x7F:
+        length += bytes([size & 0x7F | 0x80])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
 @pytest.mark.parametrize("name", INPUT)
@@ -241,8 +252,77 @@ def test_attributes_with_several_values_are_skipped_in_both_encodings() -> None:
     assert found == expected
 
 
-def test_text_among_several_values_is_refused_in_both_encodings() -> None:
-    request = document(span({**CHAT, "input.value": ["Hello"]}))
+@pytest.mark.parametrize(
+    ("value", "is_text"),
+    [
+        ({"stringValue": "Hello"}, True),
+        ({"stringValue": ""}, False),
+        ({"stringValue": "__REDACTED__"}, False),
+        ({"bytesValue": "aGVsbG8="}, True),
+        ({"bytesValue": ""}, False),
+        ({"intValue": "5"}, False),
+        ({"arrayValue": {"values": [{"stringValue": "Hello"}]}}, True),
+        ({"kvlistValue": {"values": [{"key": "a", "value": {"bytesValue": "aGk="}}]}}, True),
+        ({"kvlistValue": {"values": [{"key": "stringValue", "value": {}}]}}, False),
+    ],
+)
+@pytest.mark.parametrize("within", ["arrayValue", "kvlistValue"])
+def test_text_among_several_values_is_rejected_in_both_encodings(
+    value: dict[str, Any], is_text: bool, within: str
+) -> None:
+    several = value if within == "arrayValue" else {"key": "k", "value": value}
+    request = document(span(CHAT))
+    each = request["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    each["attributes"].append({"key": "input.value", "value": {within: {"values": [several]}}})
     for body, kind in ((as_protobuf(request), PROTOBUF), (as_json(request), JSON)):
-        with pytest.raises(InvalidRequestError, match=r"input\.value"):
-            read(body, kind)
+        with pytest.raises(InvalidRequestError, match=r"input\.value") if is_text else _nothing():
+            assert read(body, kind).calls == 1
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_both_encodings_have_the_same_limit_of_spans(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "MAX_PARTS", 50)
+    empty = {PROTOBUF: (b"\x12\x00", b""), JSON: (b"{}", b",")}[kind]
+
+    def body(spans: int) -> bytes:
+        joined = empty[1].join([empty[0]] * spans)
+        if kind == JSON:
+            return b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}' % joined
+        return _field(1, _field(2, joined))
+
+    assert read(body(wire.MAX_PARTS - 2), kind).calls == 0
+    with pytest.raises(PayloadTooLargeError, match="too many spans"):
+        read(body(wire.MAX_PARTS - 1), kind)
+
+
+def test_json_has_no_limit_of_the_attributes_of_all_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_spans, "_MOST_OBJECTS", 100)
+    assert read(as_json(document(*(span(CHAT) for _ in range(40)))), JSON).calls == 40
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        b"[%s{}]" % (b"{}," * 200_000),
+        b'[{"value":{"arrayValue":{"values":[%s{}]}}}]' % (b"{}," * 200_000),
+    ],
+    ids=["attributes", "values"],
+)
+@pytest.mark.parametrize("of", ["span", "resource"])
+def test_a_part_of_json_with_too_many_objects_is_rejected(attributes: bytes, of: str) -> None:
+    part = b'{"attributes":%s}' % attributes
+    body = {
+        "span": b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}' % part,
+        "resource": b'{"resourceSpans":[{"resource":%s}]}' % part,
+    }[of]
+    with pytest.raises(PayloadTooLargeError):
+        read(body, JSON)
+
+
+def test_json_that_is_nested_too_deeply_is_invalid() -> None:
+    value = b'{"arrayValue":{"values":[' * 5_000 + b"]}}" * 5_000
+    span = b'{"attributes":[{"key":"input.value","value":%s}]}' % value
+    with pytest.raises(BadRequestError):
+        read(b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}' % span, JSON)
