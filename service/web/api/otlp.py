@@ -40,7 +40,7 @@ _ASSUMED: Final = (
     " they do, unless a span has more cached than input tokens."
 )
 _UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
-_UNSUPPORTED: Final = "Unsupported Content-Type. Use application/x-protobuf or application/json."
+_UNSUPPORTED: Final = "Unsupported Content-Type: use application/x-protobuf or application/json."
 
 blueprint = Blueprint("otlp", __name__, description="Send OpenTelemetry traces.")
 F = TypeVar("F", bound=Callable[..., Any])

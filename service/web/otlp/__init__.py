@@ -1,1 +1,1 @@
-"""OpenTelemetry spans in, usage records out: decoding, attributes, and what is refused."""
+"""OpenTelemetry spans in, usage records out: decoding, attributes, and what is rejected."""

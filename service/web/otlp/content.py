@@ -1,4 +1,4 @@
-"""Attributes that hold text of prompts and answers: requests with them are refused.
+"""Attributes that hold text of prompts and answers: requests with them are rejected.
 
 `RULES` is also the table in docs/api/otlp.md. A value without text passes: what instrumentations
 write when capture is off, such as `__REDACTED__`, or messages of roles and types only.
@@ -16,7 +16,8 @@ _ANY: Final = ".*"
 class Rule(NamedTuple):
     """The content attributes of some instrumentations, and the switch that turns them off.
 
-    A name that ends in `.*` stands for every name below it.
+    A name that ends in `.*` stands for every name below it. Without a switch, the attributes can
+    only be dropped on their way.
     """
 
     of: str
@@ -79,7 +80,7 @@ RULES: Final = (
     ),
     Rule(
         "Logfire's instrument_openai and instrument_anthropic",
-        "none; drop the attributes in an OpenTelemetry Collector",
+        "",
         ("response_data", "request_data"),
     ),
     Rule(
@@ -100,6 +101,7 @@ RULES: Final = (
         ),
     ),
 )
+NO_SWITCH: Final = "drop the attributes in an OpenTelemetry Collector"
 _SWITCHES: Final = {name: rule.switch for rule in RULES for name in rule.names}
 _PREFIXES: Final = tuple(name[:-1] for name in _SWITCHES if name.endswith(_ANY))
 _EVENT_BODY_NAME: Final = "gen_ai.event.content"
@@ -164,12 +166,11 @@ def _is_skeleton(value: object, depth: int) -> bool:
 
 
 def describe(names: Iterable[str]) -> str:
-    """Return the message of a refused request: the attributes, and how to turn them off."""
+    """Return the message of a rejected request: the attributes, and how to turn them off."""
     found = sorted({published_name(name) or _EVENT_BODY_NAME for name in names})
     shown = ", ".join(found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    switches = "; or ".join(dict.fromkeys(_SWITCHES[name] for name in found))
-    return (
-        f"The spans hold text, in {shown}{more}. Nothing was stored. Turn it off at the source:"
-        f" {switches}."
-    )
+    switches = dict.fromkeys(_SWITCHES[name] for name in found)
+    ways = [f"turn it off with {switch}" for switch in switches if switch]
+    how = "; or ".join([*ways, NO_SWITCH])
+    return f"The spans hold text in {shown}{more}, so we stored nothing: {how}."

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from service.errors import InvalidRequestError
+from service.web.otlp.content import NO_SWITCH
 from tests.client.provider_stub import (
     CANARY,
     CHAT_COUNTS,
@@ -84,10 +85,11 @@ def test_every_call_of_an_instrumentation_counts_once(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", EVERY, ids=lambda program: program.name)
-def test_an_export_with_text_is_refused_without_repeating_it(program: Program) -> None:
+def test_an_export_with_text_is_rejected_without_repeating_it(program: Program) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         read(export_path(program.name, "on").read_bytes())
-    assert "Turn it off at the source" in refused.value.message
+    assert "turn it off with " in refused.value.message
+    assert refused.value.message.endswith(f"; or {NO_SWITCH}.")
     assert "canary" not in refused.value.message
 
 
