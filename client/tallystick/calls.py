@@ -17,6 +17,8 @@ _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
 _REMEMBERED = 256
 _NO_HASHES = (None, None, None)
+# How the IDs of answers begin. Exports, traces and gateways know a call by its answer's ID.
+_ANSWER_IDS = ("chatcmpl-", "cmpl-", "resp_", "msg_", "gen-")
 # The Responses API's own words; "incomplete" is an answer that was cut off at its limit.
 _STATUSES = {"failed": "error", "cancelled": "cancelled"}
 
@@ -27,6 +29,7 @@ class Call:
     """Labels and numbers of one call; no other part of its request or response."""
 
     __slots__ = (
+        "_answer_id",
         "_answered_model",
         "_asked_model",
         "_clock",
@@ -48,6 +51,7 @@ class Call:
         "request_id",
         "status",
     )
+    _answer_id: str | None
     _answered_model: str | None
     _asked_model: str | None
     _clock: float
@@ -72,8 +76,9 @@ class Call:
     def see(self, item: Any) -> None:
         """Find the usage in a stream event or a whole response."""
         members = members_of(item)
+        answer_id = members.get("id")
         if self._is_background:
-            self._created_id = _text_or_none(members.get("id"))
+            self._created_id = _text_or_none(answer_id)
         usage, is_partial = members.get("usage"), False
         if usage is None:
             holder = members.get("response") or members.get("x_groq")
@@ -84,10 +89,15 @@ class Call:
             self._is_partial = is_partial
             if self.endpoint == "responses":
                 self.status = _STATUSES.get(str(members.get("status")))
-            self.take(usage, members.get("model"), members.get("service_tier"))
+            answer_id = answer_id or members.get("id")
+            self.take(usage, members.get("model"), members.get("service_tier"), answer_id)
 
-    def take(self, usage: Any, model: object, tier: object = None) -> None:
-        """Store the counts of a usage, and the model and service tier next to it."""
+    def take(
+        self, usage: Any, model: object, tier: object = None, answer_id: object = None
+    ) -> None:
+        """Store the counts of a usage, and the model, service tier and ID next to it."""
+        if type(answer_id) is str and answer_id.startswith(_ANSWER_IDS):
+            self._answer_id = answer_id
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
         if self.library != "anthropic":
@@ -144,7 +154,7 @@ class Call:
         if model is None:
             current.miss(self.endpoint)
             return
-        request_id = self.request_id if isinstance(self.request_id, str) else None
+        request_id = self._answer_id or _text_or_none(self.request_id)
         # In the order of a `Record`.
         noted = (self._start, model, counts, latency_ms, request_id, self._final_parts())
         current.delivery.put(noted)
@@ -261,7 +271,7 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call.endpoint, call._response_id = endpoint, _ = route
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True
-    call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
+    call._answer_id = call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
     call.request_id = call._parts = call.status = call._created_id = None
     call._is_stream = call._is_partial = call.has_ended = False
     call._start = (  # in the order of a `Start`

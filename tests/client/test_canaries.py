@@ -111,7 +111,7 @@ def test_with_hashing_off_the_messages_are_not_read(
         assert begin("openai", object(), Options()) is not None
 
 
-def test_only_usage_model_and_tier_of_a_response_are_read(
+def test_only_usage_model_tier_and_id_of_a_response_are_read(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     from tallystick.calls import begin
@@ -132,4 +132,4 @@ def test_only_usage_model_and_tier_of_a_response_are_read(
         assert call is not None
         call.see(Members(provider_stub.completion()))
         call.end()
-    assert read == {"usage", "model", "service_tier"}
+    assert read == {"usage", "model", "service_tier", "id"}

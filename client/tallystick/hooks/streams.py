@@ -44,7 +44,8 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        call.take(usage, item.model, item.__dict__.get("service_tier"))
+                        read = item.__dict__.get
+                        call.take(usage, item.model, read("service_tier"), read("id"))
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
@@ -86,7 +87,8 @@ async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        call.take(usage, item.model, item.__dict__.get("service_tier"))
+                        read = item.__dict__.get
+                        call.take(usage, item.model, read("service_tier"), read("id"))
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:

@@ -28,12 +28,18 @@ SAME_CALL: Final = (
     "cached_tokens",
     "cache_write_tokens",
 )
-# Providers never give two responses the same ID; what users name may name several calls.
+# Providers never give two responses the same ID; what users name may name several calls. A gateway
+# is the provider in one record and not in another, and names models in its own way.
 _RESPONSE_ID: Final = r"^(?:chatcmpl-|cmpl-|resp_|msg_|gen-)"
-_SAME_RESPONSE: Final = (
-    *("request_id", "provider", "model"),
-    *("prompt_tokens", "completion_tokens"),
-)
+_UUID: Final = r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+# IDs that are known by their provider, because they begin with nothing.
+_RESPONSE_IDS: Final = {
+    "aws": _UUID,
+    "cohere": _UUID,
+    "google": r"^[A-Za-z0-9_-]{20,24}$",
+    "mistral": r"^[0-9a-f]{32}$",
+}
+_SAME_RESPONSE: Final = ("request_id", "prompt_tokens", "completion_tokens")
 _NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
@@ -150,10 +156,19 @@ def _drop_same_responses(calls: pl.DataFrame) -> pl.DataFrame:
     The client and a trace begin to count at slightly different times, and may know other counts.
     """
     begins = pl.col("ts").min().over(_SAME_RESPONSE)
-    is_same = pl.col("request_id").str.contains(_RESPONSE_ID) & (pl.col("ts") - begins <= _NEAR)
+    is_same = _is_response_id() & (pl.col("ts") - begins <= _NEAR)
     same, others = calls.filter(is_same), calls.filter(~is_same)
     once = same.unique(subset=_SAME_RESPONSE, keep="first", maintain_order=True)
     return pl.concat([others, once])
+
+
+def _is_response_id() -> pl.Expr:
+    identity = pl.col("request_id")
+    known = [
+        (pl.col("provider") == provider) & identity.str.contains(pattern)
+        for provider, pattern in _RESPONSE_IDS.items()
+    ]
+    return pl.any_horizontal(identity.str.contains(_RESPONSE_ID), *known)
 
 
 def _labels(columns: Sequence[str]) -> pl.Expr:

@@ -99,7 +99,14 @@ RESPONSE = {"request_id": "chatcmpl-9aQ"}
 
 @pytest.mark.parametrize(
     "other",
-    [at(microseconds=1), at(seconds=59), {"cached_tokens": 1}, {"cache_write_tokens": 1}],
+    [
+        at(microseconds=1),
+        at(seconds=59),
+        {"cached_tokens": 1},
+        {"cache_write_tokens": 1},
+        {"provider": "azure"},  # a gateway's own provider, or its own name of the model
+        {"model": "gpt-4.1"},
+    ],
 )
 def test_a_response_that_two_ways_have_brought_counts_once(other: dict[str, Any]) -> None:
     for request_id in ("chatcmpl-9aQ", "resp_9aQ", "msg_9aQ"):
@@ -108,9 +115,31 @@ def test_a_response_that_two_ways_have_brought_counts_once(other: dict[str, Any]
         assert (file.frame.height, file.duplicates) == (1, 1)
 
 
+UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+
 @pytest.mark.parametrize(
-    "other", [at(minutes=2), {"completion_tokens": 11}, {"provider": "azure"}, {"model": "gpt-4.1"}]
+    ("provider", "request_id", "calls"),
+    [
+        ("aws", UUID, 1),
+        ("cohere", UUID, 1),
+        ("openai", UUID, 2),
+        ("google", "mAUjaYqJM5-sjMcP3Z2V4Aw", 1),
+        ("openai", "mAUjaYqJM5-sjMcP3Z2V4Aw", 2),
+        ("google", "nightly-report", 2),
+        ("mistral", "cmpl-1", 1),
+        ("mistral", UUID.replace("-", ""), 1),
+    ],
 )
+def test_an_id_without_a_beginning_is_known_by_its_provider(
+    provider: str, request_id: str, calls: int
+) -> None:
+    named = {"provider": provider, "request_id": request_id}
+    (file,) = merge(frame(named), frame(named | at(seconds=1), import_id="b"))
+    assert file.frame.height == calls
+
+
+@pytest.mark.parametrize("other", [at(minutes=2), {"completion_tokens": 11}])
 def test_a_response_id_that_other_calls_have_too_counts_for_each(other: dict[str, Any]) -> None:
     (file,) = merge(frame(RESPONSE), frame(RESPONSE | other, import_id="b"))
     assert (file.frame.height, file.duplicates) == (2, 0)
