@@ -131,6 +131,7 @@ _GROUPS: Final = {
         "tests/client/test_records.py",
         "tests/client/test_styles.py",
         "tests/client/test_tag.py",
+        "tests/client/test_ways_in.py",
         "tests/detectors/formats/test_vendor_types.py",
         "tests/detectors/scrub/test_vendor_types.py",
     ),

@@ -13,6 +13,9 @@ _MODEL: Final = re.compile(
 )
 _TAG: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/+#-]{0,119}")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
+_ANSWER_ID: Final = re.compile(
+    r"(?:time-[0-9-]{1,40}_)?((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[A-Za-z0-9._:-]{1,110})"
+)
 _PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -50,6 +53,15 @@ def id_of(value: Any) -> str | None:
     if _ID.fullmatch(value):
         return value
     return f"id-{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def answer_id(value: Any) -> str | None:
+    """Return the ID that a model provider gave its answer; None for a log's own ID.
+
+    All ways that a call comes by have that ID in common. LiteLLM puts a time before it.
+    """
+    found = _ANSWER_ID.fullmatch(value) if isinstance(value, str) else None
+    return found and found[1]
 
 
 def provider_of(model: str) -> str:

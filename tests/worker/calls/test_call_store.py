@@ -129,6 +129,25 @@ def test_compaction_leaves_one_file_a_day_with_each_call_once(
     assert [file.id for file in live(engine, account_id)] == before
 
 
+def test_a_call_of_the_client_a_trace_and_a_gateway_is_stored_once(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    """Every two ways are merged in tests/client/test_ways_in.py."""
+    (call,) = msgspec.json.decode(batch(1))["records"]
+    call["request_id"] = "chatcmpl-9aQ"
+    ways = [
+        {"ts": "2026-10-01T12:00:00.250000Z", "endpoint": "chat/completions"},
+        {"ts": "2026-10-01T12:00:00.500000Z", "tag": "checkout", "model": "gpt-4o-2024-08-06"},
+        {"ts": "2026-10-01T12:00:01Z", "provider": "azure"},
+    ]
+    for way in ways:
+        publish(msgspec.json.encode({"records": [{**call, **way}]}))
+    assert spend(engine, account_id)[0] == 3
+    compact(engine, account_id)
+    assert stored_ids(engine, blobs, account_id) == ["chatcmpl-9aQ"]
+    assert spend(engine, account_id) == (1, cost_of(batch(1)))
+
+
 def compact(engine: Engine, account_id: str) -> None:
     """Compact as if all calls had come an hour ago."""
     with engine.begin() as connection:

@@ -13,7 +13,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
-from detectors.formats.adapters.labels import lower_name
+from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import Parts, with_cache
 
@@ -45,7 +45,7 @@ def _call(row: Row) -> Sighting | str:
     )
     if counts is None:
         return NO_USAGE
-    asked = row.inner("request_body")
+    asked, answered = row.inner("request_body"), row.inner("response_body")
     notes = row.inner("request_properties" if row.has("request_properties") else "properties")
     return Sighting(
         counts=counts,
@@ -56,7 +56,7 @@ def _call(row: Row) -> Sighting | str:
         moments=(row.get("request_created_at"), row.get("response_created_at")),
         models=(model, row.get("request_model")),
         providers=(lower_name(provider),),
-        ids=(row.get("request_id"), row.get("response_id")),
+        ids=(answer_id(answered.get("id")), row.get("request_id"), row.get("response_id")),
         tags=(notes.get("Helicone-Session-Name"), row.get("prompt_id"), notes.get("tag")),
         session=notes.get("Helicone-Session-Id"),
         environment=notes.get("environment"),

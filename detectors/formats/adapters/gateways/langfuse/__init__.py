@@ -12,6 +12,7 @@ from typing import Any, Final
 from detectors.formats.adapters.adapter import Adapter, State, Sums, members
 from detectors.formats.adapters.calls import Sighting, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
+from detectors.formats.adapters.labels import answer_id
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import Parts, checked, sum_counts
 
@@ -29,7 +30,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         moments=(begun,),
         models=(row.get("model"), row.get("providedModelName")),
         providers=(row.get("provider"),),
-        ids=(row.get("id"),),
+        ids=(answer_id(row.get("id")), row.get("id")),
         tags=(row.get("tag"), row.get("name")),
         environment=row.get("environment"),
         session=row.first("sessionId", "session_id"),

@@ -12,7 +12,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of, tier_of
-from detectors.formats.adapters.labels import lower_name
+from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row, row_of
 from detectors.formats.adapters.usage import checked, find_counts
 
@@ -43,7 +43,7 @@ def _call(row: Row) -> Sighting:
         moments=(row.get("created_at"),),
         models=(row.get("ai_model"), answered.get("model")),
         providers=(lower_name(row.get("ai_org")),),
-        ids=(row.get("id"), answered.get("id")),
+        ids=(answer_id(answered.get("id")), row.get("id")),
         tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
         environment=notes.get("environment"),
         session=row.get("trace_id"),

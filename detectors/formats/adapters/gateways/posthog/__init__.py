@@ -11,7 +11,7 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
-from detectors.formats.adapters.labels import lower_name
+from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import Parts, with_cache
 
@@ -54,7 +54,12 @@ def _call(row: Row, noted: Row) -> Sighting | str:
         moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
         models=(noted.get("$ai_model"),),
         providers=(lower_name(noted.get("$ai_provider")),),
-        ids=(row.get("uuid"), noted.get("$ai_generation_id"), noted.get("$ai_span_id")),
+        ids=(
+            answer_id(noted.get("$ai_span_id")),
+            row.get("uuid"),
+            noted.get("$ai_generation_id"),
+            noted.get("$ai_span_id"),
+        ),
         tags=(row.get("tag"), noted.get("$ai_span_name")),
         session=noted.first("$ai_session_id", "$ai_trace_id"),
         latency_ms=seconds * 1_000 if type(seconds) in (int, float) else None,

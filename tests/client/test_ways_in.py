@@ -1,0 +1,216 @@
+"""The same call by every two ways into an account: counted once, by the ID of its answer.
+
+The ways: the client over an SDK, traces as instrumentations and frameworks export them, and the
+logs and exports of gateways. Which of them lack that ID is checked here and said in the guides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from io import BytesIO
+from itertools import combinations
+from typing import Any, Final
+
+import httpx2
+import polars as pl
+import pytest
+
+import detectors
+from detectors.formats import encode_records, read_chunks, records_of
+from detectors.prices.book import PriceBook
+from detectors.report.account import merge_files, sum_spend
+from detectors.scrub.scrubber import Scrubber
+from tests.client import offline, provider_stub
+from tests.client.environments import ROOT
+from tests.client.offline import queued, say, stream
+from tests.client.provider_stub import CHAT_MODEL, CHAT_USAGE, Json
+from tests.client.styles import CHAT, CLAUDE, STREAMED
+from tests.lazily import openai
+from tests.service.otlp.recording import EVERY, Program, export_path
+from tests.service.otlp.requests import read
+from tests.service.otlp.requests import records_of as records_of_spans
+
+NOON: Final = datetime(2026, 10, 5, 12, tzinfo=UTC)
+# The ID of an exchange's answer, and of its answer in the traces, which number theirs.
+EXCHANGES: Final = {"chat": "chatcmpl-1", "messages": "msg_1", "openrouter": "gen-1"}
+# Traces of OpenAI's chats that do not say the ID of each answer, and their names in the guide.
+WITHOUT_ID: Final = {
+    "openinference_openai": "openinference-instrumentation-openai",
+    "langchain_alone": "openinference-instrumentation-langchain",
+    "langchain_over_openai": "openinference-instrumentation-langchain",
+    "logfire_sdk": "Logfire",
+}
+TEXT_OF_LOGFIRE: Final = (b"gen_ai.input.messages", b"gen_ai.output.messages")
+
+
+def _from_log(*rows: Json) -> list[Json]:
+    """The records of a log of other programs, after `scrub`, which takes its text out."""
+    log = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    scrubbed = b"".join(Scrubber().read(BytesIO(log)))
+    found = [each for chunk in read_chunks(BytesIO(scrubbed)) for each in records_of(chunk.columns)]
+    return [json.loads(line) for line in encode_records(found).splitlines()]
+
+
+def _chat_rows() -> dict[str, Json]:
+    """One exchange in the logs and exports of gateways, with the ID of its answer."""
+    answer, moment = provider_stub.completion(), NOON.isoformat()
+    spent = {
+        "call_type": "acompletion",
+        "startTime": moment,
+        "endTime": (NOON + timedelta(seconds=1)).isoformat(),
+        "model": "azure/gpt-4o",
+        "custom_llm_provider": "azure",
+        "metadata": json.dumps({"usage_object": CHAT_USAGE}),
+        "request_tags": '["support"]',
+        "cache_hit": "False",
+    }
+    counts = {"prompt_tokens": 101, "completion_tokens": 23}
+    return {
+        "LiteLLM spend logs": {**spent, **counts, "request_id": "chatcmpl-1"},
+        "LiteLLM spend logs of OpenRouter": {
+            **spent, **counts, "request_id": "gen-1", "model": "openrouter/openai/gpt-4o",
+            "custom_llm_provider": "openrouter",
+        },
+        "Langfuse, by LiteLLM": {
+            "id": "time-12-00-00-250000_chatcmpl-1", "type": "GENERATION", "name": "support",
+            "startTime": moment, "model": CHAT_MODEL, "input": "A text.",
+            "usageDetails": {"input": 43, "input_cached_tokens": 47, "input_cache_creation": 11,
+                             "output": 23, "total": 124},
+        },
+        "PostHog, by LiteLLM": {
+            "uuid": "0198f2f4-2c2f-7d0a-9a55-0f4b8f0d6b11", "event": "$ai_generation",
+            "timestamp": moment, "properties": {
+                "$ai_span_id": "chatcmpl-1", "$ai_model": CHAT_MODEL, "$ai_provider": "openai",
+                "$ai_input_tokens": 101, "$ai_output_tokens": 23,
+                "$ai_cache_read_input_tokens": 47, "$ai_cache_reporting_exclusive": False,
+            },
+        },
+        "Portkey, with bodies": {
+            "id": "log-1", "created_at": moment, "ai_org": "openai", "ai_model": CHAT_MODEL,
+            "req_units": 101, "res_units": 23, "is_success": 1, "response": {"body": answer},
+        },
+        "Helicone, with bodies": {
+            "request_id": "5d3f9b1c-2a4e-4f70-8a55-0f4b8f0d6b11", "response_id": "r-1",
+            "request_created_at": moment, "response_status": 200, "response_body": answer,
+            "request_model": "gpt-4o", "response_model": CHAT_MODEL, "provider": "OPENAI",
+            "prompt_cache_read_tokens": 47, "prompt_cache_write_tokens": 11, **counts,
+        },
+        "OpenRouter": {
+            "generation_id": "gen-1", "created_at": moment, "model_permaslug": "openai/gpt-4o",
+            "tokens_prompt": 101, "tokens_completion": 23, "tokens_cached": 47,
+        },
+        "a log of responses": {**answer, "created": int(NOON.timestamp())},
+        "a log of messages": {
+            "ts": moment, "request": dict(CLAUDE), "response": provider_stub.message(),
+        },
+    }  # fmt: skip
+
+
+def _spans(program: Program) -> list[Json]:
+    body = export_path(program.name, "off").read_bytes()
+    for text in TEXT_OF_LOGFIRE:  # a collector drops them, since Logfire has no switch
+        body = body.replace(text, b"x" * len(text))
+    return records_of_spans(read(body))
+
+
+def _from_traces() -> dict[str, Json]:
+    """The answers of the recorded traces that say an ID, by program and exchange."""
+    found: dict[str, Json] = {}
+    for program in EVERY:
+        for record in _spans(program):
+            start = record["request_id"].rstrip("0123456789")
+            for answer_id in EXCHANGES.values():
+                if start == answer_id.rstrip("1"):
+                    found.setdefault(
+                        f"{program.name}, {answer_id}", {**record, "request_id": answer_id}
+                    )
+    return found
+
+
+def _at_openrouter(request: httpx2.Request) -> httpx2.Response:
+    return say({**provider_stub.completion(), "id": "gen-1", "model": "openai/gpt-4o"})
+
+
+def _in_chunks(request: httpx2.Request) -> httpx2.Response:
+    return stream(provider_stub.chat_events(with_usage=True))
+
+
+def _openrouter() -> Any:
+    http = httpx2.Client(transport=httpx2.MockTransport(_at_openrouter))
+    url = "https://openrouter.ai/api/v1"
+    return openai.OpenAI(api_key="k", base_url=url, http_client=http)
+
+
+# What programs do, and the record that it makes.
+CALLS: Final[dict[str, Callable[[], Any]]] = {
+    "the client": lambda: offline.openai_client().chat.completions.create(**CHAT),
+    "the client, stream": lambda: [*offline.openai_client().chat.completions.create(**STREAMED)],
+    "the client, unparsed": lambda: (
+        offline.openai_client().chat.completions.with_raw_response.create(**CHAT).text
+    ),
+    "the client, Anthropic": lambda: offline.anthropic_client().messages.create(**CLAUDE),
+    "the client, Anthropic stream": lambda: [
+        *offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+    ],
+    "the client, OpenRouter": lambda: _openrouter().chat.completions.create(**CHAT),
+}
+
+
+@pytest.fixture(scope="module")
+def ways() -> dict[str, dict[str, Json]]:
+    """The record of each exchange by each way, some seconds apart, as clocks and exports differ."""
+    found = _from_traces()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        offline.capturing(patch, "file:///dev/null", flush_interval=600),
+    ):
+        for name, call in CALLS.items():
+            call()
+            (found[name],) = queued()
+    for name, row in _chat_rows().items():
+        (found[name],) = _from_log(row)
+    by_exchange: dict[str, dict[str, Json]] = {exchange: {} for exchange in EXCHANGES}
+    for number, (name, record) in enumerate(found.items()):
+        moment = (NOON + timedelta(seconds=number)).isoformat()
+        for exchange, answer_id in EXCHANGES.items():
+            if record["request_id"] == answer_id:
+                by_exchange[exchange][name] = {**record, "ts": moment}
+    assert sum(map(len, by_exchange.values())) == len(found)
+    return by_exchange
+
+
+def _frame(records: list[Json], name: str) -> pl.DataFrame:
+    return detectors.read(records).frame.with_columns(pl.lit(name).alias("import_id"))
+
+
+def test_a_call_that_any_two_ways_bring_counts_once(ways: dict[str, dict[str, Json]]) -> None:
+    """Each pair of ways brings a call with an ID of the pair's own, all in the same two imports."""
+    first, second = [], []
+    for records in ways.values():
+        for one, other in combinations(records.values(), 2):
+            answer_id = f"{one['request_id']}-{len(first)}"
+            first.append({**one, "request_id": answer_id})
+            second.append({**other, "request_id": answer_id})
+    imports = [_frame(first, "a"), _frame(second, "b")]
+    (file,) = merge_files(imports, months_before=date(2000, 1, 1))
+    assert len(first) > 180
+    assert file.frame["request_id"].n_unique() == file.frame.height == len(first)
+    frames = [frame.drop("import_id") for frame in (*imports, file.frame)]
+    costs = {sum(line.cost_usd for line in lines) for lines in sum_spend(frames, PriceBook())}
+    assert len(costs) == 1
+    assert costs != {0}
+
+
+def test_the_guide_names_the_traces_that_lack_the_id_of_an_answer() -> None:
+    lacking = set()
+    for program in EVERY:
+        for record in _spans(program):
+            is_chat = record["model"].startswith("gpt-4o")
+            if is_chat and not record["request_id"].startswith(("chatcmpl-", "resp_")):
+                lacking.add(program.name)
+    assert lacking == WITHOUT_ID.keys()
+    guide = (ROOT / "docs" / "api" / "otlp.md").read_text()
+    for name in WITHOUT_ID.values():
+        assert name in guide.partition("## Calls that two ways bring")[2].partition("##")[0]
