@@ -271,8 +271,8 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call.endpoint, call._response_id = endpoint, _ = route
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True
-    call._answer_id = call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
-    call.request_id = call._parts = call.status = call._created_id = None
+    call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
+    call.request_id = call._parts = call.status = call._answer_id = call._created_id = None
     call._is_stream = call._is_partial = call.has_ended = False
     call._start = (  # in the order of a `Start`
         time(),
