@@ -187,7 +187,8 @@ def _frame(records: list[Json], name: str) -> pl.DataFrame:
 
 def test_a_call_that_any_two_ways_bring_counts_once(ways: dict[str, dict[str, Json]]) -> None:
     """Each pair of ways brings a call with an ID of the pair's own, all in the same two imports."""
-    first, second = [], []
+    first: list[Json] = []
+    second: list[Json] = []
     for records in ways.values():
         for one, other in combinations(records.values(), 2):
             answer_id = f"{one['request_id']}-{len(first)}"
