@@ -43,6 +43,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         endpoint=call.get("api_type"),
         session=call.get("session_id"),
         latency_ms=call.first("latency", "generation_time_ms", "generation_time"),
+        service_tier=call.get("service_tier"),
         status="cancelled" if call.get("cancelled") in _TRUE else None,
     )
 
@@ -57,8 +58,8 @@ _CALL: Final = (
     "generation_id id upstream_id created_at model model_permaslug provider_name variant app_name "
     "api_key_name app_id api_type router origin session_id cancelled streamed user external_user "
     "finish_reason native_finish_reason finish_reason_raw finish_reason_normalized "
-    "data_region http_referer provider_responses(id endpoint_id model_permaslug provider_name "
-    "status latency is_byok)"
+    "data_region http_referer service_tier preset_id user_agent web_search_engine "
+    "provider_responses(id endpoint_id model_permaslug provider_name status latency is_byok)"
 )
 
 ADAPTER: Final = Adapter(

@@ -3,11 +3,12 @@
 Fields: https://portkey.ai/docs/product/observability/logs-export. `req_units` and `res_units` are
 the tokens of the request and of the response; the provider's own usage, where the response is
 exported too, has the cached part. A `cache_status` of HIT or SEMANTIC HIT was answered from
-Portkey's own cache.
+Portkey's own cache. Some exports have counts with a decimal point, and metadata as a list of keys
+and one of values.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, Sighting
@@ -26,7 +27,7 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
-    if row.get("cache_status") in _HITS:
+    if str(row.get("cache_status")).upper() in _HITS:
         yield CACHE_HIT
     elif row.has("is_success") and row.get("is_success") in _FALSE:
         yield FAILED
@@ -36,16 +37,16 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 def _call(row: Row) -> Sighting:
     asked, answered = _body(row, "request"), _body(row, "response")
-    usage, notes = answered.get("usage"), row.inner("metadata")
+    usage, notes = answered.get("usage"), _notes(row)
     return Sighting(
-        counts=find_counts(usage) or checked(row.get("req_units"), row.get("res_units")),
+        counts=find_counts(usage) or checked(_whole(row, "req_units"), _whole(row, "res_units")),
         usage=usage,
         moments=(row.get("created_at"),),
         models=(row.get("ai_model"), answered.get("model")),
         providers=(lower_name(row.get("ai_org")),),
         ids=(answer_id(answered.get("id")), row.get("id")),
         tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
-        environment=notes.get("environment"),
+        environment=notes.get("environment") or row.get("_environment"),
         session=row.get("trace_id"),
         latency_ms=row.get("response_time"),
         caps=caps_of(asked),
@@ -60,6 +61,21 @@ def _body(row: Row, name: str) -> Row:
     return row.inner(name, "body") if dotted is None else row_of(dotted)
 
 
+def _notes(row: Row) -> Row:
+    """Return the metadata, an object or a list of keys and one of values."""
+    notes = row.inner("metadata")
+    keys, values = notes.get("key"), notes.get("value")
+    if isinstance(keys, list) and isinstance(values, list):
+        pairs = zip(keys, values, strict=False)
+        return Row({key: value for key, value in pairs if isinstance(key, str)})
+    return notes
+
+
+def _whole(row: Row, name: str) -> Any:
+    value = row.get(name)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 ADAPTER: Final = Adapter(
     title="Portkey logs",
     signs=_SIGNS,
@@ -69,7 +85,8 @@ ADAPTER: Final = Adapter(
         "id created_at is_success ai_org ai_model ai_org_auth_hash cost_currency request_url "
         "request_method cache_status cache_type stream_mode trace_id span_id parent_span_id "
         "span_name mode virtual_key runtime runtime_version sdk_version config prompt_slug "
-        "prompt_id prompt_version_id organisation_id workspace_slug api_key_id metadata* "
+        "prompt_id prompt_version_id organisation_id workspace_slug api_key_id _environment "
+        "metadata* "
         "request(body(model max_tokens max_completion_tokens max_output_tokens)) "
         "response(body(id object model created service_tier usage*))"
     ),

@@ -1,9 +1,9 @@
 """PostHog: events `$ai_generation` and `$ai_embedding`, from batch exports, SQL results or CSV.
 
-Fields: https://posthog.com/docs/llm-analytics/generations and, on cached tokens,
-https://posthog.com/docs/llm-analytics/manual-capture: `$ai_cache_reporting_exclusive` says whether
-`$ai_input_tokens` exclude them, by default so for Anthropic. Events of traces and spans repeat
-their generations' usage.
+Fields: https://posthog.com/docs/ai-observability/generations and, on cached tokens,
+https://posthog.com/docs/ai-observability/calculating-costs: `$ai_cache_reporting_exclusive` says
+whether `$ai_input_tokens` exclude them, by default so for Anthropic and for Claude anywhere. Events
+of traces and spans repeat their generations' usage.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,8 @@ def _is_within(noted: Row) -> bool | None:
         return False
     if flag is not None and flag in _FALSE:
         return True
-    return False if lower_name(noted.get("$ai_provider")) == "anthropic" else None
+    is_anthropic = lower_name(noted.get("$ai_provider")) == "anthropic"
+    return False if is_anthropic or "claude" in str(noted.get("$ai_model")).lower() else None
 
 
 _NOTED: Final = (

@@ -44,6 +44,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         yield NO_USAGE
     else:
         body, reply = asked.inner("inputBodyJson"), answered.inner("outputBodyJson")
+        notes = found.inner("requestMetadata")
         yield Sighting(
             counts=counts,
             parts=find_parts(reply.get("usage"), counts)[1],
@@ -51,7 +52,8 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             models=(last_name(found.get("modelId")),),
             providers=("bedrock",),
             ids=(found.get("requestId"),),
-            tags=(found.inner("requestMetadata").get("tag"), row.get("tag")),
+            tags=(notes.get("tag"), row.get("tag"), notes.get("team")),
+            environment=notes.get("environment"),
             endpoint=found.get("operation"),
             region=found.get("inferenceRegion") or found.get("region"),
             latency_ms=reply.inner("metrics").get("latencyMs"),
