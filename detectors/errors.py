@@ -27,7 +27,9 @@ class LogTooLargeError(DetectorError):
     """The log is larger, once unpacked, than the caller allows."""
 
     def __init__(self, max_bytes: int) -> None:
-        super().__init__(f"The log is larger than {max_bytes:,} bytes unpacked.")
+        super().__init__(
+            f"The log is larger than {max_bytes:,} bytes unpacked: split it into smaller files."
+        )
         self.max_bytes = max_bytes
 
 
@@ -86,8 +88,8 @@ class TooFewValidRowsError(DetectorError):
     def __init__(self, valid_pct: float, minimum_pct: float, reason: str = "") -> None:
         share = f"Only {valid_pct:.1f}% of the rows could be read" if valid_pct else _NO_ROWS
         minimum = "half" if minimum_pct == 50 else f"{minimum_pct:g}%"
-        because = f" Most common reason: {reason}." if reason else ""
-        super().__init__(f"{share} (at least {minimum} must be).{because}")
+        remedy = f"; fix the most common problem: {reason}" if reason else ""
+        super().__init__(f"{share} (at least {minimum} must be){remedy}.")
         self.valid_pct = valid_pct
 
 

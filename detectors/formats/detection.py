@@ -33,11 +33,11 @@ from detectors.formats.text.splitting import MAX_LINE_BYTES, split_array_start
 DIALECTS: Final = (OPENAI, ANTHROPIC)
 JSON_STYLES: Final = " or ".join(dialect.style for dialect in DIALECTS)
 EXPECTED: Final = (
-    f"Use {', '.join(f'{dialect.style} JSON Lines' for dialect in DIALECTS)}, one JSON array of "
-    "either, or a CSV "
-    f"with at least these columns: {', '.join(REQUIRED_FIELDS)}. Use UTF-8 and token counts only."
+    f"use {', '.join(f'{dialect.style} JSON Lines' for dialect in DIALECTS)}, one JSON array of "
+    f"either, a CSV with at least these columns: {', '.join(REQUIRED_FIELDS)}, or an export of a "
+    "tool that we read, in UTF-8 and with token counts only."
 )
-_UNREADABLE: Final = "We couldn't read this file."
+_UNREADABLE: Final = "We couldn't read this file"
 HEAD_BYTES: Final = 1 << 18
 _SAMPLE: Final = 50
 # A header of 27 names is far shorter, even if it also has a hundred unknown columns.
@@ -152,7 +152,9 @@ def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
     """Return the format of a CSV, the one whose header has the most columns of the mapping."""
     text = head.lstrip()
     if text.startswith((b"{", b"[")):
-        raise ColumnMappingError("Only the columns of a CSV can be mapped. This file is JSON.")
+        raise ColumnMappingError(
+            "This file is JSON, and only columns of a CSV can be mapped: use no mapping."
+        )
     headers = {name: parse_header(_first_line(text), name) for name in DELIMITERS}
     named = {name: mapping.count_named(cells) for name, cells in headers.items()}
     best = max(named, key=named.__getitem__)
@@ -188,8 +190,8 @@ def _complaint(pieces: Iterator[bytes], objects: list[dict[str, Any]]) -> str:
     """Return the error message, with the reason if the objects have a comma too many."""
     first = next((piece for piece in pieces if piece.strip()), b"")
     reason = reason_of(first) if first.lstrip().startswith(b"{") else ""
-    because = f" The first line is {reason}." if not objects and "comma" in reason else ""
-    return f"{_UNREADABLE}{because} {EXPECTED}"
+    because = f", whose first line is {reason}" if not objects and "comma" in reason else ""
+    return f"{_UNREADABLE}{because}: {EXPECTED}"
 
 
 def _first_line(text: bytes) -> str:

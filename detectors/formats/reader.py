@@ -26,7 +26,7 @@ CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halve
 # The limit for uploads, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
 _RECORDS_ARE_SENT: Final = (
-    "This file has usage records, which are not uploaded. Send them to POST /api/v2/ingest in "
+    "This file has usage records, which are not uploaded: send them to POST /api/v2/ingest in "
     "batches, or run `tallystick audit` on the file."
 )
 
@@ -70,7 +70,7 @@ def read_chunks(
         rows += chunk.rows
         yield chunk
     if not rows:
-        raise UnreadableLogError(f"This log has no rows. {EXPECTED}")
+        raise UnreadableLogError(f"This log has no rows: {EXPECTED}")
 
 
 def _read(

@@ -235,10 +235,10 @@ GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("", "We couldn't read this file. Use OpenAI-style JSON Lines"),
+        ("", "We couldn't read this file: use OpenAI-style JSON Lines"),
         (
             "Dear diary,\nthe canary sang.\n",
-            "We couldn't read this file. Use OpenAI-style JSON Lines",
+            "We couldn't read this file: use OpenAI-style JSON Lines",
         ),
         (
             f"{HEADER},messages\n{GOOD},canary\n",
@@ -248,7 +248,7 @@ GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
             "\n".join([HEADER, GOOD, BAD, BAD]),
             "Only 33.3% of the rows could be read (at least half must be)",
         ),
-        ("\n".join([HEADER, BAD]), "Most common reason: completion_tokens must be an integer"),
+        ("\n".join([HEADER, BAD]), "most common problem: completion_tokens must be an integer"),
     ],
 )
 def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expected: str) -> None:

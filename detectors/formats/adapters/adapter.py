@@ -47,17 +47,17 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Sums:
-    """Rows of a source that are sums of many calls, and what to export in place of them."""
+    """Rows of a source that are totals of many calls, and what to export instead."""
 
     what: str
     recognizes: Callable[[Row], bool]
     instead: str
-    reason: str = field(default="sums of many calls, not calls", init=False)
+    reason: str = field(default="totals of many calls, not calls", init=False)
 
     def refusal(self) -> str:
         return (
-            f"This file is {self.what}: sums, not calls, so it can reconcile a bill but not be "
-            f"audited; {self.instead}."
+            f"This file is {self.what}, with totals instead of calls, which can reconcile a bill "
+            f"but not be audited: {self.instead}."
         )
 
 

@@ -28,7 +28,7 @@ from detectors.formats.json_logs.documents import decode_document, reason_of
 _MAX_NAMES: Final = 5
 _INVALID: Final = (NO_TIME, NO_MODEL)
 _KNOWN: Final = "use a log or export of a source that we know"
-_SCRUB: Final = "run `tallystick scrub` on it and use what that writes, which has no text."
+_SCRUB: Final = "run `tallystick scrub` on it and use the file that it writes."
 
 
 class Numbered(NamedTuple):
@@ -79,7 +79,10 @@ class _Reader:
         chunk = self._chunk([record_of(taken.call) for taken in self._once.close()], [])
         if not self._rows and self._title:
             reasons = "; ".join(f"{count:,} {name}" for name, count in self._dropped.items())
-            raise UnreadableLogError(f"We found no calls in this file of {self._title}: {reasons}.")
+            raise UnreadableLogError(
+                f"We found no calls in this file of {self._title} ({reasons}): export one with "
+                "billed calls."
+            )
         return chunk
 
     def _chunk(self, records: list[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:

@@ -58,8 +58,8 @@ class ColumnMapping:
         unknown = [name for name in self.columns.values() if name not in TARGETS]
         if unknown:
             raise ColumnMappingError(
-                f"{shown_name(unknown[0], 'A name in the mapping')} is not a field. A column can "
-                f"become one of: {', '.join(TARGETS)}."
+                f"{shown_name(unknown[0], 'A name in the mapping')} is not a field: use "
+                f"one of {', '.join(TARGETS)}."
             )
         if self.provider and not PROVIDER_TEXT.match(self.provider):
             raise ColumnMappingError(f"The provider must be {RECORD_V2['provider'].expected}.")
@@ -108,7 +108,7 @@ class ColumnMapping:
             raise ColumnMappingError("The file has a column of providers: give no other provider.")
         name, count = Counter(names).most_common(1)[0] if names else ("", 0)
         if count > 1:
-            raise ColumnMappingError(f"Two columns become {name}. Map one and drop the other.")
+            raise ColumnMappingError(f"Two columns become {name}: map one and drop the other.")
         check_required([*names, "provider"] if self.provider else names)
         own = None if len(kept) == width else kept
         return Header(names, width, own, self.provider, adds_cached=UNCACHED in fields)
@@ -153,7 +153,7 @@ def check_header(cells: Sequence[str]) -> Header:
         raise contract_error(offenders)
     check_required(cells)
     if len(set(cells)) < len(cells):
-        raise UnreadableLogError("Each column of a CSV needs a different name.")
+        raise UnreadableLogError("Each column of a CSV needs a different name: rename one.")
     return Header(list(cells), len(cells))
 
 
@@ -162,8 +162,8 @@ def check_required(names: Collection[str]) -> None:
     absent = [name for name in REQUIRED_FIELDS if name not in names]
     if absent:
         raise UnreadableLogError(
-            f"A CSV needs these columns: {', '.join(REQUIRED_FIELDS)}. "
-            f"Missing: {', '.join(absent)}."
+            f"A CSV needs these columns: {', '.join(REQUIRED_FIELDS)}; "
+            f"add or map: {', '.join(absent)}."
         )
 
 
@@ -189,13 +189,13 @@ def _find_column(name: str, indexes: Mapping[str, Sequence[int]], width: int) ->
     shown = shown_name(name.strip(), "of one name in the mapping")
     if len(own) > 1:
         raise ColumnMappingError(
-            f"The file has several columns {shown}. Name them by position, such as #3."
+            f"The file has several columns {shown}: name them by position, such as #3."
         )
     if own:
         return own[0]
     if position and int(position[1]) <= width:
         return int(position[1]) - 1
-    raise ColumnMappingError(f"The file has no column {shown}. Map columns that are in its header.")
+    raise ColumnMappingError(f"The file has no column {shown}: map columns that are in its header.")
 
 
 def _check_known(fields: Sequence[str], kept: Sequence[int], cells: Sequence[str]) -> None:
@@ -204,7 +204,7 @@ def _check_known(fields: Sequence[str], kept: Sequence[int], cells: Sequence[str
         names = [shown_name(cells[index], f"#{index + 1}") for index in unknown[:_MAX_SHOWN]]
         more = f" and {len(unknown) - _MAX_SHOWN:,} more" if len(unknown) > _MAX_SHOWN else ""
         raise ContractError(
-            f"These columns are neither mapped nor dropped: {', '.join(names)}{more}. Map each to "
+            f"These columns are neither mapped nor dropped: {', '.join(names)}{more}; map each to "
             "a field, or drop it by name.",
             tuple(f"header: unknown field {name}" for name in names),
         )
@@ -215,6 +215,6 @@ def _check_no_text(fields: Sequence[str], kept: Sequence[int], cells: Sequence[s
         if name in _FREE_LABELS and is_text_column(cells[index]):
             shown = shown_name(cells[index], f"#{index + 1}")
             raise ContractError(
-                f"The column {shown} holds text, which is never accepted. Drop it.",
+                f"The column {shown} holds text, which is never accepted: drop it.",
                 (f"header: text in {shown}",),
             )

@@ -15,7 +15,9 @@ from detectors.formats.text.splitting import MAX_ROW_BYTES, too_long
 # than everything else.
 _BATCH_ROWS: Final = 500
 _TOO_LONG: Final = "field larger"  # as the csv module says
-NEVER_CLOSED: Final = "A quoted cell has no closing quote, or is far too long."
+NEVER_CLOSED: Final = (
+    "A quoted cell has no closing quote, or is far too long: export the file again."
+)
 
 
 class Batch(NamedTuple):

@@ -28,30 +28,31 @@ _READ_BYTES: Final = 1 << 20
 # After each member of a gzip file, zlib copies the rest of what it was given.
 _SLICE_BYTES: Final = 1 << 14
 _ENCRYPTED: Final = 1  # the bit of a ZIP entry's flags
-_UNPACK: Final = "Unpack it and use the log inside, as it is or as .gz."
+_UNPACK: Final = "unpack it and use the log inside, as it is or as .gz."
+_PUT_ONE: Final = "put one log into it."
 _REFUSED: Final = {
-    b"PK\x05\x06": "This is an empty ZIP archive.",
-    b"PK\x07\x08": f"This is a part of a split ZIP archive. {_UNPACK}",
+    b"PK\x05\x06": f"This is an empty ZIP archive: {_PUT_ONE}",
+    b"PK\x07\x08": f"This is a part of a split ZIP archive: {_UNPACK}",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": (
-        "This is an Excel workbook or another Microsoft Office file. Export it as CSV."
+        "This is an Excel workbook or another Microsoft Office file: export it as CSV."
     ),
-    b"7z\xbc\xaf\x27\x1c": f"This is a 7z archive. {_UNPACK}",
-    b"Rar!\x1a\x07": f"This is a RAR archive. {_UNPACK}",
-    b"\xfd7zXZ\x00": f"This is an xz file. {_UNPACK}",
-    b"BZh": f"This is a bzip2 file. {_UNPACK}",
-    b"\x28\xb5\x2f\xfd": f"This is a Zstandard file. {_UNPACK}",
-    b"PAR1": "This is a Parquet file. Export it as CSV or JSON Lines.",
-    b"%PDF-": "This is a PDF. Export the usage as CSV or JSON Lines.",
+    b"7z\xbc\xaf\x27\x1c": f"This is a 7z archive: {_UNPACK}",
+    b"Rar!\x1a\x07": f"This is a RAR archive: {_UNPACK}",
+    b"\xfd7zXZ\x00": f"This is an xz file: {_UNPACK}",
+    b"BZh": f"This is a bzip2 file: {_UNPACK}",
+    b"\x28\xb5\x2f\xfd": f"This is a Zstandard file: {_UNPACK}",
+    b"PAR1": "This is a Parquet file: export it as CSV or JSON Lines.",
+    b"%PDF-": "This is a PDF: export the usage as CSV or JSON Lines.",
 }
-_TAR: Final = f"This is a tar archive. {_UNPACK}"
-_EXCEL: Final = "This is an Excel workbook. Export it as CSV."
-_OFFICE: Final = "This is an Office document. Export the usage as CSV."
-_SEVERAL: Final = "This is a ZIP archive with several files. Use one log at a time."
-_NO_FILE: Final = "This is a ZIP archive without a file in it."
-_LOCKED: Final = f"This is an encrypted ZIP archive. {_UNPACK}"
-_METHOD: Final = f"This ZIP archive uses an unusual compression method. {_UNPACK}"
-_NESTED: Final = f"This is an archive inside another archive. {_UNPACK}"
-_BROKEN: Final = "This ZIP archive is damaged or incomplete. Create it again."
+_TAR: Final = f"This is a tar archive: {_UNPACK}"
+_EXCEL: Final = "This is an Excel workbook: export it as CSV."
+_OFFICE: Final = "This is an Office document: export the usage as CSV."
+_SEVERAL: Final = "This is a ZIP archive with several files: use one log at a time."
+_NO_FILE: Final = f"This is a ZIP archive without a file in it: {_PUT_ONE}"
+_LOCKED: Final = f"This is an encrypted ZIP archive: {_UNPACK}"
+_METHOD: Final = f"This ZIP archive uses an unusual compression method: {_UNPACK}"
+_NESTED: Final = f"This is an archive inside another archive: {_UNPACK}"
+_BROKEN: Final = "This ZIP archive is damaged or incomplete: create it again."
 
 
 def read_blocks(
@@ -199,12 +200,12 @@ def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
             try:
                 piece = unpacker.decompress(pending, block_bytes)
             except zlib.error:
-                raise UnreadableLogError("This gzip file is damaged. Create it again.") from None
+                raise UnreadableLogError("This gzip file is damaged: create it again.") from None
             if piece:
                 yield piece
             pending = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
     if not unpacker.eof:
-        raise UnreadableLogError("This gzip file is incomplete. Create it again.")
+        raise UnreadableLogError("This gzip file is incomplete: create it again.")
 
 
 def _slices(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -18,6 +18,11 @@ _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _DEPTH: Final = 6  # deeper than any allowed object
 _MAX_DEPTH: Final = 1_000
+_TOO_DEEP: Final = "An object of the JSON array is nested too deeply: export token counts only."
+_MORE_TEXT: Final = (
+    "There is more text after the end of the JSON array: use one array, or one object per line."
+)
+_INCOMPLETE: Final = "The JSON array is incomplete: export the file again."
 _MARKS: Final = b'"{}[],'
 
 
@@ -118,7 +123,7 @@ def find_line_start(blocks: Iterator[bytes]) -> int | None:
 
 def too_long(what: str, max_bytes: int) -> UnreadableLogError:
     return UnreadableLogError(
-        f"The {what} is longer than {max_bytes:,} bytes. A line of counts is far shorter."
+        f"The {what} is longer than {max_bytes:,} bytes: export token counts only."
     )
 
 
@@ -161,7 +166,7 @@ class _ElementScanner:
             if mark in b"{[":
                 self._depth += 1
                 if self._depth > _MAX_DEPTH:
-                    raise UnreadableLogError("An object of the JSON array is nested too deeply.")
+                    raise UnreadableLogError(_TOO_DEEP)
             elif mark == b'"':
                 self._leave_string(text, start)
                 return -1
@@ -233,10 +238,10 @@ class _ArraySplitter:
     def check(self) -> None:
         """Raise an error if the text after the elements so far cannot be valid."""
         if self._is_followed:
-            raise UnreadableLogError("There is more text after the end of the JSON array.")
+            raise UnreadableLogError(_MORE_TEXT)
         if self._size > MAX_LINE_BYTES:
             raise too_long("longest object of the array", MAX_LINE_BYTES)
 
     def close(self) -> None:
         if not self._is_closed:
-            raise UnreadableLogError("The JSON array is incomplete.")
+            raise UnreadableLogError(_INCOMPLETE)

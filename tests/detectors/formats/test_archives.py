@@ -120,7 +120,7 @@ REFUSED = {
     "a gzip in a zip": (zip_of((SECRET, gzip.compress(LOG))), "inside another archive"),
     "an Excel workbook": (
         zip_of(("[Content_Types].xml", b"<x/>"), ("xl/workbook.xml", b"<x/>"), ("xl/a", LOG)),
-        "This is an Excel workbook. Export it as CSV.",
+        "This is an Excel workbook: export it as CSV.",
     ),
     "a Word document": (
         zip_of(("[Content_Types].xml", b"<x/>"), ("word/document.xml", b"<x/>")),

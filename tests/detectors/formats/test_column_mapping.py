@@ -87,11 +87,11 @@ def test_prompt_tokens_without_the_cached_ones_are_added_up() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"Zeit": "tag"}, "The file has no column Zeit."),
-        ({"CANARY, in it": "tag"}, "The file has no column of one name in the mapping."),
+        ({"Zeit": "tag"}, "The file has no column Zeit:"),
+        ({"CANARY, in it": "tag"}, "The file has no column of one name in the mapping:"),
         ({"#7": "tag"}, "The file has no column"),
-        ({"cost_usd": "model"}, "Two columns become model. Map one and drop the other."),
-        ({"cost_usd": "uncached_prompt_tokens"}, "Two columns become prompt_tokens."),
+        ({"cost_usd": "model"}, "Two columns become model: map one and drop the other."),
+        ({"cost_usd": "uncached_prompt_tokens"}, "Two columns become prompt_tokens:"),
         ({"#1": "ts"}, "A column is mapped twice: by its name and its position."),
         ({"#2": None}, "A column is both mapped and dropped."),
     ],
@@ -108,7 +108,7 @@ def test_a_mapping_that_does_not_fit_is_refused(change: dict[str, Any], sentence
 def test_a_column_that_is_neither_mapped_nor_dropped_is_refused() -> None:
     error = refused(FOREIGN.replace("cost_usd", "cost_usd,CANARY in it"), COLUMNS)
     assert isinstance(error, ContractError)
-    assert "neither mapped nor dropped: cost_usd, #7." in str(error)
+    assert "neither mapped nor dropped: cost_usd, #7;" in str(error)
 
 
 def test_a_column_of_text_is_dropped_but_never_a_label() -> None:
@@ -116,7 +116,7 @@ def test_a_column_of_text_is_dropped_but_never_a_label() -> None:
     mapping = ColumnMapping(COLUMNS, ["prompt"], "openai")
     assert records(text, mapping) == records(OURS)
     error = refused(text, ColumnMapping(COLUMNS | {"prompt": "tag"}, [], "openai"))
-    assert str(error) == "The column prompt holds text, which is never accepted. Drop it."
+    assert str(error) == "The column prompt holds text, which is never accepted: drop it."
 
 
 def test_text_in_a_mapped_column_is_refused_as_in_our_own() -> None:
@@ -129,8 +129,8 @@ def test_text_in_a_mapped_column_is_refused_as_in_our_own() -> None:
 @pytest.mark.parametrize(
     ("columns", "dropped", "provider", "sentence"),
     [
-        ({"a": "cost"}, [], "", "cost is not a field."),
-        ({"a": "CANARY, text"}, [], "", "A name in the mapping is not a field."),
+        ({"a": "cost"}, [], "", "cost is not a field:"),
+        ({"a": "CANARY, text"}, [], "", "A name in the mapping is not a field:"),
         ({}, [], "Open AI", "The provider must be a lowercase label"),
         ({}, [str(number) for number in range(1_001)], "", "Map at most 1,000 columns."),
     ],
@@ -147,7 +147,7 @@ def test_a_provider_for_a_file_that_has_one_is_refused() -> None:
 
 
 def test_a_missing_field_is_named() -> None:
-    assert str(refused(FOREIGN, {**COLUMNS, "cost_usd": None})).endswith("Missing: provider.")
+    assert str(refused(FOREIGN, {**COLUMNS, "cost_usd": None})).endswith("; add or map: provider.")
 
 
 @pytest.mark.parametrize("name", ["cached,cached", "cached,Cached"])
@@ -245,7 +245,7 @@ def test_the_command_proposes_options_that_work(tmp_path: Path) -> None:
     wrong = run(cli.library, ["audit", str(file), *options, "--map", "x"])
     assert wrong.stderr.startswith("Error: Map a column as theirs=ours")
     twice = run(cli.library, ["audit", str(file), *options[:-4]])
-    assert "neither mapped nor dropped: cost_usd." in twice.stderr
+    assert "neither mapped nor dropped: cost_usd;" in twice.stderr
     assert "--map" not in twice.stderr
 
 
@@ -274,7 +274,7 @@ def test_the_scrub_command_takes_a_mapping(tmp_path: Path) -> None:
         cli.library, ["scrub", str(raw), "--out", str(out), "--drop", "Zeit"]
     )
     assert wrong.exit_code == 2
-    assert "The file has no column Zeit." in wrong.output
+    assert "The file has no column Zeit:" in wrong.output
 
 
 def test_the_columns_of_a_parquet_file_are_not_mapped() -> None:

@@ -174,7 +174,7 @@ def test_the_contract_comes_before_missing_columns() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ts,provider,model\n1,2,3", "Missing: prompt_tokens, completion_tokens"),
+        ("ts,provider,model\n1,2,3", "add or map: prompt_tokens, completion_tokens"),
         (f"{HEADER},Model\n{ROW},x", "needs a different name"),
         (HEADER, "has no rows"),
         (f"{HEADER}\n\n\n", "has no rows"),

@@ -10,6 +10,7 @@ import pytest
 
 from detectors.errors import LogTooLargeError, UnreadableLogError
 from detectors.formats import read_chunks
+from tests.detectors.formats.sentences import is_one_sentence
 
 CANARY: Final = b"CANARY the customer said"
 LINE: Final = json.dumps(
@@ -56,6 +57,7 @@ def test_a_malformed_file_is_refused_with_what_was_expected(raw: bytes) -> None:
         list(read_chunks(BytesIO(raw)))
     assert "CANARY" not in str(caught.value)
     assert len(str(caught.value)) < 300
+    assert is_one_sentence(str(caught.value))
 
 
 def rows(raw: bytes, **options: Any) -> int:

@@ -90,7 +90,7 @@ def test_a_mostly_invalid_upload_fails_clearly_and_returns_its_credit(
     answer = _wait_for(system, person, audit_id, "failed")
     assert answer["valid_pct"] == 25.0
     assert answer["error"].startswith(
-        "Only 25.0% of the rows could be read (at least half must be)."
+        "Only 25.0% of the rows could be read (at least half must be); fix the most common problem:"
     )
     assert free_credits(make_session_factory(system.engine), person) == 3
 

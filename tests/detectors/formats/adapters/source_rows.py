@@ -180,7 +180,7 @@ SPEND_HEADER: Final = (
     "prompt_tokens", "completion_tokens", "cache_hit", "status",
 )  # fmt: skip
 TEXT: Final = "may hold text"
-SUMS: Final = "sums, not calls"
+SUMS: Final = "totals instead of calls"
 
 
 def spend_row(start: Any, end: Any, **changed: Any) -> tuple[Any, ...]:

@@ -74,8 +74,8 @@ def test_an_export_gives_the_same_calls_in_any_container(log: bytes) -> None:
         (json.dumps({"x": "y", "z": 1}, indent=1).encode(), "We don't recognize object 1: use"),
         (b'{"call_type": "x", "status": "failure"}\n', "We found no calls in this file of LiteLLM"),
         (b"request_id,call_type,status\nx,completion,failure\n", "1 failed, so not billed"),
-        (b'{"date": "2026-09-01", "api_requests": 5, "prompt_tokens": 9}\n', "sums, not calls"),
-        (b"date,model,api_requests,prompt_tokens\n2026-09-01,x,5,9\n", "LiteLLM_SpendLogs in its"),
+        (b'{"date": "2026-09-01", "api_requests": 5, "prompt_tokens": 9}\n', "totals instead of"),
+        (b"date,model,api_requests,prompt_tokens\n2026-09-01,x,5,9\n", "LiteLLM_SpendLogs instead"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_rejected_in_one_sentence(log: bytes, sentence: str) -> None:
@@ -108,7 +108,7 @@ def test_sums_are_counted_apart_when_they_are_scrubbed() -> None:
     scrubber = Scrubber()
     sums = b'{"date": "2026-09-01", "api_requests": 5, "prompt_tokens": 9}'
     assert b"".join(scrubber.read(BytesIO(sums))) == b""
-    assert scrubber.summary.reasons() == [("sums of many calls, not calls", 1)]
+    assert scrubber.summary.reasons() == [("totals of many calls, not calls", 1)]
 
 
 def test_a_cell_of_megabytes_is_scrubbed() -> None:

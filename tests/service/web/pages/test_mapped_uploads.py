@@ -72,16 +72,16 @@ def test_a_mapping_that_does_not_fit_is_refused_without_a_credit(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     sentences = {
-        (*WHOLE, "Zeit=tag"): "The file has no column Zeit.",
-        (*WHOLE, "CANARY x=tag"): "The file has no column of one name in the mapping.",
-        (*MAPPED, "output_tokens=prompt_tokens"): "Two columns become prompt_tokens.",
-        MAPPED: "These columns are neither mapped nor dropped: output_tokens.",
+        (*WHOLE, "Zeit=tag"): "The file has no column Zeit:",
+        (*WHOLE, "CANARY x=tag"): "The file has no column of one name in the mapping:",
+        (*MAPPED, "output_tokens=prompt_tokens"): "Two columns become prompt_tokens:",
+        MAPPED: "These columns are neither mapped nor dropped: output_tokens;",
         ("created_at",): "Map a column as theirs=ours",
-        ("created_at=price",): "price is not a field.",
+        ("created_at=price",): "price is not a field:",
     }
     for mapped, sentence in sentences.items():
         assert sentence in refused(send(client, person, mapped, provider="openai"))
-    assert "Missing: provider." in refused(send(client, person, WHOLE))
+    assert "add or map: provider." in refused(send(client, person, WHOLE))
     too_many = tuple(f"{number}=" for number in range(1_001))
     assert "no other parts" in refused(send(client, person, too_many))
     assert "no other parts" in refused(send(client, person, ("x" * 1_025,)))
@@ -90,7 +90,7 @@ def test_a_mapping_that_does_not_fit_is_refused_without_a_credit(
 
 def test_without_a_mapping_the_api_answers_as_before(client: FlaskClient, person: Person) -> None:
     message = refused(send(client, person, ()))
-    assert message.startswith("We couldn't read this file. Use OpenAI-style JSON Lines")
+    assert message.startswith("We couldn't read this file: use OpenAI-style JSON Lines")
 
 
 def test_without_scripts_the_refused_form_asks_what_each_column_is(
@@ -113,7 +113,7 @@ def test_without_scripts_the_refused_form_asks_what_each_column_is(
     assert 'value="#1=ts" data-synonyms="timestamp created_at' in page
     assert page.count(" selected") == 4
     again = post("#1=ts", "#2=model", "#3=prompt_tokens", "#4=completion_tokens", "#5=", "")
-    assert "neither mapped nor dropped: cost." in words(again)
+    assert "neither mapped nor dropped: cost;" in words(again)
     assert again.get_data(as_text=True).count(" selected") == 5
     whole = ("#1=ts", "#2=model", "#3=prompt_tokens", "#4=completion_tokens", "#5=", "#6=")
     assert post(*whole, provider="openai").status_code == 303

@@ -78,6 +78,6 @@ ADAPTER: Final = Adapter(
     sums=Sums(
         what="Langfuse's daily metrics",
         recognizes=lambda row: "countObservations" in row and "date" in row,
-        instead="export the observations (generations) in their place",
+        instead="export the observations (generations) instead",
     ),
 )

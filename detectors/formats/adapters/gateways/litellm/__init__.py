@@ -100,6 +100,6 @@ ADAPTER: Final = Adapter(
     sums=Sums(
         what="LiteLLM's daily spend",
         recognizes=lambda row: "api_requests" in row and "prompt_tokens" in row,
-        instead="export rows of LiteLLM_SpendLogs in its place",
+        instead="export rows of LiteLLM_SpendLogs instead",
     ),
 )

@@ -2,7 +2,7 @@
 
 Fields: https://openrouter.ai/docs/api-reference/get-a-generation. The native counts are billed and
 include cached and reasoning tokens. `GET /api/v1/activity`, whose fields are at
-https://openrouter.ai/docs/client-sdks/typescript/models/activityresponse, has sums of a day per
+https://openrouter.ai/docs/client-sdks/typescript/models/activityresponse, has daily totals per
 model and endpoint.
 """
 
@@ -69,8 +69,8 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(f"{_CALL} data({_CALL})"),
     sums=Sums(
-        what="OpenRouter's activity by day",
+        what="OpenRouter's daily activity",
         recognizes=_is_sum,
-        instead="export the log of calls from https://openrouter.ai/activity in its place",
+        instead="export the calls at https://openrouter.ai/activity instead",
     ),
 )

@@ -39,6 +39,6 @@ ADAPTER: Final = Adapter(
         recognizes=lambda row: (
             "usage_date_utc" in row or ("starting_at" in row and "results" in row)
         ),
-        instead="send calls with the client, or log each response's usage, in its place",
+        instead="send calls with the client, or log each response's usage, instead",
     ),
 )

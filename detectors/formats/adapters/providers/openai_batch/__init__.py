@@ -36,6 +36,6 @@ ADAPTER: Final = Adapter(
     sums=Sums(
         what="a usage or cost report of OpenAI",
         recognizes=lambda row: row.get("object") == "bucket" or "num_model_requests" in row,
-        instead="send calls with the client, or log each response's usage, in its place",
+        instead="send calls with the client, or log each response's usage, instead",
     ),
 )
