@@ -56,6 +56,7 @@ from detectors.contract.record import (
     ModelName,
     Part,
     PrefixHash,
+    StoredRecord,
     UsageRecord,
     UsageRecordV2,
 )
@@ -161,6 +162,7 @@ __all__ = [
     "UnpricedModel",
     "UsageRecord",
     "WiderLimits",
+    "StoredRecord",
     "UsageRecordV2",
     "add_hours",
     "add_latencies",

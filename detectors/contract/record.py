@@ -78,6 +78,23 @@ class UsageRecordV2(
     region: Label | None = None
 
 
+class StoredRecord(
+    UsageRecordV2,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    omit_defaults=True,
+    gc=False,
+):
+    """A usage record as it is stored, with what we know of its source.
+
+    `input_assumed` is 1 if the source has cached tokens and doesn't say whether its input tokens
+    include them.
+    """
+
+    input_assumed: Literal[1] | None = None
+
+
 RECORD_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecord))
 RECORD_V2_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecordV2))
 STATUSES: Final = ("ok", "error", "cancelled")

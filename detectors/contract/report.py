@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Final, Literal, Self
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from detectors.contract.assumptions import AssumedThresholds
 from detectors.contract.findings import (
@@ -71,7 +71,9 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
 class DataQuality(Struct, frozen=True, kw_only=True):
     """How far the figures can be trusted; shares are percentages, 0 to 100.
 
-    Shares of spend and routes are those of priced calls. `routes_used_once` have a single call.
+    Shares of spend and routes are those of priced calls. `routes_used_once` have a single call. Of
+    `assumed_input_calls`, if there are any, the source doesn't say whether the input tokens include
+    the cached ones.
     """
 
     priced_tokens_pct: float = 100.0
@@ -80,6 +82,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     hashed_calls_pct: float = 0.0
     routes: int = 0
     routes_used_once: int = 0
+    assumed_input_calls: int | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from detectors.contract import InvalidRow, UsageRecord, UsageRecordV2
+from detectors.contract import InvalidRow, StoredRecord, UsageRecord, UsageRecordV2
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import COLUMNS, columns_of, empty_value
@@ -29,7 +29,7 @@ _INVALID_START: Final = b'{"line":'  # no record can contain this: its quotes wo
 class _Line(msgspec.Struct, omit_defaults=True, gc=False):
     """A record made from columns by position, which is several times faster.
 
-    The members are in the order of `UsageRecordV2`, so both encode to the same bytes.
+    The members are in the order of `StoredRecord`, so both encode to the same bytes.
     """
 
     ts: datetime
@@ -64,11 +64,12 @@ class _LineV2(_Line, omit_defaults=True, gc=False):
     session_id: str = ""
     status: str = ""
     region: str = ""
+    input_assumed: int = 0
 
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(UsageRecord)
-_V2_DECODER: Final = msgspec.json.Decoder(UsageRecordV2)
+_V2_DECODER: Final = msgspec.json.Decoder(StoredRecord)
 _INVALID_DECODER: Final = msgspec.json.Decoder(InvalidRow)
 
 

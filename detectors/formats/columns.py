@@ -5,7 +5,8 @@ absent, null, "" and 0 are equal from here on; only `latency_ms` keeps its nulls
 microseconds since 1970 in UTC. Of the service tiers only those with prices of their own are kept.
 
 `COLUMNS` always exist. A column of `OPTIONAL_COLUMNS`, the other fields of the second version of
-the record, exists only where some call has a value, so that ordinary logs cost nothing.
+the record and of a stored one, exists only where some call has a value, so that ordinary logs cost
+nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,7 +44,9 @@ OPTIONAL_COUNTS: Final = (
 )
 OPTIONAL_HASHES: Final = ("prefix_hash_16k", "prefix_hash_64k")
 OPTIONAL_LABELS: Final = ("environment", "session_id", "status", "region")
-OPTIONAL_COLUMNS: Final = (*OPTIONAL_COUNTS, *OPTIONAL_HASHES, *OPTIONAL_LABELS)
+ASSUMED: Final = "input_assumed"
+OPTIONAL_COLUMNS: Final = (*OPTIONAL_COUNTS, *OPTIONAL_HASHES, *OPTIONAL_LABELS, ASSUMED)
+OPTIONAL_NUMBERS: Final = (*OPTIONAL_COUNTS, ASSUMED)
 _ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms")
 _PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
@@ -85,7 +88,7 @@ def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
 
 def empty_value(name: str) -> Any:
     """Return the value of an optional column where a call has none."""
-    return 0 if name in OPTIONAL_COUNTS else ""
+    return 0 if name in OPTIONAL_NUMBERS else ""
 
 
 def present_columns(names: Iterable[str]) -> tuple[str, ...]:

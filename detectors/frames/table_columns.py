@@ -24,8 +24,8 @@ from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
     OPTIONAL_COLUMNS,
-    OPTIONAL_COUNTS,
     OPTIONAL_HASHES,
+    OPTIONAL_NUMBERS,
     empty_value,
     present_columns,
 )
@@ -46,7 +46,7 @@ _NO_PROVIDER: Final = r"^[._-]|[^a-z0-9._-]"
 _NO_HASH: Final = "[^0-9a-fA-F]"
 _PROVIDER_LENGTH: Final = 64
 _HASH_LENGTH: Final = 64
-_COUNTS: Final = (*COUNTS, *OPTIONAL_COUNTS)
+_COUNTS: Final = (*COUNTS, *OPTIONAL_NUMBERS)
 _HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
 _PLACES: Final = {name: place for place, name in enumerate((*COLUMNS, *OPTIONAL_COLUMNS))}
 _PARTS: Final = {part.name: part for part in PARTS}

@@ -18,8 +18,8 @@ from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
     OPTIONAL_COLUMNS,
-    OPTIONAL_COUNTS,
     OPTIONAL_HASHES,
+    OPTIONAL_NUMBERS,
     Columns,
     empty_value,
     lowered,
@@ -49,10 +49,10 @@ CALLS: Final = pl.Schema(
     }
 )
 OPTIONAL_CALLS: Final = pl.Schema(
-    {name: pl.Int64() if name in OPTIONAL_COUNTS else pl.String() for name in OPTIONAL_COLUMNS}
+    {name: pl.Int64() if name in OPTIONAL_NUMBERS else pl.String() for name in OPTIONAL_COLUMNS}
 )
 _HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
-_NUMBERS: Final = (*COUNTS, *OPTIONAL_COUNTS, "latency_ms")
+_NUMBERS: Final = (*COUNTS, *OPTIONAL_NUMBERS, "latency_ms")
 
 
 @dataclass

@@ -29,6 +29,7 @@ def warnings(report: Report) -> list[str]:
             "tokens. Count cached tokens in prompt_tokens too."
         )
     if report.data_quality is not None and audit.records:
+        found.extend(_assumed(report.data_quality))
         found.extend(_labels(report.data_quality))
     return [each for each in found if each]
 
@@ -57,6 +58,8 @@ def measures(report: Report) -> list[tuple[str, str]]:
             ("Calls with a prefix hash", percent(quality.hashed_calls_pct)),
             ("Routes used once", f"{number(quality.routes_used_once)} of {number(quality.routes)}"),
         ]
+        if quality.assumed_input_calls:
+            found.append(("Calls with assumed input tokens", number(quality.assumed_input_calls)))
     return found
 
 
@@ -142,6 +145,15 @@ def _named(report: Report) -> str:
 def _name(model: UnpricedModel) -> str:
     hint = f"; did you mean {inert(model.suggestions[0].model)}?" if model.suggestions else ""
     return f"{inert(model.model)} ({inert(model.provider)}, {counted(model.calls, 'call')}{hint})"
+
+
+def _assumed(quality: DataQuality) -> Iterator[str]:
+    if quality.assumed_input_calls:
+        yield (
+            f"For {counted(quality.assumed_input_calls, 'call')}, we assumed whether the input "
+            "tokens include the cached ones, because the source doesn't say. Compare the cost of "
+            "these calls with your provider's invoice."
+        )
 
 
 def _labels(quality: DataQuality) -> Iterator[str]:

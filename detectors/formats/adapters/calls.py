@@ -5,12 +5,12 @@ project reads. It contains only checked values: counts, a time, and names that `
 """
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from detectors.contract import MAX_LATENCY_MS, STATUSES, UsageRecordV2
+from detectors.contract import MAX_LATENCY_MS, STATUSES, StoredRecord
 from detectors.formats.adapters.labels import (
     find_hash,
     find_model,
@@ -65,6 +65,7 @@ class Call(Struct, omit_defaults=True, gc=False):
     session_id: str | None = None
     region: str | None = None
     status: str | None = None
+    input_assumed: Literal[1] | None = None
 
 
 class Sighting(Struct, kw_only=True, gc=False):
@@ -88,6 +89,7 @@ class Sighting(Struct, kw_only=True, gc=False):
     session: Any = None
     region: Any = None
     status: Any = None
+    is_assumed: bool = False  # whether the prompt includes the cached tokens
     is_snapshot: bool = False  # if true, the message's own ID is the first of `ids`
 
 
@@ -132,15 +134,16 @@ def call_of(seen: Sighting) -> Call | str:
         session_id=id_of(seen.session),
         region=find_provider(seen.region) or _find_region(seen.usage),
         status=seen.status if seen.status in STATUSES else None,
+        input_assumed=1 if seen.is_assumed else None,
     )
 
 
-def record_of(call: Call) -> UsageRecordV2:
+def record_of(call: Call) -> StoredRecord:
     """Return the call as a record."""
     asked = call.usage.prompt_tokens_details or PromptDetails()
     answered = call.usage.completion_tokens_details or AnswerDetails()
     labels = {name: getattr(call, name) for name in _LABELS}
-    return UsageRecordV2(
+    return StoredRecord(
         prompt_tokens=call.usage.prompt_tokens,
         completion_tokens=call.usage.completion_tokens,
         cached_tokens=asked.cached_tokens,

@@ -52,6 +52,7 @@ class _MoreLabels(Struct, kw_only=True):
     session_id: Label | None = None
     status: Literal["ok", "error", "cancelled"] | None = None
     region: Label | None = None
+    input_assumed: Literal[1] | None = None
 
 
 def with_more_labels(struct: type[Labels]) -> type[Struct]:

@@ -13,6 +13,7 @@ from typing import IO, BinaryIO, Final
 
 import polars as pl
 
+from detectors.formats.columns import ASSUMED
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
 
 IMPORT: Final = "import_id"
@@ -43,7 +44,7 @@ _SAME_RESPONSE: Final = ("request_id", "prompt_tokens", "completion_tokens")
 _NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
-_OPTIONAL: Final = (*OPTIONAL_CALLS, "latency_ms")
+_OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name != ASSUMED), "latency_ms")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
+from msgspec import UNSET
+
 from detectors.contract import DataQuality
 from detectors.report.counting.records import Records
 from detectors.report.impacts import Group
@@ -28,6 +30,7 @@ def measure_quality(
         equiv_spend_pct=_pct(_spend([each for each in groups if is_equivalent(each)]), spent),
         untagged_spend_pct=_pct(_spend([each for each in groups if not each.route]), spent),
         hashed_calls_pct=_pct(log.hashed, log.count),
+        assumed_input_calls=log.assumed or UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )

@@ -9,6 +9,7 @@ import polars as pl
 
 from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
+from detectors.formats.columns import ASSUMED
 from detectors.frames.usage_log import ReadRows
 from detectors.report import spend
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
@@ -22,8 +23,9 @@ _FEW_CALLS: Final = 20_000
 class Records:
     """Counts of the calls of one log without duplicate rows.
 
-    `hashed` calls have a prefix hash; `tokens` are those of prompts and answers. `models` counts
-    the calls of each (provider, model).
+    `hashed` calls have a prefix hash; of `assumed` calls, the source doesn't say whether the input
+    tokens include the cached ones. `tokens` are those of prompts and answers. `models` counts the
+    calls of each (provider, model).
     """
 
     count: int
@@ -32,6 +34,7 @@ class Records:
     invalid: InvalidRows
     overfull: int
     hashed: int
+    assumed: int
     tokens: int
     projection: Projection
     models: list[Row]
@@ -46,6 +49,7 @@ class Records:
             invalid=log.invalid,
             overfull=sum(int(row["overfull"]) for row in days),
             hashed=sum(int(row["hashed"]) for row in days),
+            assumed=sum(int(row["assumed"]) for row in days),
             tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of([_day(row) for row in days], thresholds, log.least_days),
             models=models,
@@ -126,6 +130,8 @@ def _count_days(calls: Calls, keys: Sequence[str]) -> Calls:
     cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
     is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
     at = nw.col("at_us")
+    is_known = ASSUMED not in calls.collect_schema().names()
+    assumed = nw.lit(0, nw.Int64) if is_known else nw.col(ASSUMED).fill_null(0)
     return (
         calls.select(
             *keys,
@@ -134,6 +140,7 @@ def _count_days(calls: Calls, keys: Sequence[str]) -> Calls:
             (at // _SECOND_US).alias("second"),
             is_overfull.alias("overfull"),
             (nw.col("prefix_hash") != "").cast(nw.Int64).alias("hashed"),
+            assumed.alias("assumed"),
             (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens"),
         )
         .group_by(*keys, "day")
@@ -142,6 +149,6 @@ def _count_days(calls: Calls, keys: Sequence[str]) -> Calls:
             at.min().alias("first_us"),
             at.max().alias("last_us"),
             nw.col("second").n_unique().alias("seconds"),
-            nw.col("overfull", "hashed", "tokens").sum(),
+            nw.col("overfull", "hashed", "assumed", "tokens").sum(),
         )
     )

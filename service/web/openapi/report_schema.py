@@ -57,6 +57,10 @@ _WORDS: Final = {
         "first_seen": "Time of the first flagged call, before the window too.",
         "last_seen": "Time of the last flagged call.",
     },
+    "DataQuality": {
+        "assumed_input_calls": "Calls whose source doesn't say whether the input tokens include the"
+        " cached ones. Absent if there are none.",
+    },
     "Method": {
         "title": "The display name.",
         "evidence": "The columns in which the detector's evidence is shown.",

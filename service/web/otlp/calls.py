@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from detectors.contract import FIRST_INSTANT, LAST_INSTANT, MAX_COUNT, UsageRecordV2
+from detectors.contract import FIRST_INSTANT, LAST_INSTANT, MAX_COUNT, StoredRecord
 from detectors.formats.fields import LABEL_TEXT, PROVIDER_TEXT, SERVICE_TIERS
 from service.web.otlp import attributes as names
 from service.web.otlp.caching import Input, find_input
@@ -77,7 +77,7 @@ def is_call(span: Span) -> bool:
     return function is None or not _FUNCTION_SPAN.fullmatch(str(function))
 
 
-def read_call(span: Span, tag_attribute: str | None = None) -> UsageRecordV2 | None:
+def read_call(span: Span, tag_attribute: str | None = None) -> StoredRecord | None:
     """Return the record of a span; None if its values are beyond what a record may have."""
     values, resource = span.values, span.origin.resource
     provider = _read_provider(first(values, names.PROVIDER))
@@ -91,7 +91,7 @@ def read_call(span: Span, tag_attribute: str | None = None) -> UsageRecordV2 | N
     if tag is None:
         tag = first(values, names.SERVICE) or first(resource, names.SERVICE)
     environment = first(values, names.ENVIRONMENT) or first(resource, names.ENVIRONMENT)
-    return UsageRecordV2(
+    return StoredRecord(
         ts=_EPOCH + timedelta(microseconds=start),
         provider=provider,
         model=model,
@@ -103,6 +103,7 @@ def read_call(span: Span, tag_attribute: str | None = None) -> UsageRecordV2 | N
         environment=_read_label(environment),
         session_id=_read_label(first(values, names.SESSION)),
         status="error" if span.is_error else None,
+        input_assumed=1 if is_assumed(span) else None,
         **counts,
     )
 
@@ -110,7 +111,8 @@ def read_call(span: Span, tag_attribute: str | None = None) -> UsageRecordV2 | N
 def is_assumed(span: Span) -> bool:
     """Check for cached tokens of which nobody says whether the input includes them."""
     values = span.values
-    if not (read_number(first(values, names.CACHED)) or read_number(first(values, names.WRITTEN))):
+    cached = read_number(first(values, names.CACHED)) + read_number(first(values, names.WRITTEN))
+    if not 0 < cached <= read_number(first(values, names.INPUT)):
         return False
     if names.UNCACHED[0] in values:
         return False

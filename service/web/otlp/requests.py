@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from detectors.contract import UsageRecordV2
+from detectors.contract import StoredRecord
 from detectors.formats import encode_records
 from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
 from service.web.otlp import json_spans
 from service.web.otlp.attributes import RESPONSE_ID, SERVICE, Names
-from service.web.otlp.calls import is_assumed, is_call, read_call
+from service.web.otlp.calls import is_call, read_call
 from service.web.otlp.content import is_content
 from service.web.otlp.spans import SPAN_BYTES, TRACE_BYTES, Reading, Span, first
 
@@ -90,7 +90,7 @@ def _has_identity(span: Span) -> bool:
 
 
 def _pack(
-    found: list[tuple[Span, UsageRecordV2]],
+    found: list[tuple[Span, StoredRecord]],
     links: Iterable[Span],
     parents: Mapping[bytes, bytes],
     rejected: int,
@@ -106,7 +106,7 @@ def _pack(
     return Calls(
         calls=len(records),
         rejected=rejected,
-        assumed=sum(is_assumed(span) for span, _ in found),
+        assumed=sum(record.input_assumed is not None for record in records),
         environment=environments.pop() if len(environments) == 1 else None,
         lines=zlib.compress(encode_records(records), _LEVEL) if records else b"",
         keys=keys,
@@ -114,7 +114,7 @@ def _pack(
     )
 
 
-def _key(span: Span, record: UsageRecordV2, parents: Mapping[bytes, bytes]) -> bytes:
+def _key(span: Span, record: StoredRecord, parents: Mapping[bytes, bytes]) -> bytes:
     response = first(span.values, RESPONSE_ID)
     service = first(span.values, SERVICE) or first(span.origin.resource, SERVICE)
     counts = f"{service}\0{record.prompt_tokens}\0{record.completion_tokens}"

@@ -26,7 +26,7 @@ from detectors.formats import (
     read_stored,
     records_of,
 )
-from detectors.formats.columns import OPTIONAL_COLUMNS, columns_of
+from detectors.formats.columns import ASSUMED, OPTIONAL_COLUMNS, columns_of
 from detectors.formats.fields import RECORD, RECORD_V2
 from detectors.formats.records.items import read_items
 from tests.detectors.formats.test_batches import CANARY, FULL, GOOD, body
@@ -92,7 +92,7 @@ def read(text: bytes) -> Chunk:
 
 def test_every_field_has_one_definition() -> None:
     assert (*RECORD_FIELDS, *NEW) == RECORD_V2_FIELDS == tuple(RECORD_V2)
-    assert {"service_tier", *OPTIONAL_COLUMNS} == NEW.keys()
+    assert {"service_tier", *OPTIONAL_COLUMNS} == NEW.keys() | {ASSUMED}
     assert tuple(RECORD) == RECORD_FIELDS
 
 

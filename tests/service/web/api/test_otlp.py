@@ -111,9 +111,10 @@ def test_an_answer_says_where_the_meaning_of_input_tokens_is_assumed(
     partial = answer.get_json()["partialSuccess"]
     assert partial["rejectedSpans"] == "0"
     assert "include the cached ones" in partial["errorMessage"]
-    assert len(_stored(db_session)) == 1
+    assert [record["input_assumed"] for record in _stored(db_session)] == [1]
     known = document(span(cached), scope="pydantic-ai", version="2.70.0")
     assert _send(client, tenant, as_json(known), JSON).get_json() == {}
+    assert "input_assumed" not in _stored(db_session)[1]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from detectors.formats.adapters.calls import Sighting, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id
 from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import Parts, checked, sum_counts
+from detectors.formats.adapters.usage import Counts, Parts, checked, is_count, sum_counts
 
 _DETAILS: Final = ("usageDetails", "usage_details")
 
@@ -24,8 +24,10 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     plain = checked(row.get("promptTokens"), row.get("completionTokens") or 0)
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
+    counts = sum_counts(usage)
     yield Sighting(
-        counts=sum_counts(usage) or plain,
+        counts=counts or plain,
+        is_assumed=counts is not None and _is_assumed(usage, counts),
         parts=_parts(usage),
         moments=(begun,),
         models=(row.get("model"), row.get("providedModelName")),
@@ -39,6 +41,16 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         prompts=_prompts(row.get("input")),
         service_tier=options.get("service_tier"),
     )
+
+
+def _is_assumed(usage: dict[str, Any], counts: Counts) -> bool:
+    """Check for a cached part that an exporter may have put into `input`, too.
+
+    Without the exporter's total, Langfuse's is the sum of all parts, which says nothing.
+    """
+    cached = counts.cached + counts.cache_write
+    given = usage.get("input", 0)
+    return is_count(given) and 0 < cached <= given < counts.prompt
 
 
 def _parts(usage: Any) -> Parts:
