@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
-from detectors.contract import FIELD_NAME, RECORD_FIELDS
+from detectors.contract import FIELD_NAME, RECORD_FIELDS, RECORD_V2_FIELDS
 from detectors.errors import ContractError
 
 MAX_OFFENDERS: Final = 10
-MAX_NAMES: Final = 100  # of one record
+# Of one record: a hundred unknown fields, and each known field besides.
+MAX_NAMES: Final = 100 + len(RECORD_V2_FIELDS)
 _COUNTS_UNDER_USAGE: Final = (
     "In JSON Lines, token counts go under usage; the record's own field names are for CSV columns."
 )
@@ -42,8 +43,8 @@ def shown_name(key: object, otherwise: str = "a key that is not a field name") -
 class Offenders:
     """Collects problems in order: all of the records that are named, and how many more there are.
 
-    The first ten are named, and up to a hundred of the record that has the tenth. Memory does not
-    depend on the number of problems.
+    The first ten are named, and of the record that has the tenth up to `MAX_NAMES`. Memory does
+    not depend on the number of problems.
     """
 
     def __init__(self) -> None:

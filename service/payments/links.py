@@ -10,6 +10,9 @@ from service.models.billing.payments import PROVIDERS
 # because links are logged on their way.
 _REFERENCE: Final = {"stripe": "client_reference_id", "paddle": "app_user_id"}
 
+# In place of a payment provider, in the link to the page that says how to get credits.
+BILLING: Final = "billing"
+
 
 def payment_links(
     config: Config, account_id: str, *, product: str = "credit"
@@ -21,6 +24,12 @@ def payment_links(
         for provider, url in links.items()
         if url
     ]
+
+
+def purchase_links(config: Config, account_id: str) -> list[dict[str, str]]:
+    """Return the links of a 402; without a payment provider, the one of our own billing page."""
+    billing = {"provider": BILLING, "url": f"{config.base_url}/billing"}
+    return payment_links(config, account_id) or [billing]
 
 
 def _with_reference(url: str, parameter: str, account_id: str) -> str:

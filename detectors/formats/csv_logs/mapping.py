@@ -14,9 +14,14 @@ from detectors.contract import MAX_LABEL_LENGTH, RECORD_V2_FIELDS, REQUIRED_FIEL
 from detectors.errors import ColumnMappingError, ContractError, UnreadableLogError
 from detectors.formats.csv_logs.names import MAX_COLUMNS, TARGETS, UNCACHED, is_text_column
 from detectors.formats.fields import LABEL, PROVIDER_TEXT, RECORD_V2
-from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
+from detectors.formats.problems import (
+    MAX_NAMES,
+    Offenders,
+    Problem,
+    contract_error,
+    shown_name,
+)
 
-_MAX_SHOWN: Final = 10
 _FREE_LABELS: Final = frozenset(
     name for name, known in RECORD_V2.items() if known.expected == LABEL.expected
 )
@@ -201,8 +206,8 @@ def _find_column(name: str, indexes: Mapping[str, Sequence[int]], width: int) ->
 def _check_known(fields: Sequence[str], kept: Sequence[int], cells: Sequence[str]) -> None:
     unknown = [index for name, index in zip(fields, kept, strict=True) if name not in TARGETS]
     if unknown:
-        names = [shown_name(cells[index], f"#{index + 1}") for index in unknown[:_MAX_SHOWN]]
-        more = f" and {len(unknown) - _MAX_SHOWN:,} more" if len(unknown) > _MAX_SHOWN else ""
+        names = [shown_name(cells[index], f"#{index + 1}") for index in unknown[:MAX_NAMES]]
+        more = f" and {len(unknown) - MAX_NAMES:,} more" if len(unknown) > MAX_NAMES else ""
         raise ContractError(
             f"These columns are neither mapped nor dropped: {', '.join(names)}{more}; map each to "
             "a field, or drop it by name.",

@@ -21,7 +21,7 @@ from service.models.audits.capacity import (
 )
 from service.models.base import utc_now
 from service.models.identity.accounts import KEY_LIMITS, get_account
-from service.payments.links import payment_links
+from service.payments.links import purchase_links
 from service.web.auth.callers import current_caller
 from service.web.http.current import current_config, get_session
 
@@ -98,7 +98,7 @@ def _check_storage(config: Config, plan: str, stored: int) -> None:
         raise PaymentRequiredError(
             f"Your storage is full: your plan includes {most / _GIB:,.0f} GiB. Upgrade your plan to"
             " store more.",
-            details={"payment_links": payment_links(config, current_caller().account_id)},
+            details={"payment_links": purchase_links(config, current_caller().account_id)},
         )
 
 

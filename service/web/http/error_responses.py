@@ -47,6 +47,9 @@ _DETECTOR_STATUS: Final[Mapping[type[DetectorError], int]] = {
     UnreadableLogError: 422,
 }
 
+# An error under a private page's address has no blueprint that keeps it out of caches.
+_UNCACHED: Final[Mapping[str, str]] = {"Cache-Control": "no-store"}
+
 _log = get_logger(__name__)
 
 
@@ -73,14 +76,20 @@ def register_error_handlers(app: Flask) -> None:
 def wants_page() -> bool:
     """Check whether the response is a page: never under the API's prefix.
 
-    Sign-in and admin also serve programs, which do not ask for HTML as browsers do.
+    Elsewhere it is one unless JSON is preferred. Sign-in and admin also serve programs, which do
+    not ask for HTML as browsers do.
     """
     if request_ctx.url_adapter is None:
         return False  # the Host header is unusable, so a page could not build its links
     is_sign_in = request.path.startswith(AUTH_PREFIX) and request.method == "POST"
     if is_sign_in or g.get("is_admin"):
         return any(kind == "text/html" for kind, _quality in request.accept_mimetypes)
-    return not is_api_path(request.path)
+    return not is_api_path(request.path) and not _prefers_json()
+
+
+def _prefers_json() -> bool:
+    kinds = ("text/html", "application/json")  # of equally good kinds, the first
+    return request.accept_mimetypes.best_match(kinds) == "application/json"
 
 
 def describe_error(error: Exception) -> Described | None:
@@ -121,12 +130,12 @@ def _respond(described: Described) -> Response:
         headers = {"Cache-Control": "no-store", "Pragma": "no-cache", **headers}
     elif not wants_page():
         response = jsonify(envelope(status, message, g.request_id, details))
+        headers = headers if is_api_path(request.path) else {**_UNCACHED, **headers}
     else:
         title = HTTPStatus(status).phrase
         page = render_template("pages/error.html", status=status, title=title, message=message)
         response = make_response(page)
-        # An error under a private page's address has no blueprint that keeps it out of caches.
-        response.headers["Cache-Control"] = "no-store"
+        headers = {**_UNCACHED, **headers}
     response.status_code = status
     if is_otlp_path(request.path):
         response.status = status_line(status, message)

@@ -25,6 +25,12 @@ ACCOUNT_ID_DOCUMENT: Final = {
     "description": "The ID in the list of accounts.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
+REPORT_TOKEN_DOCUMENT: Final = {
+    "in": "path",
+    "name": "token",
+    "description": "The signed token of a report link.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
 _MAX_ID_LENGTH: Final = 200
 _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 
@@ -46,6 +52,10 @@ def check_account_id(account_id: str) -> str:
     return _check_id(account_id, "account")
 
 
+def check_report_token(token: str) -> str:
+    return _check_possible(token, "Invalid report link.")
+
+
 def read_id(text: str) -> str:
     """Return the ID of a query or a form; "" if it can't be one."""
     is_possible = text.isascii() and text.isalnum() and len(text) <= _MAX_ID_LENGTH
@@ -53,6 +63,10 @@ def read_id(text: str) -> str:
 
 
 def _check_id(row_id: str, what: str) -> str:
-    if _POSSIBLE_ID.fullmatch(row_id) is None:
-        raise InvalidRequestError(f"Invalid {what} ID.")
-    return row_id
+    return _check_possible(row_id, f"Invalid {what} ID.")
+
+
+def _check_possible(text: str, message: str) -> str:
+    if _POSSIBLE_ID.fullmatch(text) is None:
+        raise InvalidRequestError(message)
+    return text

@@ -19,7 +19,7 @@ from service.errors import (
 from service.models.audits.audits import INGEST, UPLOAD
 from service.models.audits.idempotency import KeyTakenError, Replay, find_replay
 from service.models.billing.credits import count_free_credits
-from service.payments.links import payment_links
+from service.payments.links import purchase_links
 from service.web.auth.callers import current_caller, limit_by_caller
 from service.web.auth.caps import check_capacity, check_failed_work
 from service.web.http.current import current_config, get_session
@@ -135,7 +135,7 @@ def admit_upload(key: str | None) -> Admission:
 
 
 def payment_required() -> PaymentRequiredError:
-    links = payment_links(current_config(), current_caller().account_id)
+    links = purchase_links(current_config(), current_caller().account_id)
     return PaymentRequiredError(
         "You have no credits left. Buy a credit to upload a file.",
         details={"payment_links": links},

@@ -20,8 +20,11 @@ from detectors.formats.fields import SERVICE_TIERS, STANDARD_TIER
 
 
 class PaymentLinkSchema(Schema):
-    provider = fields.String(required=True, metadata={"description": "The payment provider."})
-    url = fields.Url(required=True, metadata={"description": "The checkout page."})
+    provider = fields.String(
+        required=True,
+        metadata={"description": "The payment provider, or `billing` for our billing page."},
+    )
+    url = fields.Url(required=True, metadata={"description": "The checkout or billing page."})
 
 
 class ErrorDetailSchema(Schema):
@@ -34,7 +37,9 @@ class ErrorDetailSchema(Schema):
     )
     payment_links = fields.List(
         fields.Nested(PaymentLinkSchema),
-        metadata={"description": "Where to buy a credit. Present if an upload needs one."},
+        metadata={
+            "description": "Where to buy a credit: at least one link. If an upload needs one."
+        },
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from detectors.contract import UsageRecord
 from detectors.errors import ContractError, MalformedJSONError, TooManyRecordsError
 from detectors.formats import decode_batch, decode_records, encode_records
+from detectors.formats.problems import MAX_NAMES
 
 GOOD: dict[str, Any] = {
     "ts": "2026-01-01T00:00:00Z",
@@ -169,13 +170,20 @@ def test_all_unknown_fields_of_a_record_are_named(count: int) -> None:
 
 
 def test_of_more_than_a_hundred_unknown_fields_the_message_says_how_many_more() -> None:
-    message = refusal(body(GOOD | unknown(150), GOOD | unknown(7)))
-    assert f"({', '.join(unknown(100))}) in record 0 and 57 more: content" in message
+    message = refusal(body(GOOD | unknown(MAX_NAMES + 50), GOOD | unknown(7)))
+    assert f"({', '.join(unknown(MAX_NAMES))}) in record 0 and 57 more: content" in message
 
 
-def test_a_body_of_many_unknown_keys_names_a_hundred() -> None:
+def test_beside_a_hundred_unknown_fields_all_missing_and_wrong_ones_are_named() -> None:
+    message = refusal(body(unknown(100) | {"ts": CANARY, "tag": 5, "cached_tokens": -1}))
+    assert f"({', '.join(unknown(100))}) in record 0: content" in message
+    assert "missing fields provider, model, prompt_tokens, completion_tokens;" in message
+    assert all(f"; {name} must be" in message for name in ("ts", "tag", "cached_tokens"))
+
+
+def test_a_body_of_many_unknown_keys_names_over_a_hundred() -> None:
     message = refusal(body(GOOD, **unknown(20_000)))
-    assert "k99) in the body and 19,900 more: content" in message
+    assert f"k{MAX_NAMES - 1}) in the body and {20_000 - MAX_NAMES:,} more: content" in message
 
 
 def test_a_record_of_very_many_values_is_not_decoded() -> None:

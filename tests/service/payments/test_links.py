@@ -8,6 +8,7 @@ from flask import Flask
 
 from service.config import Config
 from service.payments import payment_links
+from service.payments.links import purchase_links
 from service.web.http.current import current_config
 from tests.service.payments.providers import SETTINGS
 
@@ -36,6 +37,16 @@ def test_each_configured_provider_has_its_link_and_no_other(
     links = payment_links(config, ACCOUNT)
     assert [set(link) for link in links] == [{"provider", "url"}] * 2
     assert [link["provider"] for link in links] == ["stripe", "paddle"]
+
+
+def test_without_a_link_of_a_provider_there_is_one_to_the_billing_page(
+    configured: Callable[..., Config],
+) -> None:
+    config = configured(base_url="https://tallystick.example/")
+    billing = {"provider": "billing", "url": "https://tallystick.example/billing"}
+    assert purchase_links(config, ACCOUNT) == [billing]
+    config = configured(stripe_credit_link="https://buy.stripe.com/1")
+    assert purchase_links(config, ACCOUNT) == payment_links(config, ACCOUNT)
 
 
 def test_a_link_carries_our_reference_and_keeps_what_it_had(

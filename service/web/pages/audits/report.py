@@ -15,12 +15,14 @@ from service.web.auth.browsers import is_prefetch
 from service.web.auth.visitors import find_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_unlisted
-from service.web.openapi.blueprint import Blueprint
+from service.web.http.paths import REPORT_TOKEN_DOCUMENT, check_report_token
+from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
 
 _ERRORS: Final = {
     404: "The link is invalid, expired or revoked.",
+    422: "This can't be the token of a link: over 200 characters, or control characters.",
     429: "The rate limit is exceeded.",
     503: "The service is busy or restarting.",
 }
@@ -41,9 +43,9 @@ blueprint = Blueprint("reports", __name__, description="Signed report links.")
 blueprint.after_request(keep_unlisted)
 
 
-@blueprint.route("/r/<token>", methods=["GET"])
+@blueprint.route("/r/<token>", methods=["GET"], parameters=[REPORT_TOKEN_DOCUMENT])
 @blueprint.documented(
-    operation="show_report", media_type="text/html", errors=_ERRORS, parameters=[_FINDING]
+    operation="show_report", media_type=JSON_OR_PAGE, errors=_ERRORS, parameters=[_FINDING]
 )
 @blueprint.response(
     200, {"type": "string"}, content_type="text/html", description="The report as a page."
@@ -63,8 +65,8 @@ def report(token: str) -> Response:
     return Response(print_report(document, _links(audit, token)), mimetype="text/html")
 
 
-@blueprint.route("/r/<token>/pdf", methods=["GET"])
-@blueprint.documented(operation="show_report_pdf", media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.route("/r/<token>/pdf", methods=["GET"], parameters=[REPORT_TOKEN_DOCUMENT])
+@blueprint.documented(operation="show_report_pdf", media_type=JSON_OR_PAGE, errors=_FORM_ERRORS)
 @blueprint.response(
     200,
     {"type": "string", "format": "binary"},
@@ -77,8 +79,8 @@ def pdf(token: str) -> Response:
     return answer_pdf(get_pdf(current_blobs(), audit, document.load(), document.published_at))
 
 
-@blueprint.route("/r/<token>/json", methods=["GET"])
-@blueprint.documented(operation="download_report", media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.route("/r/<token>/json", methods=["GET"], parameters=[REPORT_TOKEN_DOCUMENT])
+@blueprint.documented(operation="download_report", media_type=JSON_OR_PAGE, errors=_FORM_ERRORS)
 @blueprint.response(
     200,
     REPORT_REFERENCE,
@@ -91,8 +93,8 @@ def json(token: str) -> Response:
     return answer_json(document.load())
 
 
-@blueprint.route("/r/<token>/findings.csv", methods=["GET"])
-@blueprint.documented(operation="download_findings", media_type="text/html", errors=_FORM_ERRORS)
+@blueprint.route("/r/<token>/findings.csv", methods=["GET"], parameters=[REPORT_TOKEN_DOCUMENT])
+@blueprint.documented(operation="download_findings", media_type=JSON_OR_PAGE, errors=_FORM_ERRORS)
 @blueprint.response(
     200, {"type": "string"}, content_type="text/csv", description="All findings as a table."
 )
@@ -113,7 +115,7 @@ def _find(token: str) -> tuple[Audit, Document | None]:
 
 def _verify(token: str) -> SignedReport:
     config = current_config()
-    return verify_report(config.secret_keys, token, config.report_link_days)
+    return verify_report(config.secret_keys, check_report_token(token), config.report_link_days)
 
 
 def _count_open(audit: Audit, token: str) -> None:

@@ -60,6 +60,29 @@ def test_an_unknown_route_elsewhere_has_a_page(client: FlaskClient, path: str) -
     assert response.headers["X-Request-Id"] in response.get_data(as_text=True)
 
 
+@pytest.mark.parametrize(
+    ("accept", "mimetype"),
+    [
+        ("application/json", "application/json"),
+        ("text/html;q=0.5, application/json", "application/json"),
+        ("text/html, application/json;q=0.9", "text/html"),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"),
+        ("*/*", "text/html"),
+        ("image/png", "text/html"),
+    ],
+)
+def test_an_error_outside_the_api_follows_accept(
+    client: FlaskClient, accept: str, mimetype: str
+) -> None:
+    for path in ("/nothing", "/r/dead", "/r/dead/pdf", "/admin"):
+        headers = {"Accept": accept, "X-Admin-Token": "wrong"}
+        response = client.get(path, headers=headers)
+        assert (response.status_code, response.mimetype) == (404, mimetype)
+        assert response.headers["Cache-Control"] == "no-store"
+        if response.is_json:
+            error_of(response, 404, "not_found")
+
+
 @pytest.mark.parametrize(("path", "method"), [(INGEST, "GET"), (INGEST, "PUT"), (AUDITS, "PUT")])
 def test_an_unsupported_method_names_the_supported_ones(
     client: FlaskClient, path: str, method: str

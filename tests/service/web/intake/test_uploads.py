@@ -188,7 +188,9 @@ def test_an_upload_without_a_credit_gets_payment_links(live: LiveService) -> Non
     before = live.blob_names()
     response = upload(live.url, poor, log_file())
     assert "credit" in error_in(response, 402, "payment_required")
-    assert response.json()["error"]["payment_links"] == []
+    (link,) = response.json()["error"]["payment_links"]
+    assert link["provider"] == "billing"
+    assert link["url"].endswith("/billing")
     assert live.blob_names() == before
 
 

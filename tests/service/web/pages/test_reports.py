@@ -26,7 +26,7 @@ from service.core.tokens import sign_report
 from service.models import Audit, ReportRow
 from service.models.base import utc_now
 from tests.service.support.documents import make_finding, make_report, make_summary
-from tests.service.support.scenes import Tenant
+from tests.service.support.scenes import Tenant, error_of
 from tests.worker.support.promises import Note, at_both_scales, scaled
 
 SIGNED_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -250,6 +250,15 @@ def _mutations(token: str, count: int) -> set[str]:
 def _without_id(response: TestResponse) -> tuple[int, bytes]:
     request_id = response.headers["X-Request-Id"].encode()
     return response.status_code, response.data.replace(request_id, b"")
+
+
+@pytest.mark.parametrize("token", ["a" * 201, "a%00b", "a%0Ab", "a%C2%85b"])
+def test_what_cannot_be_a_token_is_invalid(client: FlaskClient, token: str) -> None:
+    accept = {"Accept": "application/json"}
+    for rest in ("", "/pdf", "/json", "/findings.csv"):
+        error = client.get(f"/r/{token}{rest}", headers=accept)
+        assert error_of(error, 422, "validation_error") == "Invalid report link."
+    assert client.get(f"/r/{'a' * 200}").status_code == 404
 
 
 def test_a_token_of_another_secret_is_not_found(client: FlaskClient, add_report: AddReport) -> None:
