@@ -7,14 +7,19 @@ from typing import Any
 
 from detectors.contract import InvalidRow
 from detectors.formats.columns import COLUMNS, Columns, empty_value, present_columns
+from detectors.formats.problems import Problem, describe
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a log: valid rows as columns, invalid rows with their reasons."""
+    """Consecutive rows of a log: valid rows as columns, invalid rows with their reasons.
+
+    `untimed` is the number of invalid rows without a time.
+    """
 
     columns: Columns
     invalid: list[InvalidRow]
+    untimed: int = 0
 
     @property
     def rows(self) -> int:
@@ -28,7 +33,8 @@ def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
         name: list(chain.from_iterable(_column(chunk.columns, name) for chunk in chunks))
         for name in names
     }
-    return Chunk(columns, [row for chunk in chunks for row in chunk.invalid])
+    invalid = [row for chunk in chunks for row in chunk.invalid]
+    return Chunk(columns, invalid, sum(chunk.untimed for chunk in chunks))
 
 
 def _column(columns: Columns, name: str) -> list[Any]:
@@ -43,6 +49,7 @@ class Parts:
     """Columns with their row numbers, and the invalid rows."""
 
     invalid: list[InvalidRow] = field(default_factory=list)
+    untimed: int = 0
     _numbers: list[int] = field(default_factory=list)
     _columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
     _is_ordered: bool = True
@@ -59,7 +66,10 @@ class Parts:
         for name, column in self._columns.items():
             column += _column(columns, name)
 
-    def reject(self, number: int, reason: str) -> None:
+    def reject(self, number: int, reason: str | list[Problem]) -> None:
+        if not isinstance(reason, str):
+            self.untimed += any(map(_is_missing_time, reason))
+            reason = describe(reason)
         self.invalid.append(InvalidRow(number, reason))
 
     def columns(self) -> Columns:
@@ -71,6 +81,10 @@ class Parts:
 
     def ordered_invalid(self) -> list[InvalidRow]:
         return sorted(self.invalid, key=lambda row: row.line)
+
+
+def _is_missing_time(problem: Problem) -> bool:
+    return problem.kind == "missing" and "ts" in problem.field.split()
 
 
 def take_clean(

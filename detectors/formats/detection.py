@@ -28,8 +28,8 @@ from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.text.splitting import MAX_LINE_BYTES, split_array_start
 
-# Pages, messages and the API reference list these. Records are read from files, too, but they are
-# sent to the service as batches.
+# Pages, messages and the API reference list these. Records are read from files, too, but most
+# people send them as batches.
 DIALECTS: Final = (OPENAI, ANTHROPIC)
 JSON_STYLES: Final = " or ".join(dialect.style for dialect in DIALECTS)
 EXPECTED: Final = (

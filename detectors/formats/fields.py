@@ -6,7 +6,9 @@ by type first and use this module only for values that the typed decoder rejects
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+from msgspec import Meta
 
 from detectors.contract import (
     LABEL_PATTERN,
@@ -30,6 +32,10 @@ SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")  # those with price
 LABEL_TEXT: Final = re.compile(LABEL_PATTERN)
 PROVIDER_TEXT: Final = re.compile(PROVIDER_PATTERN)
 _PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
+_WORD_PATTERN: Final = r"^[a-z0-9_]{1,40}\Z"
+_WORD: Final = re.compile(_WORD_PATTERN)
+# A constant of a provider's API, such as `end_turn`: too little to hold text.
+Word = Annotated[str, Meta(pattern=_WORD_PATTERN)]
 
 
 def read_count(value: object) -> int:
@@ -49,6 +55,12 @@ def read_latency(value: object) -> float:
 
 def read_label(value: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_LABEL_LENGTH or not LABEL_TEXT.match(value):
+        raise ValueError
+    return value
+
+
+def read_word(value: object) -> str:
+    if not isinstance(value, str) or not _WORD.match(value):
         raise ValueError
     return value
 
@@ -109,6 +121,7 @@ MOMENT: Final = Field(
 )
 ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 
+WORD: Final = Field(read_word, "a word of at most 40 lowercase letters, digits, underscores")
 PREFIX_HASH: Final = Field(read_prefix_hash, "64 hexadecimal digits", is_text=True)
 
 RECORD: Final[Mapping[str, Field]] = {

@@ -13,7 +13,6 @@ from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
 from detectors.formats.detection import EXPECTED, Format, detect_format
 from detectors.formats.json_logs.lines import read_json
-from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.text.splitting import (
     MAX_ROW_BYTES,
@@ -25,9 +24,9 @@ from detectors.formats.text.splitting import (
 CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
 # The limit for uploads, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
-_RECORDS_ARE_SENT: Final = (
-    "This file has usage records, which are not uploaded: send them to POST /api/v2/ingest in "
-    "batches, or run `tallystick audit` on the file."
+_NO_TIMES: Final = (
+    "All rows of this log are without a time, and every call needs one: add ts to each, such as "
+    "2026-11-01T12:00:00Z. Anthropic's messages have none of their own."
 )
 
 
@@ -37,16 +36,14 @@ def read_chunks(
     chunk_bytes: int = CHUNK_BYTES,
     max_bytes: int | None = None,
     advance: Advance | None = None,
-    takes_records: bool = True,
     mapping: ColumnMapping | None = None,
 ) -> Iterator[Chunk]:
     """Yield the log's chunks in order; invalid rows have the log's own line numbers.
 
     In a JSON array, objects are counted instead of lines. `max_bytes` limits the file and what it
-    unpacks to; `advance` receives how many of the file's bytes were read so far. Lines of usage
-    records are a format only with `takes_records`. `mapping` makes the columns of a CSV fields.
-    Memory depends on `chunk_bytes` and not on the
-    file. A caller that stores chunks must delete them if an error follows.
+    unpacks to; `advance` receives how many of the file's bytes were read so far. `mapping` makes
+    the columns of a CSV fields. Memory depends on `chunk_bytes` and not on the file. A caller that
+    stores chunks must delete them if an error follows.
 
     Raises
     ------
@@ -55,7 +52,7 @@ def read_chunks(
     ColumnMappingError
         The mapping does not fit the file's columns.
     UnreadableLogError
-        The file is in no known format, incomplete, or has no rows.
+        The file is in no known format, incomplete, or has no rows or no times.
     LogTooLargeError
         More bytes than `max_bytes`.
     """
@@ -63,14 +60,20 @@ def read_chunks(
         file, block_bytes=min(chunk_bytes, BLOCK_BYTES), max_bytes=max_bytes, advance=advance
     )
     form, blocks = detect_format(blocks, mapping)
-    if form.dialect is RECORDS and not takes_records:
-        raise UnreadableLogError(_RECORDS_ARE_SENT)
-    rows = 0
+    rows = untimed = 0
     for chunk in _read(form, blocks, chunk_bytes, mapping):
         rows += chunk.rows
+        untimed += chunk.untimed
         yield chunk
     if not rows:
         raise UnreadableLogError(f"This log has no rows: {EXPECTED}")
+    check_times(untimed, rows)
+
+
+def check_times(untimed: int, rows: int) -> None:
+    """Raise an error if no row of a log has a time: no audit of it could be made."""
+    if rows and untimed == rows:
+        raise UnreadableLogError(_NO_TIMES)
 
 
 def _read(

@@ -34,6 +34,7 @@ class RangeNotes(msgspec.Struct):
     lines: int = 0
     invalid: list[InvalidRow] = []
     unknown_fields: list[tuple[int, str]] = []
+    untimed: int = 0
     error: str = ""
 
     @property
@@ -80,6 +81,7 @@ class Ranges:
                 frames.append(from_columns(parsed.columns))
                 notes.invalid += parsed.invalid
                 notes.unknown_fields += parsed.unknown_fields
+                notes.untimed += parsed.untimed
                 notes.lines += len(lines)
         except UnreadableLogError as error:
             notes.error = str(error)

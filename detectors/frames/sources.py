@@ -18,7 +18,7 @@ from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
 from detectors.formats.detection import detect_format
 from detectors.formats.problems import ContractCheck
-from detectors.formats.reader import read_chunks
+from detectors.formats.reader import check_times, read_chunks
 from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
@@ -246,14 +246,17 @@ def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
 def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
     """Join the ranges of a file; lines count from 1 in each of them."""
     frames, tally, check, before = list[pl.DataFrame](), InvalidTally(), ContractCheck("line"), 0
+    untimed = 0
     for notes, frame in results:
         check.add(notes.unknown_fields, before)
         tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
         frames.append(frame)
         before += notes.lines
+        untimed += notes.untimed
         if notes.error:
             check.close()
             raise UnreadableLogError(notes.error)
     check.close()
     calls, invalid = concat(frames), tally.summary()
+    check_times(untimed, calls.height + invalid.count)
     return UsageLog(calls, calls.height + invalid.count, invalid)

@@ -87,7 +87,8 @@ class _Reader:
 
     def _chunk(self, records: list[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
         self._rows += len(records) + len(invalid)
-        return Chunk(columns_of(records), invalid)
+        untimed = sum(row.reason == NO_TIME for row in invalid)
+        return Chunk(columns_of(records), invalid, untimed)
 
     def _decode(
         self, value: bytes | dict[str, Any], number: int, invalid: list[InvalidRow]

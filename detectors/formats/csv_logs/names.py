@@ -182,7 +182,7 @@ def parse_header(line: str, delimiter: str) -> list[str]:
 def header_cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of a header line as they are; none if it is not CSV."""
     try:
-        cells = next(csv.reader([line], delimiter=delimiter), [])
+        cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
     except csv.Error:
         return []
     return [cell.strip() for cell in cells]

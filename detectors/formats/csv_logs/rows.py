@@ -14,6 +14,7 @@ from detectors.formats.text.splitting import MAX_ROW_BYTES, too_long
 # Few enough that the rows are freed before Python's garbage collector runs, which would take longer
 # than everything else.
 _BATCH_ROWS: Final = 500
+PADDING: Final = " \t"
 _TOO_LONG: Final = "field larger"  # as the csv module says
 NEVER_CLOSED: Final = (
     "A quoted cell has no closing quote, or is far too long: export the file again."
@@ -38,7 +39,7 @@ class CsvText:
         self._rows: list[list[str]] = []  # of the current batch, as far as they are read
         self._rows_before = 0  # how many of them were complete before the last piece
         self._row_bytes = 0  # in pieces that the current row continued into
-        self._reader = csv.reader(self._feed(), delimiter=delimiter)
+        self._reader = csv.reader(self._feed(), delimiter=delimiter, skipinitialspace=True)
 
     def pieces(self) -> Iterator[bytes]:
         """Return the remaining pieces; skip or read each before taking the next."""
@@ -113,7 +114,7 @@ class CsvText:
         self._rows, self._rows_before, self._row_bytes = rows, 0, 0
         try:
             # Rows before an error stay in the list.
-            rows.extend(islice(self._reader, count))
+            rows.extend(map(_strip, islice(self._reader, count)))
         except csv.Error as error:
             begin = first + sum(map(_span, rows))
             if self._skipped + self._reader.line_num > begin and _TOO_LONG in str(error):
@@ -132,6 +133,10 @@ class CsvText:
         last = len(rows) - 1
         kept = [index for index, row in enumerate(rows) if row or (is_broken and index == last)]
         return Batch([lines[index] for index in kept], [rows[index] for index in kept])
+
+
+def _strip(row: list[str]) -> list[str]:
+    return [cell.strip(PADDING) for cell in row]
 
 
 def _span(row: list[str]) -> int:

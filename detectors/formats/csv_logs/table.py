@@ -1,7 +1,7 @@
 """Generic CSV: a header row with the record's field names, in any order and any case.
 
 Cells have no types: `100.0`, as spreadsheets and dataframes write whole numbers, is the integer
-100, and an empty cell is absent.
+100, and an empty cell is absent. Spaces around a cell do not belong to it.
 """
 
 import types
@@ -29,11 +29,10 @@ from detectors.formats.columns import (
     service_tiers,
 )
 from detectors.formats.csv_logs.mapping import ColumnMapping, Header, check_header
-from detectors.formats.csv_logs.rows import Batch, CsvText
+from detectors.formats.csv_logs.rows import PADDING, Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import to_microseconds
 from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
-from detectors.formats.problems import describe
 
 _CHUNK_BATCHES: Final = 10
 _LONGEST_CELL: Final = 1_000
@@ -152,7 +151,7 @@ class _Table:
         unclean_lines = {lines[row] for row in unclean}
         rejected += [row for row in whole if row[0] in unclean_lines]
         self._examine(sorted(rejected), parts)
-        return Chunk(parts.columns(), parts.ordered_invalid())
+        return Chunk(parts.columns(), parts.ordered_invalid(), parts.untimed)
 
     def _take_whole(self, batch: Iterable[Row], parts: Parts) -> Iterator[Row]:
         for line, cells in batch:
@@ -204,7 +203,7 @@ class _Table:
         lines: list[int] = []
         for line, cells in rejected:
             given = {name: cell for name, cell in zip(self._header, cells, strict=True) if cell}
-            values = {name: _typed(name, given[name]) for name in given} | self._constants
+            values = {name: self._typed(name, given[name]) for name in given} | self._constants
             if self._adds_cached and "prompt_tokens" in values:
                 values["prompt_tokens"] = _sum_counts(values)
             record = read_record(values, LOG_RECORD)
@@ -212,8 +211,19 @@ class _Table:
                 records.append(record)
                 lines.append(line)
             else:
-                parts.reject(line, describe(record))
+                parts.reject(line, record)
         parts.add(lines, columns_of(records))
+
+    def _typed(self, name: str, cell: str) -> object:
+        """Convert the cell to the field's type, or return it unchanged for the field to reject."""
+        if name == "latency_ms" and self._delimiter == ";":
+            cell = cell.replace(
+                ",", "."
+            )  # a spreadsheet's decimal point, where it writes semicolons
+        if name == "ts" or name in _EMPTY:
+            with suppress(msgspec.ValidationError):
+                return msgspec.convert(cell, _TYPES[name], strict=False)
+        return cell
 
 
 def _read_times(cells: Sequence[str]) -> list[int | None]:
@@ -244,7 +254,7 @@ def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:
     breaks = cells[width :: width + 1]
     if len(breaks) * (width + 1) + 1 != len(cells) or breaks.count("\n") != len(breaks):
         return None
-    columns = [cells[index : -1 : width + 1] for index in range(width)]
+    columns = [_stripped(cells[index : -1 : width + 1]) for index in range(width)]
     return _unquote(columns) if '"' in text else columns
 
 
@@ -254,11 +264,19 @@ def _unquote(columns: list[list[str]]) -> list[list[str]] | None:
     for cells in columns:
         if '"' in cells[0]:
             inner = [cell[1:-1] for cell in cells if len(cell) > 1 and cell[0] == cell[-1] == '"']
-            cells = inner if len(inner) == len(cells) else cells
+            cells = _stripped(inner) if len(inner) == len(cells) else cells
         if '"' in "".join(cells):
             return None
         bare.append(cells)
     return bare
+
+
+def _stripped(cells: list[str]) -> list[str]:
+    """Return a column without the spaces around its cells; most columns have none at all."""
+    text = "".join(cells)
+    if " " not in text and "\t" not in text:
+        return cells
+    return [cell.strip(PADDING) for cell in cells]
 
 
 def _has_long_cells(cells: list[str]) -> bool:
@@ -271,11 +289,3 @@ def _sum_counts(values: Mapping[str, object]) -> object:
     counts = [values[name] for name in _PROMPT_PARTS if name in values]
     integers = [count for count in counts if type(count) is int]
     return sum(integers) if len(integers) == len(counts) else values["prompt_tokens"]
-
-
-def _typed(name: str, cell: str) -> object:
-    """Convert the cell to the field's type, or return it unchanged for the field to reject."""
-    if name == "ts" or name in _EMPTY:
-        with suppress(msgspec.ValidationError):
-            return msgspec.convert(cell, _TYPES[name], strict=False)
-    return cell

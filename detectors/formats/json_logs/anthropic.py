@@ -1,7 +1,10 @@
 """Anthropic-style lines, flat or wrapped: Messages, including beta members of their usage.
 
-The structs are the allowlist. Anthropic's `input_tokens` exclude cached tokens; a record's
-`prompt_tokens` include them. Anthropic's objects have no time: a line needs `ts` (or `created`).
+The structs are the allowlist. They have every member of `Message` and `BetaMessage` besides
+`content` (https://docs.anthropic.com/en/api/messages). Words such as `stop_reason` are checked and
+dropped; what may hold text must be null. Anthropic's `input_tokens` exclude cached tokens; a
+record's `prompt_tokens` include them. Anthropic's objects have no time: a line
+needs `ts` (or `created`).
 """
 
 from collections.abc import Sequence
@@ -11,6 +14,7 @@ from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
 from detectors.formats.columns import Columns, service_tiers
+from detectors.formats.fields import Word
 from detectors.formats.json_logs.dialect import (
     Dialect,
     Labels,
@@ -83,6 +87,14 @@ class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
     usage: _Usage
     id: Label | None = None
     type: Label | None = None
+    role: Word | None = None
+    stop_reason: Word | None = None
+    stop_sequence: None = None  # else the user's own text
+    stop_details: None = None
+    container: None = None
+    context_management: None = None
+    diagnostics: None = None
+    input_transformations: None = None
 
 
 class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -90,6 +102,14 @@ class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     model: Label | None = None  # a request may name it instead
     id: Label | None = None
     type: Label | None = None
+    role: Word | None = None
+    stop_reason: Word | None = None
+    stop_sequence: None = None
+    stop_details: None = None
+    container: None = None
+    context_management: None = None
+    diagnostics: None = None
+    input_transformations: None = None
 
 
 class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -29,7 +29,7 @@ from detectors.formats.json_logs.documents import (
     reason_of,
 )
 from detectors.formats.json_logs.shapes import examine
-from detectors.formats.problems import ContractCheck, Problem, describe
+from detectors.formats.problems import ContractCheck, Problem
 
 _DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _WHITESPACE: Final = b" \t\r"
@@ -45,6 +45,7 @@ class Parsed:
     columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
     invalid: list[InvalidRow] = field(default_factory=list)
     unknown_fields: list[tuple[int, str]] = field(default_factory=list)
+    untimed: int = 0
 
 
 class Rows(NamedTuple):
@@ -78,7 +79,7 @@ def read_json(batches: Iterable[Sequence[bytes]], dialect: Dialect, unit: str) -
                 is_clean = False
                 check.add(parsed.unknown_fields)
             if is_clean:
-                yield Chunk(parsed.columns, parsed.invalid)
+                yield Chunk(parsed.columns, parsed.invalid, parsed.untimed)
     except UnreadableLogError:
         check.close()  # fields that came before the unreadable part are reported first
         raise
@@ -107,8 +108,9 @@ def parse_objects(
             decoded.problems.append((rows.numbers[row], found))
         parts.add(*take_clean(rows.numbers, columns, unclean))
     for number, problems in decoded.problems:
-        parts.reject(number, problems if isinstance(problems, str) else describe(problems))
-    return Parsed(parts.columns(), parts.ordered_invalid(), decoded.unknown_fields)
+        parts.reject(number, problems)
+    invalid = parts.ordered_invalid()
+    return Parsed(parts.columns(), invalid, decoded.unknown_fields, parts.untimed)
 
 
 def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _Decoded | None:

@@ -1,7 +1,8 @@
 """OpenAI-style lines, flat or wrapped: Chat Completions, Completions, Embeddings, Responses.
 
 The structs are the allowlist. Their members are those of OpenAI's published types, including the
-usage of images; any other field breaks the counts-only contract.
+usage of images: https://platform.openai.com/docs/api-reference/chat/object. Any other field breaks
+the counts-only contract, and so does a member that may hold text, unless it is null.
 """
 
 from collections.abc import Sequence
@@ -79,6 +80,8 @@ class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
     object: Label | None = None
     service_tier: Label | None = None
     system_fingerprint: Label | None = None
+    metadata: None = None  # else the user's own text
+    moderation: None = None
 
 
 class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -90,6 +93,8 @@ class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     object: Label | None = None
     service_tier: Label | None = None
     system_fingerprint: Label | None = None
+    metadata: None = None  # else the user's own text
+    moderation: None = None
 
 
 class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -1,7 +1,6 @@
 """Lines of usage records: the API's own form, one record of either version per line.
 
-`POST /api/v2/ingest` takes them as batches. Uploads to the service don't take them as files: its
-specification names the formats of files.
+`POST /api/v2/ingest` takes them as batches, and uploads as files.
 """
 
 from collections.abc import Sequence

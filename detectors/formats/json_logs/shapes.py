@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from detectors.contract import FIELD_NAME
-from detectors.formats.fields import ANY_MOMENT, COUNT, LABEL, LOG_RECORD, Field
+from detectors.formats.fields import ANY_MOMENT, COUNT, LABEL, LOG_RECORD, WORD, Field, Word
 from detectors.formats.problems import MAX_NAMES, Problem
 
 _NO_NAME: Final = "a key that is not a field name"
@@ -23,7 +23,7 @@ _NO_NAME: Final = "a key that is not a field name"
 class Shape:
     """The keys that an object may have, and what each may contain."""
 
-    members: Mapping[str, "Field | Shape | Listed"]
+    members: Mapping[str, "Member"]
     required: tuple[str, ...]
 
 
@@ -34,6 +34,11 @@ class Listed:
     shape: Shape
 
 
+@dataclass(frozen=True)
+class Null:
+    """A member that must be null, because any other value of it is text or unknown."""
+
+
 @dataclass
 class Examination:
     """The unknown keys, wrong values and valid values of an object."""
@@ -41,6 +46,9 @@ class Examination:
     unknown_fields: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
+
+
+Member = Field | Shape | Listed | Null
 
 
 def shape_of(struct: type[Struct]) -> Shape:
@@ -53,16 +61,23 @@ def shape_of(struct: type[Struct]) -> Shape:
 
 
 def outline(shape: Shape) -> str:
-    """Return the allowlist as text: `model usage(prompt_tokens)`, also for an array of objects."""
+    """Return the allowlist as text: `model usage(prompt_tokens) stop_sequence()`.
+
+    An array of objects is written as one object, and a member that must be null as an empty one.
+    """
     return " ".join(f"{name}{_outline_within(member)}" for name, member in shape.members.items())
 
 
-def _outline_within(member: "Field | Shape | Listed") -> str:
+def _outline_within(member: Member) -> str:
+    if isinstance(member, Null):
+        return "()"
     inner = member.shape if isinstance(member, Listed) else member
     return f"({outline(inner)})" if isinstance(inner, Shape) else ""
 
 
-def _member_of(name: str, annotation: Any) -> Field | Shape | Listed:
+def _member_of(name: str, annotation: Any) -> Member:
+    if annotation is types.NoneType:
+        return Null()
     kinds = _alternatives(annotation)
     first = kinds[0]
     if get_origin(first) is list:
@@ -73,6 +88,8 @@ def _member_of(name: str, annotation: Any) -> Field | Shape | Listed:
         return ANY_MOMENT
     if name in LOG_RECORD:
         return LOG_RECORD[name]
+    if first == Word:
+        return WORD
     return COUNT if get_args(first)[0] is int else LABEL
 
 
@@ -97,16 +114,14 @@ def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examin
     return found
 
 
-def _is_absent(value: object, member: "Field | Shape | Listed", is_required: bool) -> bool:
+def _is_absent(value: object, member: Member, is_required: bool) -> bool:
     """Check for null, or an empty text in an optional field."""
     if value == "" and not is_required:
         return isinstance(member, Field) and member.is_text
     return value is None
 
 
-def _examine_member(
-    found: Examination, key: str, value: Any, member: Field | Shape | Listed, path: str
-) -> None:
+def _examine_member(found: Examination, key: str, value: Any, member: Member, path: str) -> None:
     name = path + key
     if isinstance(member, Shape) and isinstance(value, dict):
         found.values[key] = _take(found, examine(value, member, f"{name}."))
@@ -117,6 +132,8 @@ def _examine_member(
             found.values[key] = member.read(value)
         except (ValueError, OverflowError):
             found.problems.append(Problem("bad", name, member.expected))
+    elif isinstance(member, Null):
+        found.unknown_fields.append(name)
     else:
         found.unknown_fields += _keys_within(value, name)
         found.problems.append(Problem("bad", name, _expected_of(member)))

@@ -118,7 +118,6 @@ def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
             chunk_bytes=CHUNK_BYTES,
             max_bytes=max_bytes,
             advance=spent.check,
-            takes_records=False,
             mapping=upload.mapping,
         ):
             encoded = encode_chunk(chunk)

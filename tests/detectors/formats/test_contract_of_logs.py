@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from detectors.errors import ContractError
+from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.formats.problems import MAX_NAMES
 from tests.worker.support.promises import sampled
@@ -48,6 +48,7 @@ WRAPPED_MESSAGE: dict[str, Any] = {
     "response": {key: value for key, value in MESSAGE.items() if key != "ts"},
     "ts": "2026-01-01T00:00:00Z",
 }
+MESSAGE_BODY: dict[str, Any] = WRAPPED_MESSAGE["response"]
 LINES = [CHAT, WRAPPED_CHAT, MESSAGE, WRAPPED_MESSAGE]
 
 
@@ -214,6 +215,51 @@ def test_text_in_an_allowed_key_is_not_kept(key: str) -> None:
     assert b"CANARY" not in stored
     assert [row.line for row in invalid] == [2]
     assert "CANARY" not in invalid[0].reason
+
+
+WITHOUT_TEXT: dict[str, Any] = {
+    "role": "assistant",
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "stop_details": None,
+    "container": None,
+}
+
+
+def test_the_members_of_a_message_that_hold_no_text_are_read_and_dropped() -> None:
+    full = MESSAGE | WITHOUT_TEXT
+    response = {key: value for key, value in full.items() if key != "ts"}
+    plain, *others = [
+        [encode_records(records_of(chunk.columns)) for chunk in read_chunks(BytesIO(log_of(line)))]
+        for line in (MESSAGE, full, {"ts": MESSAGE["ts"], "response": response})
+    ]
+    assert others == [plain, plain]
+
+
+@pytest.mark.parametrize("name", ["stop_sequence", "stop_details", "container"])
+def test_a_member_that_may_hold_text_must_be_null(name: str) -> None:
+    for value in (CANARY, {}, {"id": CANARY}, 0):
+        error = refusal(log_of(MESSAGE, MESSAGE | {name: value}))
+        assert f"never accept ({name}) on line 2:" in str(error)
+        error = refusal(log_of(WRAPPED_MESSAGE | {"response": MESSAGE_BODY | {name: value}}))
+        assert f"never accept (response.{name}) on line 1:" in str(error)
+
+
+def test_a_reason_to_stop_is_a_word_and_not_a_text() -> None:
+    lines = [MESSAGE, MESSAGE | {"stop_reason": CANARY}, MESSAGE | {"role": "a" * 41}]
+    chunks = list(read_chunks(BytesIO(log_of(*lines))))
+    assert [row.line for chunk in chunks for row in chunk.invalid] == [2, 3]
+    assert all("CANARY" not in row.reason for chunk in chunks for row in chunk.invalid)
+
+
+def test_a_log_without_any_time_is_unreadable() -> None:
+    untimed = CHAT | {"created": None}
+    header = "ts,provider,model,prompt_tokens,completion_tokens"
+    for log in (log_of(untimed), log_of(*[untimed] * 9), f"{header}\n,openai,m,1,2\n".encode()):
+        with pytest.raises(UnreadableLogError, match="without a time"):
+            list(read_chunks(BytesIO(log), chunk_bytes=50))
+    [chunk] = read_chunks(BytesIO(log_of(untimed, CHAT)))
+    assert [row.line for row in chunk.invalid] == [1]
 
 
 def test_the_message_explains_where_token_counts_go_in_json_lines() -> None:

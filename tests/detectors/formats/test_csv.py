@@ -105,7 +105,7 @@ def test_a_cell_that_is_not_utf_8_is_invalid() -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["=1+1", "'; DROP", "<b>", '"a,b"', '"a""b"', "null", "é" * 200, " x "]
+    "cell", ["=1+1", "'; DROP", "<b>", '"a,b"', '"a""b"', "null", "é" * 200, "x y"]
 )
 def test_any_other_label_is_kept_as_it_is(cell: str) -> None:
     ((record,), _) = read_csv(with_tag(cell))

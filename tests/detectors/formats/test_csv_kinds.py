@@ -81,6 +81,27 @@ def test_tabs_and_semicolons_delimit_cells_too(delimiter: str) -> None:
     assert read(text.replace("\n", "\r\n").encode()) == EXPECTED
 
 
+@pytest.mark.parametrize("delimiter", [", ", " ,", "\t ", " ; "])
+def test_spaces_around_cells_do_not_belong_to_them(delimiter: str) -> None:
+    text = log(delimiter=delimiter)
+    assert read(text.encode()) == EXPECTED
+    padded = text.replace("\n", " \n").replace("\n2", "\n  2")
+    quoted = text.replace("bot-3", '"bot-3"')
+    all_quoted = text.replace("bot-", '" bot-').replace("\n", '"\n').replace('tag"', '"tag"')
+    for written in (padded, quoted, all_quoted):
+        assert read(written.encode()) == EXPECTED
+
+
+def test_a_space_within_a_cell_belongs_to_it() -> None:
+    text = log().replace("bot-", "bot ")
+    assert read(text.encode()).columns["tag"][3] == "bot 3"
+
+
+def test_a_decimal_comma_is_read_where_semicolons_delimit() -> None:
+    text = log(delimiter=";").replace("tag\n", "latency_ms\n").replace("bot-", "12,")
+    assert read(text.encode()).columns["latency_ms"][:3] == [12.0, 12.1, 12.2]
+
+
 def test_a_tab_separated_file_with_text_is_rejected_for_its_text() -> None:
     text = log(delimiter="\t").replace("tag\n", "content\n")
     with pytest.raises(ContractError, match=r"never accept \(content\) in the header"):

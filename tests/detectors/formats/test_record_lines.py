@@ -1,4 +1,4 @@
-"""Lines of usage records, as the API takes them: read by the library, refused as an upload."""
+"""Lines of usage records, as the API takes them."""
 
 import json
 from io import BytesIO
@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import detectors
-from detectors.errors import ContractError, UnreadableLogError
-from detectors.formats import read_chunks
+from detectors.errors import ContractError
 from detectors.formats.detection import DIALECTS, detect
 from detectors.formats.json_logs.records import RECORDS
 from detectors.frames import ranges, sources
@@ -63,8 +62,3 @@ def test_a_line_of_a_provider_is_judged_as_a_record(tmp_path: Path) -> None:
         detectors.read(write(tmp_path / "records.jsonl", RECORD, other))
     assert detect(json.dumps(other).encode(), is_whole=True).dialect in DIALECTS
     assert detect(json.dumps(RECORD).encode(), is_whole=True).dialect is RECORDS
-
-
-def test_an_upload_of_records_says_where_they_go() -> None:
-    with pytest.raises(UnreadableLogError, match="POST /api/v2/ingest"):
-        list(read_chunks(BytesIO(json.dumps(RECORD).encode()), takes_records=False))

@@ -265,6 +265,18 @@ def wrapped(line: dict[str, Any]) -> dict[str, Any]:
     return {"request": {"model": line["model"], "max_tokens": 7}, "response": response} | labels
 
 
+def test_only_the_content_of_a_whole_message_is_beyond_the_contract() -> None:
+    """A message as Anthropic's library writes it: with every member, null ones too."""
+    for kind in (anthropic.types.Message, anthropic.types.beta.BetaMessage):
+        members = set(kind.model_fields)
+        assert members - set(ANTHROPIC.flat.shape.members) == {"content"}
+        body = ANTHROPIC.wrapped.shape.members["response"]
+        assert isinstance(body, Shape)
+        assert members - set(body.members) == {"content"}
+    members = set(openai.types.chat.ChatCompletion.model_fields)
+    assert members - set(OPENAI.flat.shape.members) == {"choices"}
+
+
 CONTAINERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "lines": lambda text: text + b"\n" + text + b"\n",
     "crlf and blank lines": lambda text: b"\r\n" + text + b"\r\n\r\n \t\r\n" + text + b"\r\n\r\n",

@@ -23,6 +23,7 @@ from detectors.formats import (
     propose,
 )
 from detectors.formats.adapters import export_signs
+from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.json_logs.shapes import outline
 
 # A file with more columns is mapped by a program.
@@ -99,7 +100,7 @@ def _allowlists() -> dict[str, str]:
     """Return what objects of each dialect may have, flat and beside their request."""
     return {
         f"{dialect.name}-{name}": outline(layout.shape)
-        for dialect in DIALECTS
+        for dialect in (*DIALECTS, RECORDS)
         for name, layout in (("flat", dialect.flat), ("wrapped", dialect.wrapped))
     }
 

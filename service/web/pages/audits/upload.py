@@ -10,6 +10,7 @@ from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
 from detectors.formats import DIALECTS, JSON_STYLES
 from detectors.formats.adapters import adapters
+from detectors.formats.json_logs.records import RECORDS
 from service.errors import ServiceError
 from service.models.audits.idempotency import KeyTakenError
 from service.models.base import new_id
@@ -72,6 +73,7 @@ def _page(**context: Any) -> str:
         "max_bytes": config.max_upload_bytes,
         "max_label": MAX_LABEL_LENGTH,
         "dialects": DIALECTS,
+        "record_example": RECORDS.example,
         "exports": [adapter.title for adapter in adapters().values()],
         "json_styles": JSON_STYLES,
         "fields": RECORD_V2_FIELDS,

@@ -5,10 +5,11 @@ import { isObject } from "./calls.js";
 const { dataset } = document.querySelector("#mapping");
 const exportNames = new Set(dataset.exports.split(" "));
 const allowed = Object.fromEntries(
-  ["openai", "anthropic"].map((name) => [name, { flat: parse(dataset[`${name}Flat`]), wrapped: parse(dataset[`${name}Wrapped`]) }]),
+  ["openai", "anthropic", "records"].map((name) => [name, { flat: parse(dataset[`${name}Flat`]), wrapped: parse(dataset[`${name}Wrapped`]) }]),
 );
 
-// `model usage(prompt_tokens)` as an object: names with null, or with names of their own.
+// `model usage(prompt_tokens)` as an object: names with null, or with names of their own. A name
+// without any, such as `stop_sequence()`, must be null in the object.
 function parse(text) {
   const stack = [{}];
   let last = "";
@@ -39,7 +40,8 @@ export function findUnknown(document, style) {
 function findWithin(value, shape) {
   for (const [name, inner] of Object.entries(value)) {
     if (!Object.hasOwn(shape, name)) return name;
-    if (!shape[name]) continue;
+    if (!shape[name] || inner === null) continue;
+    if (!Object.keys(shape[name]).length) return name;
     for (const each of [inner].flat()) {
       const found = isObject(each) ? findWithin(each, shape[name]) : null;
       if (found) return found;

@@ -54,7 +54,7 @@ export function styleOf(document) {
 }
 
 function isRecord(document) {
-  return ["ts", "provider", "model", "prompt_tokens", "completion_tokens"].every((name) => name in document);
+  return ["model", "prompt_tokens", "completion_tokens"].every((name) => name in document);
 }
 
 function bodyOf(document) {
@@ -69,13 +69,22 @@ export function isObject(value) {
 export function callOf(document, style) {
   const body = bodyOf(document);
   const usage = body.usage;
-  const counts = style === "Anthropic" ? anthropicCounts(usage) : openaiCounts(usage);
+  const counts = style === "records" ? recordCounts(body) : style === "Anthropic" ? anthropicCounts(usage) : openaiCounts(usage);
   const model = body.model ?? document.request?.model;
   const time = timeOf(document.ts ?? document.created ?? body.created ?? body.created_at);
   if (time === null || typeof model !== "string" || !model) return null;
-  if (!Object.values(counts).every(isWhole)) return null;
+  if (!Object.values(counts).every(isWhole) || (style === "records" && !document.provider)) return null;
   const id = document.request_id ?? body.id ?? "";
   return { id, time, model, provider: String(document.provider ?? style).toLowerCase(), ...counts };
+}
+
+function recordCounts(record) {
+  return {
+    prompt: record.prompt_tokens,
+    completion: record.completion_tokens,
+    cached: record.cached_tokens ?? 0,
+    written: record.cache_write_tokens ?? 0,
+  };
 }
 
 function openaiCounts(usage) {

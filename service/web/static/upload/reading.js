@@ -141,7 +141,7 @@ export function cellsOf(line, delimiter) {
   for (let at = 0; at < line.length; at++) {
     const char = line[at];
     if (isQuoted && char === '"' && line[at + 1] === '"') cell += line[++at];
-    else if (char === '"' && (isQuoted || cell === "")) isQuoted = !isQuoted;
+    else if (char === '"' && (isQuoted || !cell.trim())) [cell, isQuoted] = [isQuoted ? cell : "", !isQuoted];
     else if (char === delimiter && !isQuoted) {
       cells.push(cell);
       cell = "";

@@ -175,7 +175,7 @@ class ObjectReader {
 
   #take(document) {
     const style = styleOf(document);
-    const unknown = style && style !== "records" ? findUnknown(document, style) : "";
+    const unknown = style ? findUnknown(document, style) : "";
     if (unknown === null && !this.#isExport) {
       if (!this.#style) this.#begin(style);
       this.summary.add(callOf(document, this.#style));
@@ -189,7 +189,6 @@ class ObjectReader {
 
   // An object that is neither of our own formats nor of a tool's that we read.
   #refuse(document, style, unknown) {
-    if (style === "records") this.#begin(style);
     const where = `${this.unit} ${this.#number}`;
     if (unknown && isTextKey(unknown)) throw new Unreadable(`${where} contains text in “${unknown}”. ${TEXT}`);
     this.#checkText(document);
@@ -203,12 +202,9 @@ class ObjectReader {
   }
 
   #begin(style) {
-    if (style === "records") {
-      throw new Unreadable("This file has usage records, which are sent to the API in batches. Here, upload logs or CSV.");
-    }
     if (style) {
       this.#style = style;
-      this.summary.format = `${style}-style ${this.container}`;
+      this.summary.format = style === "records" ? `Usage records, ${this.container}` : `${style}-style ${this.container}`;
     }
   }
 }

@@ -73,10 +73,7 @@ def test_what_is_stored_is_the_reencoding_and_not_the_file(
     assert b"DROPPEDx7Qp" not in (live.blobs / audit.blob_key).read_bytes()
 
 
-UPLOADED = [path for path in LOGS if path.stem != "records"]
-
-
-@pytest.mark.parametrize("log", UPLOADED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_every_format_is_accepted_compressed_or_not(live: LiveService, log, pack) -> None:  # type: ignore[no-untyped-def]
     person = add_person(live.sessions, 1)
@@ -87,11 +84,13 @@ def test_every_format_is_accepted_compressed_or_not(live: LiveService, log, pack
     assert sorted(stored.splitlines()) == sorted(expected)
 
 
-def test_records_are_sent_as_batches_and_not_uploaded(live: LiveService, person: Person) -> None:
-    (records,) = set(LOGS) - set(UPLOADED)
-    response = upload(live.url, person, records.read_bytes())
-    assert response.status_code == 422
-    assert "POST /api/v2/ingest" in response.json()["error"]["message"]
+def test_a_log_without_any_time_is_rejected_and_uses_no_credit(
+    live: LiveService, person: Person
+) -> None:
+    before = live.blob_names()
+    message = error_in(upload(live.url, person, log_file(9, created=None)), 422, "validation_error")
+    assert "without a time" in message
+    assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
 
 
 def _zip_of(*logs: bytes) -> bytes:
