@@ -97,6 +97,22 @@ class StoredRecord(
 
 RECORD_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecord))
 RECORD_V2_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecordV2))
+# Encoders escape a character of 4 bytes in UTF-8 as two of UTF-16: `\\ud83d\\ude00`.
+_LABEL_BYTES: Final = 12 * MAX_LABEL_LENGTH
+_OTHER_BYTES: Final = 70  # of a number, a time, a provider or a hash, and of what is around it
+
+
+def _max_bytes(record: type[UsageRecord]) -> int:
+    """Return the bytes of a batch of the longest records, as encoders write JSON."""
+    fields = msgspec.structs.fields(record)
+    labels = [each for each in fields if each.type in (Label, Label | None, ModelName)]
+    labels = [each for each in labels if each.name != "provider"]
+    rest = sum(len(each.name) + _OTHER_BYTES for each in fields)
+    return MAX_BATCH_RECORDS * (len(labels) * _LABEL_BYTES + rest)
+
+
+MAX_BATCH_BYTES: Final = _max_bytes(UsageRecord)
+MAX_BATCH_V2_BYTES: Final = _max_bytes(UsageRecordV2)
 STATUSES: Final = ("ok", "error", "cancelled")
 
 

@@ -6,7 +6,7 @@ nanoseconds, so a number says which unit it is in.
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 import msgspec
@@ -25,6 +25,13 @@ NO_TIME: Final = -1  # outside the valid years
 
 # `2026/11/02 09:00:00`, `… UTC`, `… +0000 UTC`, as programs and databases print times.
 _UTC_SUFFIX: Final = re.compile(r" ?(?:UTC|GMT)\Z")
+_ORDINAL: Final = re.compile(r"\A([0-9]{4})-?([0-9]{3})(?=[T ]|\Z)", re.IGNORECASE)
+_ZONE: Final = r"(?=Z|[+-]|\Z)"
+_END_OF_DAY: Final = re.compile(rf"[T ](24)(?::?00){{0,2}}(?:[.,]0+)?{_ZONE}", re.IGNORECASE)
+_LEAP_SECOND: Final = re.compile(r"[T ][0-9]{2}:?59:?(60)", re.IGNORECASE)
+_FRACTION: Final = re.compile(
+    rf"[T ][0-9]{{2}}:?(?P<minutes>[0-9]{{2}})?(?P<fraction>[.,][0-9]+){_ZONE}", re.IGNORECASE
+)
 _NUMBER: Final = re.compile(r"(?:[0-9]{9,10}|[0-9]{12,13}|[0-9]{15,16}|[0-9]{18,19})(\.[0-9]+)?")
 
 
@@ -36,7 +43,7 @@ def read_instant(value: object) -> datetime:
 
 
 def _parse_instant(value: object) -> datetime:
-    """Parse what `datetime.fromisoformat` accepts, but try RFC 3339 first.
+    """Parse ISO 8601, but try RFC 3339 first.
 
     A text that the fast decoders accept is then the same instant here.
     """
@@ -45,7 +52,36 @@ def _parse_instant(value: object) -> datetime:
     try:
         return msgspec.convert(value, datetime)
     except msgspec.ValidationError:
-        return datetime.fromisoformat(value)
+        return _parse_iso(value)
+
+
+def _parse_iso(text: str) -> datetime:
+    """Parse what `datetime.fromisoformat` accepts, and the forms that it does not know.
+
+    They are ordinal dates, the end of a day as `24:00`, leap seconds, and fractions of hours and
+    minutes, which it takes for fractions of a second.
+    """
+    text, added, leap = _ORDINAL.sub(_calendar_date, text), timedelta(), None
+    if end := _END_OF_DAY.search(text):
+        text, added = f"{text[: end.start(1)]}00{text[end.end(1) :]}", timedelta(days=1)
+    elif leap := _LEAP_SECOND.search(text):
+        text, added = f"{text[: leap.start(1)]}59{text[leap.end(1) :]}", timedelta(seconds=1)
+    elif part := _FRACTION.search(text):
+        unit = timedelta(minutes=1) if part["minutes"] else timedelta(hours=1)
+        text = f"{text[: part.start('fraction')]}{text[part.end('fraction') :]}"
+        added = unit * float(f"0.{part['fraction'][1:]}")
+    instant = datetime.fromisoformat(text) + added
+    if leap and to_utc(instant).time().replace(microsecond=0) != time.min:
+        raise ValueError  # there are leap seconds only at the end of a day in UTC
+    return instant
+
+
+def _calendar_date(ordinal: re.Match[str]) -> str:
+    year, day = int(ordinal[1]), int(ordinal[2])
+    found = date(year, 1, 1) + timedelta(days=day - 1)
+    if found.year != year:
+        raise ValueError
+    return found.isoformat()
 
 
 def to_utc(instant: datetime) -> datetime:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from detectors.contract import MAX_BATCH_V2_BYTES
 from service.config.checks import find_problems, split_addresses
 from service.config.secret_files import read_secret_files
 from service.errors import ConfigError
@@ -47,7 +48,7 @@ class Config:
     otlp_key_limit_per_minute: int = 6_000
     otlp_ip_limit_per_minute: int = 12_000
     read_limit_per_minute: int = 600
-    max_body_bytes: int = 16 * 1024 * 1024
+    max_body_bytes: int = MAX_BATCH_V2_BYTES
     upload_limit_per_minute: int = 10
     max_upload_bytes: int = 200 * 1024 * 1024
     upload_folder: str = ""

@@ -73,7 +73,7 @@ def test_an_upload_of_megabytes_passes(proxy: Proxy, proxied: LiveService) -> No
 def test_a_body_over_a_limit_gets_the_envelope(proxy: Proxy, proxied: LiveService) -> None:
     """From the service, or from the proxy where it refuses first."""
     authorization = proxied.add_tenant().writes["Authorization"]
-    answer = send_head(proxy, INGEST, 18 * 2**20, authorization)
+    answer = send_head(proxy, INGEST, 110 * 2**20, authorization)
     assert answer.startswith(b"HTTP/1.1 413 "), answer
     assert b'"payload_too_large"' in answer
 

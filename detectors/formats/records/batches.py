@@ -16,7 +16,9 @@ import msgspec
 from detectors.contract import (
     FIRST_INSTANT,
     LAST_INSTANT,
+    MAX_BATCH_BYTES,
     MAX_BATCH_RECORDS,
+    MAX_BATCH_V2_BYTES,
     UsageRecord,
     UsageRecordV2,
 )
@@ -55,14 +57,15 @@ class _BatchV2(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the record: the decoder of its batches, and its fields."""
+    """A version of the record: the decoder of its batches, its fields, its longest batch."""
 
     decoder: msgspec.json.Decoder[_Batch] | msgspec.json.Decoder[_BatchV2]
     fields: Mapping[str, Field]
+    max_bytes: int
 
 
-V1: Final = Version(msgspec.json.Decoder(_Batch), RECORD)
-V2: Final = Version(msgspec.json.Decoder(_BatchV2), RECORD_V2)
+V1: Final = Version(msgspec.json.Decoder(_Batch), RECORD, MAX_BATCH_BYTES)
+V2: Final = Version(msgspec.json.Decoder(_BatchV2), RECORD_V2, MAX_BATCH_V2_BYTES)
 
 
 class _Document(msgspec.Struct, gc=False):

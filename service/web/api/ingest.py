@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from detectors.formats import V1, V2
 from service.web.auth.callers import credential_id, require_key, require_subscription
 from service.web.auth.caps import capped
 from service.web.http.bodies import bounded_body
@@ -72,7 +73,7 @@ blueprint = Blueprint("ingest", __name__, description="Send usage records.")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _ingest_route(rule: str, operation: str, **arguments: Any) -> Callable[[F], F]:
+def _ingest_route(rule: str, operation: str, max_bytes: int, **arguments: Any) -> Callable[[F], F]:
     """Return the decorators of a version's route, which differ in the record's schema only."""
     decorators = (
         blueprint.route(rule, methods=["POST"]),
@@ -84,7 +85,7 @@ def _ingest_route(rule: str, operation: str, **arguments: Any) -> Callable[[F], 
             per_minute("ingest_ip_limit_per_minute"), "ingest address", key_func=client_address
         ),
         require_subscription,
-        bounded_body,
+        bounded_body(max_bytes),
         replayable,
         capped,
         blueprint.documented(
@@ -108,14 +109,22 @@ def _ingest_route(rule: str, operation: str, **arguments: Any) -> Callable[[F], 
     return decorate
 
 
-@_ingest_route("/v1/ingest", "ingest_batch", schema=BatchSchema, location="batch", example=_EXAMPLE)
+@_ingest_route(
+    *("/v1/ingest", "ingest_batch", V1.max_bytes),
+    schema=BatchSchema,
+    location="batch",
+    example=_EXAMPLE,
+)
 def ingest(batch: dict[str, Any]) -> Any:
     """Audit a batch of usage records."""
     return _ingest(batch)
 
 
 @_ingest_route(
-    "/v2/ingest", "ingest_batch_v2", schema=BatchV2Schema, location="batch_v2", example=_EXAMPLE_V2
+    *("/v2/ingest", "ingest_batch_v2", V2.max_bytes),
+    schema=BatchV2Schema,
+    location="batch_v2",
+    example=_EXAMPLE_V2,
 )
 def ingest_v2(batch: dict[str, Any]) -> Any:
     """Audit a batch of usage records with more fields."""

@@ -39,6 +39,7 @@ _ASSUMED: Final = (
     "We don't know whether the input tokens of some spans include the cached ones. We assume that"
     " they do, unless a span has more cached than input tokens."
 )
+_MAX_BYTES: Final = 16 * 1024 * 1024
 _UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
 _UNSUPPORTED: Final = "Unsupported Content-Type: use application/x-protobuf or application/json."
 
@@ -83,7 +84,7 @@ def _limited(view: F) -> F:
             per_minute("otlp_ip_limit_per_minute"), "OTLP address", key_func=client_address
         ),
         require_subscription,
-        bounded_body,
+        bounded_body(_MAX_BYTES),
     )
     limited: Any = view
     for decorator in reversed(decorators):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from flask import request
+from flask import g, request
 from werkzeug.exceptions import HTTPException
 
 from detectors.contract import UsageRecord
@@ -28,15 +28,19 @@ BROKEN_OFF: Final = "The request body is incomplete or its chunked encoding is m
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # accepts a gzip header only
 
 
-def bounded_body(view: Callable[P, R]) -> Callable[P, R]:
-    """Read the body up to the size limit; respond with 413 if it is longer."""
+def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Read the body up to this size or the setting's; respond with 413 if it is longer."""
 
-    @wraps(view)
-    def read(*args: P.args, **kwargs: P.kwargs) -> R:
-        read_body(current_config().max_body_bytes)
-        return view(*args, **kwargs)
+    def decorate(view: Callable[P, R]) -> Callable[P, R]:
+        @wraps(view)
+        def read(*args: P.args, **kwargs: P.kwargs) -> R:
+            g.max_body_bytes = min(max_bytes, current_config().max_body_bytes)
+            read_body(g.max_body_bytes)
+            return view(*args, **kwargs)
 
-    return read
+        return read
+
+    return decorate
 
 
 def small_body(view: Callable[P, R]) -> Callable[P, R]:
@@ -84,13 +88,13 @@ def decode_body(version: Version) -> Sequence[UsageRecord]:
 
 
 def plain_body() -> bytes:
-    """Return the request's body, decompressed within the size limit."""
+    """Return the body that `bounded_body` has read, decompressed within the same limit."""
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding == "identity":
         return request.get_data(cache=True)
     if encoding not in ("gzip", "x-gzip"):
         raise UnsupportedMediaTypeError("Unsupported Content-Encoding. Use gzip or none.")
-    return _gunzip(request.get_data(cache=True), current_config().max_body_bytes)
+    return _gunzip(request.get_data(cache=True), g.max_body_bytes)
 
 
 def _gunzip(packed: bytes, max_bytes: int) -> bytes:

@@ -65,6 +65,14 @@ def test_null_is_absent() -> None:
         ("2026-01-02", datetime(2026, 1, 2, tzinfo=UTC)),
         ("20260102T030405Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
         ("2026-W01-5", datetime(2026, 1, 2, tzinfo=UTC)),
+        ("2026-002T03:04Z", datetime(2026, 1, 2, 3, 4, tzinfo=UTC)),
+        ("2024-366", datetime(2024, 12, 31, tzinfo=UTC)),
+        ("2026-12-31T24:00:00Z", datetime(2027, 1, 1, tzinfo=UTC)),
+        ("20260102T2400+0100", datetime(2026, 1, 2, 23, tzinfo=UTC)),
+        ("2016-12-31T23:59:60Z", datetime(2017, 1, 1, tzinfo=UTC)),
+        ("2016-12-31T15:59:60.5-08:00", datetime(2017, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)),
+        ("2026-01-02T03.5Z", datetime(2026, 1, 2, 3, 30, tzinfo=UTC)),
+        ("2026-01-02T03:04,25", datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)),
         ("2000-01-01T00:00:00Z", datetime(2000, 1, 1, tzinfo=UTC)),
         ("2099-12-31T23:59:59.999999Z", datetime(2099, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
     ],
@@ -73,6 +81,14 @@ def test_iso_8601_times_are_taken_as_utc(text: str, expected: datetime) -> None:
     (record,) = decode_batch(body(GOOD | {"ts": text}))
     assert record.ts == expected
     assert record.ts.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-366", "2026-000", "2026-01-02T24:00:01Z", "2026-01-02T24:30Z", "2026-01-02T12:59:60Z"],
+)
+def test_what_only_looks_like_iso_8601_is_refused(text: str) -> None:
+    assert "ts must be an ISO 8601 time" in refusal(body(GOOD | {"ts": text}))
 
 
 def test_nanoseconds_mean_the_same_on_the_fast_and_the_slow_way() -> None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from detectors.contract import MAX_BATCH_BYTES
 from service.web.http.headers import SECURITY_HEADERS
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, Tenant, batch
@@ -94,8 +95,9 @@ def test_an_incomplete_body_is_rejected_even_if_it_parses_as_a_batch(
 
 
 def test_a_body_that_is_announced_one_byte_too_large_is_not_waited_for(live: LiveService) -> None:
-    answer = _answer(live, _ingest(live.add_tenant(), 16 * 1024 * 1024 + 1, b""), is_whole=False)
-    assert "16,777,216 bytes" in _error(answer, 413, "payload_too_large")["message"]
+    size = MAX_BATCH_BYTES + 1
+    answer = _answer(live, _ingest(live.add_tenant(), size, b""), is_whole=False)
+    assert f"{MAX_BATCH_BYTES:,} bytes" in _error(answer, 413, "payload_too_large")["message"]
 
 
 def test_a_silent_sender_is_disconnected(live: LiveService) -> None:

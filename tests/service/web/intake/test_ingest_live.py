@@ -11,6 +11,7 @@ from uuid import uuid4
 import requests
 from sqlalchemy import func, select
 
+from detectors.contract import MAX_BATCH_BYTES
 from service.models import Audit
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.live import LiveService
@@ -63,15 +64,24 @@ def test_two_tenants_with_one_key_at_once_have_an_audit_each(live: LiveService) 
 
 
 def test_a_body_that_is_announced_too_large_is_rejected(live: LiveService) -> None:
-    response = _post(live, live.add_tenant(), b" " * (16 * 1024 * 1024 + 1))
+    response = _post(live, live.add_tenant(), b" " * (MAX_BATCH_BYTES + 1))
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "payload_too_large"
+
+
+def test_the_longest_records_of_the_contract_are_a_batch(live: LiveService) -> None:
+    """Every label has its greatest length, in characters that take most bytes: over 50 MB."""
+    labels = dict.fromkeys(("model", "endpoint", "request_id", "tag"), "\U0001f600" * 200)
+    record = batch(1)["records"][0] | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
+    text = json.dumps({"records": [record] * 5_000}).encode()
+    assert 0.9 * MAX_BATCH_BYTES < len(text) < MAX_BATCH_BYTES
+    assert _post(live, live.add_tenant(), text).status_code == 201
 
 
 def test_a_chunked_body_is_accepted_up_to_the_limit(live: LiveService) -> None:
     tenant, body = live.add_tenant(), json.dumps(batch(500)).encode()
     assert _chunked(live, tenant, [body[:1000], body[1000:]]) == 201
-    assert _chunked(live, tenant, [b" " * 1024 * 1024] * 17) == 413
+    assert _chunked(live, tenant, [b" " * 1024 * 1024] * (MAX_BATCH_BYTES // 1024**2 + 1)) == 413
 
 
 def _chunked(live: LiveService, tenant: Tenant, chunks: list[bytes]) -> int:
