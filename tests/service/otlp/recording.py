@@ -53,6 +53,7 @@ class Program(NamedTuple):
 
 PYTHON: Final = (
     Program("instrumentation_openai", "traceloop"),
+    Program("instrumentation_openai_v2", "openai_v2"),
     Program("instrumentation_anthropic", "traceloop"),
     Program("traceloop_sdk", "traceloop"),
     Program("openinference_openai", "openinference"),

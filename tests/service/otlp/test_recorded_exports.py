@@ -34,6 +34,11 @@ OPENAI_WITHOUT_WRITES: list[Counts] = [_without_writes(counts) for counts in OPE
 ANTHROPIC: list[Counts] = [MESSAGES_COUNTS, MESSAGES_COUNTS]
 EXPECTED: dict[str, list[Counts]] = {
     "instrumentation_openai": OPENAI_WITHOUT_WRITES,
+    # It traces no responses, and exports no cached tokens.
+    "instrumentation_openai_v2": [
+        *[(*CHAT_COUNTS[:2], None, None)] * 2,
+        (*EMBEDDINGS_COUNTS[:2], None, None),
+    ],
     "instrumentation_anthropic": ANTHROPIC,
     "traceloop_sdk": OPENAI_WITHOUT_WRITES + ANTHROPIC,
     "openinference_openai": OPENAI,
