@@ -80,6 +80,7 @@ DECISIONS = {
     ("GET", "/settings"): PAGE,
     ("POST", "/settings/report-mails"): FORM,
     ("POST", "/settings/spend-mails"): FORM,
+    ("POST", "/settings/tag-attribute"): FORM,
     ("GET", "/settings/recalculate"): PAGE,
     ("POST", "/settings/recalculate"): FORM,
     ("GET", "/settings/assumptions"): PAGE,

@@ -28,6 +28,8 @@ class Account(Base):
     digest_sent_until: Mapped[datetime | None] = mapped_column("reports_told_until")
 
     spend_mails: Mapped[bool] = mapped_column(default=True, server_default=true())
+    # The attribute of OpenTelemetry spans that is the tag of a call; null for `service.name`.
+    tag_attribute: Mapped[str | None]
 
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"
@@ -82,6 +84,11 @@ class Subscription(Base):
 def get_account(session: Session, account_id: str) -> Account:
     """Return the account of an authenticated caller."""
     return session.get_one(Account, account_id)
+
+
+def find_tag_attribute(session: Session, account_id: str) -> str | None:
+    """Return the attribute that the account chose as the tag of calls in spans."""
+    return session.scalar(select(Account.tag_attribute).where(Account.id == account_id))
 
 
 def find_account(session: Session, email: str) -> Account | None:

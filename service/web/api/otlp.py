@@ -7,6 +7,7 @@ from flask import Response, request
 from sqlalchemy import insert
 
 from service.errors import BadRequestError, UnsupportedMediaTypeError
+from service.models.identity.accounts import find_tag_attribute
 from service.models.imports.span_batches import SpanBatch
 from service.web.auth.callers import (
     credential_id,
@@ -122,9 +123,11 @@ def metrics() -> Response:
 
 
 def _tag_attribute() -> str | None:
-    """Return the attribute that the exporter's headers choose as the tag."""
+    """Return the attribute that the exporter's headers or else the account choose as the tag."""
     name = request.headers.get(TAG_HEADER)
-    if name is not None and not is_label_attribute(name):
+    if name is None:
+        return find_tag_attribute(get_session(), current_caller().account_id)
+    if not is_label_attribute(name):
         raise BadRequestError(f"{TAG_HEADER} must name an attribute that holds a label.")
     return name
 

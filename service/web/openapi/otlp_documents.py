@@ -38,7 +38,8 @@ TAG_ATTRIBUTE: Final[dict[str, Any]] = {
     "in": "header",
     "name": "X-Tag-Attribute",
     "required": False,
-    "description": "The attribute that becomes the tag of a call, instead of `service.name`.",
+    "description": "The attribute that becomes the tag of a call, instead of the one in the"
+    " account's settings or `service.name`.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 100},
 }
 ERRORS: Final = {

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from detectors.contract import StoredRecord
@@ -11,11 +12,11 @@ from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
 from service.web.otlp import json_spans
 from service.web.otlp.attributes import RESPONSE_ID, SERVICE, Names
 from service.web.otlp.calls import is_call, read_call
-from service.web.otlp.content import is_content
+from service.web.otlp.content import is_event_content
 from service.web.otlp.spans import SPAN_BYTES, TRACE_BYTES, Reading, Span, first
 
 _LEVEL: Final = 1
-_NAMES: Final = Names()
+MAX_ATTRIBUTE_NAME: Final = 100
 _NO_PARENT: Final = bytes(SPAN_BYTES)
 
 Reader = Callable[[bytes, Reading], Iterator[Span]]
@@ -63,8 +64,7 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     PayloadTooLargeError
         The request has too many spans.
     """
-    names = _NAMES if tag_attribute is None else Names((tag_attribute,))
-    reading = Reading(names)
+    reading = Reading(_names_with(tag_attribute))
     spans = list(read(body, reading))
     reading.check()
     found, links, rejected = [], [], 0
@@ -80,9 +80,16 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     return _pack(found, links, reading.parents, rejected)
 
 
+@lru_cache(maxsize=20)
+def _names_with(tag_attribute: str | None) -> Names:
+    """Return the names to read; they are kept, since exporters send the same ones every time."""
+    return Names(() if tag_attribute is None else (tag_attribute,))
+
+
 def is_label_attribute(name: str) -> bool:
     """Check whether an account may choose this attribute as the tag of its calls."""
-    return 0 < len(name) <= 100 and name.isascii() and name.isprintable() and not is_content(name)
+    is_name = 0 < len(name) <= MAX_ATTRIBUTE_NAME and name.isascii() and name.isprintable()
+    return is_name and name == name.strip() and not is_event_content("gen_ai.", name)
 
 
 def _has_identity(span: Span) -> bool:

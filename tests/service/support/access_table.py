@@ -141,6 +141,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/settings"): _page(),
     ("POST", "/settings/report-mails"): _form(report_mails="none"),
     ("POST", "/settings/spend-mails"): _form(spend_mails="none"),
+    ("POST", "/settings/tag-attribute"): _form(tag_attribute="gen_ai.agent.name"),
     ("GET", "/settings/assumptions"): _page(),
     ("POST", "/settings/assumptions"): _form(),
     ("POST", "/settings/assumptions/reset"): _form(),

@@ -28,7 +28,7 @@ PAGES = frozenset(
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
         *("/settings/spend-mails", "/settings/budgets", "/settings/budgets/<budget_id>"),
-        "/settings/budgets/<budget_id>/remove",
+        *("/settings/budgets/<budget_id>/remove", "/settings/tag-attribute"),
         *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
         *("/settings/assumptions", "/settings/assumptions/reset"),
         *("/settings/notices", "/settings/notices/add", "/settings/notices/<target_id>/test"),

@@ -1,4 +1,4 @@
-"""/settings: email notifications, active sessions and account deletion."""
+"""/settings: email notifications, tags of traces, active sessions and account deletion."""
 
 import secrets
 from typing import Any, Final
@@ -22,6 +22,7 @@ from service.web.auth.security_events import count_event, record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_private
+from service.web.otlp.requests import MAX_ATTRIBUTE_NAME, is_label_attribute
 
 _SPEND_MAILS: Final = {"daily": True, "none": False}
 
@@ -38,6 +39,7 @@ def home() -> str:
         "pages/account/settings.html",
         account=account,
         is_saved="saved" in request.args,
+        max_attribute=MAX_ATTRIBUTE_NAME,
         mails_a_day=MAILS_A_DAY,
         stored=find_stored_data(session, account.id),
         report_days=config.report_retention_days,
@@ -68,6 +70,22 @@ def choose_spend_mails() -> Response:
         raise InvalidRequestError("Choose one of the two options.")
     account = get_account(get_session(), current_caller().account_id)
     account.spend_mails = _SPEND_MAILS[choice]
+    get_session().commit()
+    return redirect(url_for("settings.home", saved=""), 303)
+
+
+@blueprint.post("/tag-attribute")
+@require_visitor
+def choose_tag_attribute() -> Response:
+    """Save the attribute that is the tag of calls in OpenTelemetry spans."""
+    name = request.form.get("tag_attribute", "").strip()
+    if name and not is_label_attribute(name):
+        raise InvalidRequestError(
+            f"Enter the name of an attribute that holds a label, in at most {MAX_ATTRIBUTE_NAME}"
+            " characters."
+        )
+    account = get_account(get_session(), current_caller().account_id)
+    account.tag_attribute = name or None
     get_session().commit()
     return redirect(url_for("settings.home", saved=""), 303)
 

@@ -15,10 +15,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import SpanBatch
+from service.models import Account, SpanBatch
 from tests.service.otlp.requests import (
     CHAT,
     JSON,
@@ -235,9 +235,25 @@ def test_above_the_limit_the_exporter_is_asked_to_wait(
     assert int(answer.headers["Retry-After"]) > 0
 
 
-def test_the_exporter_may_choose_the_attribute_of_the_tag(
+def test_the_account_or_the_exporter_may_choose_the_attribute_of_the_tag(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
-    body = as_protobuf(document(span({**CHAT, "gen_ai.agent.name": "refunds"}), service_name="bot"))
+    labels = {"gen_ai.agent.name": "refunds", "team": "payments"}
+    body = as_protobuf(document(span({**CHAT, **labels}), service_name="bot", region="eu"))
     _send(client, tenant, body, **{"X-Tag-Attribute": "gen_ai.agent.name"})
-    assert [each["tag"] for each in _stored(db_session)] == ["refunds"]
+    for chosen in ("team", "region", "absent", None):
+        db_session.execute(update(Account).values(tag_attribute=chosen))
+        _send(client, tenant, body)
+    _send(client, tenant, body, **{"X-Tag-Attribute": "team"})
+    found = [each["tag"] for each in _stored(db_session)]
+    assert found == ["refunds", "payments", "eu", "bot", "bot", "payments"]
+
+
+@pytest.mark.parametrize("value", ["x" * 201, "a\nb", 7])
+def test_a_chosen_attribute_has_the_limits_of_a_tag(
+    client: FlaskClient, tenant: Tenant, db_session: Session, value: object
+) -> None:
+    db_session.execute(update(Account).values(tag_attribute="team"))
+    _send(client, tenant, as_protobuf(document(span({**CHAT, "team": value}), service_name="bot")))
+    (record,) = _stored(db_session)
+    assert "tag" not in record

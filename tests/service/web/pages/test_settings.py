@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.models import Account, StoredData, WebSession
 from service.models.base import utc_now
 from service.web.auth.browsers import describe_browser
+from tests.service.support.browser import Browser
 from tests.service.support.scenes import sign_in
 from tests.service.web.pages.words import words
 
@@ -91,3 +92,26 @@ def test_the_owner_sees_what_is_stored_and_for_how_long(
     assert "Raw records 0 bytes 7 days after the report" in page
     assert "Calls 2.3 MB 400 days after the day of the call" in page
     assert "Spend by day 999 bytes Until you delete your account" in page
+
+
+def test_the_tag_attribute_of_traces_is_chosen_and_cleared(
+    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    browser = Browser(app, sessions, "ada@example.org")
+    for typed, kept in ((" team ", "team"), ("gen_ai.agent.name", "gen_ai.agent.name"), ("", None)):
+        answer = browser.post("/settings", "/settings/tag-attribute", tag_attribute=typed)
+        assert (answer.status_code, answer.headers["Location"]) == (303, "/settings?saved=")
+        assert f'name="tag_attribute" value="{kept or ""}"' in browser.get("/settings?saved=")
+        assert db_session.scalars(select(Account.tag_attribute)).one() == kept
+
+
+@pytest.mark.parametrize(
+    "name", ["gen_ai.input.messages", "input.value", "content", "x" * 101, "a\nb", "ü"]
+)
+def test_an_attribute_with_text_or_without_a_name_is_no_tag(
+    app: Flask, sessions: "sessionmaker[Session]", db_session: Session, name: str
+) -> None:
+    browser = Browser(app, sessions, "ada@example.org")
+    answer = browser.post("/settings", "/settings/tag-attribute", tag_attribute=name)
+    assert answer.status_code == 422
+    assert db_session.scalars(select(Account.tag_attribute)).one() is None
