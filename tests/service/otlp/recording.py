@@ -7,19 +7,25 @@ requirements/otlp. What is kept names no machine.
 import gzip
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import requests
+import yaml  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.client.environments import LOCKS, ROOT, environment_python
 from tests.client.provider_stub import ProviderStub
+from tests.service.otlp.requests import PROTOBUF
+from tests.worker.support.waiting import wait_until
 
 FOLDER: Final = Path(__file__).parent
 PROGRAMS: Final = FOLDER / "programs"
@@ -66,6 +72,7 @@ PYTHON: Final = (
     Program("openlit_sdk", "openlit"),
 )
 VERCEL: Final = Program("vercel_ai", "node")
+COLLECTED: Final = ("traceloop_sdk", "openinference_anthropic", "litellm_callback", "vercel_ai")
 EVERY: Final = (*PYTHON, VERCEL)
 
 
@@ -200,6 +207,48 @@ def record_every(programs: Mapping[str, Program]) -> None:
         for mode in MODES:
             export_path(program.name, mode).write_bytes(record(program, mode))
             sys.stdout.write(f"{program.name}, text {mode}\n")
+
+
+def record_collector(command: str) -> None:
+    """Keep what a Collector makes of the recorded exports."""
+    with collector() as (url, bodies), running_collector(command, url) as receiver:
+        for name in COLLECTED:
+            body = export_path(name, "off").read_bytes()
+            requests.post(receiver, data=body, headers={"Content-Type": PROTOBUF}, timeout=10)
+    (EXPORTS / "collector.bin").write_bytes(b"".join(bodies))
+
+
+@contextmanager
+def running_collector(command: str, url: str, key: str = "") -> Iterator[str]:
+    """Yield the address that a Collector with the guide's settings receives traces at."""
+    settings = collector_settings()
+    # Not every distribution has this processor.
+    settings["processors"].pop("attributes/no-text")
+    settings["service"]["pipelines"]["traces/tallystick"]["processors"] = ["batch"]
+    settings["service"]["telemetry"] = {"metrics": {"level": "none"}}
+    with socket.socket() as free, tempfile.TemporaryDirectory() as folder:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        settings["receivers"]["otlp"]["protocols"]["http"]["endpoint"] = address
+        file = Path(folder, "settings.yaml")
+        file.write_text(yaml.safe_dump(settings))
+        free.close()
+        environment = {"BASE_URL": url.removesuffix("/otlp"), "INGEST_KEY": key}
+        with Path(folder, "log").open("wb") as log:
+            run = [command, "--config", str(file)]
+            process = subprocess.Popen(run, env=environment, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: b"Everything is ready" in Path(folder, "log").read_bytes(), 20)
+            yield f"http://{address}/v1/traces"
+        finally:
+            process.terminate()  # it sends what it has
+            process.wait(30)
+
+
+def collector_settings() -> Any:
+    """Return the settings in the guide."""
+    guide = (ROOT / "docs" / "api" / "otlp.md").read_text()
+    return yaml.safe_load(guide.partition("```yaml\n")[2].partition("```")[0])
 
 
 if __name__ == "__main__":

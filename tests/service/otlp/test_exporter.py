@@ -54,7 +54,7 @@ def _ignore(*_answer: Any) -> Any:
 
 
 @contextmanager
-def _serving(application: Wsgi) -> Iterator[str]:
+def serving(application: Wsgi) -> Iterator[str]:
     server = make_server("127.0.0.1", 0, application)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -66,7 +66,7 @@ def _serving(application: Wsgi) -> Iterator[str]:
         server.server_close()
 
 
-def _span(**attributes: str) -> list[ReadableSpan]:
+def finished_span(**attributes: str) -> list[ReadableSpan]:
     """A span as the SDK makes it."""
     kept = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource({"service.name": "checkout"}))
@@ -76,7 +76,7 @@ def _span(**attributes: str) -> list[ReadableSpan]:
     return list(kept.get_finished_spans())
 
 
-def _exporter(url: str, key: str) -> OTLPSpanExporter:
+def exporter_to(url: str, key: str) -> OTLPSpanExporter:
     headers = {"Authorization": f"Bearer {key}"}
     return OTLPSpanExporter(url, headers=headers, timeout=20, compression=Compression.Gzip)
 
@@ -87,8 +87,8 @@ def test_what_is_refused_for_now_is_sent_again_and_counts_once(
     app: Flask, tenant: Tenant, db_session: Session, blobs: Path, status: str, lost: bool
 ) -> None:
     service = Unreliable(app, [status], lost=lost)
-    with _serving(service) as url:
-        exported = _exporter(url, tenant.key).export(_span())
+    with serving(service) as url:
+        exported = exporter_to(url, tenant.key).export(finished_span())
     assert (exported, service.requests) == (SpanExportResult.SUCCESS, 2)
     store = BlobStore.from_url(blobs.as_uri())
     (audit_id,) = close_import(db_session.connection(), store, tenant.account_id)
@@ -99,8 +99,10 @@ def test_text_is_refused_once_and_the_reason_reaches_the_log_of_the_exporter(
     app: Flask, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Unreliable(app, [], lost=False)
-    with _serving(service) as url:
-        exported = _exporter(url, tenant.key).export(_span(**{"input.value": "canary-text"}))
+    with serving(service) as url:
+        exported = exporter_to(url, tenant.key).export(
+            finished_span(**{"input.value": "canary-text"})
+        )
     assert (exported, service.requests) == (SpanExportResult.FAILURE, 1)
     assert "OPENINFERENCE_HIDE_INPUTS=true" in caplog.text
     assert "canary" not in caplog.text
