@@ -124,6 +124,7 @@ _GROUPS: Final = {
         "tests/client/test_contract.py",
         "tests/client/test_faults.py",
         "tests/client/test_guards.py",
+        "tests/client/test_include_usage.py",
         "tests/client/test_init.py",
         "tests/client/test_memory.py",
         "tests/client/test_objects.py",

@@ -48,6 +48,7 @@ class Call:
         "capture",
         "endpoint",
         "has_ended",
+        "hides_usage",
         "request_id",
         "status",
     )
@@ -70,6 +71,7 @@ class Call:
     capture: Capture
     endpoint: str | None
     has_ended: bool
+    hides_usage: bool
     request_id: object
     status: str | None
 
@@ -273,7 +275,7 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call._is_background = members.get("background") is True
     call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
     call.request_id = call._parts = call.status = call._answer_id = call._created_id = None
-    call._is_stream = call._is_partial = call.has_ended = False
+    call._is_stream = call._is_partial = call.has_ended = call.hides_usage = False
     call._start = (  # in the order of a `Start`
         time(),
         provider,

@@ -46,6 +46,7 @@ class Settings:
     flush_interval: float
     max_queue: int
     exit_timeout: float
+    include_usage: bool | frozenset[str]
     debug: bool
 
 

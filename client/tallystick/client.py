@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,7 @@ def init(
     max_queue: int = MAX_QUEUE,
     exit_timeout: float = ending.EXIT_SECONDS,
     providers: Mapping[str, str] | None = None,
+    include_usage: bool | Iterable[str] = False,
     allow_http: bool = False,
     retry: bool = False,
     spool: Folder | None = None,
@@ -66,9 +67,11 @@ def init(
     changes nothing. `http://` to another machine needs `allow_http=True`. A process waits at its
     exit for at most `exit_timeout` seconds, or two seconds if that is longer and SIGTERM ends it.
     `providers` names the model provider behind each host that is not a provider's own, such as
-    `{"llm.example.com": "azure"}`. A batch that the network or the service fails is dropped, or
-    posted once more with `retry=True`, or kept in the folder that `spool` names. `before_send` gets
-    each record before it leaves, and returns it with other labels, or None to drop it.
+    `{"llm.example.com": "azure"}`. `include_usage` asks for the usage of chat streams, of all hosts
+    or of those that it names, and hides the chunk that it comes in. A batch that the network or the
+    service fails is dropped, or posted once more with `retry=True`, or kept in the folder that
+    `spool` names. `before_send` gets each record before it leaves, and returns it with other
+    labels, or None to drop it.
     """
     text = os.environ.get(VARIABLE, "") if dsn is None else str(dsn)
     if not text.strip() or capture.active is not None:
@@ -95,6 +98,7 @@ def init(
         ),
         max_queue=int(_within(1, max_queue, _LONGEST_QUEUE, MAX_QUEUE)),
         exit_timeout=_within(0, exit_timeout, _LONGEST_EXIT_SECONDS, ending.EXIT_SECONDS),
+        include_usage=_checked_streams(include_usage),
         debug=bool(debug),
     )
     if _starting.acquire(False):  # otherwise another thread is initializing
@@ -219,6 +223,17 @@ def _checked_hosts(providers: Mapping[str, str] | None) -> dict[str, str]:
     if len(kept) < len(given):
         warn("init(providers=…) expects lowercase names of providers, such as azure")
     return kept
+
+
+def _checked_streams(wanted: bool | Iterable[str]) -> bool | frozenset[str]:
+    """Return whether streams are asked for their usage, or the hosts of those that are."""
+    if isinstance(wanted, bool):
+        return wanted
+    try:
+        return frozenset(host.lower() for host in ([wanted] if isinstance(wanted, str) else wanted))
+    except (AttributeError, TypeError):
+        warn("init(include_usage=…) expects True or the names of hosts, such as llm.example.com")
+        return False
 
 
 def _hash_key(key: str | bytes | None) -> bytes | None:

@@ -100,6 +100,10 @@ def _begin(library: str, client: Any, options: Any) -> Call | None:
         return None
     if callable(options.__dict__.get("post_parser")):
         watch_parser(call, options)
+    if call.capture.settings.include_usage:
+        from tallystick.hooks.extra_usage import ask_for_usage  # few programs turn it on
+
+        ask_for_usage(call, client, options)
     outer = _outer.get()
     if outer is not None and outer[1] is client:
         outer[0].has_ended = True

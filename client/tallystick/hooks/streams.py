@@ -31,6 +31,10 @@ def follow(call: Call, stream: Any) -> None:
         stream._iterator = (_async_chunks if is_completion else _async_events)(items, call)
     else:
         stream._iterator = (_chunks if is_completion else _events)(items, call)
+    if call.hides_usage:
+        from tallystick.hooks.extra_usage import hide
+
+        stream._iterator = hide(stream._iterator)
 
 
 # Four times the same, since a function that they share would be called for every event.
