@@ -31,17 +31,25 @@ assert os.environ["GH_TOKEN"] == "the token"
 store = Path(os.environ["COMMENTS"])
 comments = json.loads(store.read_text()) if store.exists() else {{}}
 arguments = sys.argv[1:]
+if "graphql" in arguments:
+    assert arguments[-4:] == ["-f", "query={{viewer{{login}}}}", "--jq", ".data.viewer.login"]
+    print("github-actions[bot]")
+    raise SystemExit
 path = next(each for each in arguments if each.startswith("repos/acme/app/"))
 if "--method" not in arguments:
-    prefix = arguments[arguments.index("--jq") + 1].split('"')[1]
-    print("\\n".join(id for id, body in comments.items() if body.startswith(prefix)))
+    query = arguments[arguments.index("--jq") + 1]
+    author, mark = os.environ["AUTHOR"], os.environ["MARK"]
+    for id, (login, body) in comments.items():
+        is_own = login == author or ".user.login == env.AUTHOR" not in query
+        if is_own and (body.startswith(mark) or "startswith(env.MARK)" not in query):
+            print(id)
     raise SystemExit
 body = Path(arguments[arguments.index("-F") + 1].removeprefix("body=@")).read_text()
 if arguments[arguments.index("--method") + 1] == "POST":
     assert path == "repos/acme/app/issues/7/comments"
-    comments[str(len(comments) + 1)] = body
+    comments[str(len(comments) + 1)] = ["github-actions[bot]", body]
 else:
-    comments[path.removeprefix("repos/acme/app/issues/comments/")] = body
+    comments[path.removeprefix("repos/acme/app/issues/comments/")][1] = body
 store.write_text(json.dumps(comments))
 """
 
@@ -112,7 +120,7 @@ class Repository:
         return done, dict(line.split("=", 1) for line in output.read_text().splitlines())
 
     def comment(self, outputs: Mapping[str, str]) -> list[str]:
-        """Run the step that comments, and return all comments of the pull request."""
+        """Run the step that comments, and return the action's comments of the pull request."""
         context = {
             **{"inputs.file": "usage.jsonl", "inputs.token": "the token"},
             "steps.gate.outputs.markdown": outputs["markdown"],
@@ -121,7 +129,8 @@ class Repository:
         done = self.step("Comment", context, GITHUB_REPOSITORY="acme/app",
                          COMMENTS=str(self.comments))  # fmt: skip
         assert done.returncode == 0, done.stderr
-        return list(json.loads(self.comments.read_text()).values())
+        comments = json.loads(self.comments.read_text()).values()
+        return [body for login, body in comments if login == "github-actions[bot]"]
 
     def step(
         self, name: str, context: Mapping[str, str], **environment: str
@@ -174,13 +183,17 @@ def test_a_pull_request_fails_for_what_it_adds_and_says_so_in_one_comment(tmp_pa
     assert not (repository.clone / ".git" / "shallow").exists(), "later steps need the history"
     assert "<code>search</code>" in comment
 
-    # The next push takes the calls away: it passes, and the comment says that instead.
+    # The next push takes the calls away: it passes, and the comment says that instead. The
+    # comment of someone who copied its mark stays.
+    copied = json.dumps({"0": ["someone", comment], **json.loads(repository.comments.read_text())})
+    repository.comments.write_text(copied)
     repository.commit("change", usage_jsonl=_log(support=300))
     done, outputs = repository.audit(baseline="baseline.json", baseline_ref="main")
     assert done.returncode == 0, done.stderr
     assert outputs["passed"] == "true"
     (comment,) = repository.comment(outputs)
     assert "Gate passed: no finding of high severity is new or has grown" in comment
+    assert json.loads(repository.comments.read_text())["0"] == json.loads(copied)["0"]
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -190,4 +203,8 @@ def test_a_baseline_that_the_base_does_not_have_is_bad_use(tmp_path: Path) -> No
     done, outputs = repository.audit(baseline="baseline.json", baseline_ref="main")
     assert done.returncode == 2
     assert "There is no baseline.json at main." in done.stderr
+    assert outputs == {}
+    done, outputs = repository.audit(baseline_ref="main")
+    assert done.returncode == 2
+    assert "::baseline-ref needs baseline, the report's path" in done.stderr
     assert outputs == {}
