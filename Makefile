@@ -31,6 +31,7 @@ PICO := 2.1.1
 HTMX := 4.0.1
 DEJAVU := 2.37.3
 VENDORED := service/web/static/vendor
+COMPACT := service/web/static/upload/prices.json
 FONTS := service/reports/pdf/fonts
 
 .PHONY: help demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
@@ -122,7 +123,8 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	done
 
 compact-prices: $(DEV) ## Write the prices that the upload page estimates with
-	$(BIN)/python -m detectors.prices.lookup.compact > service/web/static/upload/prices.json
+	$(BIN)/python -m detectors.prices.lookup.compact > $(COMPACT).new || { rm -f $(COMPACT).new; exit 1; }
+	mv $(COMPACT).new $(COMPACT)
 
 vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	rm -rf var/vendor && mkdir -p var/vendor

@@ -19,8 +19,24 @@ FOREIGN: Final = (
 )
 ADAPTERS: Final = ROOT / "detectors" / "formats" / "adapters"
 EXPORT: Final = ADAPTERS / "gateways" / "openrouter" / "sample.csv"
+SESSION: Final = ADAPTERS / "agents" / "gemini_cli" / "sample.json"
 TEXT: Final = b'{"model":"gpt-4o","usage":{"prompt_tokens":1},"choices":[{"index":0}]}\n'
 COUNTS: Final = b'{"schemaType":"ModelInvocationLog","input":{"inputTokenCount":35}}\n'
+# One object over several lines, and what the preview says of it.
+OBJECTS: Final = {
+    SESSION.read_bytes(): "Object 1 contains text in “content”",
+    SESSION.read_bytes()[:-9]: "it isn't complete JSON: export it again",
+    re.sub(rb',?\s*"(content|subject|description)": "[^"]*"', b"", SESSION.read_bytes()): (
+        "We read this tool's exports."
+    ),
+    b'{\n "data": [{"generation_id": "g", "tokens_prompt": 1}]}': "We read this tool's exports.",
+    b'{\n "weather": "sunny"\n}': "We don't recognize this format.",
+}
+# The provider and the model have names that every object of JavaScript inherits.
+INHERITED: Final = (
+    b'{"ts": 1790000000, "provider": "constructor", "model": "toString", '
+    b'"usage": {"prompt_tokens": 1, "completion_tokens": 1}}\n'
+)
 # The account of these tests keeps its credits and its list of files.
 _KEEP: Final = "() => { XMLHttpRequest.prototype.send = (body) => { window.kept = body; }; }"
 
@@ -52,7 +68,9 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
     window = windows.show(named("upload"))
     page = window.page
     button, preview = page.get_by_role("button", name="Upload and audit"), page.locator("#preview")
+    reason = page.locator("#why-off")
     choose(page, TEXT, "raw.jsonl")
+    expect(reason).to_be_empty()  # said once, above
     expect(preview).to_contain_text("Line 1 contains text in “choices”")
     expect(preview).to_contain_text("tallystick scrub")
     expect(button).to_be_disabled()
@@ -64,8 +82,15 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
     choose(page, COUNTS, "invocations.jsonl")
     expect(preview).to_contain_text("invocations.jsonl, 67 bytes. We read this tool's exports.")
     expect(button).to_be_enabled()
+    for content, words in OBJECTS.items():
+        choose(page, content, "session.json")
+        expect(preview).to_contain_text(words)
+    choose(page, INHERITED, "names.jsonl")
+    expect(page.locator("#figures")).to_contain_text("without 1 call that we can't price here")
+    assert figure(page, "spend") == "$0.00"
     choose(page, FOREIGN)
-    expect(page.locator("#why-off")).to_contain_text("drop them: “cost”, “prompt”.")
+    expect(preview).to_contain_text("export.csv, 202 bytes. Match its columns below.")
+    expect(reason).to_contain_text("drop them: “cost”, “prompt”.")
     expect(button).to_be_disabled()
     expect(page.get_by_label("Created At")).to_have_value("#1=ts")
     expect(page.locator("#mapping")).to_contain_text("text, 32 characters")
@@ -75,9 +100,9 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
         assert [*axe_violations(window), *overflow(window)] == [], look
     page.get_by_label("prompt").select_option("Tag: service, team or feature")
     page.get_by_label("cost").select_option("Drop this column")
-    expect(preview).to_contain_text("The column “prompt” holds text")
+    expect(reason).to_contain_text("The column “prompt” holds text")
     page.get_by_label("prompt").select_option("Drop this column")
-    expect(preview).to_contain_text("Choose the provider of every call")
+    expect(reason).to_contain_text("Choose the provider of every call")
     page.get_by_label("Model provider of every call").select_option("OpenAI")
     expect(button).to_be_enabled()
     assert (figure(page, "calls"), figure(page, "spend")) == ("2", "$0.00039")

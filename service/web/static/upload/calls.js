@@ -25,11 +25,16 @@ export function isTextKey(name) {
 export function findText(value, depth = 0) {
   if (!value || typeof value !== "object" || depth > MAX_DEPTH) return null;
   for (const [name, inner] of Object.entries(value)) {
-    if (!Array.isArray(value) && TEXT_KEYS.has(name) && !isObject(inner) && !isCount(inner) && !isEmpty(inner)) return name;
+    if (!Array.isArray(value) && TEXT_KEYS.has(name) && !isContainer(name, inner) && !isCount(inner) && !isEmpty(inner)) return name;
     const found = findText(inner, depth + 1);
     if (found) return found;
   }
   return null;
+}
+
+// Sessions have their counts in a list of messages.
+function isContainer(name, value) {
+  return isObject(value) || (name === "messages" && Array.isArray(value) && value.every(isObject));
 }
 
 function isCount(value) {

@@ -63,8 +63,9 @@ async function refresh() {
   }
   if (!isCurrent()) return;
   if (summary.header && !summary.note) columns.show(summary.rows, refresh);
-  const words = summary.problem || summary.note || "No text found.";
-  say(file, words, Boolean(summary.problem));
+  const matching = summary.unmatched && "Match its columns below.";
+  say(file, summary.problem || matching || summary.note || "No text found.", Boolean(summary.problem));
+  if (summary.unmatched && !summary.problem) setRejected(summary.unmatched);
   showFigures(summary);
 }
 
@@ -77,11 +78,12 @@ function showProgress(file, part) {
 function say(file, words, isProblem) {
   preview.className = isProblem ? "warning" : "note";
   preview.textContent = `${file.name}, ${fileSize(file.size)}. ${words}`;
-  setRejected(isProblem ? words : "");
+  setRejected("", isProblem);
 }
 
-function setRejected(words) {
-  sendButton.disabled = Boolean(words);
+// What is wrong with the file is above; what is left to do about its columns is at the button.
+function setRejected(words, isRejected = Boolean(words)) {
+  sendButton.disabled = isRejected;
   whyOff.textContent = words;
 }
 

@@ -45,11 +45,16 @@ export class Prices {
 
   // A provider that the book doesn't know is often a gateway: then the name alone decides.
   #search(provider, name) {
-    const own = this.models[this.hosts[provider] ?? provider];
-    if (own) return own[name] ?? null;
-    const sellers = Object.values(this.models).filter((models) => name in models);
-    return sellers.length ? sellers[0][name] : null;
+    const own = ownValue(this.models, ownValue(this.hosts, provider) ?? provider);
+    if (own) return ownValue(own, name);
+    const seller = Object.values(this.models).find((models) => Object.hasOwn(models, name));
+    return seller ? seller[name] : null;
   }
+}
+
+// Names come from the file: `constructor` is one that every object inherits.
+function ownValue(object, name) {
+  return Object.hasOwn(object, name) ? object[name] : null;
 }
 
 function baseName(model) {

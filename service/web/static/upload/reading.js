@@ -3,6 +3,9 @@
 const GZIP = [0x1f, 0x8b];
 const PARQUET = "PAR1";
 const MAX_ROW = 1 << 20;
+const MAX_DOCUMENT = 32 << 20;
+const TOO_LARGE = "One JSON object can have up to 32 MiB: export one object per line.";
+const INCOMPLETE = "This file starts like one JSON object over several lines, but it isn't complete JSON: export it again, one object per line if you can.";
 
 export class Unreadable extends Error {}
 
@@ -96,6 +99,28 @@ export class Elements {
       }
       this.#depth--;
     }
+  }
+}
+
+// Keep all of one JSON object, and split the page of an API's response into its objects.
+export class Whole {
+  #text = "";
+
+  take(text) {
+    this.#text += text;
+    if (this.#text.length > MAX_DOCUMENT) throw new Unreadable(TOO_LARGE);
+    return [];
+  }
+
+  end() {
+    let document;
+    try {
+      document = JSON.parse(this.#text);
+    } catch {
+      throw new Unreadable(INCOMPLETE);
+    }
+    const isPage = Array.isArray(document.data) && !document.usage;
+    return isPage ? document.data.map((item) => JSON.stringify(item)) : [this.#text];
   }
 }
 

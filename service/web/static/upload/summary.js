@@ -3,7 +3,7 @@
 import { findUnknown, isExport } from "./allowlists.js";
 import { callOf, callOfRow, findText, isEmpty, isObject, isTextKey, styleOf } from "./calls.js";
 import { isTextColumn } from "./columns.js";
-import { Elements, Lines, Rows, Unreadable, cellsOf, readText, sniff } from "./reading.js";
+import { Elements, Lines, Rows, Unreadable, Whole, cellsOf, readText, sniff } from "./reading.js";
 
 const SHOWN_ROWS = 3;
 const REMEDY = "Remove it, or run tallystick scrub first.";
@@ -22,6 +22,7 @@ class Summary {
   unpriced = 0;
   duplicates = 0;
   problem = ""; // why the service would reject the file
+  unmatched = ""; // what to do about its columns first
   note = ""; // what the preview can't show
   header = null; // of a CSV
   rows = []; // the first of a CSV
@@ -95,7 +96,7 @@ export async function summarize(file, { prices, columns, maxBytes, isCurrent, ad
 
 function finish(summary, { isGzip }) {
   if (isGzip && summary.format) summary.format += ", gzip";
-  const isUnread = !summary.problem && !summary.note;
+  const isUnread = !summary.problem && !summary.unmatched && !summary.note;
   if (isUnread && summary.invalid > summary.calls) {
     summary.problem = "Fewer than half of the rows could be read. Check their times, models and token counts.";
   }
@@ -125,7 +126,7 @@ async function readAll(texts, summary, columns) {
 
 function readerOf(begin, summary, columns) {
   if (begin.startsWith("[")) return new ObjectReader(new Elements(), summary, "Object", "JSON array");
-  if (/^\{\s*\n/.test(begin)) return new WholeReader(summary);
+  if (/^\{\s*\n/.test(begin)) return new WholeReader(new Whole(), summary, "Object", "JSON");
   if (begin.startsWith("{")) return new ObjectReader(new Lines(), summary, "Line", "JSON Lines");
   const line = begin.split("\n", 1)[0].replace(/\r$/, "");
   const headers = DELIMITERS.map((delimiter) => cellsOf(line, delimiter));
@@ -137,6 +138,7 @@ function readerOf(begin, summary, columns) {
 
 // Objects of a log. The dialect of a file is that of its first object with counts.
 class ObjectReader {
+  takesCalls = true;
   #number = 0;
   #style = null;
   #isExport = false;
@@ -156,7 +158,7 @@ class ObjectReader {
     const { summary } = this;
     if (this.#isExport) summary.note = EXPORT;
     if (this.#style || this.#isExport || summary.problem) return;
-    if (summary.invalid === this.#number) throw new Unreadable("We don't recognize this format. See the supported formats below.");
+    if (summary.invalid === this.#number || !this.takesCalls) throw new Unreadable("We don't recognize this format. See the supported formats below.");
     summary.note = NO_PREVIEW;
   }
 
@@ -174,7 +176,7 @@ class ObjectReader {
   }
 
   #take(document) {
-    const style = styleOf(document);
+    const style = this.takesCalls ? styleOf(document) : null;
     const unknown = style ? findUnknown(document, style) : "";
     if (unknown === null && !this.#isExport) {
       if (!this.#style) this.#begin(style);
@@ -209,16 +211,9 @@ class ObjectReader {
   }
 }
 
-// One object over several lines, such as the answer of an API.
-class WholeReader {
-  constructor(summary) {
-    summary.format = "JSON";
-    summary.note = NO_PREVIEW;
-  }
-
-  take() {}
-
-  end() {}
+// One object over several lines, which only tools write: a session, or the answer of an API.
+class WholeReader extends ObjectReader {
+  takesCalls = false;
 }
 
 // Rows of a CSV, under a header that is mapped.
@@ -237,7 +232,7 @@ class RowReader {
 
   end() {
     for (const row of this.pieces.end()) this.#read(row);
-    if (!this.summary.calls && !this.summary.invalid && !this.summary.problem && !this.#isExport) {
+    if (!this.summary.calls && !this.summary.invalid && !this.summary.unmatched && !this.#isExport) {
       this.summary.problem = "This CSV has no rows.";
     }
   }
@@ -253,7 +248,7 @@ class RowReader {
         return;
       }
       this.#fields = columns.mapHeader(summary.header);
-      summary.problem = columns.problem;
+      summary.unmatched = columns.problem;
       return;
     }
     if (this.#isExport) {

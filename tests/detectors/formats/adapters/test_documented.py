@@ -17,6 +17,8 @@ import detectors.formats.adapters as room
 from detectors.contract import UsageRecord
 from detectors.formats import read_chunks, records_of
 from detectors.formats.adapters import adapters
+from detectors.formats.adapters.adapter import unknown_members
+from detectors.formats.adapters.rows import parsed
 from detectors.prices.book import PriceBook
 from detectors.prices.table import price_calls
 from detectors.scrub.scrubber import Scrubber
@@ -28,6 +30,7 @@ COUNTS: Final = (
     *("cache_write_1h_tokens", "reasoning_tokens", "audio_prompt_tokens", "image_prompt_tokens"),
     *("audio_completion_tokens", "image_completion_tokens", "web_searches"),
 )
+TEXT: Final = "A text that never leaves this machine."
 UNDOCUMENTED: Final = {"gateways.helicone"}
 
 
@@ -82,6 +85,21 @@ def test_the_counts_are_those_of_the_documentation(name: str) -> None:
     found = [{name: getattr(r, name, None) or 0 for name in (*COUNTS, *labels)} for r in records]
     wanted = [dict.fromkeys((*COUNTS, *labels), 0) | call for call in example["calls"]]
     assert found == wanted
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_only_members_with_text_need_scrub(name: str) -> None:
+    adapter = adapters()[name.rpartition("-")[0]]
+    for row in EXAMPLES[name]["rows"]:
+        for each in row["data"] if isinstance(row.get("data"), list) else [row]:
+            for member in unknown_members(each, adapter.allowed):
+                assert member == "metadata" or holds_text(each, member.split(".")), member
+
+
+def holds_text(value: Any, path: list[str]) -> bool:
+    for part in path:
+        value = parsed(value)[part]
+    return TEXT in json.dumps(value) or str(value).startswith("/home/")
 
 
 @pytest.mark.parametrize("name", BILLS)

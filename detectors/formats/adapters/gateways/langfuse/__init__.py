@@ -1,7 +1,8 @@
 """Langfuse: observations, from its exports (JSON, CSV) or its API.
 
-Fields: https://langfuse.com/docs/observability/features/token-and-cost-tracking (`usage_details`)
-and https://api.reference.langfuse.com (`Observation`). Keys of `usageDetails` count different
+Fields: https://langfuse.com/docs/observability/features/token-and-cost-tracking (`usage_details`),
+https://langfuse.com/docs/api-and-data-platform/features/export-from-ui (`usage`) and
+https://api.reference.langfuse.com (`Observation`). Keys of `usageDetails` count different
 tokens, but some exporters put the cached part into `input` too: then the parts exceed `total`.
 Without a total they are added, as Langfuse documents them.
 """
@@ -17,6 +18,11 @@ from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import Counts, Parts, checked, is_count, sum_counts
 
 _DETAILS: Final = ("usageDetails", "usage_details")
+_COUNTED: Final = (*_DETAILS, "promptTokens")
+
+
+def _recognizes(row: Row) -> bool:
+    return any(name in row for name in _COUNTED) or ("usage" in row and "startTime" in row)
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
@@ -74,15 +80,16 @@ def _prompts(value: Any) -> tuple[Any, ...]:
 
 ADAPTER: Final = Adapter(
     title="Langfuse observations",
-    signs=(*_DETAILS, "promptTokens"),
-    recognizes=lambda row: True,
+    signs=(*_COUNTED, "traceId"),
+    recognizes=_recognizes,
     read=_read,
     allowed=members(
         "id traceId trace_id type name startTime start_time endTime end_time completionStartTime "
         "completion_start_time model providedModelName modelId internalModelId provider version "
         "release environment level parentObservationId parent_observation_id sessionId session_id "
         "userId user_id projectId project_id createdAt updatedAt promptId promptName promptVersion "
-        "tag latency timeToFirstToken unit bookmarked "
+        "tag tags latency timeToFirstToken unit bookmarked traceName inputPrice "
+        "outputPrice totalPrice "
         "modelParameters(max_tokens max_completion_tokens max_output_tokens maxTokens temperature "
         "top_p service_tier) usage* usageDetails* usage_details* costDetails* cost_details* "
         "usagePricingTierId usagePricingTierName"

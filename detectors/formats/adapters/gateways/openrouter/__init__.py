@@ -1,4 +1,4 @@
-"""OpenRouter: the per-call export of its activity page (CSV), and its generation API.
+"""OpenRouter: a CSV of generations, with a row per call, and its generation API.
 
 Fields: https://openrouter.ai/docs/api-reference/get-a-generation. The native counts are billed and
 include cached and reasoning tokens. `GET /api/v1/activity`, whose fields are at
@@ -71,6 +71,6 @@ ADAPTER: Final = Adapter(
     sums=Sums(
         what="OpenRouter's daily activity",
         recognizes=_is_sum,
-        instead="export the calls at https://openrouter.ai/activity instead",
+        instead="export the calls at https://openrouter.ai/logs instead",
     ),
 )

@@ -83,7 +83,7 @@ _NOTED: Final = (
     "$ai_model $ai_provider $ai_trace_id $ai_session_id $ai_span_id $ai_span_name $ai_parent_id "
     "$ai_generation_id $ai_framework $ai_lib $ai_lib_version $ai_base_url $ai_request_url "
     "$ai_stop_reason $ai_is_error $ai_stream $ai_cache_reporting_exclusive "
-    "$ai_model_parameters* $ai_usage* timestamp"
+    "$ai_model_parameters* $ai_usage* timestamp distinct_id"
 )
 
 ADAPTER: Final = Adapter(
