@@ -158,6 +158,8 @@ def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
     headers = {name: parse_header(_first_line(text), name) for name in DELIMITERS}
     named = {name: mapping.count_named(cells) for name, cells in headers.items()}
     best = max(named, key=named.__getitem__)
+    if sums := find_sums(Row(dict.fromkeys(header_cells(_first_line(text), best)))):
+        raise UnreadableLogError(sums.refusal())  # whatever its columns are mapped to
     return Format("csv", delimiter=best) if named[best] else None
 
 

@@ -25,8 +25,8 @@ CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halve
 # The limit for uploads, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
 _NO_TIMES: Final = (
-    "All rows of this log are without a time, and every call needs one: add ts to each, such as "
-    "2026-11-01T12:00:00Z. Anthropic's messages have none of their own."
+    "All rows of this log are without a time, which Anthropic's messages don't have of their own: "
+    "add ts to each, such as 2026-11-01T12:00:00Z."
 )
 
 

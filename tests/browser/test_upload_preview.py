@@ -22,6 +22,10 @@ EXPORT: Final = ADAPTERS / "gateways" / "openrouter" / "sample.csv"
 SESSION: Final = ADAPTERS / "agents" / "gemini_cli" / "sample.json"
 TEXT: Final = b'{"model":"gpt-4o","usage":{"prompt_tokens":1},"choices":[{"index":0}]}\n'
 COUNTS: Final = b'{"schemaType":"ModelInvocationLog","input":{"inputTokenCount":35}}\n'
+TOTALS: Final = (
+    b"date,model,model_permaslug,requests,prompt_tokens,completion_tokens\n"
+    b"2026-08-24,openai/gpt-4.1,openai/gpt-4.1-2025-04-14,5,50,125\n"
+)
 # One object over several lines, and what the preview says of it.
 OBJECTS: Final = {
     SESSION.read_bytes(): "Object 1 contains text in “content”",
@@ -85,6 +89,10 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
     for content, words in OBJECTS.items():
         choose(page, content, "session.json")
         expect(preview).to_contain_text(words)
+    choose(page, TOTALS, "daily.csv")
+    expect(preview).to_contain_text("with totals instead of calls")
+    expect(page.locator("#mapping")).to_be_hidden()
+    expect(button).to_be_disabled()
     choose(page, INHERITED, "names.jsonl")
     expect(page.locator("#figures")).to_contain_text("without 1 call that we can't price here")
     assert figure(page, "spend") == "$0.00"

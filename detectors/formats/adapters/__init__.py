@@ -36,10 +36,14 @@ def export_signs() -> list[str]:
     return sorted(_by_sign())
 
 
+def all_sums() -> list[Sums]:
+    """Return what the totals of each source that has them look like."""
+    return [adapter.sums for adapter in adapters().values() if adapter.sums]
+
+
 def find_sums(row: Row) -> Sums | None:
-    """Return what the row is if it is a sum of many calls."""
-    found = (each.sums for each in adapters().values() if each.sums)
-    return next((sums for sums in found if sums.recognizes(row)), None)
+    """Return what the row is if it is a total of many calls."""
+    return next((sums for sums in all_sums() if sums.recognizes(row)), None)
 
 
 @cache

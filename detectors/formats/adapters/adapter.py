@@ -47,18 +47,29 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Sums:
-    """Rows of a source that are totals of many calls, and what to export instead."""
+    """Rows of a source that are totals of many calls, and what to export instead.
+
+    `signs` are sets of members, of which such a row has all of at least one.
+    """
 
     what: str
-    recognizes: Callable[[Row], bool]
+    signs: tuple[frozenset[str], ...]
     instead: str
     reason: str = field(default="totals of many calls, not calls", init=False)
+
+    def recognizes(self, row: Row) -> bool:
+        return any(all(name in row for name in names) for names in self.signs)
 
     def refusal(self) -> str:
         return (
             f"This file is {self.what}, with totals instead of calls, which can reconcile a bill "
             f"but not be audited: {self.instead}."
         )
+
+
+def any_of(*sets: str) -> tuple[frozenset[str], ...]:
+    """Return sets of names, each given as one text."""
+    return tuple(frozenset(names.split()) for names in sets)
 
 
 def members(text: str) -> Allowed:

@@ -105,6 +105,12 @@ def test_a_mapping_that_does_not_fit_is_refused(change: dict[str, Any], sentence
     assert sentence in str(error)
 
 
+def test_daily_totals_are_refused_whatever_their_columns_are_mapped_to() -> None:
+    totals = "date,model,api_requests,prompt_tokens,completion_tokens\n2026-09-01,gpt-4o,5,9,1\n"
+    mapping = ColumnMapping({"date": "ts"}, ["api_requests"], "openai")
+    assert "with totals instead of calls" in str(refused(totals, mapping))
+
+
 def test_a_column_that_is_neither_mapped_nor_dropped_is_refused() -> None:
     error = refused(FOREIGN.replace("cost_usd", "cost_usd,CANARY in it"), COLUMNS)
     assert isinstance(error, ContractError)

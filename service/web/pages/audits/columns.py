@@ -22,7 +22,7 @@ from detectors.formats import (
     plain,
     propose,
 )
-from detectors.formats.adapters import export_signs
+from detectors.formats.adapters import all_sums, export_signs
 from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.json_logs.shapes import outline
 
@@ -89,6 +89,11 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         "providers": PROVIDERS,
         "targets": _targets(),
         "export_signs": export_signs(),
+        "totals": [
+            {"names": sorted(names), "refusal": sums.refusal()}
+            for sums in all_sums()
+            for names in sums.signs
+        ],
         "allowlists": _allowlists(),
         "text_columns": sorted(TEXT_COLUMNS),
         "beside_uncached": sorted(BESIDE_UNCACHED),

@@ -3,6 +3,7 @@
 import { isObject } from "./calls.js";
 
 const { dataset } = document.querySelector("#mapping");
+const totals = JSON.parse(dataset.totals);
 const exportNames = new Set(dataset.exports.split(" "));
 const allowed = Object.fromEntries(
   ["openai", "anthropic", "records"].map((name) => [name, { flat: parse(dataset[`${name}Flat`]), wrapped: parse(dataset[`${name}Wrapped`]) }]),
@@ -19,6 +20,12 @@ function parse(text) {
     else stack.at(-1)[(last = word)] = null;
   }
   return stack[0];
+}
+
+// Why a file with these members or columns has totals, and no calls; null if it has not.
+export function findTotals(names) {
+  const found = totals.find((each) => each.names.every((name) => names.includes(name)));
+  return found ? found.refusal : null;
 }
 
 // Check for an object of a tool that the service reads by rules of its own.

@@ -1,6 +1,6 @@
 // What a file holds: its format, period, calls and spend, and why it would be rejected.
 
-import { findUnknown, isExport } from "./allowlists.js";
+import { findTotals, findUnknown, isExport } from "./allowlists.js";
 import { callOf, callOfRow, findText, isEmpty, isObject, isTextKey, styleOf } from "./calls.js";
 import { isTextColumn } from "./columns.js";
 import { Elements, Lines, Rows, Unreadable, Whole, cellsOf, readText, sniff } from "./reading.js";
@@ -176,6 +176,8 @@ class ObjectReader {
   }
 
   #take(document) {
+    const refusal = findTotals(Object.keys(document));
+    if (refusal) throw new Unreadable(refusal);
     const style = this.takesCalls ? styleOf(document) : null;
     const unknown = style ? findUnknown(document, style) : "";
     if (unknown === null && !this.#isExport) {
@@ -241,6 +243,8 @@ class RowReader {
     const { summary, columns } = this;
     if (!this.#fields) {
       summary.header = row.map((cell) => cell.trim());
+      const refusal = findTotals(summary.header);
+      if (refusal) throw new Unreadable(refusal);
       this.#isExport = columns.isExport(summary.header);
       if (this.#isExport) {
         this.#fields = [];

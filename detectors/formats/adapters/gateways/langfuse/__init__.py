@@ -10,7 +10,7 @@ Without a total they are added, as Langfuse documents them.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import Sighting, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id
@@ -96,7 +96,7 @@ ADAPTER: Final = Adapter(
     ),
     sums=Sums(
         what="Langfuse's daily metrics",
-        recognizes=lambda row: "countObservations" in row and "date" in row,
+        signs=any_of("countObservations date"),
         instead="export the observations (generations) instead",
     ),
 )

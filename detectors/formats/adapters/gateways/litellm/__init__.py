@@ -10,7 +10,7 @@ are text where prompts are stored, and `{}` where they are not.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import (
     CACHE_HIT,
     FAILED,
@@ -99,7 +99,7 @@ ADAPTER: Final = Adapter(
     ),
     sums=Sums(
         what="LiteLLM's daily spend",
-        recognizes=lambda row: "api_requests" in row and "prompt_tokens" in row,
+        signs=any_of("api_requests prompt_tokens"),
         instead="export rows of LiteLLM_SpendLogs instead",
     ),
 )

@@ -9,7 +9,7 @@ model and endpoint.
 from collections.abc import Iterator
 from typing import Final
 
-from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import Parts, checked
@@ -48,12 +48,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     )
 
 
-def _is_sum(row: Row) -> bool:
-    return "requests" in row and any(
-        name in row for name in ("byok_usage_inference", "byokUsageInference", "model_permaslug")
-    )
-
-
 _CALL: Final = (
     "generation_id id upstream_id created_at model model_permaslug provider_name variant app_name "
     "api_key_name app_id api_type router origin session_id cancelled streamed user external_user "
@@ -70,7 +64,12 @@ ADAPTER: Final = Adapter(
     allowed=members(f"{_CALL} data({_CALL})"),
     sums=Sums(
         what="OpenRouter's daily activity",
-        recognizes=_is_sum,
+        signs=any_of(
+            *(
+                f"requests {name}"
+                for name in ("byok_usage_inference", "byokUsageInference", "model_permaslug")
+            )
+        ),
         instead="export the calls at https://openrouter.ai/logs instead",
     ),
 )

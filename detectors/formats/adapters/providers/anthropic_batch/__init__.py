@@ -8,7 +8,7 @@ the tier `batch`. `custom_id` is the customer's own and never kept.
 from collections.abc import Iterator
 from typing import Final
 
-from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import Sighting
 from detectors.formats.adapters.exchanges import read_batch
 from detectors.formats.adapters.rows import Row
@@ -36,9 +36,7 @@ ADAPTER: Final = Adapter(
     # https://docs.anthropic.com/en/api/admin-api/usage-cost/get-messages-usage-report
     sums=Sums(
         what="a usage or cost report of Anthropic",
-        recognizes=lambda row: (
-            "usage_date_utc" in row or ("starting_at" in row and "results" in row)
-        ),
+        signs=any_of("usage_date_utc", "starting_at results"),
         instead="send calls with the client, or log each response's usage, instead",
     ),
 )

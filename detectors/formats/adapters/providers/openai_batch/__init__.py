@@ -7,7 +7,7 @@ Calls of a batch are priced at the tier `batch`. `custom_id` is the customer's o
 from collections.abc import Iterator
 from typing import Final
 
-from detectors.formats.adapters.adapter import Adapter, State, Sums, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import Sighting
 from detectors.formats.adapters.exchanges import read_batch
 from detectors.formats.adapters.rows import Row
@@ -35,7 +35,7 @@ ADAPTER: Final = Adapter(
     # https://platform.openai.com/docs/api-reference/usage
     sums=Sums(
         what="a usage or cost report of OpenAI",
-        recognizes=lambda row: row.get("object") == "bucket" or "num_model_requests" in row,
+        signs=any_of("num_model_requests", "start_time results"),
         instead="send calls with the client, or log each response's usage, instead",
     ),
 )
