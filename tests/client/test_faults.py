@@ -31,7 +31,7 @@ NOT_OURS: Final = (
     "answer = original(",
     "answer = await original(",
     "call = None",
-    "call = token = None",
+    "if is_outer:",  # looks at a truth value, which cannot fail
     "_leave(",  # guarded within
     "self.end(is_over=True)",  # so is this
     "return self._parse(parsed)",

@@ -13,47 +13,36 @@ from tallystick.calls import Call, begin
 from tallystick.capture import note_fault
 from tallystick.hooks.answers import end_or_attach, watch_parser
 
-# The call of a subclass's own `request`, and its client. It counts unless a `request` that it calls
-# in turn is hooked, too: what is nearest to the provider sees every call.
-_outer: ContextVar[tuple[Call, Any] | None] = ContextVar("tallystick_outer", default=None)
+# The call of a subclass's own `request`, its client, and the entry that it covers. It counts unless
+# a `request` that it calls in turn is hooked, too: what is nearest to the provider sees every call.
+_outer: ContextVar[tuple[Call, Any, Any] | None] = ContextVar("tallystick_outer", default=None)
 
 
 def wrap_request(
     library: str, original: Callable[..., Any], *, is_outer: bool = False
 ) -> Callable[..., Any]:
+    """Wrap a `request`; with `is_outer`, one that a subclass has in front of the library's."""
+
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
-        except Exception:
-            note_fault()
-        answer = original(self, *args, **kwargs)
-        try:
-            end_or_attach(call, answer)
-        except Exception:
-            note_fault()
-        return answer
-
-    @functools.wraps(original)
-    def outer_request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = token = None
-        try:
-            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
-            token = call and _outer.set((call, self))
+            options = args[1] if len(args) > 1 else kwargs["options"]
+            call = _begin(library, self, options, is_outer)
         except Exception:
             note_fault()
         try:
             answer = original(self, *args, **kwargs)
         finally:
-            _leave(token)
+            if is_outer:
+                _leave(call)
         try:
             end_or_attach(call, answer)
         except Exception:
             note_fault()
         return answer
 
-    return outer_request if is_outer else request
+    return request
 
 
 def wrap_async_request(
@@ -63,38 +52,25 @@ def wrap_async_request(
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         try:
-            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
-        except Exception:
-            note_fault()
-        answer = await original(self, *args, **kwargs)
-        try:
-            end_or_attach(call, answer)
-        except Exception:
-            note_fault()
-        return answer
-
-    @functools.wraps(original)
-    async def outer_request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = token = None
-        try:
-            call = _begin(library, self, args[1] if len(args) > 1 else kwargs["options"])
-            token = call and _outer.set((call, self))
+            options = args[1] if len(args) > 1 else kwargs["options"]
+            call = _begin(library, self, options, is_outer)
         except Exception:
             note_fault()
         try:
             answer = await original(self, *args, **kwargs)
         finally:
-            _leave(token)
+            if is_outer:
+                _leave(call)
         try:
             end_or_attach(call, answer)
         except Exception:
             note_fault()
         return answer
 
-    return outer_request if is_outer else request
+    return request
 
 
-def _begin(library: str, client: Any, options: Any) -> Call | None:
+def _begin(library: str, client: Any, options: Any, is_outer: bool) -> Call | None:
     call = begin(library, client, options)
     if call is None:
         return None
@@ -107,12 +83,15 @@ def _begin(library: str, client: Any, options: Any) -> Call | None:
     outer = _outer.get()
     if outer is not None and outer[1] is client:
         outer[0].has_ended = True
+    if is_outer:
+        _outer.set((call, client, outer))
     return call
 
 
-def _leave(token: Any) -> None:
+def _leave(call: Call | None) -> None:
     try:
-        if token is not None:
-            _outer.reset(token)
+        outer = _outer.get()
+        if outer is not None and outer[0] is call:
+            _outer.set(outer[2])
     except Exception:
         note_fault()
