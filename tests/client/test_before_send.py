@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import tallystick
 from detectors import read
 from tallystick.sending.dsn import parse_dsn
+from tallystick.sending.files import FileSender
 from tests.client.collector import Collector
 from tests.client.offline import capturing, record_calls
 
@@ -116,6 +119,54 @@ def test_none_drops_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_it_does_not_change_is_sent_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     ((record,), _) = _sent(monkeypatch, lambda record: record)
     assert record["tag"] == "own"
+
+
+@pytest.mark.parametrize("spool", [False, True])
+def test_a_file_that_is_cut_off_counts_what_is_whole_in_it(spool: bool, tmp_path: Path) -> None:
+    """A limit of the system ends the write in the middle, as a full disk does."""
+    file = tmp_path / "usage.jsonl"
+    lines = [f'{{"number":{number}}}' for number in range(10)]
+    sender = FileSender(str(file), lambda records: lines)
+    send = (lambda: sender.send_lines(lines)) if spool else (lambda: sender.send([]))
+    with _file_size(3 * 13 + 5):
+        assert send() == (3, 0.0, "OSError", False)
+        assert send() == (0, 0.0, "OSError", True)
+    assert send().taken == 10
+    assert file.read_text().splitlines() == [*lines[:3], lines[3][:5], *lines]
+
+
+def test_a_write_in_two_parts_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write, file = os.write, tmp_path / "usage.jsonl"
+    monkeypatch.setattr(os, "write", lambda to, data: write(to, data[:5]))
+    assert FileSender(str(file), list).send_lines(["one", "three"]).taken == 2
+    assert file.read_text() == "one\nthree\n"
+    monkeypatch.setattr(os, "write", lambda to, data: 0)
+    assert FileSender(str(file), list).send_lines(["one"]) == (0, 0.0, "OSError", True)
+
+
+def test_a_writer_that_fails_drops_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(records: list[Any]) -> list[str]:
+        raise LookupError
+
+    monkeypatch.setattr("tallystick.sending.transport.write_lines", fail)
+    with capturing(monkeypatch, (tmp_path / "usage.jsonl").as_uri()):
+        record_calls(2)
+        assert not tallystick.flush(5)
+        assert tallystick.stats()["dropped_by_reason"] == {"LookupError": 2}
+        record_calls(1)
+        assert not tallystick.flush(5)
+        assert tallystick.stats()["dropped"] == 3
+
+
+@contextmanager
+def _file_size(limit: int) -> Iterator[None]:
+    """Let no file of this process become larger."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize(

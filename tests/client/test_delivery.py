@@ -103,13 +103,14 @@ def test_a_dead_server_costs_its_records_and_says_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(("count", "records"), [(1, "1 record was"), (2, "2 records were")])
 def test_debug_says_what_was_dropped_and_why(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    count: int, records: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Collector(422) as collector, capturing(monkeypatch, collector.dsn, debug=True):
-        record_calls(2)
+        record_calls(count)
         tallystick.flush(5)
-    assert caplog.messages == ["2 records were dropped: status 422"]
+    assert caplog.messages == [f"{records} dropped: status 422"]
 
 
 def test_a_flush_respects_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -162,6 +164,9 @@ def test_what_an_exit_has_no_time_for_is_on_disk(
         LINE.replace('"m"', '"m","prompt":"the canary sang"') + "\n",
         LINE.replace('"model":"m"', '"model":"the canary sang","model":"m"') + "\n",
         LINE.replace('"m"', '"m","status":["ok"]') + "\n",
+        LINE.replace("2026-10-01", "2026-99-01") + "\n",
+        LINE.replace("2026-10-01", "2026-02-30") + "\n",
+        LINE.replace("T00:", "T24:") + "\n",
         "[]\n",
         "[" * 100_000 + "\n",
         "\xff\xfe\n",
@@ -243,8 +248,108 @@ def test_a_folder_that_cannot_be_used_is_said_once(
         record_calls(1)
         assert tallystick.flush(5)
     assert caplog.messages == [
-        "init(spool=…) cannot be used: FileExistsError; calls are captured without"
+        "init(spool=…) can't be used (FileExistsError); calls are captured without a spool"
     ]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_disk_without_file_locks_has_no_spool(
+    number: int,
+    monkeypatch: pytest.MonkeyPatch,
+    collector: Collector,
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Such as a network disk; the locks of a process would not keep others out."""
+    monkeypatch.setattr(fcntl, "flock", _fail(number))
+    name = errno.errorcode[number]
+    with capturing(monkeypatch, collector.dsn, spool=folder):
+        record_calls(2)
+        assert tallystick.flush(5)
+        assert (tallystick.stats()["sent"], tallystick.stats()["spool_error"]) == (2, name)
+    assert caplog.messages == [
+        f"init(spool=…) can't be used ({name}); calls are captured without a spool"
+    ]
+    assert _files(folder) == []
+
+
+def test_locks_that_fail_later_stop_nothing(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
+) -> None:
+    with capturing(monkeypatch, collector.dsn, spool=folder):
+        monkeypatch.setattr(fcntl, "flock", _fail(errno.ENOLCK))
+        record_calls(2)
+        assert tallystick.flush(5)
+        assert tallystick.stats()["sent"] == 2
+    assert _files(folder) == []
+
+
+def test_a_disk_that_is_full_at_the_start_may_have_space_later(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(Spool, "_create", _fail(errno.ENOSPC))
+        spool = Spool(str(folder))
+    assert spool.append([LINE])
+
+
+def test_segments_that_cannot_be_removed_are_sent_once_by_a_process(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
+) -> None:
+    """They belong to another user, or the disk has become read-only."""
+    folder.mkdir()
+    (folder / "1.records").write_text(f"{LINE}\n")
+    often: dict[str, Any] = {"spool": folder, "flush_interval": 0.05}
+    spool = Spool(str(folder))
+    monkeypatch.setattr(Spool, "_try_locks", lambda spool: None)
+    monkeypatch.setattr(os, "unlink", _fail(errno.EACCES))
+    with capturing(monkeypatch, collector.dsn, **often):
+        wait_until(lambda: tallystick.stats()["recovered"] == 1, 10)
+        record_calls(1)
+        assert tallystick.flush(5)
+    assert len(collector.records) == 2
+    monkeypatch.setattr(spools, "MAX_BYTES", 1)
+    assert not spool.append([LINE])
+
+
+def test_a_writer_that_fails_is_counted(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
+) -> None:
+    with capturing(monkeypatch, collector.dsn, spool=folder):
+        current = capture.active
+        assert current is not None
+        monkeypatch.setattr(current.delivery, "_write_lines", _fail(errno.EIO))
+        record_calls(2)
+        assert not tallystick.flush(5)
+        assert tallystick.stats()["dropped_by_reason"] == {"OSError": 2}
+
+
+def _fail(number: int) -> Any:
+    def fail(*arguments: Any, **named: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_counters_change_under_their_lock(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
+) -> None:
+    """The thread and whoever closes both change them."""
+    unlocked: list[str] = []
+
+    def store(delivery: Any, name: str, value: object) -> None:
+        if name in ("_in_flight", "_sent", "_kept") and not delivery._counting._is_owned():
+            unlocked.append(name)
+        object.__setattr__(delivery, name, value)
+
+    with capturing(monkeypatch, collector.dsn, spool=folder):
+        monkeypatch.setattr(spooled.SpooledDelivery, "__setattr__", store, raising=False)
+        for status in (503, 422, 201):
+            collector.status = status
+            record_calls(2)
+            tallystick.flush(5)
+    assert len(collector.requests) > 2
+    assert unlocked == []
 
 
 def test_a_segment_belongs_to_one_process_at_a_time(folder: Path) -> None:

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from tallystick.sending import connection
 from tallystick.sending.connection import Reply, make_deadline, make_trust, post
 from tallystick.sending.dsn import VARIABLE, VERSIONS, Destination, parse_dsn
-from tallystick.version import __version__
 
 MOST_SECONDS_OFF = 120
 _FORM = f"Set {VARIABLE} to https://<INGEST_KEY>@<host>, as the page of a new ingest key shows it."
@@ -68,16 +67,10 @@ def _check_file(path: str) -> Verdict:
 
 def _ask(destination: Destination) -> Reply:
     """Post an empty batch, to the first version's address if there is no second."""
-    headers = {
-        "Authorization": f"Bearer {destination.key}",
-        "Content-Type": "application/json",
-        "Content-Encoding": "gzip",
-        "User-Agent": f"tallystick-python/{__version__}",
-    }
     trust = make_trust() if destination.url.startswith("https") else None
     for version in reversed(VERSIONS):
         url = destination.ingest_url(version)
-        reply = post(url, _EMPTY_BATCH, headers, trust, make_deadline())
+        reply = post(url, _EMPTY_BATCH, destination.headers(), trust, make_deadline())
         if reply.status != 404:
             break
     return reply

@@ -51,6 +51,7 @@ class Delivery:
         # Sending takes a while, during which the other half is filled.
         self._enough = max(1, min(MAX_BATCH, max_queue // 2))
         self._report = report
+        self.spool_error: str | None = None  # why there is no spool, if the program wants one
         self.reset()
 
     def reset(self) -> None:
@@ -59,7 +60,7 @@ class Delivery:
         self._queue: deque[Noted] = deque(maxlen=self._max_queue)
         self._numbers = count()
         self._sent = self._in_flight = 0
-        self._refused: dict[str, int] = {}  # by reason; only the thread writes it
+        self._refused: dict[str, int] = {}  # by reason
         self._last_error: str | None = None
         self._flushes: deque[Any] = deque()
         self._thread: threading.Thread | None = None
@@ -125,7 +126,7 @@ class Delivery:
         overflowed = dropped - sum(reasons.values())
         if overflowed > 0:
             reasons[QUEUE_FULL] = overflowed
-        return {
+        counters = {
             "captured": captured,
             "sent": self._sent,
             "queued": waiting,
@@ -133,6 +134,7 @@ class Delivery:
             "dropped_by_reason": reasons,
             "last_error": self._last_error,
         }
+        return {**counters, "spool_error": self.spool_error} if self.spool_error else counters
 
     @property
     def has_backlog(self) -> bool:
@@ -247,7 +249,7 @@ class Delivery:
             self._slow_down(answer.reason)
             self._refuse(lost, answer.reason)
             self._last_error = answer.reason
-            self._report(f"{lost} records were dropped: {answer.reason}")
+            self._report(f"{records(lost, 'was', 'were')} dropped: {answer.reason}")
 
     def _slow_down(self, reason: str) -> None:
         """Send half as often, if the service says that all processes of a key send too often."""
@@ -257,6 +259,11 @@ class Delivery:
     def _refuse(self, count: int, reason: str) -> None:
         """Count records that were dropped, before they stop being in flight."""
         self._refused[reason] = self._refused.get(reason, 0) + count
+
+
+def records(count: int, one: str, many: str) -> str:
+    """Return a number of records and the verb that agrees with it."""
+    return f"1 record {one}" if count == 1 else f"{count} records {many}"
 
 
 def _share() -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from tallystick.version import __version__
+
 VARIABLE = "SERVICE_DSN"
 VERSIONS = (1, 2)  # of the record, of which a service may accept the first only
 
@@ -21,6 +23,15 @@ class Destination(NamedTuple):
 
     def ingest_url(self, version: int) -> str:
         return f"{self.url}/api/v{version}/ingest"
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of every batch: compressed JSON, with the key."""
+        return {
+            "Authorization": f"Bearer {self.key}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+            "User-Agent": f"tallystick-python/{__version__}",
+        }
 
     @property
     def is_exposed(self) -> bool:

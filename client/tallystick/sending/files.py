@@ -16,24 +16,49 @@ class FileSender:
         self._path = path
         self._write = write
         self._reason = reason_of(write)
+        self._is_cut = False  # the file ends within a record, since the disk was full
 
     def send(self, records: list[Noted]) -> Answer:
-        return self.send_lines(self._write(records))
+        """Append the records and return the outcome; never raises."""
+        try:
+            lines = self._write(records)
+        except Exception as error:
+            return Answer(0, 0.0, type(error).__name__)
+        return self.send_lines(lines)
 
     def send_lines(self, lines: list[str]) -> Answer:
-        """Append records that are written already and return the outcome; never raises."""
+        """Append records that are written already and return the outcome; never raises.
+
+        Where the disk is full in the middle, those that are whole in the file are counted as sent.
+        """
         data = "".join([f"{line}\n" for line in lines]).encode("ascii")
-        try:
-            append(self._path, data)
-        except OSError as error:
-            return Answer(0, 0.0, type(error).__name__, is_temporary=True)
-        return Answer(len(lines), 0.0, self._reason)
+        start = b"\n" if self._is_cut else b""  # or the next record would be lost with the cut one
+        written, error = _append(self._path, start + data)
+        done = data[: max(0, written - len(start))]
+        if written:
+            self._is_cut = bool(done) and not done.endswith(b"\n")
+        if error is None:
+            return Answer(len(lines), 0.0, self._reason)
+        taken = done.count(b"\n")
+        return Answer(taken, 0.0, type(error).__name__, is_temporary=not taken)
 
 
-def append(path: str, data: bytes) -> None:
-    """Append in one write, so that nothing of another process comes between."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _append(path: str, data: bytes) -> tuple[int, OSError | None]:
+    """Append, in one write if the system takes it whole: then nothing comes between.
+
+    Returns how many bytes were written, and what stopped it.
+    """
+    written = 0
     try:
-        os.write(file, data)
-    finally:
-        os.close(file)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            while written < len(data):
+                count = os.write(file, data[written:])
+                if not count:
+                    raise OSError
+                written += count
+        finally:
+            os.close(file)
+    except OSError as error:
+        return written, error
+    return written, None

@@ -15,7 +15,7 @@ from tallystick.reading.usage import MAX_COUNT, Counts
 
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
-_MAX_LATENCY_MS = 1e9
+MAX_LATENCY_MS = 1e9
 _last_second = (0, "1970-01-01T00:00:00")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
@@ -74,7 +74,7 @@ def write_record(noted: Noted) -> str | None:
     start = Start._make(record.start)
     moment, model = _moment(start.started_at), clean_label(record.model)
     prompt, completion, cached, write = record.counts
-    if moment is None or model is None or not (_is_count(prompt) and _is_count(completion)):
+    if moment is None or model is None or not (is_count(prompt) and is_count(completion)):
         return None
     return (
         f'{{"ts":"{moment}","provider":{quote(start.provider)},"model":{quote(model)}'
@@ -108,7 +108,7 @@ def _second(record: Record, start: Start) -> str:
     kept: dict[str, int] = {}
     for name, total, beside in _PARTS:
         count = parts.get(name)
-        if _is_count(count) and count:
+        if is_count(count) and count:
             # The service rejects a part that exceeds its total.
             kept[name] = min(count, (record.counts[total] or 0) - kept.get(beside, 0))
     written += "".join(_number(name, count) for name, count in kept.items())
@@ -120,12 +120,12 @@ def _second(record: Record, start: Start) -> str:
 
 
 def _number(name: str, value: int | None) -> str:
-    return "" if value is None or not _is_count(value) else f',"{name}":{value}'
+    return "" if value is None or not is_count(value) else f',"{name}":{value}'
 
 
 def _latency(value: float | None) -> str:
     return (
-        f',"latency_ms":{value:.3f}' if value is not None and 0 <= value <= _MAX_LATENCY_MS else ""
+        f',"latency_ms":{value:.3f}' if value is not None and 0 <= value <= MAX_LATENCY_MS else ""
     )
 
 
@@ -150,7 +150,7 @@ def _text_of(second: int) -> str:
     return text
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= MAX_COUNT
 
 

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 from tallystick.labels import MAX_LABEL, MAX_TAG, clean_label
-from tallystick.reading.usage import MAX_COUNT
-from tallystick.sending.records import CHOICES, is_prefix_hash, is_provider
+from tallystick.sending.records import (
+    CHOICES,
+    MAX_LATENCY_MS,
+    is_count,
+    is_prefix_hash,
+    is_provider,
+)
 
 LABELS = ("model", "endpoint", "request_id", "tag", "environment", "session_id", "region")
 HASHES = ("prefix_hash", "prefix_hash_16k", "prefix_hash_64k")
@@ -22,7 +28,6 @@ COUNTS = (
 )
 REQUIRED = ("ts", "provider", "model", "prompt_tokens", "completion_tokens")
 _MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-_MAX_LATENCY_MS = 1e9
 
 
 def find_problem(record: object) -> str | None:
@@ -74,16 +79,19 @@ def _is_label(value: object) -> bool:
     return isinstance(value, str) and len(value) <= MAX_LABEL and clean_label(value) == value
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MAX_COUNT
-
-
 def _is_latency(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value <= _MAX_LATENCY_MS  # type: ignore[operator]
+    return type(value) in (int, float) and 0 <= value <= MAX_LATENCY_MS  # type: ignore[operator]
 
 
 def _is_moment(value: object) -> bool:
-    return isinstance(value, str) and _MOMENT.fullmatch(value) is not None
+    """Check for a time that exists: a damaged line may have a month 99."""
+    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
+        return False
+    try:
+        datetime.fromisoformat(value[:-1])
+    except ValueError:
+        return False
+    return True
 
 
 _CHECKS = {
@@ -92,7 +100,7 @@ _CHECKS = {
     "latency_ms": _is_latency,
     **dict.fromkeys(LABELS, _is_label),
     **dict.fromkeys(HASHES, is_prefix_hash),
-    **dict.fromkeys(COUNTS, _is_count),
+    **dict.fromkeys(COUNTS, is_count),
     # Of a tuple, because a set fails for a value that cannot be hashed.
     **{name: tuple(choices).__contains__ for name, choices in CHOICES.items()},
 }

@@ -2,11 +2,13 @@
 
 A spool is a folder of segments. Each has the lines of one batch at most, so that a segment that was
 sent just before its process was killed is sent again with the same idempotency key. The lock of a
-segment belongs to the process that writes or sends it, and ends with that process.
+segment belongs to the process that writes or sends it, and ends with that process. On a disk
+without file locks two processes would send the same segment, so there is no spool on it.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -17,6 +19,8 @@ from tallystick.sending.schema import read_line
 MAX_BYTES = 64 * 1024 * 1024
 MAX_LINES = 5_000
 _SUFFIX = ".records"
+_MOST_TRIES = 10
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _numbers = count()
 
 
@@ -55,7 +59,8 @@ class Segment:
             os.unlink(self.path)
         except FileNotFoundError:
             pass
-        self.release()
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Leave the file to any process that claims it."""
@@ -63,13 +68,18 @@ class Segment:
 
 
 class Spool:
-    """The segments of a folder; one of them is written by this process."""
+    """The segments of a folder; one of them is written by this process.
+
+    Raises OSError if its disk has no file locks, or the folder can't be written.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         os.makedirs(folder, 0o700, exist_ok=True)
         self._current: Segment | None = None
         self._sealed: list[Segment] = []
+        self._stuck: set[str] = set()  # the paths of segments that can't be removed
+        self._try_locks()
 
     def room(self) -> int:
         """Return how many lines the current segment takes, or a new one if it is full."""
@@ -95,10 +105,22 @@ class Spool:
         self._sealed, self._current = [], None
         return taken
 
+    def discard(self, segment: Segment) -> bool:
+        """Remove a segment of the caller's, and return False if that failed: it stays ignored."""
+        try:
+            segment.remove()
+        except OSError:
+            self._stuck.add(segment.path)
+            return False
+        return True
+
     def claim(self) -> Segment | None:
         """Return the oldest segment that no process has locked."""
-        for name in self._names():
-            segment = self._lock(os.path.join(self.folder, name))
+        for path in self._paths():
+            try:
+                segment = self._lock(path)
+            except OSError:  # of another user, or the disk has no locks any more
+                continue
             if segment is not None:
                 return segment
         return None
@@ -113,41 +135,59 @@ class Spool:
 
     @property
     def has_segments(self) -> bool:
-        return bool(self._names())
+        return bool(self._paths())
 
-    def _names(self) -> list[str]:
+    def _paths(self) -> list[str]:
         """Return the segments, oldest first."""
         try:
             names = os.listdir(self.folder)
         except OSError:  # the folder was removed
             return []
-        return sorted(name for name in names if name.endswith(_SUFFIX))
+        names = sorted(name for name in names if name.endswith(_SUFFIX))
+        paths = [os.path.join(self.folder, name) for name in names]
+        return [path for path in paths if path not in self._stuck]
+
+    def _try_locks(self) -> None:
+        try:
+            self._create().remove()
+        except OSError as error:
+            if error.errno not in _FULL:  # there may be space again later
+                raise
 
     def _create(self) -> Segment:
-        while True:
+        for _ in range(_MOST_TRIES):
             name = f"{time.time_ns():020}-{os.getpid()}-{next(_numbers)}{_SUFFIX}"
             path = os.path.join(self.folder, name)
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            segment = self._lock(path, keep_empty=True)
+            try:
+                segment = self._lock(path, keep_empty=True)
+            except OSError:
+                os.unlink(path)
+                raise
             if segment is not None:  # or another process has removed it, since it was empty
                 return segment
+        raise OSError
 
     def _lock(self, path: str, *, keep_empty: bool = False) -> Segment | None:
+        """Return the segment, or None if another process has it; raise if it can't be locked."""
         try:
             file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
-        except OSError:
+        except FileNotFoundError:
             return None
         segment = Segment(path, file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             status = os.fstat(file)
-            is_there = status.st_nlink > 0
+        except BlockingIOError:
+            segment.release()
+            return None
         except OSError:
-            is_there = False
-        if not is_there:
+            segment.release()
+            raise
+        if not status.st_nlink:
             segment.release()
         elif not status.st_size and not keep_empty:
-            segment.remove()
+            self.discard(segment)
         else:
             return segment
         return None
@@ -156,9 +196,8 @@ class Spool:
         """Remove the oldest segments that nobody has locked while the folder is full."""
         while self._size() + needed > MAX_BYTES:
             oldest = self.claim()
-            if oldest is None:
+            if oldest is None or not self.discard(oldest):
                 raise OSError
-            oldest.remove()
 
     def _size(self) -> int:
         total = 0

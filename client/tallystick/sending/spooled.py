@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from tallystick.sending.delivery import PAUSED, Delivery
+from tallystick.sending.delivery import PAUSED, Delivery, records
 from tallystick.sending.records import Noted, reason_of
 from tallystick.sending.spool import Segment, Spool
 
@@ -37,6 +37,8 @@ class SpooledDelivery(Delivery):
         super().reset()
         self._spool.forget()
         self._writing = threading.Lock()
+        # The thread counts, and so does whoever closes. A handler of a signal may come in between.
+        self._counting = threading.RLock()
         self._kept = self._recovered = 0
         self._kept_segments: dict[str, int] = {}
         self._unwritten: list[str] = []  # the disk is full
@@ -55,9 +57,10 @@ class SpooledDelivery(Delivery):
 
         `spooled` are those left on disk after a failure; `recovered` were sent for others.
         """
-        counters = super().stats()
-        counters["queued"] += self._in_flight
-        return {**counters, "spooled": self._kept, "recovered": self._recovered}
+        with self._counting:
+            counters = super().stats()
+            counters["queued"] += self._in_flight
+            return {**counters, "spooled": self._kept, "recovered": self._recovered}
 
     @property
     def has_backlog(self) -> bool:
@@ -93,13 +96,21 @@ class SpooledDelivery(Delivery):
             while waiting:
                 size = min(waiting, self._spool.room())
                 waiting -= size
-                self._in_flight += size  # before they leave the queue, as `stats` never loses one
-                lines = self._write_lines([self._queue.popleft() for _ in range(size)])
-                self._drop(size - len(lines), reason_of(self._write_lines))
+                self._add(in_flight=size)  # before they leave the queue: `stats` never loses one
+                batch = [self._queue.popleft() for _ in range(size)]
+                lines, reason = self._lines_of(batch)
+                self._drop(size - len(lines), reason)
                 if lines and not self._spool.append(lines):
                     self._unwritten += lines
         finally:
             self._writing.release()
+
+    def _lines_of(self, batch: list[Noted]) -> tuple[list[str], str]:
+        """Return the lines, and why there are fewer than records."""
+        try:
+            return self._write_lines(batch), reason_of(self._write_lines)
+        except Exception as error:
+            return [], type(error).__name__
 
     def _send_own(self, sender: Any, segment: Segment) -> None:
         if self.is_paused:
@@ -110,24 +121,21 @@ class SpooledDelivery(Delivery):
             self._pause(answer)
             self._keep(segment, answer.reason)
             return
-        self._sent += answer.taken
-        self._in_flight -= answer.taken
+        self._add(sent=answer.taken, in_flight=-answer.taken)
         self._drop(segment.lines - answer.taken, answer.reason)
-        segment.remove()
+        self._spool.discard(segment)
 
     def _keep(self, segment: Segment, reason: str) -> None:
         self._last_error = reason
         self._kept_segments[segment.path] = segment.lines
-        self._kept += segment.lines
-        self._in_flight -= segment.lines
+        self._add(kept=segment.lines, in_flight=-segment.lines)
         segment.release()
-        self._report(f"{segment.lines} records stay in the spool: {reason}")
+        self._report(f"{records(segment.lines, 'stays', 'stay')} in the spool: {reason}")
 
     def _send_unwritten(self, sender: Any, lines: list[str]) -> None:
         answer = sender.send_lines(lines)
         self._pause(answer)
-        self._sent += answer.taken
-        self._in_flight -= answer.taken
+        self._add(sent=answer.taken, in_flight=-answer.taken)
         self._drop(len(lines) - answer.taken, answer.reason)
 
     def _send_others(self, sender: Any) -> None:
@@ -146,13 +154,12 @@ class SpooledDelivery(Delivery):
 
     def _resolve(self, segment: Segment, taken: int, count: int) -> None:
         own = self._kept_segments.pop(segment.path, 0)
-        self._kept -= own
         if own:
-            self._sent += taken
+            self._add(sent=taken, kept=-own)
             self._drop(own - taken, "invalid record", was_in_flight=False)
         else:
             self._recovered += taken
-        segment.remove()
+        self._spool.discard(segment)
 
     def _pause(self, answer: Any) -> None:
         self._slow_down(answer.reason)
@@ -161,11 +168,17 @@ class SpooledDelivery(Delivery):
 
     def _drop(self, count: int, reason: str, *, was_in_flight: bool = True) -> None:
         if count:
-            self._refuse(count, reason)
+            with self._counting:
+                self._refuse(count, reason)
+                self._add(in_flight=-count if was_in_flight else 0)
             self._last_error = reason
-            self._report(f"{count} records were dropped: {reason}")
-            if was_in_flight:
-                self._in_flight -= count
+            self._report(f"{records(count, 'was', 'were')} dropped: {reason}")
+
+    def _add(self, *, in_flight: int = 0, sent: int = 0, kept: int = 0) -> None:
+        with self._counting:
+            self._sent += sent
+            self._kept += kept
+            self._in_flight += in_flight
 
     def _release(self) -> None:
         """Leave what is on disk to other processes, once the thread is over."""

@@ -13,7 +13,6 @@ from tallystick.sending.connection import NETWORK_ERRORS, Reply, make_deadline, 
 from tallystick.sending.dsn import VERSIONS, Destination
 from tallystick.sending.records import Noted, reason_of, write_record
 from tallystick.sending.schema import first_version
-from tallystick.version import __version__
 
 REFUSED_PAUSE_SECONDS = 600.0  # a key or a subscription is put right by people
 LIMITED_PAUSE_SECONDS = 60.0
@@ -84,13 +83,7 @@ class Sender:
         A service that accepted the batch but could not say so recognizes its key.
         """
         body, digest = _pack(lines)
-        headers = {
-            "Authorization": f"Bearer {self._destination.key}",
-            "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
-            "Idempotency-Key": digest,
-            "User-Agent": f"tallystick-python/{__version__}",
-        }
+        headers = {**self._destination.headers(), "Idempotency-Key": digest}
         url, deadline = self._destination.ingest_url(self._version), make_deadline()
         if self._retry:
             pause = RETRY_SECONDS * (1 + os.getpid() % 101 / 100)  # not all processes together
