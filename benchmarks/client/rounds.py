@@ -1,6 +1,8 @@
-"""The rounds of the client's benchmark, in a process of their own: `calls`, `start` or `exit`."""
+"""The rounds of the client's benchmark, in a process of their own: `calls`, `memory`, `start` or `exit`."""
 
 import asyncio
+import importlib
+import itertools
 import json
 import os
 import resource
@@ -11,17 +13,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-CALLS = 1_500
-WARM_UP = 50
-ROUNDS = 30
-CALLS_A_ROUND = 40
+# Two requests, two closes of streams, and the parsing of responses, of two libraries.
+LEAST_HOOKS = 11
+CALLS = 300
+WARM_UP = 30
+CALLS_A_ROUND = 10
+HASHED_PAIRS = 20
 
 
 def turn_on(tool: str, **options: Any) -> None:
     if tool == "tallystick":
         import tallystick
 
-        tallystick.init(**options)
+        tallystick.init(allow_http=True, **options)
     elif tool == "sentry-sdk":
         import sentry_sdk
 
@@ -35,11 +39,13 @@ def turn_on(tool: str, **options: Any) -> None:
         Langfuse(public_key="pk", secret_key="sk", host=host, base_url=host)
         import langfuse.openai  # noqa: F401 - importing it is what hooks the library
     elif tool == "openinference":
-        _turn_on_openinference()
+        _instrument("openinference.instrumentation")
+    elif tool == "traceloop":
+        _instrument("opentelemetry.instrumentation")
 
 
-def _turn_on_openinference() -> None:
-    from openinference.instrumentation.openai import OpenAIInstrumentor
+def _instrument(package: str) -> None:
+    """Turn on the instrumentors of a package, which send spans to a collector in batches."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -47,13 +53,9 @@ def _turn_on_openinference() -> None:
     host = os.environ.get("TOOL_HOST", "http://127.0.0.1:9")
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{host}/v1/traces")))
-    OpenAIInstrumentor().instrument(tracer_provider=provider)
-    try:
-        from openinference.instrumentation.anthropic import AnthropicInstrumentor
-
-        AnthropicInstrumentor().instrument(tracer_provider=provider)
-    except ImportError:
-        pass
+    for library, kind in (("openai", "OpenAIInstrumentor"), ("anthropic", "AnthropicInstrumentor")):
+        instrumentor = getattr(importlib.import_module(f"{package}.{library}"), kind)
+        instrumentor().instrument(tracer_provider=provider)
 
 
 # Calls
@@ -61,14 +63,14 @@ def _turn_on_openinference() -> None:
 Call = Callable[[], object]
 
 
-def _styles(bare: bool) -> dict[str, Call]:
-    """Return calls by style; `bare` clients behave as without hooks."""
+def _styles() -> dict[str, Call]:
+    """Return calls by style."""
     from tests.client import offline
     from tests.client.styles import CHAT, CLAUDE, STREAMED
 
-    chat = _client(offline.openai_client(), bare).chat.completions
-    messages = _client(offline.anthropic_client(), bare).messages
-    asynchronous = _client(offline.async_openai_client(), bare).chat.completions
+    chat = _client(offline.openai_client()).chat.completions
+    messages = _client(offline.anthropic_client()).messages
+    asynchronous = _client(offline.async_openai_client()).chat.completions
     loop = asyncio.new_event_loop()
 
     async def drain() -> None:
@@ -85,37 +87,56 @@ def _styles(bare: bool) -> dict[str, Call]:
     }
 
 
-def _client(like: Any, bare: bool) -> Any:
-    kind = type(like)
-    if bare:
-        kind = type(kind.__name__, (kind,), {"request": kind.request.__tallystick_original__})
-    return kind(api_key="k", max_retries=0, http_client=like._client)
+def _client(like: Any) -> Any:
+    """Return a new client, because some tools hook their methods when a client is made."""
+    return type(like)(api_key="k", max_retries=0, http_client=like._client)
 
 
 def measure_calls(tool: str) -> dict[str, float]:
-    """Alternate calls with and without the tool, if it can be removed from a client."""
+    """Measure calls with and without the tool: alternating, if it can be removed again."""
+    styles = _styles()
     if tool == "tallystick":
         turn_on(tool)
-        hooked, bare = _styles(bare=False), _styles(bare=True)
-        added = {name: _median_added(hooked[name], bare[name]) for name in hooked}
-        return {**added, "hashed_call": _hashed(hooked["openai_call"]), "memory_mb": _memory()}
-    styles = _styles(bare=False)
-    before = {name: _median_time(call) for name, call in styles.items()}
+        added = {name: _added(call) for name, call in styles.items()}
+        return {**added, "hashed_call": _hashed(styles["openai_call"])}
+    before = {name: _usual_time(call) for name, call in styles.items()}
     turn_on(tool)
-    styles = _styles(bare=False)
-    return {name: _median_time(call) - before[name] for name, call in styles.items()}
+    return {name: _usual_time(call) - before[name] for name, call in _styles().items()}
 
 
-def _median_added(one: Call, other: Call) -> float:
-    times: dict[Call, list[float]] = {one: [], other: []}
-    for number in range(CALLS + WARM_UP):
-        for call in (one, other) if number % 2 else (other, one):
-            times[call].append(_time(call))
-    return _median(times[one][WARM_UP:]) - _median(times[other][WARM_UP:])
+def _added(call: Call) -> float:
+    """Return what the hooks add to a call: calls with and without them alternate."""
+    hooks = _hooks()
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(2 * (CALLS + WARM_UP)):
+        is_hooked = number % 4 in (0, 3)  # neither kind is always the first of a pair
+        for owner, method, wrapper, original in hooks:
+            setattr(owner, method, wrapper if is_hooked else original)
+        times[is_hooked].append(_time(call))
+    for owner, method, wrapper, _ in hooks:
+        setattr(owner, method, wrapper)
+    return _usual(times[True][WARM_UP:]) - _usual(times[False][WARM_UP:])
 
 
-def _median_time(call: Call) -> float:
-    return _median([_time(call) for _ in range(CALLS + WARM_UP)][WARM_UP:])
+def _hooks() -> list[tuple[type, str, Any, Any]]:
+    """Return every method that the client has wrapped, with its wrapper and the original."""
+    from tallystick import hooks
+
+    found = []
+    for library, name in itertools.product(("openai", "anthropic"), hooks._POINTS):
+        module = sys.modules.get(f"{library}.{name}")
+        for kind, method, _ in hooks._POINTS[name]:
+            owner = getattr(module, kind, None)
+            if owner is not None:
+                wrapper = vars(owner)[method]
+                found.append((owner, method, wrapper, getattr(wrapper, hooks._MARK)))
+    if len(found) < LEAST_HOOKS:
+        raise SystemExit(f"only {len(found)} methods are hooked")
+    return found
+
+
+def _usual_time(call: Call) -> float:
+    return _usual([_time(call) for _ in range(CALLS + WARM_UP)][WARM_UP:])
 
 
 def _time(call: Call) -> float:
@@ -127,37 +148,36 @@ def _time(call: Call) -> float:
 def _hashed(call: Call) -> float:
     import tallystick
 
-    def turned(is_on: bool) -> list[float]:
+    def turned(is_on: bool) -> float:
         tallystick.close(0)
         if is_on:
-            tallystick.init(prefix_hash=True)
-        return [_time(call) for _ in range(CALLS_A_ROUND)]
+            turn_on("tallystick", prefix_hash=True)
+        return _usual([_time(call) for _ in range(2 * CALLS_A_ROUND)][CALLS_A_ROUND:])
 
-    rounds = [(turned(True), turned(False)) for _ in range(ROUNDS)]
-    return _median([time for on, _ in rounds for time in on]) - _median(
-        [time for _, off in rounds for time in off]
-    )
+    pairs = [(turned(True), turned(False)) for _ in range(HASHED_PAIRS)]
+    return statistics.median(on - off for on, off in pairs)
 
 
-def _memory() -> float:
-    """Measure the memory that 10,000 unsent calls add to a process."""
+def measure_memory() -> dict[str, float]:
+    """Measure what calls add to the memory of a process while none of them is sent."""
     import tallystick
     from tests.client import offline
     from tests.client.styles import CHAT
 
     create = offline.openai_client().chat.completions.create
     tallystick.close(0)
-    for _ in range(2_000):
+    for _ in range(MEMORY_CALLS // 5):
         create(**CHAT)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    tallystick.init()
-    for _ in range(10_000):
+    turn_on("tallystick")
+    for _ in range(MEMORY_CALLS):
         create(**CHAT)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return {"memory_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
 
 
-def _median(values: list[float]) -> float:
-    return statistics.median(values) * 1e6
+def _usual(values: list[float]) -> float:
+    """Return the first quartile in µs, because other programs only ever add time."""
+    return statistics.quantiles(values, n=4)[0] * 1e6
 
 
 # Start and exit
@@ -200,7 +220,10 @@ def main() -> None:
     if what == "exit":
         exit_now(tool, sys.argv[3])
         return
-    measured = measure_calls(tool) if what == "calls" else measure_start(tool)
+    if what == "calls":
+        measured = measure_calls(tool)
+    else:
+        measured = measure_memory() if what == "memory" else measure_start(tool)
     sys.stdout.write(json.dumps(measured))
     sys.stdout.flush()
     os._exit(0)

@@ -15,11 +15,13 @@ from tests.client.collector import Collector
 from tests.client.environments import plain_environment
 from tests.client.programs import tags_of
 from tests.client.provider_stub import ProviderStub
-from tests.worker.support.promises import sampled
+from tests.worker.support.promises import STRESS_SECONDS, Note, sampled
 from tests.worker.support.waiting import wait_until
 
 # On a machine that does much else; alone each takes some seconds.
 PATIENCE_SECONDS = 90
+TERMINATIONS = 10
+CALLS = 10
 
 GUNICORN = """
 import os
@@ -107,20 +109,45 @@ ASGI_SERVERS = {
 
 @pytest.mark.parametrize("server", sampled(ASGI_SERVERS, 3))
 def test_uvicorn_sends_what_is_queued_when_it_is_terminated(
-    server: str, collector: Collector, provider_stub: ProviderStub, tmp_path: Path
+    server: str, provider_stub: ProviderStub, tmp_path: Path
 ) -> None:
     """It ends its process by SIGTERM, which runs nothing that `atexit` has."""
-    (tmp_path / "served.py").write_text(ASGI)
-    address = tmp_path / "socket"
-    environment = plain_environment(SERVICE_DSN=collector.dsn, VENDORS=provider_stub.url)
-    command = [part.format(address=address) for part in ASGI_SERVERS[server]]
-    with _running(tmp_path, environment, *command):
-        wait_until(lambda: address.exists() and _is_open(address), PATIENCE_SECONDS)
-        pids = [_get(address) for _ in range(10)]
+    with Collector() as collector:
+        pids = _terminated(server, collector, provider_stub, tmp_path)
     tags = tags_of(collector)
     assert tags.pop("shutdown") == (2 if server == "workers" else 1)
     assert tags == Counter(f"pid {pid}" for pid in pids)
     assert "Traceback" not in (tmp_path / "said").read_text()
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(STRESS_SECONDS)
+@pytest.mark.parametrize("server", ASGI_SERVERS)
+def test_every_record_of_a_terminated_server_arrives(
+    server: str, provider_stub: ProviderStub, tmp_path: Path, note: Note
+) -> None:
+    lost = 0
+    for number in range(TERMINATIONS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with Collector() as collector:
+            pids = _terminated(server, collector, provider_stub, folder)
+        lost += len(pids) - sum(tags_of(collector)[f"pid {pid}"] for pid in set(pids))
+    note(f"records of a terminated server, {server}", TERMINATIONS * CALLS, lost)
+    assert lost == 0
+
+
+def _terminated(
+    server: str, collector: Collector, provider_stub: ProviderStub, folder: Path
+) -> list[str]:
+    """Run a server, make calls, end it by SIGTERM, and return the process of each call."""
+    (folder / "served.py").write_text(ASGI)
+    address = folder / "socket"
+    environment = plain_environment(SERVICE_DSN=collector.dsn, VENDORS=provider_stub.url)
+    command = [part.format(address=address) for part in ASGI_SERVERS[server]]
+    with _running(folder, environment, *command):
+        wait_until(lambda: address.exists() and _is_open(address), PATIENCE_SECONDS)
+        return [_get(address) for _ in range(CALLS)]
 
 
 def _is_open(address: Path) -> bool:
