@@ -1,11 +1,15 @@
 """The overhead of the client in its host program: per call, at start, in memory, at exit.
 
 Fake model providers answer within the process, so only the libraries' own work adds to the hooks.
-Calls with and without the hooks alternate, and the result is the difference of their medians, in
-processor time of the calling thread, so that other programs do not count. Other tools, which cannot
-be removed again, are measured before and after, if they are installed:
+Calls with and without the hooks alternate, and the result is the difference of their first
+quartiles, in processor time of the calling thread, so that other programs count as little as
+possible. Other tools, which cannot be removed again, are measured before and after. All run in the
+environment of `requirements/libraries/others/instrumentors.lock`, which is made the first time:
 
-    python -m benchmarks.client [--python OTHER_ENVIRONMENT/bin/python]
+    python -m benchmarks.client [--only TOOL] [--part calls|start|exit]
+
+A machine that does other work makes every figure larger, since it empties the caches. `--first`
+asks the scheduler of the system to run the measured programs before all others, as root.
 """
 
 import argparse
@@ -13,83 +17,117 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import time
+from collections import ChainMap
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from tests.client.environments import LOCKS, environment_python
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "rounds.py"
-TOOLS = {
-    "tallystick": ("", "≤ 20"),
-    "sentry-sdk": ("sentry_sdk", ""),
-    "langfuse": ("langfuse", ""),
-    "openinference": ("openinference.instrumentation.openai", ""),
-}
-PROCESSES = 5
+OURS = "tallystick"
+TOOLS = (OURS, "sentry-sdk", "langfuse", "openinference", "traceloop")
+# Each process has another memory layout, so that a figure is the median of several.
+PROCESSES, PROCESSES_OF_OTHERS = 5, 3
 EXITS = 3
+SERVERS = ("dead", "refusing", "silent")
+FIRST = ("chrt", "--fifo", "10")
+Figures = dict[str, float]
 
 
-def run(python: str, *arguments: str, dsn: str) -> str:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "client"), str(ROOT)]),
-        "SERVICE_DSN": dsn,
-    }
-    command = [python, "-W", "ignore", str(PROGRAM), *arguments]
-    finished = subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True, cwd=ROOT
-    )
-    return finished.stdout
+class Measurement:
+    """Runs the programs of the benchmark in one environment."""
 
+    def __init__(self, python: str, *, is_first: bool) -> None:
+        self._command = [*(FIRST if is_first else ()), python, "-W", "ignore", str(PROGRAM)]
 
-def measure(python: str, tool: str) -> dict[str, float] | None:
-    """Return None if the tool is not installed."""
-    needed = TOOLS[tool][0]
-    found = subprocess.run([python, "-c", f"import {needed or 'sys'}"], capture_output=True)
-    if found.returncode:
-        return None
-    exits = {kind: exit_seconds(python, tool, kind) for kind in ("dead", "refusing", "silent")}
-    return {**median_of(python, "calls", tool), **median_of(python, "start", tool), **exits}
+    def calls(self, tool: str) -> Figures:
+        figures = self._median_of("calls", tool)
+        return {**figures, **json.loads(self._run("memory", tool))} if tool == OURS else figures
 
+    def start(self, tool: str) -> Figures:
+        return self._median_of("start", tool)
 
-def median_of(python: str, what: str, tool: str) -> dict[str, float]:
-    """Return the median over processes, because each has another memory layout."""
-    runs = [
-        json.loads(run(python, what, tool, dsn="http://ik_x@127.0.0.1:9")) for _ in range(PROCESSES)
-    ]
-    return {name: statistics.median(one[name] for one in runs) for name in runs[0]}
+    def exits(self, tools: list[str]) -> list[Figures]:
+        """Return how much longer a program takes to exit with each tool.
 
+        Programs with other tools wait for many seconds, and so all at the same time.
+        """
+        usual = statistics.median(self._exit_seconds("nothing", kind) for kind in SERVERS)
+        seconds: dict[tuple[str, str], float] = {}
+        for kind in SERVERS if OURS in tools else ():
+            tries = [self._exit_seconds(OURS, kind) for _ in range(EXITS)]
+            seconds[OURS, kind] = statistics.median(tries)
+        others = [pair for pair in product(tools, SERVERS) if pair[0] != OURS]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(lambda pair: self._exit_seconds(*pair), others)
+            seconds.update(zip(others, found, strict=True))
+        return [{kind: seconds[tool, kind] - usual for kind in SERVERS} for tool in tools]
 
-def exit_seconds(python: str, tool: str, kind: str) -> float:
-    """Return how much longer a program takes to exit with the tool, as a median."""
+    def _median_of(self, what: str, tool: str) -> Figures:
+        count = PROCESSES if tool == OURS else PROCESSES_OF_OTHERS
+        runs = [json.loads(self._run(what, tool)) for _ in range(count)]
+        return {name: statistics.median(each[name] for each in runs) for name in runs[0]}
 
-    def once(name: str) -> float:
-        written = run(python, "exit", name, kind, dsn="set by the program")
+    def _exit_seconds(self, tool: str, kind: str) -> float:
+        """Return how long a program takes from its last line to its end."""
+        written = self._run("exit", tool, kind)
         return time.time() - float(written)
 
-    pairs = [(once(tool), once("nothing")) for _ in range(EXITS)]
-    return statistics.median(one - other for one, other in pairs)
+    def _run(self, *arguments: str) -> str:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "client"), str(ROOT)]),
+            "SERVICE_DSN": "http://ik_x@127.0.0.1:9",
+        }
+        finished = subprocess.run(
+            [*self._command, *arguments],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+        )
+        return finished.stdout
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="Python of another environment")
+    parser.add_argument("--python", help="Python of another environment")
     parser.add_argument("--only", choices=TOOLS, help="measure only this tool")
+    parser.add_argument("--part", choices=("calls", "start", "exit"), help="measure only this")
+    parser.add_argument("--first", action="store_true", help="run before all other programs")
     arguments = parser.parse_args()
-    table = Table(title=f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    for heading in ("", "bar", *([arguments.only] if arguments.only else TOOLS)):
-        table.add_column(heading, justify="left" if not heading else "right")
+    python = arguments.python or environment_python(LOCKS / "others" / "instrumentors.lock")
+    measurement = Measurement(python, is_first=arguments.first)
     tools = [arguments.only] if arguments.only else list(TOOLS)
-    results = {tool: measure(arguments.python, tool) for tool in tools}
+    parts: dict[str, Callable[[], list[Figures]]] = {
+        "calls": lambda: [*map(measurement.calls, tools)],
+        "start": lambda: [*map(measurement.start, tools)],
+        "exit": partial(measurement.exits, tools),
+    }
+    began = time.monotonic()
+    found = [make() for part, make in parts.items() if arguments.part in (None, part)]
+    results = [dict(ChainMap(*each)) for each in zip(*found, strict=True)]
+    _show(dict(zip(tools, results, strict=True)), time.monotonic() - began)
+
+
+def _show(results: dict[str, Figures], seconds: float) -> None:
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    table = Table(title=f"{load}, measured in {seconds:.0f} s")
+    for heading in ("", "bar", *results):
+        table.add_column(heading, justify="left" if not heading else "right")
     for name, bar, pattern in ROWS:
-        cells = [
-            pattern.format(result[name]) if result and name in result else "–"
-            for result in results.values()
-        ]
-        table.add_row(DESCRIPTIONS[name], bar, *cells)
+        cells = [pattern.format(each[name]) if name in each else "–" for each in results.values()]
+        if set(cells) != {"–"}:
+            table.add_row(DESCRIPTIONS[name], bar, *cells)
     Console(width=120).print(table)
 
 

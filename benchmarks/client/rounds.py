@@ -1,4 +1,4 @@
-"""The rounds of the client's benchmark, in a process of their own: `calls`, `memory`, `start` or `exit`."""
+"""One part of the client's benchmark, in a process of its own."""
 
 import asyncio
 import importlib
@@ -18,7 +18,9 @@ LEAST_HOOKS = 11
 CALLS = 300
 WARM_UP = 30
 CALLS_A_ROUND = 10
+MEMORY_CALLS = 10_000
 HASHED_PAIRS = 20
+FULL_BACKLOG = 4
 
 
 def turn_on(tool: str, **options: Any) -> None:
@@ -197,12 +199,12 @@ def measure_start(tool: str) -> dict[str, float]:
     return {"import_ms": (imported - begun) * 1e3, "init_ms": (ended - imported) * 1e3}
 
 
+_sockets: list[socket.socket] = []  # open until the process ends
+
+
 def exit_now(tool: str, kind: str) -> None:
     """Make a call, and measure until the last line."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    host = {"dead": "192.0.2.1:9", "refusing": "127.0.0.1:9"}.get(
-        kind, f"127.0.0.1:{listener.getsockname()[1]}"
-    )
+    host = _server(kind)
     os.environ["SERVICE_DSN"] = f"http://ik_x@{host}"
     os.environ["TOOL_DSN"] = f"http://key@{host}/1"
     os.environ["TOOL_HOST"] = f"http://{host}"
@@ -213,6 +215,20 @@ def exit_now(tool: str, kind: str) -> None:
     offline.openai_client().chat.completions.create(**CHAT)
     sys.stdout.write(repr(time.time()))
     sys.stdout.flush()
+
+
+def _server(kind: str) -> str:
+    """Return the address of a server that is not reached, refuses or never answers."""
+    if kind == "refusing":
+        return "127.0.0.1:9"
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0 if kind == "dead" else 128)
+    _sockets.append(listener)
+    for _ in range(FULL_BACKLOG if kind == "dead" else 0):  # later connections are not answered
+        waiting = socket.socket()
+        waiting.setblocking(False)
+        waiting.connect_ex(listener.getsockname())
+        _sockets.append(waiting)
+    return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 def main() -> None:

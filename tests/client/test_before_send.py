@@ -15,6 +15,7 @@ import tallystick
 from detectors import read
 from tallystick.sending.dsn import parse_dsn
 from tallystick.sending.files import FileSender
+from tallystick.sending.transport import Answer, write_lines
 from tests.client.collector import Collector
 from tests.client.offline import capturing, record_calls
 
@@ -127,7 +128,10 @@ def test_a_file_that_is_cut_off_counts_what_is_whole_in_it(spool: bool, tmp_path
     file = tmp_path / "usage.jsonl"
     lines = [f'{{"number":{number}}}' for number in range(10)]
     sender = FileSender(str(file), lambda records: lines)
-    send = (lambda: sender.send_lines(lines)) if spool else (lambda: sender.send([]))
+
+    def send() -> Answer:
+        return sender.send_lines(lines) if spool else sender.send([])
+
     with _file_size(3 * 13 + 5):
         assert send() == (3, 0.0, "OSError", False)
         assert send() == (0, 0.0, "OSError", True)
@@ -138,10 +142,11 @@ def test_a_file_that_is_cut_off_counts_what_is_whole_in_it(spool: bool, tmp_path
 def test_a_write_in_two_parts_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write, file = os.write, tmp_path / "usage.jsonl"
     monkeypatch.setattr(os, "write", lambda to, data: write(to, data[:5]))
-    assert FileSender(str(file), list).send_lines(["one", "three"]).taken == 2
+    sender = FileSender(str(file), write_lines)
+    assert sender.send_lines(["one", "three"]).taken == 2
     assert file.read_text() == "one\nthree\n"
     monkeypatch.setattr(os, "write", lambda to, data: 0)
-    assert FileSender(str(file), list).send_lines(["one"]) == (0, 0.0, "OSError", True)
+    assert sender.send_lines(["one"]) == (0, 0.0, "OSError", True)
 
 
 def test_a_writer_that_fails_drops_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
