@@ -264,7 +264,7 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     Without an `__init__`, which would double the cost.
     """
     settings = current.settings
-    members = members_of(body)
+    members = body if type(body) is dict else members_of(body)
     model = members.get("model")
     call = Call()
     call.capture = current

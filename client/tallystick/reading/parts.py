@@ -18,9 +18,9 @@ _OF_COMPLETION = (
     ("image_completion_tokens", "image_tokens"),
 )
 _OF_ANTHROPIC = (
-    ("cache_creation", "ephemeral_1h_input_tokens", "cache_write_1h_tokens"),
-    ("output_tokens_details", "thinking_tokens", "reasoning_tokens"),
-    ("server_tool_use", "web_search_requests", "web_searches"),
+    ("cache_creation", (("cache_write_1h_tokens", "ephemeral_1h_input_tokens"),)),
+    ("output_tokens_details", (("reasoning_tokens", "thinking_tokens"),)),
+    ("server_tool_use", (("web_searches", "web_search_requests"),)),
 )
 
 
@@ -40,14 +40,19 @@ def openai_parts(counts: Counts, usage: Any, tier: object) -> tuple[Counts, Part
         _add(parts, _OF_COMPLETION, members_of(answer))
     total_prompt, completion, cached, write = counts
     reasoning = parts.get("reasoning_tokens", 0)
-    total = count_of(members.get("total_tokens"))
-    if reasoning and (
-        reasoning > completion if total is None else total == total_prompt + completion + reasoning
-    ):
+    if reasoning and _is_apart(reasoning, members.get("total_tokens"), total_prompt, completion):
         completion += reasoning
     if not cached:
-        cached = count_of(members.get("prompt_cache_hit_tokens")) or cached
+        hits = members.get("prompt_cache_hit_tokens")
+        if hits:
+            cached = count_of(hits) or cached
     return (total_prompt, completion, cached, write), parts
+
+
+def _is_apart(reasoning: int, total: object, prompt: int, completion: int) -> bool:
+    """Check whether the completion leaves the reasoning out."""
+    whole = count_of(total)
+    return reasoning > completion if whole is None else whole == prompt + completion + reasoning
 
 
 def tier_parts(tier: object) -> Parts:
@@ -57,10 +62,10 @@ def tier_parts(tier: object) -> Parts:
 def anthropic_parts(parts: Parts, usage: Any) -> None:
     """Update the parts with those of a usage: later values of a stream replace earlier ones."""
     members = members_of(usage)
-    for holder, theirs, ours in _OF_ANTHROPIC:
+    for holder, names in _OF_ANTHROPIC:
         inner = members.get(holder)
         if inner is not None:
-            _add(parts, ((ours, theirs),), members_of(inner))
+            _add(parts, names, members_of(inner))
     tier, region = members.get("service_tier"), members.get("inference_geo")
     if members.get("speed") == "fast":
         tier = "fast"
@@ -72,6 +77,8 @@ def anthropic_parts(parts: Parts, usage: Any) -> None:
 
 def _add(parts: Parts, names: tuple[tuple[str, str], ...], members: dict[str, Any]) -> None:
     for ours, theirs in names:
-        count = count_of(members.get(theirs))
-        if count:
-            parts[ours] = count
+        value = members.get(theirs)
+        if value:  # most are zero or absent
+            count = count_of(value)
+            if count:
+                parts[ours] = count

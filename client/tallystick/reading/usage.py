@@ -32,6 +32,17 @@ def members_of(container: Any) -> dict[str, Any]:
 
     Older libraries keep what they do not know yet in a model's extra members.
     """
+    if type(container) is not dict:
+        try:
+            if not container.__pydantic_extra__:
+                members: dict[str, Any] = container.__dict__
+                return members
+        except AttributeError:
+            pass
+    return _all_members_of(container)
+
+
+def _all_members_of(container: Any) -> dict[str, Any]:
     if isinstance(container, dict):
         return container
     try:

@@ -84,7 +84,7 @@ def _is_latency(value: object) -> bool:
 
 
 def _is_moment(value: object) -> bool:
-    """Check for a time that exists: a damaged line may have a month 99."""
+    """Check for a time that exists: a damaged line may have the month 99."""
     if not isinstance(value, str) or not _MOMENT.fullmatch(value):
         return False
     try:

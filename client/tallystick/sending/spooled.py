@@ -37,7 +37,7 @@ class SpooledDelivery(Delivery):
         super().reset()
         self._spool.forget()
         self._writing = threading.Lock()
-        # The thread counts, and so does whoever closes. A handler of a signal may come in between.
+        # The thread counts, and so does `close()`, which a signal may call while it runs already.
         self._counting = threading.RLock()
         self._kept = self._recovered = 0
         self._kept_segments: dict[str, int] = {}
