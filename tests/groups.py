@@ -27,6 +27,7 @@ _STARTS_PROCESSES: Final = frozenset(
 # so many cases that they take long together.
 _SLOW_PATHS: Final = (
     "tests/browser/",
+    "tests/client/providers/test_libraries.py",
     "tests/client/test_bodies.py",
     "tests/client/test_exit.py",
     "tests/client/test_faults.py",
@@ -119,7 +120,8 @@ _GROUPS: Final = {
         "tests/service/operations/test_ending_access.py",
     ),
     "providers' libraries": (
-        "tests/client/test_bodies.py",
+        "tests/client/providers/test_libraries.py",
+    "tests/client/test_bodies.py",
         "tests/client/test_canaries.py",
         "tests/client/test_contract.py",
         "tests/client/test_faults.py",

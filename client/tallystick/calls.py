@@ -9,7 +9,7 @@ from tallystick import capture
 from tallystick.capture import Capture
 from tallystick.labels import clean_label, current_session, current_tag
 from tallystick.reading.options import Route, declared_limit, route_of
-from tallystick.reading.parts import Parts, anthropic_parts, openai_parts, tier_parts
+from tallystick.reading.parts import Parts, anthropic_parts, openai_parts
 from tallystick.reading.providers import provider_of
 from tallystick.reading.usage import Counts, anthropic_counts, members_of, openai_counts, overlay
 
@@ -115,10 +115,31 @@ class Call:
             # Should the process end first, this is counted.
             self.capture.open_streams[id(self)] = self
 
-    def take_counts(self, counts: Counts | None, tier: object) -> None:
-        """Store the counts of a library whose usage is not like OpenAI's or Anthropic's."""
-        self._counts = counts
-        self._parts = tier_parts(tier)
+    def take_counts(
+        self, counts: Counts | None, parts: Parts, model: object = None, *, is_partial: bool = False
+    ) -> None:
+        """Store the counts of a library whose usage is not like OpenAI's or Anthropic's.
+
+        Those of a stream are partial as long as it says how many there are so far.
+        """
+        if type(model) is str:
+            self._answered_model = _models.get(model) or _clean_model(model)
+        self._counts, self._parts, self._is_partial = counts, parts, is_partial
+        if self._is_stream and not self.has_ended and counts is not None:
+            self.capture.open_streams[id(self)] = self
+
+    def begins_stream(self) -> None:
+        self._is_stream = True
+
+    def is_whole(self) -> None:
+        """Note that a stream has come to its end, so that its last counts are final."""
+        self._is_partial = False
+
+    def is_sold_by(self, provider: str) -> None:
+        """Set the provider of a call whose host is known only when its response arrives."""
+        if provider != self._provider:
+            self._provider = provider
+            self._start = (self._start[0], provider, *self._start[2:])
 
     def arrived(self, headers: Any, is_stream: bool) -> None:
         """Note the response's headers and latency; a stream's latency is measured at its end."""
@@ -248,7 +269,7 @@ def begin(library: str, client: Any, options: Any) -> Call | None:
     return _call(current, library, provider, route, members.get("json_data"))
 
 
-def begin_elsewhere(library: str, provider: str, endpoint: str, asked: Any) -> Call | None:
+def begin_elsewhere(library: str, provider: str, endpoint: str | None, asked: Any) -> Call | None:
     """Return a call of a library that is made in another way; `asked` has OpenAI's names."""
     current = capture.active
     if current is None:

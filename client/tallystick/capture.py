@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A call of any other endpoint that has no usage costs no tokens.
 BILLED_BY_TOKENS = (
     *("chat/completions", "completions", "responses", "embeddings", "messages"),
-    *("converse", "invoke"),
+    *("converse", "invoke", "generateContent", "chat", "conversations", "interactions"),
 )
 UNKNOWN_ENDPOINT = "other"
 

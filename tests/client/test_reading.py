@@ -41,6 +41,7 @@ def test_memory_of_answers_is_bounded() -> None:
 def test_text_in_the_result_of_a_tool_is_hashed() -> None:
     result = {"type": "tool_result", "content": [{"type": "text", "text": "a"}]}
     assert hash_prompt({"messages": [{"content": [result]}]}) == hash_prompt({"prompt": "a"})
+    assert hash_prompt({"messages": {"parts": [{"text": "a"}]}}) == hash_prompt({"prompt": "a"})
 
 
 def test_a_response_that_is_awaited_is_counted() -> None:

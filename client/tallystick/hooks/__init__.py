@@ -7,6 +7,7 @@ others still work.
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from types import FunctionType, ModuleType
 from typing import Any, Callable
@@ -36,6 +37,20 @@ _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
 # All made by the same generator, with the same base.
 _LIBRARIES = ("openai", "anthropic", "groq", "together")
 _BOTOCORE = "botocore.client"
+# Modules of libraries with other bases, and of ours what hooks them: its `POINTS` are the class,
+# its method, or else others of which the first is there, and what wraps it.
+_ELSEWHERE = {
+    "google.genai.models": "gemini",
+    "google.genai._api_client": "gemini",
+    "google.genai._gaos.basesdk": "mistral",
+    "mistralai.basesdk": "mistral",
+    "mistralai.client.basesdk": "mistral",
+    "mistralai.azure.client.basesdk": "mistral",
+    "mistralai.gcp.client.basesdk": "mistral",
+    "mistralai_azure.basesdk": "mistral",
+    "mistralai_gcp.basesdk": "mistral",
+    "cohere.core.http_client": "cohere",
+}
 _MARK = "__tallystick_original__"
 
 
@@ -43,6 +58,7 @@ def install() -> None:
     """Hook what is imported already, and the rest when it is; never import anything."""
     names = [f"{library}.{module}" for library in _LIBRARIES for module in _POINTS]
     actions = {**dict.fromkeys(names, _hook_module), _BOTOCORE: _hook_botocore}
+    actions.update(dict.fromkeys(_ELSEWHERE, _hook_elsewhere))
     when_imported(actions)
     for name, action in actions.items():
         module = sys.modules.get(name)
@@ -76,6 +92,17 @@ def _hook_botocore(module: ModuleType) -> None:
         _hook(vars(module)["BaseClient"], "_make_api_call", bedrock.wrap_api_call)
     except Exception:  # noqa: S110 - moved or renamed: its calls are not counted
         pass
+
+
+def _hook_elsewhere(module: ModuleType) -> None:
+    load_sending()
+    hooks = importlib.import_module(f"tallystick.hooks.{_ELSEWHERE[module.__name__]}")
+    for class_name, methods, wrap in hooks.POINTS:
+        try:
+            owner = vars(module)[class_name]
+            _hook(owner, next(name for name in methods if name in vars(owner)), wrap)
+        except Exception:  # noqa: S112 - of another module or version
+            continue
 
 
 def _hook_overrides(owner: type, wrap: Callable[[Any], Any]) -> None:

@@ -12,6 +12,7 @@ from weakref import ref
 
 from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
+from tallystick.reading.parts import tier_parts
 from tallystick.reading.usage import Counts, count_of
 
 _CONVERSE = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
@@ -87,7 +88,7 @@ def _end_or_follow(call: Call, answer: dict[str, Any], stream: str | None) -> No
 
 def _count(call: Call, answer: dict[str, Any], usage: Any, names: tuple[str, ...]) -> None:
     tier = (answer.get("serviceTier") or {}).get("type")
-    call.take_counts(_counts(usage, names), tier)
+    call.take_counts(_counts(usage, names), tier_parts(tier))
 
 
 def _counts(usage: dict[str, Any], names: tuple[str, ...]) -> Counts | None:

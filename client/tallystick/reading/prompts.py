@@ -2,9 +2,10 @@
 
 The canonical text of a prompt: the text parts of its `system` or `instructions`, then of each
 message or input item (`messages`, `input`, `prompt`), in order, joined by a line feed. A part's
-text is the string itself, or its `text`, or else the parts in its `content`. Of that text the first
-4,096 characters, as UTF-8, are hashed, and the first 16,384 and 65,536 where there are so many. A
-short text could be found from its hash by trying texts, so a hash of one needs a secret key.
+text is the string itself, or its `text`, or else the parts in its `content`, or in its `parts` as
+Gemini names them. Of that text the first 4,096 characters, as UTF-8, are hashed, and the first
+16,384 and 65,536 where there are so many. A short text could be found from its hash by trying
+texts, so a hash of one needs a secret key.
 Nothing here keeps a text, and no iterator is ever advanced.
 """
 
@@ -91,4 +92,5 @@ def _parts(value: Any, depth: int) -> Iterator[str]:
     elif depth and value is not None:
         members = members_of(value)
         text = members.get("text")
-        yield from _parts(text if isinstance(text, str) else members.get("content"), depth - 1)
+        inner = members.get("content", members.get("parts"))
+        yield from _parts(text if isinstance(text, str) else inner, depth - 1)

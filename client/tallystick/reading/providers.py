@@ -57,6 +57,8 @@ _HOST_ENDINGS = (
 
 # The program's own: providers of other hosts, such as a gateway of the company.
 _hosts: dict[str, str] = {}
+_REMEMBERED = 256
+_sellers: dict[str, str | None] = {}
 
 
 def name_hosts(providers: dict[str, str]) -> None:
@@ -83,6 +85,17 @@ def provider_of(client: Any, library: str) -> str:
     except AttributeError:
         pass
     return label or library
+
+
+def provider_at(host: str, library: str) -> str:
+    """Return the provider of a host, or else the library's own."""
+    if host in _hosts:
+        return _hosts[host]
+    if host not in _sellers:
+        if len(_sellers) >= _REMEMBERED:
+            _sellers.clear()
+        _sellers[host] = _seller((), host)
+    return _sellers[host] or library
 
 
 def _seller(kinds: tuple[type, ...], host: str) -> str | None:

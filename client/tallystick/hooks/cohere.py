@@ -1,0 +1,137 @@
+"""Calls of Cohere's library, of both versions of its API, counted as they are billed.
+
+Every request goes through the library's own HTTP client. A rerank is billed by searches, not by
+tokens, so it makes no record.
+"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Callable
+
+from tallystick.calls import Call, begin_elsewhere
+from tallystick.capture import note_fault
+from tallystick.hooks.responses import arrived, watch_events, watch_json
+from tallystick.reading.documents import id_or_none
+from tallystick.reading.options import route_of
+from tallystick.reading.usage import Counts, count_of, members_of
+
+_SIGN = b"billed_units"
+_LABELS = {"embed": "embeddings"}
+_NO_OUTPUT = ("embeddings",)
+
+
+def _wrap_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(args, kwargs)
+        response = original(self, *args, **kwargs)
+        if call is not None:
+            _watch(call, response)
+        return response
+
+    return request
+
+
+def _wrap_async_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(args, kwargs)
+        response = await original(self, *args, **kwargs)
+        if call is not None:
+            _watch(call, response)
+        return response
+
+    return request
+
+
+def _wrap_stream(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    @contextmanager
+    def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(args, kwargs)
+        with original(self, *args, **kwargs) as response:
+            if call is not None:
+                _watch_stream(call, response)
+            yield response
+
+    return stream
+
+
+def _wrap_async_stream(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    @asynccontextmanager
+    async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(args, kwargs)
+        async with original(self, *args, **kwargs) as response:
+            if call is not None:
+                _watch_stream(call, response)
+            yield response
+
+    return stream
+
+
+def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    """Begin a call; older versions give the method first, and then the URL."""
+    try:
+        named = [kwargs.get("method"), *args][:2] if "method" in kwargs else args[:2]
+        method, path = (*named, kwargs.get("path") or kwargs.get("url"))[:2]
+        if str(method).upper() != "POST":
+            return None
+        endpoint = route_of(path)[0]
+        asked = kwargs.get("json")
+        return begin_elsewhere("cohere", "cohere", _LABELS.get(str(endpoint), endpoint), asked)
+    except Exception:
+        note_fault()
+        return None
+
+
+def _watch(call: Call, response: Any) -> None:
+    """Watch a response; a retry's is watched already, for a call that began later."""
+    try:
+        if arrived(call, response):
+            watch_json(call, response, _take)
+    except Exception:
+        note_fault()
+
+
+def _watch_stream(call: Call, response: Any) -> None:
+    try:
+        if arrived(call, response):
+            watch_events(call, response, _take, _SIGN)
+    except Exception:
+        note_fault()
+
+
+def _take(call: Call, document: Any) -> None:
+    """Take the usage of an answer, or of the last event of a stream."""
+    members = members_of(document)
+    holder = members_of(members.get("delta") or members.get("response")) or members
+    usage = members_of(holder.get("usage") or holder.get("meta"))
+    if not usage:
+        return
+    ids = (members, holder)
+    found = [each.get(name) for each in ids for name in ("id", "response_id", "generation_id")]
+    call.request_id = next((id_or_none(one) for one in found if id_or_none(one)), call.request_id)
+    call.take_counts(_counts(usage, call.endpoint), {})
+
+
+def _counts(usage: dict[str, Any], endpoint: str | None) -> Counts | None:
+    """Return the billed counts, or else those that were read and written."""
+    billed = members_of(usage.get("billed_units") or usage.get("tokens"))
+    prompt, answer = count_of(billed.get("input_tokens")), count_of(billed.get("output_tokens"))
+    if prompt is None or (answer is None and endpoint not in _NO_OUTPUT):
+        return None
+    cached = count_of(usage.get("cached_tokens"))
+    if cached is not None and cached > prompt:
+        cached = None  # of what is read, of which not all is billed
+    return prompt, answer or 0, cached, None
+
+
+POINTS = (
+    ("HttpClient", ("request",), _wrap_request),
+    ("HttpClient", ("stream",), _wrap_stream),
+    ("AsyncHttpClient", ("request",), _wrap_async_request),
+    ("AsyncHttpClient", ("stream",), _wrap_async_stream),
+)

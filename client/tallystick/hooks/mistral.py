@@ -1,0 +1,162 @@
+"""Calls of Mistral's library, and of Google's Interactions API, which the same generator made.
+
+Both send every request with one method, and read the response's body themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from tallystick.calls import Call, begin_elsewhere
+from tallystick.capture import note_fault
+from tallystick.hooks.responses import arrived, watch_events
+from tallystick.reading.documents import id_or_none, read_document
+from tallystick.reading.gemini import interaction_counts, interaction_parts
+from tallystick.reading.options import route_of
+from tallystick.reading.parts import Parts, openai_parts
+from tallystick.reading.usage import Counts, count_of, members_of, openai_counts
+
+_ASKED = "_tallystick_asked"
+_SIGN = b'"usage"'
+_WITH_IDS = ("conversations", "interactions")
+
+
+def _wrap_build(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the request's members beside the request, whose body is serialized."""
+
+    @functools.wraps(original)
+    def build_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        request = original(self, *args, **kwargs)
+        try:
+            request.__dict__[_ASKED] = kwargs.get("request")
+        except Exception:
+            note_fault()
+        return request
+
+    return build_request
+
+
+def _wrap_send(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def do_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        response = original(self, *args, **kwargs)
+        if call is not None:
+            _end_or_watch(call, response)
+        return response
+
+    return do_request
+
+
+def _wrap_async_send(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def do_request_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        response = await original(self, *args, **kwargs)
+        if call is not None:
+            _end_or_watch(call, response)
+        return response
+
+    return do_request_async
+
+
+def _begin(sdk: Any, args: Any, kwargs: dict[str, Any]) -> Call | None:
+    try:
+        request = kwargs["request"] if "request" in kwargs else args[1]
+        if request.method != "POST":
+            return None
+        asked = members_of(request.__dict__.pop(_ASKED, None))
+        library = _library(sdk)
+        return begin_elsewhere(library, library, _label(request.url.path), _members(asked))
+    except Exception:
+        note_fault()
+        return None
+
+
+def _members(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of a request's body, which some endpoints have in one of theirs."""
+    if "model" in asked:
+        return asked
+    found = map(members_of, asked.values())
+    return next((members for members in found if "model" in members), asked)
+
+
+def _library(sdk: Any) -> str:
+    """Return the provider by the module of the library; its host may name another."""
+    module = type(sdk).__module__
+    if "azure" in module:
+        return "azure"
+    return (
+        "google" if module.startswith(("google.", "mistralai.gcp", "mistralai_gcp")) else "mistral"
+    )
+
+
+def _label(path: str) -> str | None:
+    """Return the endpoint; at Vertex AI, chats are called as other providers' messages are."""
+    for name in _WITH_IDS:
+        if f"/{name}" in path:
+            return name
+    endpoint = route_of(path)[0]
+    return "chat/completions" if endpoint == "messages" else endpoint
+
+
+def _end_or_watch(call: Call, response: Any) -> None:
+    try:
+        if not arrived(call, response):
+            return
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            watch_events(call, response, _take, _SIGN)
+            return
+        content = response.__dict__.get("_content")
+        if content is not None:
+            _take(call, read_document(content))
+            call.end()
+    except Exception:
+        note_fault()
+
+
+def _take(call: Call, document: Any) -> None:
+    """Take the usage of a response, or of an event that has it, alone or with an interaction."""
+    members = members_of(document)
+    members = members_of(members.get("interaction")) or members
+    usage = members_of(members.get("usage"))
+    if not usage:
+        return
+    call.request_id = id_or_none(members.get("id")) or call.request_id
+    model = members.get("model") or _model_of(members.get("outputs"))
+    if "total_input_tokens" in usage:
+        parts = interaction_parts(usage, members.get("service_tier"))
+        call.take_counts(interaction_counts(usage), parts, model)
+    else:
+        counts = openai_counts(usage, call.endpoint)
+        if counts is not None:
+            call.take_counts(*_with_connectors(counts, usage), model)
+
+
+def _with_connectors(counts: Counts, usage: dict[str, Any]) -> tuple[Counts, Parts]:
+    """Add what connectors found, which is input of the model, too."""
+    (prompt, answer, cached, write), parts = openai_parts(counts, usage, usage.get("service_tier"))
+    prompt += count_of(usage.get("connector_tokens")) or 0
+    searches = count_of(members_of(usage.get("connectors")).get("web_search"))
+    if searches:
+        parts["web_searches"] = searches
+    return (prompt, answer, cached, write), parts
+
+
+def _model_of(outputs: Any) -> object:
+    """Return the model of a conversation, which says it of each output."""
+    for output in outputs if isinstance(outputs, list) else ():
+        if "model" in members_of(output):
+            return output["model"]
+    return None
+
+
+POINTS = (
+    ("BaseSDK", ("build_request", "_build_request"), _wrap_build),
+    ("BaseSDK", ("_build_request_async",), _wrap_build),
+    ("BaseSDK", ("do_request",), _wrap_send),
+    ("BaseSDK", ("do_request_async",), _wrap_async_send),
+    ("AsyncBaseSDK", ("_build_request_async",), _wrap_build),
+    ("AsyncBaseSDK", ("do_request_async",), _wrap_async_send),
+)
