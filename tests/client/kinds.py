@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, Final
 
 import httpx2
@@ -17,6 +19,7 @@ import wrapt
 from tallystick import capture, ending, hooks
 from tallystick.hooks import bedrock, streams
 from tests.client import offline, provider_stub
+from tests.client.providers import answers, lookalikes
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic, openai
 
@@ -309,6 +312,135 @@ def _converse() -> Any:
     return _Bedrock()._make_api_call("Converse", {"modelId": "m"})
 
 
+# Hooks of ours that are imported with the libraries that they are for; here, before all calls.
+FURTHER: Final = ("gemini", "mistral", "cohere", "responses")
+for _name in FURTHER:
+    importlib.import_module(f"tallystick.hooks.{_name}")
+
+
+@cache
+def _further() -> tuple[Any, ...]:
+    """Return objects of classes like those of the libraries of Gemini, Mistral and Cohere."""
+    part, whole = lookalikes.answer(answers.TOOL_USAGE, None), lookalikes.answer(_MODALITIES)
+    library = lookalikes.gemini([part, whole])
+    other = lookalikes.hooked("google.genai._api_client", BaseApiClient=_Api).BaseApiClient()
+    return library, lookalikes.gemini(whole), other
+
+
+_MODALITIES = {
+    **answers.CACHED_USAGE,
+    "promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 3}],
+    "candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 3}],
+}
+
+
+class _Api:
+    def request(self, method: str, path: str) -> str:
+        return path
+
+    async def async_request(self, method: str, path: str) -> str:
+        return path
+
+
+def _gemini() -> Any:
+    streams, whole, _ = _further()
+    asked: dict[str, Any] = {"model": "models/m", "contents": "x", "config": {}}
+    found = whole.Models()._generate_content(**asked).response_id
+    chunks = list(streams.Models()._generate_content_stream(**asked))
+    return found, len(chunks), whole.Models().embed_content(**asked).response_id
+
+
+def _async_gemini() -> Any:
+    streams, whole, _ = _further()
+
+    async def ask() -> Any:
+        chunks = await streams.AsyncModels()._generate_content_stream(model="m")
+        found = await whole.AsyncModels()._generate_content(model="m", contents="x")
+        return len([chunk async for chunk in chunks]), found.response_id
+
+    return asyncio.run(ask())
+
+
+@cache
+def _models() -> list[Any]:
+    """Return models of two kinds of embeddings, and one whose answer is as it came."""
+    each = SimpleNamespace(statistics=SimpleNamespace(token_count=6.0))
+    body = json.dumps(answers.content(answers.TOOL_USAGE, "STOP"))
+    found = (
+        SimpleNamespace(embeddings=[each, each]),
+        SimpleNamespace(usage_metadata={"promptTokenCount": 3}),
+        SimpleNamespace(sdk_http_response=SimpleNamespace(headers={}, body=body)),
+    )
+    return [lookalikes.gemini(one).Models() for one in found]
+
+
+def _embedded() -> Any:
+    each, counted, raw = _models()
+    vectors = len(each.embed_content(model="m", contents="x").embeddings)
+    counted.embed_content(model="m", contents="x")
+    return vectors, len(raw._generate_content(model="m").sdk_http_response.body)
+
+
+def _posted() -> Any:
+    api = _further()[2]
+    return api.request("post", "models/m:countTokens"), asyncio.run(
+        api.async_request("post", "models/m:generateContent")
+    )
+
+
+_LONG = {**answers.completion(), "data": [0.015625] * 20_000}
+
+
+@cache
+def _sdks() -> list[Any]:
+    talk, deed = (answers.reply(path, {}) for path in ("/mistral/conversations",
+                                                       "/google/interactions"))  # fmt: skip
+    assert talk is not None
+    assert deed is not None
+    url, name = "https://api.mistral.ai/v1/conversations", "google.genai._gaos.basesdk"
+    return [
+        lookalikes.mistral(answers.completion()),
+        lookalikes.mistral(_LONG),
+        lookalikes.mistral(answers.chunks()),
+        lookalikes.mistral(talk[0], url=url),
+        lookalikes.mistral(deed[0], name, "https://x.example/interactions"),
+        lookalikes.mistral(answers.completion(), "mistralai.azure.client.basesdk"),
+    ]
+
+
+def _mistral() -> Any:
+    plain, long, streamed = _sdks()[:3]
+    ids = [lookalikes.send(sdk).json()["id"] for sdk in (plain, long)]
+    events = len(b"".join(lookalikes.send(streamed, stream=True).iter_bytes()))
+    return ids, events, asyncio.run(lookalikes.read(streamed))
+
+
+def _conversed() -> Any:
+    """Conversations with connectors, and interactions, which Google's library makes."""
+    talk, deed, azure = _sdks()[3:]
+    found = lookalikes.send(talk, {"body": {"model": "m"}})
+    return found.json(), lookalikes.send(deed, {}).json(), lookalikes.send(azure).json()
+
+
+@cache
+def _coheres() -> tuple[Any, Any]:
+    cached = {**answers.second(), "usage": {**answers.BILLED, "cached_tokens": 64}}
+    return lookalikes.cohere(cached), lookalikes.cohere(answers._second_events())
+
+
+def _cohere() -> Any:
+    (client, streamed), sent = _coheres(), lookalikes.SENT
+    plain = client.request(**sent).json()["id"], client.request(*lookalikes.ANCIENT).status_code
+
+    async def ask() -> Any:
+        found = (await client.asynchronous.request(**sent)).json()
+        async with streamed.asynchronous.stream(**sent) as response:
+            return len([line async for line in response.aiter_lines()]), found["id"]
+
+    with streamed.stream(**sent) as response:
+        return plain, len(list(response.iter_lines())), asyncio.run(ask())
+
+
 CALLS: Final = (
     _plain,
     _embedding,
@@ -340,4 +472,11 @@ CALLS: Final = (
     _proxied,
     _converse,
     _helped,
+    _gemini,
+    _async_gemini,
+    _embedded,
+    _posted,
+    _mistral,
+    _conversed,
+    _cohere,
 )

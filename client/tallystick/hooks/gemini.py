@@ -52,7 +52,7 @@ def _wrap_stream(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def call_model(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        call = _begin(self, _CONTENT, kwargs)
+        call = _begin(self, _CONTENT, kwargs, is_stream=True)
         chunks = original(self, *args, **kwargs)
         return chunks if call is None else _chunks(chunks, call)
 
@@ -62,7 +62,7 @@ def _wrap_stream(original: Callable[..., Any]) -> Callable[..., Any]:
 def _wrap_async_stream(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def call_model(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, _CONTENT, kwargs)
+        call = _begin(self, _CONTENT, kwargs, is_stream=True)
         chunks = await original(self, *args, **kwargs)
         return chunks if call is None else _async_chunks(chunks, call)
 
@@ -73,7 +73,7 @@ def _wrap_other(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = original(self, *args, **kwargs)
-        _note_other(*args[:2])
+        _note_other(args)
         return answer
 
     return request
@@ -83,13 +83,15 @@ def _wrap_async_other(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = await original(self, *args, **kwargs)
-        _note_other(*args[:2])
+        _note_other(args)
         return answer
 
     return request
 
 
-def _begin(models: Any, endpoint: str, asked: dict[str, Any]) -> Call | None:
+def _begin(
+    models: Any, endpoint: str, asked: dict[str, Any], *, is_stream: bool = False
+) -> Call | None:
     try:
         if capture.active is None:
             return None
@@ -100,7 +102,10 @@ def _begin(models: Any, endpoint: str, asked: dict[str, Any]) -> Call | None:
             "system": config.get("system_instruction", config.get("systemInstruction")),
             "messages": asked.get("contents"),
         }
-        return begin_elsewhere("google", _provider(models), endpoint, members)
+        call = begin_elsewhere("google", _provider(models), endpoint, members)
+        if call is not None and is_stream:
+            call.begins_stream()
+        return call
     except Exception:
         note_fault()
         return None
@@ -154,7 +159,6 @@ def _see(call: Call, chunk: Any) -> None:
 
 
 def _chunks(chunks: Any, call: Call) -> Iterator[Any]:
-    call.begins_stream()
     try:
         for chunk in chunks:
             try:
@@ -162,7 +166,7 @@ def _chunks(chunks: Any, call: Call) -> Iterator[Any]:
             except Exception:
                 note_fault()
             yield chunk
-        call.is_whole()
+        _note_whole(call)
     except Exception:
         call.status = "error"
         raise
@@ -171,7 +175,6 @@ def _chunks(chunks: Any, call: Call) -> Iterator[Any]:
 
 
 async def _async_chunks(chunks: Any, call: Call) -> AsyncIterator[Any]:
-    call.begins_stream()
     try:
         async for chunk in chunks:
             try:
@@ -179,12 +182,19 @@ async def _async_chunks(chunks: Any, call: Call) -> AsyncIterator[Any]:
             except Exception:
                 note_fault()
             yield chunk
-        call.is_whole()
+        _note_whole(call)
     except Exception:
         call.status = "error"
         raise
     finally:
         _end_stream(call)
+
+
+def _note_whole(call: Call) -> None:
+    try:
+        call.is_whole()
+    except Exception:
+        note_fault()
 
 
 def _end_stream(call: Call) -> None:
@@ -194,10 +204,10 @@ def _end_stream(call: Call) -> None:
         note_fault()
 
 
-def _note_other(method: Any = None, path: Any = None) -> None:
+def _note_other(args: tuple[Any, ...]) -> None:
     try:
-        current = capture.active
-        if current is None or str(method).lower() != "post":
+        current, (method, path) = capture.active, args[:2]
+        if current is None or method.lower() != "post":
             return
         last = str(path).partition("?")[0].rpartition("/")[2]
         model, _, action = last.rpartition(":")

@@ -47,9 +47,11 @@ class _Json:
         self._response = response
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        response = self._response
-        response.__dict__.pop("json", None)
-        document = response.json(*args, **kwargs)
+        try:
+            self._response.__dict__.pop("json", None)
+        except Exception:
+            note_fault()
+        document = type(self._response).json(self._response, *args, **kwargs)
         try:
             if not self._call.has_ended:
                 self._take(self._call, document)
@@ -69,9 +71,12 @@ class _Bytes:
         self._response = response
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for name in _WATCHES:
-            self._response.__dict__.pop(name, None)
-        items = getattr(self._response, self._name)(*args, **kwargs)
+        try:
+            for name in _WATCHES:
+                self._response.__dict__.pop(name, None)
+        except Exception:
+            note_fault()
+        items = getattr(type(self._response), self._name)(self._response, *args, **kwargs)
         return self._watch(items, self._lines)
 
 
@@ -86,15 +91,12 @@ class _Lines:
     def see(self, data: bytes) -> bytes:
         """Return what follows the last whole line."""
         lines, _, rest = data.rpartition(b"\n")
-        try:
-            if self._sign in lines:
-                for line in lines.splitlines():
-                    if self._sign in line:
-                        self._take_line(line)
-            if lines.rstrip().endswith(_DONE):
-                self._see_end(lines)
-        except Exception:
-            note_fault()
+        if self._sign in lines:
+            for line in lines.splitlines():
+                if self._sign in line:
+                    self._take_line(line)
+        if lines.rstrip().endswith(_DONE):
+            self._see_end(lines)
         return rest
 
     def _take_line(self, line: bytes) -> None:
@@ -105,6 +107,12 @@ class _Lines:
         last = lines.rstrip().rpartition(b"\n")[2]
         if last[len(_DATA) :].strip() == _DONE:
             self.call.end()
+
+    def see_rest(self, rest: bytes) -> None:
+        try:
+            self.see(rest + b"\n")
+        except Exception:
+            note_fault()
 
     def end(self) -> None:
         try:
@@ -117,9 +125,13 @@ def _bytes(items: Iterator[bytes], lines: _Lines) -> Iterator[bytes]:
     rest = b""
     try:
         for item in items:
-            rest = lines.see(rest + item)
+            try:
+                rest = lines.see(rest + item)
+            except Exception:
+                rest = b""
+                note_fault()
             yield item
-        lines.see(rest + b"\n")
+        lines.see_rest(rest)
     except Exception:
         lines.call.status = "error"
         raise
@@ -131,9 +143,13 @@ async def _async_bytes(items: AsyncIterator[bytes], lines: _Lines) -> AsyncItera
     rest = b""
     try:
         async for item in items:
-            rest = lines.see(rest + item)
+            try:
+                rest = lines.see(rest + item)
+            except Exception:
+                rest = b""
+                note_fault()
             yield item
-        lines.see(rest + b"\n")
+        lines.see_rest(rest)
     except Exception:
         lines.call.status = "error"
         raise

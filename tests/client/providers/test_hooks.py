@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import gc
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import httpx2
+import polars as pl
 import pytest
 
 import tallystick
-from tallystick import capture, hooks
+from detectors.report.account import call_files
+from tallystick import capture
 from tallystick.reading import providers
 from tallystick.reading.documents import id_or_none, read_document
 from tallystick.reading.gemini import embedding_counts, gemini_counts, gemini_parts
@@ -30,92 +29,27 @@ from tests.client.providers.answers import (
     TOOL_COUNTS,
     TOOL_USAGE,
 )
+from tests.client.providers.lookalikes import (
+    ANCIENT,
+    ASKED,
+    CHAT,
+    SENT,
+    Pieces,
+    answer,
+    cohere,
+    gemini,
+    hooked,
+    mistral,
+    read,
+    send,
+)
 
 pytestmark = pytest.mark.usefixtures("captured")
-MODEL: Final = "projects/123456789012/locations/us-central1/publishers/google/models/gemini-2.5-pro"
-CHAT: Final = {"model": "mistral-small-latest", "messages": [{"content": CANARY}], "max_tokens": 64}
-ASKED: Final[dict[str, Any]] = {"model": MODEL, "contents": CANARY}
 
 
 def _counts(record: dict[str, Any]) -> tuple[Any, ...]:
     names = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
     return tuple(record.get(name) for name in names)
-
-
-def _hooked(name: str, **members: Any) -> SimpleNamespace:
-    module = ModuleType(name)
-    vars(module).update(members)
-    hooks._hook_elsewhere(module)
-    return SimpleNamespace(**members)
-
-
-def _answer(usage: Any, reason: Any = "STOP", **more: Any) -> Any:
-    """Return an answer as the library has it: an object, with names of its own."""
-    return SimpleNamespace(
-        usage_metadata=usage,
-        model_version="gemini-2.5-pro",
-        response_id="resp-1",
-        candidates=[SimpleNamespace(finish_reason=reason)],
-        sdk_http_response=SimpleNamespace(headers={"x-gemini-service-tier": "flex"}, body=None),
-        **more,
-    )
-
-
-_API: Final = SimpleNamespace(
-    _http_options=SimpleNamespace(base_url="https://llm.example.com:8443/v1")
-)
-
-
-def _items(answer: Any) -> Iterator[Any]:
-    for one in answer:
-        if isinstance(one, Exception):
-            raise one
-        yield one
-
-
-def _models(answer: Any) -> type:
-    class Models:
-        _api_client = _API
-
-        def _generate_content(self, **asked: Any) -> Any:
-            return answer
-
-        def _generate_content_stream(self, **asked: Any) -> Iterator[Any]:
-            return _items(answer)
-
-        def _embed_content(self, **asked: Any) -> Any:
-            return answer
-
-        def embed_content(self, **asked: Any) -> Any:
-            return self._embed_content(**asked)
-
-    return Models
-
-
-def _async_models(answer: Any) -> type:
-    class AsyncModels:
-        _api_client = _API
-
-        async def _generate_content(self, **asked: Any) -> Any:
-            return answer
-
-        async def _generate_content_stream(self, **asked: Any) -> AsyncIterator[Any]:
-            async def stream() -> AsyncIterator[Any]:
-                for item in _items(answer):
-                    yield item
-
-            return stream()
-
-        async def embed_content(self, **asked: Any) -> Any:
-            return answer
-
-    return AsyncModels
-
-
-def _gemini(answer: Any) -> Any:
-    """Return classes like the library's; an exception as an item of an answer is raised."""
-    members = {"Models": _models(answer), "AsyncModels": _async_models(answer)}
-    return _hooked("google.genai.models", **members)
 
 
 async def _all(coroutine: Any) -> list[Any]:
@@ -125,7 +59,7 @@ async def _all(coroutine: Any) -> list[Any]:
 @pytest.mark.parametrize(("usage", "counts"), [(CACHED_USAGE, CACHED_COUNTS),
                                                (TOOL_USAGE, TOOL_COUNTS)])  # fmt: skip
 def test_an_answer_of_gemini_counts_once(usage: Any, counts: Any) -> None:
-    library, config = _gemini(_answer(usage)), SimpleNamespace(max_output_tokens=64)
+    library, config = gemini(answer(usage)), SimpleNamespace(max_output_tokens=64)
     library.Models()._generate_content(**ASKED, config=config)
     asyncio.run(library.AsyncModels()._generate_content(**ASKED, config={"maxOutputTokens": 64}))
     for record in queued():
@@ -137,15 +71,22 @@ def test_an_answer_of_gemini_counts_once(usage: Any, counts: Any) -> None:
     assert tallystick.stats()["captured"] == 2
 
 
+def test_the_ids_of_their_answers_are_known_to_be_of_one_call_each() -> None:
+    """A trace with the same ID is then the same call."""
+    ids = {"google": answers.RESPONSE_ID, "mistral": answers.CHAT_ID, "cohere": answers.COHERE_ID}
+    calls = pl.DataFrame({"provider": list(ids), "request_id": list(ids.values())})
+    assert calls.select(known=call_files._is_response_id())["known"].all()
+
+
 def test_a_stream_of_gemini_counts_once_and_says_how_it_ended() -> None:
-    begun, ended = _answer({"promptTokenCount": 27}, None), _answer(TOOL_USAGE)
-    library = _gemini([begun, ended])
+    begun, ended = answer({"promptTokenCount": 27}, None), answer(TOOL_USAGE)
+    library = gemini([begun, ended])
     assert len(list(library.Models()._generate_content_stream(**ASKED))) == 2
     assert len(asyncio.run(_all(library.AsyncModels()._generate_content_stream(**ASKED)))) == 2
     left = library.Models()._generate_content_stream(**ASKED)
     next(left)
     left.close()
-    whole = _gemini([begun, _answer(None, None)]).Models()
+    whole = gemini([begun, answer(None, None)]).Models()
     list(whole._generate_content_stream(**ASKED))
     statuses = [(_counts(record), record.get("status")) for record in queued()]
     part = (27, 0, None, None)
@@ -153,7 +94,7 @@ def test_a_stream_of_gemini_counts_once_and_says_how_it_ended() -> None:
 
 
 def test_a_stream_of_gemini_that_fails_is_an_error() -> None:
-    library = _gemini([_answer({"promptTokenCount": 27}, None), ZeroDivisionError()])
+    library = gemini([answer({"promptTokenCount": 27}, None), ZeroDivisionError()])
     with pytest.raises(ZeroDivisionError):
         list(library.Models()._generate_content_stream(**ASKED))
     with pytest.raises(ZeroDivisionError):
@@ -164,18 +105,18 @@ def test_a_stream_of_gemini_that_fails_is_an_error() -> None:
 def test_embeddings_of_gemini_count_once_in_either_layout() -> None:
     counted = SimpleNamespace(usage_metadata={"prompt_token_count": 9})
     each = [SimpleNamespace(statistics=SimpleNamespace(token_count=6.0))] * 2
-    library = _gemini(counted)
+    library = gemini(counted)
     library.Models().embed_content(**ASKED)
     asyncio.run(library.AsyncModels().embed_content(**ASKED))
-    _gemini(SimpleNamespace(embeddings=each)).Models().embed_content(**ASKED)
+    gemini(SimpleNamespace(embeddings=each)).Models().embed_content(**ASKED)
     assert [record["prompt_tokens"] for record in queued()] == [9, 9, 12]
-    _gemini(SimpleNamespace(embeddings=[*each, None])).Models().embed_content(**ASKED)
+    gemini(SimpleNamespace(embeddings=[*each, None])).Models().embed_content(**ASKED)
     assert tallystick.stats()["uncaptured"] == {"embeddings": 1}
 
 
 def test_an_answer_without_usage_makes_no_record() -> None:
-    _gemini(_answer(None)).Models()._generate_content(**ASKED)
-    _gemini(_answer({"totalTokenCount": 3})).Models()._generate_content(model=None)
+    gemini(answer(None)).Models()._generate_content(**ASKED)
+    gemini(answer({"totalTokenCount": 3})).Models()._generate_content(model=None)
     assert queued() == []
     assert tallystick.stats()["without_usage"] == 2
     assert tallystick.stats()["faults"] == 0
@@ -184,14 +125,14 @@ def test_an_answer_without_usage_makes_no_record() -> None:
 def test_a_response_as_it_came_is_read() -> None:
     body = json.dumps(answers.content(TOOL_USAGE, "STOP"))
     raw = SimpleNamespace(sdk_http_response=SimpleNamespace(headers={}, body=body))
-    _gemini(raw).Models()._generate_content(**ASKED)
+    gemini(raw).Models()._generate_content(**ASKED)
     (record,) = queued()
     assert (_counts(record), record["reasoning_tokens"]) == (TOOL_COUNTS, 31)
 
 
 def test_the_provider_behind_a_host_is_the_programs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(providers._hosts, "llm.example.com", "openrouter")
-    _gemini(_answer(TOOL_USAGE)).Models()._generate_content(**ASKED)
+    gemini(answer(TOOL_USAGE)).Models()._generate_content(**ASKED)
     assert queued()[0]["provider"] == "openrouter"
 
 
@@ -231,71 +172,15 @@ def _post(path: str) -> None:
         async def async_request(self, method: str, path: str) -> str:
             return "answer"
 
-    client = _hooked("google.genai._api_client", BaseApiClient=BaseApiClient).BaseApiClient()
+    client = hooked("google.genai._api_client", BaseApiClient=BaseApiClient).BaseApiClient()
     assert client.request("post", path) == "answer"
     assert client.request("get", path) == "answer"
     assert asyncio.run(client.async_request("post", path)) == "answer"
 
 
-def _respond(reply: Any, request: httpx2.Request) -> httpx2.Response:
-    if isinstance(reply, list):
-        content = b"".join(b"data: %s\n\n" % json.dumps(item).encode() for item in reply)
-        headers = {"content-type": "text/event-stream"}
-        pieces = [content[at : at + 50] for at in range(0, len(content), 50)]
-        return httpx2.Response(200, stream=_Pieces(pieces), headers=headers)
-    return httpx2.Response(200 if reply else 500, json=reply)
-
-
-class _Pieces(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """A body that fails at the piece that is an exception."""
-
-    def __init__(self, pieces: list[Any]) -> None:
-        self._pieces = pieces
-
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            if isinstance(piece, Exception):
-                raise piece
-            yield piece
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in iter(self):
-            yield piece
-
-
-def _clients(answer: Callable[[httpx2.Request], httpx2.Response]) -> tuple[Any, Any]:
-    transport = httpx2.MockTransport(answer)
-    return httpx2.Client(transport=transport), httpx2.AsyncClient(transport=transport)
-
-
-URL: Final = "https://api.mistral.ai/v1/chat/completions"
-
-
-def _mistral(reply: Any, name: str = "mistralai.client.basesdk", url: str = URL) -> Any:
-    answer = reply if callable(reply) else functools.partial(_respond, reply)
-    client, async_client = _clients(answer)
-
-    class BaseSDK:
-        def _build_request(self, method: str, request: Any) -> Any:
-            return client.build_request(method, url)
-
-        def do_request(self, context: Any, request: Any, stream: bool = False) -> Any:
-            return client.send(request, stream=stream)
-
-        async def do_request_async(self, context: Any, request: Any, stream: bool = False) -> Any:
-            return await async_client.send(request, stream=stream)
-
-    BaseSDK.__module__ = name
-    return _hooked(name, BaseSDK=BaseSDK).BaseSDK()
-
-
-def _send(sdk: Any, asked: Any = CHAT, method: str = "POST", **options: Any) -> Any:
-    return sdk.do_request(None, sdk._build_request(method, request=asked), **options)
-
-
 def test_an_answer_of_mistral_counts_once() -> None:
-    sdk = _mistral(answers.completion())
-    assert _send(sdk).json()["choices"]
+    sdk = mistral(answers.completion())
+    assert send(sdk).json()["choices"]
     request = sdk._build_request("POST", request=SimpleNamespace(body=CHAT))
     assert asyncio.run(sdk.do_request_async(None, request=request)).json()["choices"]
     for record in queued():
@@ -304,8 +189,8 @@ def test_an_answer_of_mistral_counts_once() -> None:
         assert (record["model"], record["declared_max_tokens"]) == ("mistral-small-latest", 64)
         assert record["request_id"] == answers.CHAT_ID
     assert tallystick.stats()["captured"] == 2
-    _send(sdk, method="GET")
-    _send(_mistral({}), None)
+    send(sdk, method="GET")
+    send(mistral({}), None)
     assert queued() == []
 
 
@@ -320,9 +205,9 @@ def test_conversations_count_with_their_tools_and_thoughts(
 ) -> None:
     name = "google.genai._gaos.basesdk" if library == "google" else "mistralai.client.basesdk"
     whole, events, _ = answers.reply(f"/{library}/{path}", body) or (None, [], "")
-    sdk = _mistral(whole or events, name, f"https://gateway.example/v1/{path}")
+    sdk = mistral(whole or events, name, f"https://gateway.example/v1/{path}")
     for _ in range(2):  # with and without the model in the request
-        response = _send(sdk, {"model": "m"} if body else None)
+        response = send(sdk, {"model": "m"} if body else None)
         b"".join(response.iter_bytes())
     is_google = library == "google"
     expected = answers.INTERACTION_COUNTS if is_google else answers.CONNECTOR_COUNTS
@@ -334,17 +219,11 @@ def test_conversations_count_with_their_tools_and_thoughts(
     assert tallystick.stats()["captured"] == 2
 
 
-async def _read(sdk: Any) -> bytes:
-    request = sdk._build_request("POST", request=CHAT)
-    response = await sdk.do_request_async(None, request, stream=True)
-    return b"".join([item async for item in response.aiter_bytes()])
-
-
 def test_a_stream_of_mistral_counts_once_wherever_it_is_cut() -> None:
-    sdk = _mistral(answers.chunks())
-    assert b"canary" in b"".join(_send(sdk, stream=True).iter_bytes())
-    assert b"canary" in asyncio.run(_read(sdk))
-    left = _send(sdk, stream=True)
+    sdk = mistral(answers.chunks())
+    assert b"canary" in b"".join(send(sdk, stream=True).iter_bytes())
+    assert b"canary" in asyncio.run(read(sdk))
+    left = send(sdk, stream=True)
     next(left.iter_bytes())
     del left
     gc.collect()
@@ -355,9 +234,9 @@ def test_a_stream_of_mistral_counts_once_wherever_it_is_cut() -> None:
 def test_a_stream_that_is_read_no_further_than_its_end_counts() -> None:
     """Libraries stop at the last event, with the connection still open."""
     usage = b"data: %s\n\ndata: [DONE]\n\n" % json.dumps(answers.completion()).encode()
-    sdk = _mistral(lambda request: httpx2.Response(200, stream=_Pieces([usage, b"more"]), headers={
+    sdk = mistral(lambda request: httpx2.Response(200, stream=Pieces([usage, b"more"]), headers={
         "content-type": "text/event-stream"}))  # fmt: skip
-    items = _send(sdk, stream=True).iter_bytes()
+    items = send(sdk, stream=True).iter_bytes()
     next(items)
     next(items)
     assert len(queued()) == 1
@@ -365,13 +244,13 @@ def test_a_stream_that_is_read_no_further_than_its_end_counts() -> None:
 
 def test_a_stream_that_fails_is_an_error_with_the_counts_so_far() -> None:
     usage = b"data: %s\n\n" % json.dumps(answers.completion()).encode()
-    body = _Pieces([usage, b"data: {", ZeroDivisionError()])
-    sdk = _mistral(lambda request: httpx2.Response(200, stream=body, headers={
+    body = Pieces([usage, b"data: {", ZeroDivisionError()])
+    sdk = mistral(lambda request: httpx2.Response(200, stream=body, headers={
         "content-type": "text/event-stream; charset=utf-8"}))  # fmt: skip
     with pytest.raises(ZeroDivisionError):
-        list(_send(sdk, stream=True).iter_bytes())
+        list(send(sdk, stream=True).iter_bytes())
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(_read(sdk))
+        asyncio.run(read(sdk))
     assert [record["status"] for record in queued()] == ["error", "error"]
     assert tallystick.stats()["faults"] == 0
 
@@ -385,10 +264,8 @@ def test_a_stream_that_fails_is_an_error_with_the_counts_so_far() -> None:
 def test_the_provider_is_that_of_the_library_or_its_host(
     module: str, host: str, provider: str
 ) -> None:
-    sdk = _mistral(
-        answers.completion(), module, f"https://{host}/v1/projects/p/models/m:rawPredict"
-    )
-    _send(sdk)
+    sdk = mistral(answers.completion(), module, f"https://{host}/v1/projects/p/models/m:rawPredict")
+    send(sdk)
     (record,) = queued()
     assert (record["provider"], record["endpoint"]) == (provider, "chat/completions")
 
@@ -399,49 +276,14 @@ def test_the_provider_is_that_of_the_library_or_its_host(
 ])  # fmt: skip
 def test_an_odd_answer_makes_no_record_and_no_fault(document: Any) -> None:
     """Also of the other library that reads JSON."""
-    _send(_mistral(lambda request: httpx2.Response(200, json=document)))
-    _cohere(lambda request: httpx2.Response(200, json=document)).request(**SENT).json()
+    send(mistral(lambda request: httpx2.Response(200, json=document)))
+    cohere(lambda request: httpx2.Response(200, json=document)).request(**SENT).json()
     assert queued() == []
     assert tallystick.stats()["faults"] == 0
 
 
-SENT: Final[dict[str, Any]] = {"path": "v2/chat", "method": "POST", "json": {
-    "model": "command-a-03-2025", "messages": [], "max_tokens": 64}}  # fmt: skip
-ANCIENT: Final = ("POST", "https://api.cohere.com/v1/chat")
-
-
-def _cohere(reply: Any) -> Any:
-    answer = reply if callable(reply) else functools.partial(_respond, reply)
-    http, async_http = _clients(answer)
-    url = "https://api.cohere.com/v2/chat"
-
-    class HttpClient:
-        def request(self, *args: Any, **options: Any) -> Any:
-            return http.post(url)
-
-        @contextmanager
-        def stream(self, *args: Any, **options: Any) -> Iterator[Any]:
-            with http.stream("POST", url) as response:
-                yield response
-
-    class AsyncHttpClient:
-        async def request(self, *args: Any, **options: Any) -> Any:
-            return await async_http.post(url)
-
-        @asynccontextmanager
-        async def stream(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-            async with async_http.stream("POST", url) as response:
-                yield response
-
-    module = "cohere.core.http_client"
-    library = _hooked(module, HttpClient=HttpClient, AsyncHttpClient=AsyncHttpClient)
-    client = library.HttpClient()
-    client.asynchronous = library.AsyncHttpClient()
-    return client
-
-
 def test_an_answer_of_cohere_counts_what_is_billed_once() -> None:
-    client = _cohere(answers.second())
+    client = cohere(answers.second())
     response = client.request(**SENT)
     assert response.json() == response.json() == answers.second()
     assert asyncio.run(client.asynchronous.request(**SENT)).json()
@@ -453,7 +295,7 @@ def test_an_answer_of_cohere_counts_what_is_billed_once() -> None:
         assert record["declared_max_tokens"] == 64
     assert tallystick.stats()["captured"] == 3
     client.request(**{**SENT, "method": "GET"}).json()
-    assert _cohere(None).request(**SENT).status_code == 500
+    assert cohere(None).request(**SENT).status_code == 500
     assert queued() == []
 
 
@@ -465,23 +307,23 @@ def test_an_answer_of_cohere_counts_what_is_billed_once() -> None:
      (5, 4, None, None)),
 ])  # fmt: skip
 def test_cached_tokens_of_cohere_are_part_of_what_is_billed(usage: Any, counts: Any) -> None:
-    _cohere({"id": "no ID: it has spaces", "usage": usage}).request(**SENT).json()
+    cohere({"id": "no ID: it has spaces", "usage": usage}).request(**SENT).json()
     (record,) = queued()
     assert _counts(record) == counts
     assert "request_id" not in record
 
 
 def test_a_stream_of_cohere_counts_once() -> None:
-    client = _cohere(answers._second_events())
+    client = cohere(answers._second_events())
     with client.stream(**SENT) as response:
-        assert len([line for line in response.iter_lines() if line]) == 7
+        assert len([line for line in response.iter_lines() if line]) == 8
 
     async def ask() -> int:
         async with client.asynchronous.stream(**SENT) as response:
             return len([line async for line in response.aiter_lines() if line])
 
-    assert asyncio.run(ask()) == 7
-    with _cohere(None).stream(**SENT) as response:
+    assert asyncio.run(ask()) == 8
+    with cohere(None).stream(**SENT) as response:
         response.read()
     assert [_counts(record) for record in queued()] == [BILLED_COUNTS] * 2
 
@@ -499,16 +341,16 @@ def _fail(*args: Any, **kwargs: Any) -> Any:
 
 
 def _ask_all() -> None:
-    gemini = _gemini([_answer(TOOL_USAGE)])
-    assert len(list(gemini.Models()._generate_content_stream(**ASKED))) == 1
-    assert len(asyncio.run(_all(gemini.AsyncModels()._generate_content_stream(**ASKED)))) == 1
-    assert _gemini(_answer(TOOL_USAGE)).Models()._generate_content(**ASKED).response_id
+    library = gemini([answer(TOOL_USAGE)])
+    assert len(list(library.Models()._generate_content_stream(**ASKED))) == 1
+    assert len(asyncio.run(_all(library.AsyncModels()._generate_content_stream(**ASKED)))) == 1
+    assert gemini(answer(TOOL_USAGE)).Models()._generate_content(**ASKED).response_id
     _post("models/gemini-2.5-flash:embedContent")
-    assert _send(_mistral(answers.completion())).json()
-    assert list(_send(_mistral(answers.chunks()), stream=True).iter_bytes())
-    client = _cohere(answers.second())
+    assert send(mistral(answers.completion())).json()
+    assert list(send(mistral(answers.chunks()), stream=True).iter_bytes())
+    client = cohere(answers.second())
     assert client.request(**SENT).json()
-    with _cohere(answers._second_events()).stream(**SENT) as response:
+    with cohere(answers._second_events()).stream(**SENT) as response:
         assert response.read()
 
 
@@ -535,14 +377,14 @@ def test_a_request_that_takes_no_members_is_sent() -> None:
         def _build_request(self, request: Any) -> object:
             return object()
 
-    sdk = _hooked("mistralai.basesdk", BaseSDK=BaseSDK).BaseSDK()
+    sdk = hooked("mistralai.basesdk", BaseSDK=BaseSDK).BaseSDK()
     assert sdk._build_request(request=CHAT)
     assert tallystick.stats()["faults"] == 1
 
 
 def test_a_library_without_what_is_hooked_stays_as_it_is() -> None:
-    _hooked("mistralai.basesdk", BaseSDK=object)
-    _hooked("cohere.core.http_client")
+    hooked("mistralai.basesdk", BaseSDK=object)
+    hooked("cohere.core.http_client")
 
 
 def test_a_long_body_is_read_at_its_ends() -> None:
