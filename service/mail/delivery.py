@@ -3,7 +3,7 @@
 import os
 import smtplib
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from email.message import EmailMessage
 from pathlib import Path
@@ -38,7 +38,8 @@ def _send(config: Config, message: EmailMessage) -> None:
     try:
         # `send_message` would reformat the mail and quote lines that begin with "From".
         sender, recipient = message["From"].addresses[0], message["To"].addresses[0]
-        server.sendmail(sender.addr_spec, [recipient.addr_spec], message.as_bytes())
+        options = _options(server, recipient.addr_spec)
+        server.sendmail(sender.addr_spec, [recipient.addr_spec], message.as_bytes(), options)
     except smtplib.SMTPRecipientsRefused as error:
         if all(_is_final(code) for code, _reason in error.recipients.values()):
             raise RefusedError from error
@@ -52,6 +53,16 @@ def _send(config: Config, message: EmailMessage) -> None:
         with suppress(OSError):
             server.quit()
         server.close()
+
+
+def _options(server: smtplib.SMTP, recipient: str) -> Sequence[str]:
+    """Return what an address with letters beyond ASCII needs (RFC 6531), if the server has it."""
+    if recipient.isascii():
+        return ()
+    server.ehlo_or_helo_if_needed()
+    if not server.has_extn("smtputf8"):
+        raise RefusedError
+    return ("SMTPUTF8", "BODY=8BITMIME")
 
 
 def _connect(config: Config) -> smtplib.SMTP:

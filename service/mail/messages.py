@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from service.config import Config
 from service.core import tokens
+from service.mail.addresses import find_address
 from service.mail.digest import write_digest
 from service.mail.report_ready import write_report_ready
 from service.mail.security_notice import SECURITY_NOTICE, write_notice
@@ -38,9 +39,9 @@ Words = tuple[str, dict[str, Any]]
 def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
     """Compose the mail, identical at each attempt, so that mailboxes can detect duplicates."""
     subject, words = KINDS[dispatch.kind](config, dispatch.parameters)
-    message = EmailMessage(_POLICY)
+    message = EmailMessage(_POLICY.clone(utf8=not dispatch.recipient.isascii()))
     message["From"] = _sender(config)
-    message["To"] = Address(addr_spec=dispatch.recipient)
+    message["To"] = _recipient(dispatch.recipient)
     message["Subject"] = _in_header(subject)
     message["Date"] = format_datetime(dispatch.created_at)
     message["Message-ID"] = f"<{dispatch.mail_id}@{_sender(config).domain}>"
@@ -97,6 +98,16 @@ KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
     SPEND_NOTICE: write_spend_notice,
     WEEKLY_DIGEST: write_weekly_digest,
 }
+
+
+def _recipient(text: str) -> Address:
+    """Return the address; `ValueError` for anything else than one."""
+    if text.isascii():
+        return Address(addr_spec=text)
+    if find_address(text) != text:  # `Address` parses ASCII only
+        raise ValueError("not an email address")
+    name, _, domain = text.rpartition("@")
+    return Address(username=name, domain=domain)
 
 
 def _sender(config: Config) -> Address:

@@ -1,6 +1,7 @@
 """Decode small JSON bodies of plain fields into the types that their schema names.
 
-Only the schema's own fields are built: whatever else a body contains costs no memory.
+Only the schema's own fields are built: whatever else a body contains costs no memory. Where other
+fields are errors, their names are read, of which a small body has few.
 """
 
 import re
@@ -8,19 +9,21 @@ from functools import cache
 from typing import Any, Final
 
 import msgspec
-from marshmallow import Schema
+from marshmallow import RAISE, Schema
 
+from detectors.formats.problems import shown_name
 from service.errors import BadRequestError, InvalidRequestError
 
 _Plain = str | int | float | bool | None | msgspec.UnsetType
+_NAMES: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _FIELD: Final = re.compile(r"at `\$\.(\w+)`$")
 
 
 def decode_fields(body: bytes, schema: Schema) -> dict[str, Any] | None:
     """Return the schema's fields, or None if the body is not an object.
 
-    Raise `InvalidRequestError` for a field that is not a plain value, `BadRequestError` for a body
-    that is not JSON.
+    Raise `InvalidRequestError` for a field that is not a plain value or, if the schema raises for
+    unknown fields, for these; `BadRequestError` for a body that is not JSON.
     """
     try:
         fields = _decoder(type(schema)).decode(body)
@@ -33,8 +36,19 @@ def decode_fields(body: bytes, schema: Schema) -> dict[str, Any] | None:
         raise InvalidRequestError(f"{name} {words}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError("The body isn't valid JSON.") from error
+    if schema.unknown == RAISE:
+        _check_names(body, schema)
     given = msgspec.structs.asdict(fields)
     return {name: value for name, value in given.items() if value is not msgspec.UNSET}
+
+
+def _check_names(body: bytes, schema: Schema) -> None:
+    unknown = [name for name in _NAMES.decode(body) if name not in schema.fields]
+    if unknown:
+        names = ", ".join(dict.fromkeys(map(shown_name, unknown)))
+        raise InvalidRequestError(
+            f"Contains unknown fields: {names}. Send only: {', '.join(schema.fields)}."
+        )
 
 
 @cache

@@ -60,7 +60,12 @@ class ActionParser(BodyParser):
 
     def load_action(self, request: Request, schema: Any) -> Any:
         if request.mimetype in FORM_TYPES:  # already read to check its CSRF token
-            return {name: value for name, value in request.form.items() if value}
+            # A form has its CSRF token as well, and empty fields.
+            return {
+                name: value
+                for name, value in request.form.items()
+                if value and name in schema.fields
+            }
         try:
             fields = decode_fields(read_body(SMALL_BYTES), schema)
         except BadRequestError:

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Any, Final
 
-from marshmallow import EXCLUDE, Schema, ValidationError, fields, post_load, validates_schema
+from marshmallow import RAISE, Schema, ValidationError, fields, post_load, validates_schema
 from marshmallow.validate import OneOf, Range, Regexp
 
 from service.mail.addresses import find_address
@@ -43,7 +43,7 @@ class MarkPaidSchema(Schema):
     """A payment made elsewhere, or a gift: provider `comp` and amount 0."""
 
     class Meta:
-        unknown = EXCLUDE
+        unknown = RAISE
 
     email = fields.String(
         required=True, validate=_is_address, error_messages=_messages("the payer's email address")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from marshmallow import EXCLUDE, Schema, ValidationError, fields
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields
 from marshmallow.exceptions import SCHEMA
 
 from service.errors import InvalidRequestError
@@ -37,7 +37,7 @@ class EmailAddress(fields.String):
 
 class EarlyAccessSchema(Schema):
     class Meta:
-        unknown = EXCLUDE  # an error would repeat the field's name
+        unknown = RAISE
 
     email = EmailAddress()
 
@@ -48,6 +48,9 @@ class EarlyAccessSchema(Schema):
 
 
 class MagicLinkSchema(EarlyAccessSchema):
+    class Meta:
+        unknown = EXCLUDE  # a form has its CSRF token as well
+
     next = fields.String(
         load_default=None,
         allow_none=True,

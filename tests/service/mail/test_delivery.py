@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from email import message_from_bytes, policy
+from email.headerregistry import Address
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def test_a_server_takes_it_as_it_was_written(
     [(recipient, taken)] = sink.taken
     assert recipient == "b@example.org"
     assert taken.get_content().splitlines() == message.get_content().splitlines()
+
+
+def test_an_address_with_other_letters_needs_a_server_that_takes_them(config: Config) -> None:
+    message = EmailMessage(policy.SMTP.clone(cte_type="7bit", utf8=True))
+    message["From"], message["Subject"] = "a@example.org", "Hi"
+    message["To"] = Address(username="j\xf6rg", domain="example.org")
+    message.set_content("Hi")
+    with running_sink(enable_SMTPUTF8=True) as sink:
+        deliver(replace(config, smtp_url=sink.url), message, "m1")
+        assert [recipient for recipient, _ in sink.taken] == ["j\xf6rg@example.org"]
+    with running_sink(enable_SMTPUTF8=False) as sink, pytest.raises(RefusedError):
+        deliver(replace(config, smtp_url=sink.url), message, "m1")
 
 
 def test_a_name_and_a_password_are_shown_to_the_server(

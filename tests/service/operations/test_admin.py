@@ -334,6 +334,10 @@ def test_a_payment_without_an_account_waits(administered: LiveService) -> None:
         ({"plan": "free", "kind": "subscription"}, "plan must be one of pro, team"),
         ({"reference": ""}, "reference must be 1 to 200 printable characters"),
         ({"reference": [1]}, "reference must be"),
+        (
+            {"note": "CANARY", "x y": 1},
+            "unknown fields: note, a key that is not a field name. Send",
+        ),
     ],
 )
 def test_a_bad_payment_gets_the_expected_values(

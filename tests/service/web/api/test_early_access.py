@@ -20,6 +20,14 @@ def test_signups_are_listed_once_oldest_first(client: FlaskClient, db_session: S
     assert listed == ["b@example.org", "a@example.org"]
 
 
+def test_other_fields_are_named_and_not_repeated_if_they_are_no_names(client: FlaskClient) -> None:
+    body = {"email": "b@example.org", "name": "CANARY", "plan": 1, "CANARY text": {}}
+    answer = client.post(PATH, json=body, environ_base={"REMOTE_ADDR": "fd00::ed"})
+    assert error_of(answer, 422, "validation_error") == (
+        "Contains unknown fields: name, plan, a key that is not a field name. Send only: email."
+    )
+
+
 @pytest.mark.parametrize("path", [PATH, "/auth/magic-link"])
 @pytest.mark.parametrize("body", ["[]", '"b@example.org"', "null", "7"])
 def test_a_body_that_is_not_an_object_gets_the_expected_shape(

@@ -111,6 +111,12 @@ def test_errors_list_their_code_and_headers(page: str) -> None:
     assert "header Retry-After" in words
 
 
+def test_the_versioning_policy_is_on_the_page(page: str) -> None:
+    policy = page.partition('id="versions"')[2].partition("<h2")[0]
+    for words in ("/api/v1", "at least 12 months", "at least 24 months", "Deprecation", "Sunset"):
+        assert words in policy
+
+
 def test_no_anchor_is_there_twice(page: str) -> None:
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
