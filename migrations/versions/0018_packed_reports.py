@@ -5,7 +5,8 @@ Revises: 0017
 """
 
 import sqlalchemy as sa
-from alembic import op
+from alembic import context, op
+from alembic.util import CommandError
 
 revision = "0018"
 down_revision = "0017"
@@ -27,6 +28,10 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    if context.is_offline_mode():
+        raise CommandError(
+            "Packed reports are not unpacked by SQL alone: run this downgrade online."
+        )
     _unpack(op.get_bind())
     op.drop_index("ix_reports_unpacked", table_name="reports")
     op.drop_column("reports", "is_packed")

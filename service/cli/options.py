@@ -22,6 +22,9 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
+_REJECTED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
+
+
 class CommandError(click.ClickException):
     """An error shown as one line at the terminal."""
 
@@ -45,11 +48,21 @@ def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameter
         try:
             return command(*args, **kwargs)
         except OperationalError as error:
-            raise CommandError("can't connect to the database") from error
+            raise CommandError(_describe(error)) from error
         except (ServersError, ServiceError, SupervisorError) as error:
             raise CommandError(" ".join(str(error).split())) from error
 
     return guarded
+
+
+def _describe(error: OperationalError) -> str:
+    """Return why the database can't be used, without its address."""
+    said = str(error.orig)
+    if any(reason in said for reason in _REJECTED):
+        return "the database rejected the user or password; check the database address"
+    if "FATAL" in said and "does not exist" in said:
+        return "the database or its user doesn't exist; check the database address"
+    return "can't connect to the database"
 
 
 def reach(data_dir: Path | None) -> Config:

@@ -1,12 +1,20 @@
 """tallystick worker, sweeper, metrics and migrate: run one part of the service."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
 from service.cli.options import data_option, one_line_errors, reach
-from service.core.db import migrate_tables
+from service.config import Config
+from service.core.db import (
+    downgrade,
+    list_undone,
+    migrate_tables,
+    owner_url,
+    write_sql,
+)
 from service.jobs.process import run_mail_worker, run_notice_worker, run_worker
 from service.operations.exporter.server import run_metrics
 from service.operations.maintenance.sweeper import run_sweeper
@@ -46,11 +54,46 @@ def metrics(data_dir: Path | None) -> None:
 
 
 @click.command()
+@click.option(
+    "--to",
+    "revision",
+    metavar="REVISION",
+    default="head",
+    help="The revision, such as 0029, -1 for the one before, or base.  [default: the latest]",
+)
+@click.option("--yes", "is_sure", is_flag=True, help="Downgrade without asking.")
+@click.option("--sql", "is_sql", is_flag=True, help="Print the SQL and change nothing.")
 @data_option
 @one_line_errors
-def migrate(data_dir: Path | None) -> None:
-    """Migrate the database to the latest version."""
-    if not migrate_tables(reach(data_dir)):
+def migrate(revision: str, is_sure: bool, is_sql: bool, data_dir: Path | None) -> None:
+    """Migrate the database to the latest version, or to another.
+
+    A downgrade deletes what the later versions have added.
+    """
+    if is_sql:
+        write_sql(revision)
+        return
+    config = reach(data_dir)
+    target, undone = list_undone(owner_url(config), revision)
+    if undone:
+        _downgrade(config, target, undone, is_sure=is_sure)
+    elif target != "base":
+        _upgrade(config, target)
+
+
+def _downgrade(config: Config, target: str, undone: Sequence[str], *, is_sure: bool) -> None:
+    click.echo(
+        f"This undoes {', '.join(undone)}. It deletes the tables and columns that they added, with"
+        " their content. Stop all processes and make a backup first.",
+        err=True,
+    )
+    if not is_sure:
+        click.confirm(f"Downgrade to {target}?", abort=True, err=True)
+    downgrade(owner_url(config), target)
+
+
+def _upgrade(config: Config, target: str) -> None:
+    if not migrate_tables(config, target):
         click.echo(
             "Note: the role in DATABASE_URL owns the tables, so a leak of it can change append-only"
             " tables; set MIGRATION_DATABASE_URL to separate them.",

@@ -1,6 +1,6 @@
 """The database engine, sessions and migrations. Queries are in `models` and in the views."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.config import Config
 from service.core.privileges import protect_tables
 from service.core.sealing import use_sealer
+from service.errors import ConfigError
 
 _MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
 # An arbitrary number: every migration of this database takes the same lock.
@@ -52,10 +53,15 @@ def make_session_factory(engine: Engine) -> sessionmaker[Session]:
     return sessionmaker(engine, expire_on_commit=False)
 
 
-def migrate_tables(config: Config) -> bool:
+def migrate_tables(config: Config, revision: str = "head") -> bool:
     """Upgrade the tables as their owner; return False if the service's role owns them."""
-    owner_url = config.migration_database_url or config.database_url
-    return migrate(owner_url, service_role=_address(config.database_url).username)
+    service_role = _address(config.database_url).username
+    return migrate(owner_url(config), revision, service_role=service_role)
+
+
+def owner_url(config: Config) -> str:
+    """Return the address with which migrations connect."""
+    return config.migration_database_url or config.database_url
 
 
 def migrate(database_url: str, revision: str = "head", *, service_role: str | None = None) -> bool:
@@ -71,14 +77,65 @@ def downgrade(database_url: str, revision: str) -> None:
         _run(settings, "downgrade", revision)
 
 
-@contextmanager
-def _migrating(database_url: str) -> Iterator[tuple[Connection, Any]]:
-    """Run all migrations in one transaction, so that a failure changes nothing."""
+def list_undone(database_url: str, revision: str) -> tuple[str, Sequence[str]]:
+    """Return the full name of a revision, and those that a downgrade to it undoes, latest first.
+
+    `head` is the latest, `base` the empty database, and `-1` the one before that of the database.
+    """
+    with _migrating(database_url) as (connection, settings):
+        known = _list_revisions(settings)
+        current = _find_current(connection) or known[0]
+    if current not in known:
+        raise ConfigError(f"the database is at revision {current}, which this release doesn't know")
+    here = known.index(current)
+    target = _find_target(revision, known, here)
+    return target, known[known.index(target) + 1 : here + 1][::-1]
+
+
+def _find_target(revision: str, known: Sequence[str], here: int) -> str:
+    steps = revision.removeprefix("-")
+    if revision == "head":
+        return known[-1]
+    if revision.startswith("-") and steps.isdecimal() and int(steps) <= here:
+        return known[here - int(steps)]
+    if revision not in known:
+        raise ConfigError(f"unknown revision; this release knows {known[1]} to {known[-1]}")
+    return revision
+
+
+def write_sql(revision: str = "head") -> None:
+    """Print the SQL of all migrations up to a revision, or of `from:to`, for others to run."""
+    from alembic import command
+
+    command.upgrade(_alembic_settings(), revision, sql=True)
+
+
+def _list_revisions(settings: Any) -> list[str]:
+    from alembic.script import ScriptDirectory
+
+    newest_first = ScriptDirectory.from_config(settings).walk_revisions()
+    return ["base", *reversed([script.revision for script in newest_first])]
+
+
+def _find_current(connection: Connection) -> str | None:
+    from alembic.migration import MigrationContext
+
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _alembic_settings() -> Any:
     # Importing Alembic slows down startup, and other code doesn't need it.
     from alembic.config import Config as AlembicConfig
 
     settings = AlembicConfig()
     settings.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    return settings
+
+
+@contextmanager
+def _migrating(database_url: str) -> Iterator[tuple[Connection, Any]]:
+    """Run all migrations in one transaction, so that a failure changes nothing."""
+    settings = _alembic_settings()
     engine = create_engine(_address(database_url), poolclass=NullPool)
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})

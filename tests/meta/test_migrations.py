@@ -1,6 +1,6 @@
 """Migrations work from nothing to head and back, run concurrently, and match the models."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
@@ -9,8 +9,10 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, inspect, make_url, text
 
+from service.cli.processes import migrate as migrate_command
 from service.core.db import downgrade, migrate
 from service.models import Base
 from tests.databases import as_owner
@@ -113,3 +115,70 @@ def test_an_audit_with_a_report_whose_recalculation_failed_is_done_again(
         rows = [tuple(row) for row in connection.execute(query)]
     engine.dispose()
     assert rows == [("never", "failed", None), ("reported", "done", "2026-01-01")]
+
+
+@pytest.fixture
+def run(
+    empty_database: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Run `tallystick migrate` with an empty database."""
+    monkeypatch.setenv("DATABASE_URL", empty_database)
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("STORAGE_URL", "file:///nowhere")
+    monkeypatch.setenv("SECRET_KEY", "a secret key for tests, 32 or longer")
+    return lambda *arguments, **options: CliRunner().invoke(migrate_command, arguments, **options)
+
+
+def test_a_downgrade_is_announced_and_confirmed(
+    run: Callable[..., Result], empty_database: str
+) -> None:
+    assert run().exit_code == 0
+    tables = _tables(empty_database)
+    refused = run("--to", "0029")
+    assert refused.exit_code == 1
+    assert "It deletes the tables and columns that they added" in refused.output
+    assert _tables(empty_database) == tables
+    assert run("--to", "0029", input="y\n").exit_code == 0
+    assert tables - _tables(empty_database) >= {"span_batches"}
+    back = run("--to", "-1", "--yes")
+    assert "This undoes 0029. " in back.output
+    assert run("--to", "0029").exit_code == run("--to", "head").exit_code == 0
+    assert _tables(empty_database) == tables
+    assert run("--to", "base", "--yes").exit_code == run("--to", "base").exit_code == 0
+    assert _tables(empty_database) == set()
+
+
+@pytest.mark.parametrize("revision", ["9999", "-1", "-x", ""])
+def test_a_revision_that_is_none_is_one_line(run: Callable[..., Result], revision: str) -> None:
+    result = run("--to", revision)
+    assert result.exit_code == 2
+    assert "unknown revision; this release knows 0001 to" in result.output
+
+
+def test_the_sql_of_all_migrations_makes_the_same_tables(
+    run: Callable[..., Result], empty_database: str
+) -> None:
+    result = run("--sql")
+    assert result.exit_code == 0
+    engine = create_engine(empty_database)
+    with engine.begin() as connection:
+        script = result.stdout.replace("BEGIN;", "").replace("COMMIT;", "")
+        connection.exec_driver_sql(script)
+    engine.dispose()
+    assert _tables(empty_database) == set(Base.metadata.tables)
+    assert run().exit_code == 0
+
+
+def test_a_rejected_user_is_not_an_unreachable_database(
+    run: Callable[..., Result], empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make_url(empty_database)
+    for changed, words in (
+        (url.set(username="nobody_here", password="CANARY"), "rejected the user or password"),
+        (url.set(database="nothing_here"), "or its user doesn't exist"),
+        (url.set(query={"host": "/nowhere"}), "can't connect to the database"),
+    ):
+        monkeypatch.setenv("DATABASE_URL", changed.render_as_string(hide_password=False))
+        result = run()
+        assert (result.exit_code, words in result.output) == (2, True), result.output
+        assert "CANARY" not in result.output
