@@ -20,10 +20,21 @@ from detectors.wording.figures import counted
 
 STANDARD: Final = Path("-")
 
+_EXPECTED: Final = "`tallystick scrub --help` lists the logs and exports to use."
+
 Show = Callable[[int, int], None] | None
 
 
-@click.command()
+class _Scrub(click.Command):
+    """The command, whose help ends with the sources; they are imported for that alone."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        titles = ", ".join(adapter.title for adapter in adapters().values())
+        formatter.write_paragraph()
+        formatter.write_text(f"Reads requests with their responses, and: {titles}.")
+
+
+@click.command(cls=_Scrub)
 @click.argument(
     "sources", nargs=-1, required=True, metavar="RAW...", type=click.Path(path_type=Path)
 )
@@ -56,13 +67,8 @@ def scrub(
         for lines in _scrub_all(scrubber, _find_logs(sources, destination)):
             out.write(lines)
         if not scrubber.summary.calls:
-            raise BadInputError(f"We found no calls. {_expected()}{_dropped(scrubber.summary)}")
+            raise BadInputError(f"We found no calls: {_EXPECTED}{_dropped(scrubber.summary)}")
     click.echo(_describe(scrubber.summary, destination), err=destination == STANDARD)
-
-
-def _expected() -> str:
-    titles = ", ".join(adapter.title for adapter in adapters().values())
-    return f"Use requests with their responses, or one of: {titles}."
 
 
 @contextmanager
@@ -93,7 +99,7 @@ def _find_logs(sources: tuple[Path, ...], destination: Path) -> list[Path]:
         raise BadInputError(f"{shown(destination)} cannot be both input and output")
     logs = [log for source in sources for log in find_files(source) if log.resolve() != written]
     if not logs:
-        raise BadInputError(f"We found no files ending in .jsonl, .json or .csv. {_expected()}")
+        raise BadInputError(f"We found no files ending in .jsonl, .json or .csv: {_EXPECTED}")
     return logs
 
 

@@ -13,7 +13,7 @@ from detectors.formats.adapters.tables import is_export_header, row_of
 from detectors.formats.csv_logs.names import DELIMITERS, header_cells
 from detectors.formats.csv_logs.rows import NEVER_CLOSED
 from detectors.formats.text.blocks import Advance, read_blocks
-from detectors.formats.text.splitting import split_array
+from detectors.formats.text.splitting import join_document, split_array
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model's context
 _MAX_HEADER_BYTES: Final = 1 << 16
@@ -33,21 +33,8 @@ def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes
     if head.lstrip().startswith(b"["):
         return chain.from_iterable(split_array(blocks))
     if head.lstrip().split(b"\n", 1)[0].strip() == b"{":
-        return iter([_read_whole(blocks)])
+        return iter([join_document(blocks)])
     return _read_lines(blocks)
-
-
-def _read_whole(blocks: Iterator[bytes]) -> bytes | None:
-    """Read a file with one object over several lines."""
-    kept, size = list[bytes](), 0
-    for block in blocks:
-        kept.append(block)
-        size += len(block)
-        if size > MAX_TEXT_BYTES:
-            raise UnreadableLogError(
-                "A JSON object over several lines is too large. Write one object per line."
-            )
-    return b"".join(kept)
 
 
 def _read_lines(blocks: Iterator[bytes]) -> Iterator[bytes | None]:

@@ -11,19 +11,16 @@ from detectors.formats.adapters.tables import read_table
 from detectors.formats.chunks import Chunk
 from detectors.formats.text.splitting import (
     MAX_ROW_BYTES,
+    join_document,
     lines_of,
     split_array,
     split_array_start,
     split_lines,
 )
 
-MAX_DOCUMENT_BYTES: Final = 32 << 20
 _INCOMPLETE: Final = (
     "This file starts like one JSON object over several lines, but it isn't complete JSON: export "
     "it again, one object per line if you can."
-)
-_TOO_LARGE: Final = (
-    f"One JSON object can have up to {MAX_DOCUMENT_BYTES >> 20} MiB: export one object per line."
 )
 
 
@@ -49,7 +46,7 @@ def _number(batches: Iterator[Sequence[bytes]]) -> Iterator[list[Numbered]]:
 
 def _objects_of(blocks: Iterator[bytes]) -> list[bytes]:
     """Return the object of a whole file, or those of the page that it is."""
-    text = _join(blocks)
+    text = join_document(blocks)
     try:
         page = page_of(Row.decode(text))
     except UNREADABLE:
@@ -61,13 +58,3 @@ def page_of(row: Row) -> list[bytes] | None:
     """Return the objects of a page of an API's response; None for any other object."""
     page = b"" if row.has("usage") else row.raw("data")
     return list(split_array_start(page)) if page.startswith(b"[") else None
-
-
-def _join(blocks: Iterator[bytes]) -> bytes:
-    kept, size = list[bytes](), 0
-    for block in blocks:
-        size += len(block)
-        if size > MAX_DOCUMENT_BYTES:
-            raise UnreadableLogError(_TOO_LARGE)
-        kept.append(block)
-    return b"".join(kept)

@@ -69,18 +69,17 @@ def find_parts(usage: Any, counts: Counts) -> tuple[Counts, Parts]:
     whole = counts.prompt + counts.completion + reasoning
     if reasoning and (reasoning > counts.completion if total is None else total == whole):
         counts = counts._replace(completion=counts.completion + reasoning)
-    audio = min(_first(prompt.get("audio_tokens")), counts.prompt)
-    spoken = min(_first(answer.get("audio_tokens")), counts.completion)
     lifetimes = _inner(usage, "cache_creation")
-    return counts, Parts(
-        reasoning=min(reasoning, counts.completion),
-        audio_prompt=audio,
-        image_prompt=min(_first(prompt.get("image_tokens")), counts.prompt - audio),
-        audio_completion=spoken,
-        image_completion=min(_first(answer.get("image_tokens")), counts.completion - spoken),
-        cache_write_1h=min(_first(lifetimes.get("ephemeral_1h_input_tokens")), counts.cache_write),
+    given = Parts(
+        reasoning=reasoning,
+        audio_prompt=_first(prompt.get("audio_tokens")),
+        image_prompt=_first(prompt.get("image_tokens")),
+        audio_completion=_first(answer.get("audio_tokens")),
+        image_completion=_first(answer.get("image_tokens")),
+        cache_write_1h=_first(lifetimes.get("ephemeral_1h_input_tokens")),
         web_searches=_first(_inner(usage, "server_tool_use").get("web_search_requests")),
     )
+    return counts, fit_parts(given, counts)
 
 
 def fit_parts(parts: Parts, counts: Counts) -> Parts:

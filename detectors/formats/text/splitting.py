@@ -4,7 +4,7 @@ Memory stays bounded: a line or an element longer than any counts-only object ra
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -13,6 +13,7 @@ from detectors.errors import UnreadableLogError
 MAX_LINE_BYTES: Final = 8 << 20
 # Shorter, because the cells of a row take thirty times their bytes in memory.
 MAX_ROW_BYTES: Final = 1 << 20
+MAX_DOCUMENT_BYTES: Final = 32 << 20
 _WHITESPACE: Final = b" \t\r\n"
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -23,6 +24,9 @@ _MORE_TEXT: Final = (
     "There is more text after the end of the JSON array: use one array, or one object per line."
 )
 _INCOMPLETE: Final = "The JSON array is incomplete: export the file again."
+_TOO_LARGE: Final = (
+    f"One JSON object can have up to {MAX_DOCUMENT_BYTES >> 20} MiB: export one object per line."
+)
 _MARKS: Final = b'"{}[],'
 
 
@@ -88,6 +92,17 @@ def split_lines(
         yield rest
     if error:
         raise error
+
+
+def join_document(blocks: Iterable[bytes]) -> bytes:
+    """Return the text of a file with one object over several lines."""
+    kept, size = list[bytes](), 0
+    for block in blocks:
+        size += len(block)
+        if size > MAX_DOCUMENT_BYTES:
+            raise UnreadableLogError(_TOO_LARGE)
+        kept.append(block)
+    return b"".join(kept)
 
 
 def lines_of(text: bytes) -> list[bytes]:

@@ -337,7 +337,7 @@ def test_the_reason_names_an_extra_comma(pattern: bytes, said: str) -> None:
 
 def test_a_log_with_a_comma_after_every_line_is_rejected_with_that_reason() -> None:
     line = json.dumps(line_of("chat")).encode()
-    with pytest.raises(UnreadableLogError, match="a comma after the object. Use OpenAI"):
+    with pytest.raises(UnreadableLogError, match="a comma after the object: use OpenAI"):
         list(read_chunks(BytesIO(line + b",\n" + line + b",\n")))
 
 

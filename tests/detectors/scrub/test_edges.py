@@ -9,6 +9,7 @@ import pytest
 from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.labels import find_model, id_of, provider_of
 from detectors.formats.adapters.usage import Counts, find_counts, sum_counts
+from detectors.formats.text import splitting
 from detectors.scrub import texts
 from detectors.scrub.scrubber import NOT_JSON, TOO_LONG, Scrubber
 from tests.detectors.scrub import raw_logs as raw
@@ -51,8 +52,8 @@ def test_a_first_line_with_a_carriage_return_in_it_is_dropped_and_the_next_line_
 
 
 def test_one_object_over_several_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "MAX_TEXT_BYTES", 100)
-    with pytest.raises(UnreadableLogError, match="Write one object per line"):
+    monkeypatch.setattr(splitting, "MAX_DOCUMENT_BYTES", 100)
+    with pytest.raises(UnreadableLogError, match="export one object per line"):
         list(Scrubber().read(BytesIO(json.dumps(raw.CHAT_PAIR, indent=1).encode())))
 
 

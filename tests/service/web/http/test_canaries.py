@@ -5,15 +5,20 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from io import BytesIO
 from urllib.parse import quote, urlsplit
 
 import pytest
 import requests
 
+import detectors
+from detectors.formats.adapters import adapters
+from detectors.scrub.scrubber import Scrubber
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, Tenant, record
 from tests.service.support.traces import traces_of
 from tests.service.support.uploads import add_person, openai_line, upload
+from tests.service.web.http.exported import with_canary
 from tests.worker.support.promises import sampled
 
 CANARY = "CANARYx7Qp"
@@ -89,6 +94,21 @@ def test_a_canary_in_a_rejected_body_is_kept_nowhere(
         assert response.status_code in (400, 413, 422)
         assert CANARY not in response.text or "field name" in name
         assert CANARY not in str(response.headers)
+
+
+@pytest.mark.parametrize("name", sampled(adapters(), 3))
+def test_a_canary_in_an_export_is_kept_nowhere(live: LiveService, name: str) -> None:
+    """The export is refused as it is; what `scrub` writes is accepted, audited and has none."""
+    person, raw = add_person(live.sessions, 1), with_canary(name, SENTENCE)
+    refused = upload(live.url, person, raw)
+    assert refused.status_code == 422
+    scrubbed = b"".join(Scrubber().read(BytesIO(raw)))
+    accepted = upload(live.url, person, scrubbed)
+    assert accepted.status_code == 201, accepted.text
+    report = detectors.audit(BytesIO(scrubbed), keep_calls=False)
+    assert report.audit.records
+    for written in (refused.text, accepted.text, scrubbed.decode(), report.to_json().decode()):
+        assert CANARY not in written
 
 
 @pytest.mark.parametrize("name", ["field name", "long field name", "field name with a line"])

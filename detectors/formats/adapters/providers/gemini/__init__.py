@@ -18,6 +18,13 @@ from detectors.formats.adapters.usage import Parts, checked
 
 _NAMES: Final = ("usageMetadata", "usage_metadata")
 _ANSWERS: Final = ("response", "full_response", "response_payload")
+_SNAKE: Final = {
+    f"{name}TokenCount": f"{snake}_token_count"
+    for name, snake in (
+        *(("prompt", "prompt"), ("candidates", "candidates"), ("thoughts", "thoughts")),
+        *(("toolUsePrompt", "tool_use_prompt"), ("cachedContent", "cached_content")),
+    )
+}
 _TIERS: Final = {"ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority"}
 
 
@@ -62,8 +69,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 
 def _number(usage: Row, camel: str) -> Any:
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
-    return usage.first(camel, snake) or 0
+    return usage.first(camel, _SNAKE[camel]) or 0
 
 
 def _counts(usage: Row) -> Any:
