@@ -1,6 +1,6 @@
 """Libraries that take a second to import, imported when a test uses them first.
 
-Every test process collects every test, and only one of them runs those that use these libraries.
+Every test process collects every test, and few of them run those that use these libraries.
 """
 
 from importlib import import_module
@@ -24,9 +24,15 @@ class _Lazy:
 
 if TYPE_CHECKING:
     import anthropic
+    import fastapi
     import openai
+    import pandas as pd  # type: ignore[import-untyped]
+    import pypdf
 else:
     anthropic = _Lazy("anthropic")
+    fastapi = _Lazy("fastapi")
     openai = _Lazy("openai")
+    pd = _Lazy("pandas")
+    pypdf = _Lazy("pypdf")
 
-__all__ = ["anthropic", "openai"]
+__all__ = ["anthropic", "fastapi", "openai", "pd", "pypdf"]

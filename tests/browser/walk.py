@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 from playwright.sync_api import expect
-from pypdf import PdfReader
 
 from tests.browser.chromium import ROOT, SCHEMES, TAKES_SCREENSHOTS, Scheme, Window
 from tests.browser.site import Site
+from tests.lazily import pypdf
 from tests.service.payments import stripe_events
 from tests.service.support.uploads import log_file
 from tests.worker.support.mailing import post, wait_for_links
@@ -171,7 +171,9 @@ class Walk:
         with page.expect_response(lambda answer: answer.url.endswith("/pdf")) as answered:
             button.click()
         assert answered.value.headers["content-type"] == "application/pdf"
-        reader = PdfReader(BytesIO(self.window.context.request.get(answered.value.url).body()))
+        reader = pypdf.PdfReader(
+            BytesIO(self.window.context.request.get(answered.value.url).body())
+        )
         words = " ".join(" ".join(one.extract_text() for one in reader.pages).split())
         assert " ".join(headline.split()) in words
 

@@ -126,18 +126,15 @@ def test_an_asynchronous_class_that_another_tool_hooked_first_counts() -> None:
     assert len(queued()) == 1
 
 
-class _Further(openai.OpenAI):
-    """A program's own class, whose method makes two calls."""
-
-    def request(self, *args: Any, **kwargs: Any) -> Any:
-        super().request(*args, **kwargs)
-        return super().request(*args, **kwargs)
-
-
 @pytest.mark.usefixtures("captured")
 def test_the_calls_of_a_subclass_that_calls_on_count_once_each() -> None:
+    class Further(openai.OpenAI):
+        def request(self, *args: Any, **kwargs: Any) -> Any:
+            super().request(*args, **kwargs)
+            return super().request(*args, **kwargs)
+
     hooks._hook_module(openai._base_client)
-    client = _Further(api_key="k", http_client=offline.openai_client()._client)
+    client = Further(api_key="k", http_client=offline.openai_client()._client)
     client.chat.completions.create(**CHAT)
     assert len(queued()) == 2
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from fastapi import APIRouter, FastAPI
 from flask import Flask, Response, stream_with_context
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -23,6 +22,7 @@ from tallystick.labels import current_session, current_tag
 from tallystick.web import AsgiTags, WsgiTags, lifespan
 from tests.client.collector import Collector
 from tests.client.offline import queued, record_calls
+from tests.lazily import fastapi
 
 # What each call would have had as its tag, in order.
 seen: list[str | None] = []
@@ -58,8 +58,8 @@ async def _request(app: Any, path: str, method: str = "GET") -> bytes:
     return b"".join(body)
 
 
-def _fastapi() -> FastAPI:
-    app, router = FastAPI(), APIRouter(prefix="/users")
+def _fastapi() -> fastapi.FastAPI:
+    app, router = fastapi.FastAPI(), fastapi.APIRouter(prefix="/users")
 
     @router.get("/{user_id}/chat")
     def chat(user_id: str) -> str:
@@ -258,7 +258,7 @@ def test_a_lifespan_of_fastapi_runs_it(
     async def send(message: dict[str, Any]) -> None:
         states.append(message["type"])
 
-    app = AsgiTags(FastAPI(lifespan=lifespan))
+    app = AsgiTags(fastapi.FastAPI(lifespan=lifespan))
     with suppress(asyncio.CancelledError):
         asyncio.run(app({"type": "lifespan", "state": {}}, receive, send))  # type: ignore[arg-type]
     tallystick.close(0)

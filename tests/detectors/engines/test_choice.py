@@ -7,7 +7,6 @@ from pathlib import Path
 
 import duckdb
 import narwhals.stable.v2 as nw
-import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 
@@ -20,6 +19,7 @@ from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
 from detectors.frames import place
 from tests.detectors.engines.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
+from tests.lazily import pd
 
 CALLS = tuple(draw_log(9)[:50])
 

@@ -7,7 +7,6 @@ import duckdb
 import polars as pl
 import pytest
 from narwhals._duckdb.dataframe import DuckDBLazyFrame
-from narwhals._spark_like.dataframe import SparkLikeLazyFrame
 
 import detectors
 from detectors import Report
@@ -35,6 +34,9 @@ def _refuse(*_: object, **__: object) -> None:
 
 
 def _refuse_to_collect(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Imports PySpark, which few processes need.
+    from narwhals._spark_like.dataframe import SparkLikeLazyFrame
+
     monkeypatch.setattr(DuckDBLazyFrame, "collect", _refuse)
     monkeypatch.setattr(SparkLikeLazyFrame, "collect", _refuse)
 

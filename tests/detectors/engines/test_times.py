@@ -6,7 +6,6 @@ from functools import cache
 from io import StringIO
 from typing import Any, Final
 
-import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 
@@ -26,6 +25,7 @@ from tests.detectors.reference.builders import (
     series,
     unhashed,
 )
+from tests.lazily import pd
 
 TS: Final = pl.col("ts")
 KINDS: Final[dict[str, pl.Expr]] = {

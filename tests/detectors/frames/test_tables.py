@@ -6,12 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
-import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.frames import CALLS, read
+from tests.lazily import pd
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS: list[dict[str, Any]] = [

@@ -6,13 +6,13 @@ from io import BytesIO
 
 import pytest
 from flask.testing import FlaskClient
-from pypdf import PdfReader
 
 from detectors import charts
 from detectors.charts import Chart
 from detectors.contract import Report
 from detectors.html.page import print_page
 from service.reports.pdf import print_pdf
+from tests.lazily import pypdf
 from tests.service.support.scaled_reports import make_scaled_report
 
 TITLE = "Spend by hour"
@@ -39,7 +39,7 @@ def test_the_notebook_shows_it(report: Report) -> None:
 
 
 def test_the_pdf_shows_it(report: Report) -> None:
-    pages = PdfReader(BytesIO(print_pdf(report.to_json()))).pages
+    pages = pypdf.PdfReader(BytesIO(print_pdf(report.to_json()))).pages
     text = "\n".join(page.extract_text() for page in pages)
     assert TITLE in text
     assert "Data quality" in text

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from msgspec.structs import replace
-from pypdf import PdfReader
 
 from detectors.contract import DataQuality, PastFinding, Remainder, Report, WiderLimits
 from tests.detectors.reports import CHANGED_ASSUMPTIONS
+from tests.lazily import pypdf
 from tests.service.support.scaled_reports import make_scaled_report
 
 Publish = Callable[[Report], str]
@@ -98,7 +98,9 @@ def read(
 
     def read_pdf(report: Report) -> str:
         file = BytesIO(client.get(f"{publish(report)}/pdf").data)
-        return " ".join(" ".join(page.extract_text() for page in PdfReader(file).pages).split())
+        return " ".join(
+            " ".join(page.extract_text() for page in pypdf.PdfReader(file).pages).split()
+        )
 
     return read_page if request.param == "page" else read_pdf
 

@@ -12,7 +12,6 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
-from pypdf import PdfReader
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
 from detectors import charts
@@ -27,6 +26,7 @@ from service.reports.pdf import print_pdf
 from service.reports.pdf.fonts import PLAIN, _glyphs, printable
 from service.reports.pdf.labels import with_named_labels
 from service.reports.sample import get_sample_report
+from tests.lazily import pypdf
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
     SHAPES,
@@ -54,8 +54,8 @@ def _print(document: bytes, published_at: datetime | None = None) -> bytes:
 
 
 @cache
-def _read(document: bytes) -> tuple[PdfReader, str]:
-    reader = PdfReader(BytesIO(_print(document)))
+def _read(document: bytes) -> "tuple[pypdf.PdfReader, str]":
+    reader = pypdf.PdfReader(BytesIO(_print(document)))
     return reader, "\n".join(page.extract_text() for page in reader.pages)
 
 
@@ -67,7 +67,7 @@ def _flat(text: str) -> str:
 @pytest.mark.parametrize("shape", sampled(EXTREMES, 4))
 def test_a_report_of_any_shape_fits_on_twenty_pages_and_in_a_megabyte(shape: str) -> None:
     content = print_pdf(EXTREMES[shape]().to_json())
-    assert len(PdfReader(BytesIO(content)).pages) <= MOST_PAGES
+    assert len(pypdf.PdfReader(BytesIO(content)).pages) <= MOST_PAGES
     assert len(content) <= MOST_BYTES
 
 
@@ -164,7 +164,7 @@ def test_it_has_a_title_an_outline_page_numbers_and_embedded_fonts() -> None:
 
 
 def test_it_is_dated_to_its_report_and_names_its_author_and_language() -> None:
-    reader = PdfReader(BytesIO(_print(get_sample_report(), PUBLISHED_AT)))
+    reader = pypdf.PdfReader(BytesIO(_print(get_sample_report(), PUBLISHED_AT)))
     assert reader.metadata is not None
     assert reader.metadata.creation_date == PUBLISHED_AT
     assert reader.metadata.modification_date == PUBLISHED_AT

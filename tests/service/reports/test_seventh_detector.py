@@ -5,7 +5,6 @@ from io import BytesIO
 
 import pytest
 from flask.testing import FlaskClient
-from pypdf import PdfReader
 
 from detectors.contract import Report
 from detectors.wording.figures import usd
@@ -13,6 +12,7 @@ from detectors.wording.impact import impact
 from detectors.wording.names import introduce_detectors
 from service.mail.report_ready import describe_finding
 from tests.detectors.rules.seventh.library import LOG, make_library, run
+from tests.lazily import pypdf
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_the_page_shows_its_finding_with_its_own_columns(
 
 def test_the_pdf_shows_it(client: FlaskClient, address: str, report: Report) -> None:
     savings = impact(report.findings[0], report.audit)
-    pdf = PdfReader(BytesIO(client.get(f"{address}/pdf").data))
+    pdf = pypdf.PdfReader(BytesIO(client.get(f"{address}/pdf").data))
     text = " ".join(" ".join(page.extract_text() for page in pdf.pages).split())
     for part in ("Long answers", "essays", savings, "Do instead. Request a summary"):
         assert part in text
