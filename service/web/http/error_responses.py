@@ -11,7 +11,14 @@ from typing import Any, Final, NamedTuple
 from flask import Flask, Response, g, jsonify, make_response, render_template, request
 from flask.globals import request_ctx
 from flask_limiter import RateLimitExceeded
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import (
+    DatabaseError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    PendingRollbackError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from werkzeug.exceptions import HTTPException, InternalServerError
 
@@ -50,6 +57,9 @@ _DETECTOR_STATUS: Final[Mapping[type[DetectorError], int]] = {
 # An error under a private page's address has no blueprint that keeps it out of caches.
 _UNCACHED: Final[Mapping[str, str]] = {"Cache-Control": "no-store"}
 
+# SQLAlchemy's code of a connection that was lost within a transaction.
+_LOST_IN_TRANSACTION: Final = "8s2b"
+
 _log = get_logger(__name__)
 
 
@@ -69,6 +79,7 @@ def register_error_handlers(app: Flask) -> None:
     app.register_error_handler(InterfaceError, _on_database_error)
     app.register_error_handler(DBAPIError, _on_database_error)
     app.register_error_handler(PoolTimeoutError, _on_database_error)
+    app.register_error_handler(PendingRollbackError, _on_database_error)
     app.register_error_handler(HTTPException, on_http_exception)
     app.register_error_handler(Exception, _on_unexpected_error)
 
@@ -106,6 +117,8 @@ def describe_error(error: Exception) -> Described | None:
 
 def on_http_exception(error: HTTPException) -> Response:
     """Answer what Flask, webargs and the limiter raise, without showing their own texts."""
+    if isinstance(error, InternalServerError) and error.original_exception is not None:
+        return _on_unexpected_error(error)
     return _respond(_describe_http_exception(error))
 
 
@@ -156,11 +169,28 @@ def _on_database_error(error: Exception) -> Response:
     """Answer 503 where a retry can succeed: no free connection, or a server that went away."""
     if _is_account_gone(error):
         return _on_service_error(UnauthorizedError("This account has been deleted."))
-    lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    if not lost and not isinstance(error, (OperationalError, PoolTimeoutError)):
+    if not _is_unavailable(error):
         return _on_unexpected_error(error)
     _log.warning("database_unavailable", error_type=type(error).__name__)
     return _on_service_error(UnavailableError())
+
+
+def _is_unavailable(error: Exception) -> bool:
+    """Check for a database that is busy, restarting or gone, also within a transaction.
+
+    While a server is killed, the driver raises bare errors without a state of the server's, and a
+    session that lost its connection in a query refuses the next.
+    """
+    if isinstance(error, DBAPIError):
+        is_bare = type(error) in (DatabaseError, InterfaceError) and not _state_of(error)
+        return error.connection_invalidated or is_bare or isinstance(error, OperationalError)
+    if isinstance(error, PendingRollbackError):
+        return error.code == _LOST_IN_TRANSACTION
+    return isinstance(error, PoolTimeoutError)
+
+
+def _state_of(error: DBAPIError) -> str:
+    return getattr(error.orig, "pgcode", None) or ""
 
 
 def _is_account_gone(error: Exception) -> bool:
@@ -200,5 +230,8 @@ def _invalid_fields(data: Any) -> list[str]:
 
 def _on_unexpected_error(error: Exception) -> Response:
     cause = error.original_exception if isinstance(error, InternalServerError) else error
+    # What hooks raise after the view comes here, whatever it is.
+    if isinstance(cause, Exception) and cause is not error and _is_unavailable(cause):
+        return _on_database_error(cause)
     _log.error("unexpected_error", exc_info=cause or error)
     return _respond(Described(500, MESSAGES[500], {}, {}))

@@ -2,15 +2,28 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
+import psycopg2
 import pytest
-from flask import Flask
+from flask import Flask, Response
 from flask.testing import FlaskClient
-from sqlalchemy.exc import DataError, IntegrityError, OperationalError
+from sqlalchemy import text
+from sqlalchemy.exc import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    PendingRollbackError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from detectors.errors import DetectorError
+from service.app import create_app
+from service.config import Config
 from service.errors import ConfigError, NotFoundError, UnavailableError
+from service.web.http.current import get_session
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, error_of
 
 SECRET_TEXT = "CANARY in an exception"
@@ -108,6 +121,10 @@ def test_an_unexpected_error_reveals_nothing(make_app: Callable[..., Flask]) -> 
         (OperationalError("x", {}, Exception()), 503, "unavailable"),
         (PoolTimeoutError(), 503, "unavailable"),
         (UnavailableError(), 503, "unavailable"),
+        (DatabaseError("x", {}, psycopg2.DatabaseError("no message")), 503, "unavailable"),
+        (InterfaceError("x", {}, psycopg2.InterfaceError("closed")), 503, "unavailable"),
+        (PendingRollbackError("x", code="8s2b"), 503, "unavailable"),
+        (PendingRollbackError("x", code="7s2a"), 500, "internal_error"),
         (IntegrityError("x", {}, Exception()), 500, "internal_error"),
         (DataError("x", {}, Exception()), 500, "internal_error"),
         (IntegrityError("x", {}, Exception(), connection_invalidated=True), 503, "unavailable"),
@@ -122,6 +139,39 @@ def test_each_error_has_its_status(
     response = _breaking_app(make_app, error).test_client().get("/api/v1/fail")
     error_of(response, status, code)
     assert ("Retry-After" in response.headers) == (status == 503)
+
+
+def test_a_database_that_is_lost_in_a_hook_is_unavailable(make_app: Callable[..., Flask]) -> None:
+    app, errors = make_app(), [OperationalError(SECRET_TEXT, {}, Exception())]
+
+    def lose(response: Response) -> Response:
+        if errors:
+            raise errors.pop()
+        return response
+
+    app.after_request(lose)
+    response = app.test_client().get("/api/v1/nothing")
+    error_of(response, 503, "unavailable")
+    assert "Retry-After" in response.headers
+    assert SECRET_TEXT not in response.get_data(as_text=True)
+
+
+def test_a_session_that_lost_its_connection_is_unavailable(
+    own_database: Config,
+) -> None:
+    app = create_app(own_database)
+
+    def query() -> str:
+        session = get_session()
+        session.execute(text("SELECT 1"))
+        for _ in range(2):  # what swallows the first error meets another one
+            with suppress(OperationalError):
+                session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+        session.execute(text("SELECT 1"))
+        return ""
+
+    app.add_url_rule("/api/v1/lose", view_func=query)
+    error_of(app.test_client().get("/api/v1/lose"), 503, "unavailable")
 
 
 def test_every_answer_carries_the_security_headers(
