@@ -117,7 +117,7 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	  done || exit 1; \
 	done
 
-	for one in requirements/libraries/others/*.in; do \
+	for one in requirements/libraries/*/*.in; do \
 	  $(BIN)/uv pip compile --quiet $$one --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
 	done

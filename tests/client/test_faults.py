@@ -55,6 +55,11 @@ NO_LINES_OF_CALLS: Final = (
     'call.status = "error"',
     "def ",
     "async def ",
+    *(
+        "from tallystick.hooks.extra_usage",
+        "ask_for_usage(",
+        "stream._iterator = hide(",
+    ),  # optional
     "return request",
     "return __init__",
     "return _parse",

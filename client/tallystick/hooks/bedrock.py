@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+from base64 import b64decode
 from typing import Any, Callable
 from weakref import ref
 
@@ -28,7 +29,8 @@ _HEADERS = (
     "x-amzn-bedrock-cache-read-input-token-count",
     "x-amzn-bedrock-cache-write-input-token-count",
 )
-_METRICS = "amazon-bedrock-invocationMetrics"
+_PRELUDE = 12  # bytes before a frame's headers
+_METRICS, _SIGN = "amazon-bedrock-invocationMetrics", b"amazon-bedrock-invocationMetrics"
 # The endpoint of each operation, and the member of the response that is a stream.
 _OPERATIONS = {
     "Converse": ("converse", None),
@@ -99,6 +101,63 @@ def _counts(usage: dict[str, Any], names: tuple[str, ...]) -> Counts | None:
     return fresh + (read or 0) + (write or 0), completion or 0, read, write
 
 
+def take_document(call: Call, document: dict[str, Any]) -> None:
+    """Take the counts of a body or an event of Bedrock's that another library has got."""
+    if _METRICS in document:
+        _count(call, {}, document[_METRICS], _INVOKE)
+    else:
+        _count(call, document, document.get("usage") or {}, _CONVERSE)
+
+
+def take_headers(call: Call, headers: Any) -> None:
+    """Take the counts of a response whose body is in a model's own format."""
+    numbers = {name: int(headers[name]) for name in _HEADERS if name in headers}
+    if numbers:
+        _count(call, {}, numbers, _HEADERS)
+
+
+class Frames:
+    """Reads a stream of Bedrock's from its bytes: frames of a length, headers and a document."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def see(self, data: bytes) -> bytes:
+        """Return what follows the last whole frame."""
+        try:
+            while len(data) >= _PRELUDE:
+                size = int.from_bytes(data[:4], "big")
+                if not _PRELUDE < size <= len(data):
+                    break
+                headers = int.from_bytes(data[4:8], "big")
+                self._see_document(json.loads(data[_PRELUDE + headers : size - 4] or b"{}"))
+                data = data[size:]
+        except Exception:
+            note_fault()
+            return b""
+        return data
+
+    def see_rest(self, rest: bytes) -> None:
+        """Do nothing: what is no whole frame has no document."""
+
+    def _see_document(self, document: dict[str, Any]) -> None:
+        if "bytes" in document:
+            inner = b64decode(document["bytes"])
+            document = json.loads(inner) if b'"usage"' in inner or _SIGN in inner else {}
+        if _METRICS in document or "inputTokens" in (document.get("usage") or {}):
+            take_document(self.call, document)
+        elif self.call.library == "anthropic":
+            self.call.see(document)
+
+    def end(self) -> None:
+        try:
+            self.call.end()
+        except Exception:
+            note_fault()
+
+
 class _Watch:
     """In the place of an event stream's parser: sees each event, and ends the call at the last."""
 
@@ -128,7 +187,7 @@ class _Watch:
             metadata = parsed["metadata"]
             _count(self._call, metadata, metadata["usage"], _CONVERSE)
             self._end()
-        elif "chunk" in parsed and _METRICS.encode() in parsed["chunk"].get("bytes", b""):
+        elif "chunk" in parsed and _SIGN in parsed["chunk"].get("bytes", b""):
             metrics = json.loads(parsed["chunk"]["bytes"])[_METRICS]
             _count(self._call, {}, metrics, _INVOKE)
             self._end()

@@ -16,6 +16,8 @@ from tallystick.reading.providers import provider_at
 # Takes the counts of a JSON document for a call.
 Take = Callable[[Call, Any], None]
 _DATA, _DONE = b"data:", b"[DONE]"
+_LAST = (_DONE, b"}")  # the last event of OpenAI's streams, and of Anthropic's
+_SHORT = 40
 
 
 def arrived(call: Call, response: Any) -> bool:
@@ -31,10 +33,14 @@ def watch_json(call: Call, response: Any, take: Take) -> None:
 
 def watch_events(call: Call, response: Any, take: Take, sign: bytes) -> None:
     """End the call with the stream; lines that contain the sign have its counts."""
+    watch_frames(call, response, Lines(call, take, sign))
+
+
+def watch_frames(call: Call, response: Any, frames: Any) -> None:
+    """End the call with the stream; `frames` sees its bytes, and returns those to see again."""
     call.begins_stream()
-    lines = _Lines(call, take, sign)
     for name, watch in _WATCHES.items():
-        response.__dict__[name] = _Bytes(lines, response, name, watch)
+        response.__dict__[name] = _Bytes(frames, response, name, watch)
 
 
 class _Json:
@@ -66,7 +72,7 @@ class _Bytes:
 
     __slots__ = ("_lines", "_name", "_response", "_watch")
 
-    def __init__(self, lines: _Lines, response: Any, name: str, watch: Callable[..., Any]) -> None:
+    def __init__(self, lines: Lines, response: Any, name: str, watch: Callable[..., Any]) -> None:
         self._lines, self._name, self._watch = lines, name, watch
         self._response = response
 
@@ -80,7 +86,7 @@ class _Bytes:
         return self._watch(items, self._lines)
 
 
-class _Lines:
+class Lines:
     """Reads the lines of a stream that have counts; keeps no other."""
 
     __slots__ = ("_sign", "_take", "call")
@@ -95,7 +101,7 @@ class _Lines:
             for line in lines.splitlines():
                 if self._sign in line:
                     self._take_line(line)
-        if lines.rstrip().endswith(_DONE):
+        if lines.rstrip().endswith(_LAST):
             self._see_end(lines)
         return rest
 
@@ -104,8 +110,8 @@ class _Lines:
 
     def _see_end(self, lines: bytes) -> None:
         """End the call at the last event, which some libraries read no further than."""
-        last = lines.rstrip().rpartition(b"\n")[2]
-        if last[len(_DATA) :].strip() == _DONE:
+        last = lines.rstrip().rpartition(b"\n")[2][len(_DATA) :].strip()
+        if last == _DONE or (len(last) < _SHORT and b'"message_stop"' in last):
             self.call.end()
 
     def see_rest(self, rest: bytes) -> None:
@@ -121,7 +127,8 @@ class _Lines:
             note_fault()
 
 
-def _bytes(items: Iterator[bytes], lines: _Lines) -> Iterator[bytes]:
+def watched(items: Iterator[bytes], lines: Any) -> Iterator[bytes]:
+    """Yield the pieces of a body that `lines` sees; its end ends the call."""
     rest = b""
     try:
         for item in items:
@@ -139,7 +146,7 @@ def _bytes(items: Iterator[bytes], lines: _Lines) -> Iterator[bytes]:
         lines.end()
 
 
-async def _async_bytes(items: AsyncIterator[bytes], lines: _Lines) -> AsyncIterator[bytes]:
+async def watched_async(items: AsyncIterator[bytes], lines: Any) -> AsyncIterator[bytes]:
     rest = b""
     try:
         async for item in items:
@@ -157,4 +164,4 @@ async def _async_bytes(items: AsyncIterator[bytes], lines: _Lines) -> AsyncItera
         lines.end()
 
 
-_WATCHES: dict[str, Callable[..., Any]] = {"iter_bytes": _bytes, "aiter_bytes": _async_bytes}
+_WATCHES: dict[str, Callable[..., Any]] = {"iter_bytes": watched, "aiter_bytes": watched_async}

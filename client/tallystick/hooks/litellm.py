@@ -1,0 +1,199 @@
+"""Calls that LiteLLM makes over its own HTTP client, rather than with a model provider's library.
+
+Whatever LiteLLM sends in this way goes through two methods. Calls that it makes with `openai` don't
+and answers of its cache are not sent at all, so neither counts here. Each attempt of a router or a
+retry that is answered is billed, and counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any, Callable
+from urllib.parse import unquote, urlsplit
+
+from tallystick.calls import Call, begin_elsewhere
+from tallystick.capture import note_fault
+from tallystick.hooks import bedrock, cohere
+from tallystick.hooks.responses import watch_events, watch_frames
+from tallystick.reading.documents import id_or_none, read_document
+from tallystick.reading.gemini import gemini_counts, gemini_parts
+from tallystick.reading.providers import provider_at
+from tallystick.reading.usage import members_of
+
+SIGN = b'"usage'
+_FRAMES = "application/vnd.amazon.eventstream"
+# How URLs of models end, and the label of that endpoint. Any other URL is none of our business.
+_ENDPOINTS = {
+    "/chat/completions": "chat/completions",
+    "/completions": "completions",
+    "/responses": "responses",
+    "/embeddings": "embeddings",
+    "/messages": "messages",
+    ":rawPredict": "messages",
+    ":streamRawPredict": "messages",
+    ":generateContent": "generateContent",
+    ":streamGenerateContent": "generateContent",
+    "/converse": "converse",
+    "/converse-stream": "converse",
+    "/invoke": "invoke",
+    "/invoke-with-response-stream": "invoke",
+    "/chat": "chat",
+}
+# The provider of an endpoint, where nothing else says it.
+_OWNERS = {"messages": "anthropic", "generateContent": "google", "converse": "aws", "invoke": "aws"}
+# LiteLLM's names of providers that have another here.
+_PROVIDERS = {
+    "azure_ai": "azure",
+    "bedrock": "aws",
+    "cohere_chat": "cohere",
+    "fireworks_ai": "fireworks",
+    "gemini": "google",
+    "moonshot": "moonshotai",
+    "together_ai": "together",
+    "vertex_ai": "google",
+    "vertex_ai_beta": "google",
+    "xai": "x-ai",
+}
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+IDS = ("x-request-id", "request-id", "x-amzn-requestid")
+
+
+def _wrap_post(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def post(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(args, kwargs)
+        response = original(self, *args, **kwargs)
+        if call is not None:
+            _end_or_watch(call, response)
+        return response
+
+    return post
+
+
+def _wrap_async_post(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def post(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(args, kwargs)
+        response = await original(self, *args, **kwargs)
+        if call is not None:
+            _end_or_watch(call, response)
+        return response
+
+    return post
+
+
+def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    try:
+        url = args[0] if args else kwargs["url"]
+        data = kwargs.get("json") or kwargs.get("data") or kwargs.get("content")
+        body = data or (args[1] if len(args) > 1 else None)
+        return begin_at(str(url), body, _named_provider(kwargs.get("logging_obj")))
+    except Exception:
+        note_fault()
+        return None
+
+
+def begin_at(address: str, body: Any, named: str | None) -> Call | None:
+    """Return the call that a request is, or None if the URL is not that of a model.
+
+    `named` is the provider at a host that is no provider's own.
+    """
+    url = urlsplit(address)
+    endpoint = _endpoint(url.path)
+    if endpoint is None:
+        return None
+    asked = _asked(url.path, body)
+    host = (url.hostname or "").lower()
+    provider = provider_at(host, named or _OWNERS.get(endpoint, "openai"))
+    is_claude = endpoint == "messages" or "anthropic." in str(asked.get("model"))
+    library = "anthropic" if is_claude and endpoint != "converse" else "litellm"
+    return begin_elsewhere(library, provider, endpoint, asked)
+
+
+def _endpoint(path: str) -> str | None:
+    for ending, endpoint in _ENDPOINTS.items():
+        if path.endswith(ending):
+            return endpoint
+    return None
+
+
+def _asked(path: str, body: Any) -> dict[str, Any]:
+    """Return the members of the request's body under OpenAI's names, and the model of its URL."""
+    if isinstance(body, (str, bytes)):
+        try:
+            body = json.loads(body)
+        except ValueError:
+            body = None
+    members = members_of(body)
+    options = members_of(members.get("generationConfig") or members.get("inferenceConfig"))
+    asked = {
+        "max_tokens": options.get("maxOutputTokens", options.get("maxTokens")),
+        "system": members.get("systemInstruction") or members.get("system_instruction"),
+        "messages": members.get("contents"),
+        **members,
+    }
+    for before, end in (("/models/", ":"), ("/model/", "/")):
+        if before in path and "model" not in members:
+            asked["model"] = unquote(path.rpartition(before)[2].rpartition(end)[0])
+    return asked
+
+
+def _named_provider(logged: Any) -> str | None:
+    """Return the provider that LiteLLM has chosen."""
+    name = members_of(getattr(logged, "model_call_details", None)).get("custom_llm_provider")
+    return _PROVIDERS.get(name, name) if isinstance(name, str) else None
+
+
+def _end_or_watch(call: Call, response: Any) -> None:
+    try:
+        headers = response.headers
+        call.request_id = next((headers[name] for name in IDS if name in headers), None)
+        content = response.__dict__.get("_content")
+        if content is not None:
+            take(call, read_document(content))
+            if call.endpoint == "invoke":
+                bedrock.take_headers(call, headers)
+            call.end()
+        elif headers.get("content-type", "").startswith(_FRAMES):
+            watch_frames(call, response, bedrock.Frames(call))
+        else:
+            watch_events(call, response, take, SIGN)
+    except Exception:
+        note_fault()
+
+
+def take(call: Call, document: Any) -> None:
+    """Take the usage of a whole response or of an event, in the format of any provider."""
+    members = members_of(document)
+    if "usageMetadata" in members:
+        _take_gemini(call, members)
+        return
+    usage = members_of(members.get("usage") or members.get("meta"))
+    if "inputTokens" in usage:
+        bedrock.take_document(call, members)
+    elif call.endpoint == "chat":
+        cohere._take(call, members)
+    else:
+        call.see(members)
+        is_last = members.get("type") in _LAST_EVENTS
+        if is_last or members_of(members.get("delta")).get("stop_reason"):
+            call.end()  # LiteLLM reads no further
+
+
+def _take_gemini(call: Call, members: dict[str, Any]) -> None:
+    """Take the usage so far; that of the last chunk of a stream is whole."""
+    usage = members["usageMetadata"]
+    candidates = members.get("candidates") or ()
+    is_over = any("finishReason" in members_of(each) for each in candidates)
+    parts = gemini_parts(usage, None)
+    call.request_id = id_or_none(members.get("responseId")) or call.request_id
+    call.take_counts(
+        gemini_counts(usage), parts, members.get("modelVersion"), is_partial=not is_over
+    )
+
+
+POINTS = (
+    ("HTTPHandler", ("post",), _wrap_post),
+    ("AsyncHTTPHandler", ("post",), _wrap_async_post),
+)
