@@ -4,7 +4,7 @@ Results stay on the engine. Only `fetch` returns rows, for results as small as f
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -13,12 +13,16 @@ Calls = nw.LazyFrame[Any]
 Row = dict[str, Any]
 Plan = Callable[..., Sequence[Calls]]
 
+_MOST_PARTS: Final = 2**32  # of a key
+
 
 class Engine:
     """One audit's use of an engine; `close` frees what `keep` stored."""
 
     # Whether rows have an order, so that a row number identifies a row.
     has_order = False
+    # Whether priced calls stay in order of number, so that the row before is the call before.
+    has_calls_in_order = False
     # The type of the numbers that replace labels.
     label_type: type[nw.Int32 | nw.Int64] = nw.Int32
     # Whether integers of 128 bits can be summed.
@@ -129,6 +133,37 @@ class Engine:
     def look_up(self, flagged: Calls, calls: Calls, names: Sequence[str]) -> Calls:
         """Add these columns to the flagged calls."""
         return flagged.join(calls.select("number", *names), on="number", how="inner")
+
+    def split_at_pauses(
+        self, calls: Calls, keys: tuple[str, ...], longest_us: float
+    ) -> tuple[Calls, tuple[str, ...]]:
+        """Split the calls of each key, in order of `number`, at pauses longer than this.
+
+        Adds `pause_us`, null for the first call of a part, and `part`; the result names the columns
+        that identify a part.
+        """
+        before = nw.col("at_us").shift(1).over(*keys, order_by="number")
+        part = nw.col("is_new").cum_sum().over(*keys, order_by="number").cast(nw.Int64)
+        within = nw.when(nw.col("is_new") == 0).then(nw.col("pause_us"))
+        split = (
+            calls.with_columns((nw.col("at_us") - before).alias("pause_us"))
+            .with_columns(
+                (nw.col("pause_us") > longest_us)
+                .fill_null(value=False)
+                .cast(nw.Int32)
+                .alias("is_new")
+            )
+            .with_columns(part.alias("part"), within.alias("pause_us"))
+        )
+        if len(keys) > 1:
+            return split, (*keys, "part")
+        # One key instead of two halves the time of all that follows.
+        part = nw.col(*keys).cast(nw.Int64) * _MOST_PARTS + nw.col("part")
+        return split.with_columns(part.alias("part")), ("part",)
+
+    def filter_expensive(self, calls: Calls, key: str, most: int) -> Calls:
+        """Drop calls that `pick_most_expensive` would not return, if they can be found easily."""
+        return calls
 
     def pick_most_expensive(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
         """Return at most `most` calls of each key, by `cost_usd` and then by `order`, as `rank`."""

@@ -1,12 +1,14 @@
 """Calls as Polars frames, the default and the fastest."""
 
 from collections.abc import Hashable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, cast
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines.engine import Calls, Engine, Plan, Row
+from detectors.engines.lookup import row_finder
 from detectors.engines.plans import run_again
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
@@ -15,6 +17,8 @@ _LARGEST: Final = 2**63 - 1
 _COPIED_COLUMNS: Final = 4  # at once
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
 _ROW: Final = "row_of_table"
+_PLACE: Final = "place_before_sorting"
+_NARROW_MOST: Final = 2**31 - 1
 
 
 def scan(paths: str) -> Calls:
@@ -29,8 +33,12 @@ def scan(paths: str) -> Calls:
 
 class PolarsEngine(Engine):
     has_order = True
+    has_calls_in_order = True
     has_wide_integers = True
     reuses_plans = True
+
+    def __init__(self) -> None:
+        self._numbered: _Numbered | None = None
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
         texts = rows.select(pl.selectors.string()).columns
@@ -73,29 +81,39 @@ class PolarsEngine(Engine):
     def number_rows(
         self, calls: Calls, name: str, order: Sequence[str], kept: Sequence[str]
     ) -> Calls:
-        """Number and sort the calls, because windows run faster over sorted rows."""
+        """Number and sort the calls, because windows run faster over sorted rows.
+
+        Of many calls, texts stay where they are until they are read, and counts take 32 bits if
+        they fit.
+        """
         frame = self._collect(calls)
         del calls
-        rows = pl.all().gather(_argsort(frame, order))
+        rows = _argsort(frame, order).alias(_PLACE)
+        # Not by `select`, which copies a frame whose columns have parts of different lengths.
+        columns = {column: frame[column] for column in kept}
+        del frame
+        texts, counts = [], list[str]()
+        if not self.has_few_calls:
+            texts = [columns.pop(n) for n in kept if columns[n].dtype == pl.String]
+            counts = [n for n, column in columns.items() if _is_narrow(column)]
         # A few columns at a time, freed once copied: all at once would take twice the memory.
-        frame, parts = frame.select(kept), []
-        for first in range(0, len(kept), _COPIED_COLUMNS):
-            names = kept[first : first + _COPIED_COLUMNS]
-            parts.append(frame.lazy().select(names).select(rows).collect())
-            frame = frame.drop(names)
-        return _lazy(pl.concat(parts, how="horizontal").with_row_index(name))
+        parts, names = [rows.to_frame()], list(columns)
+        for first in range(0, len(names), _COPIED_COLUMNS):
+            some = pl.DataFrame([columns.pop(n) for n in names[first : first + _COPIED_COLUMNS]])
+            narrow = some.cast({n: pl.Int32 for n in counts if n in some.columns})
+            parts.append(narrow.lazy().select(pl.all().gather(rows)).collect())
+        numbered = pl.concat(parts, how="horizontal").with_row_index(name)
+        read = [pl.col(counts).cast(pl.Int64), *(_gather(each.rechunk(), _PLACE) for each in texts)]
+        self._numbered = _Numbered(numbered, read)
+        sorted_calls: Calls = nw.from_native(self._numbered.read().select(name, *kept))
+        return sorted_calls
 
     def join_small(self, calls: Calls, table: Calls, on: Sequence[str]) -> Calls:
         """Look up each call's row, which keeps the order: calls in time order are sorted faster."""
         rows = self._collect(table)
         if self.has_few_calls or rows.height > _SMALL:
             return super().join_small(calls, nw.from_native(rows.lazy()), on)
-        numbers = rows.select(*on, pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW))
-
-        def find_rows(labels: pl.Series) -> pl.Series:
-            given = labels.struct.unnest()
-            return given.join(numbers, on=on, how="left", maintain_order="left")[_ROW]
-
+        find_rows = row_finder(rows.select(on))
         found = pl.struct(on).map_batches(find_rows, return_dtype=pl.Int32, is_elementwise=True)
         known = calls.to_native().with_columns(found.alias(_ROW)).filter(~pl.col(_ROW).is_null())
         looked_up = [_gather(column, _ROW) for column in rows.drop(on).get_columns()]
@@ -133,9 +151,12 @@ class PolarsEngine(Engine):
         return _lazy(frame.filter(~rows.is_in(duplicates.implode())))
 
     def look_up(self, flagged: Calls, calls: Calls, names: Sequence[str]) -> Calls:
-        # Calls are sorted by number, so each is found without a search.
         found = self._collect(flagged)
-        columns = calls.to_native().select(pl.col(names).gather(found["number"]))
+        # Calls are sorted by number, so each is found without a search.
+        if self._numbered is not None and self._numbered.has(names):
+            columns = self._numbered.read(found["number"]).select(names)
+        else:
+            columns = calls.to_native().select(pl.col(names).gather(found["number"]))
         return _lazy(found.hstack(self._collect(nw.from_native(columns))))
 
     def _collect(self, calls: Calls) -> pl.DataFrame:
@@ -145,20 +166,65 @@ class PolarsEngine(Engine):
         )
         return frame
 
+    def split_at_pauses(
+        self, calls: Calls, keys: tuple[str, ...], longest_us: float
+    ) -> tuple[Calls, tuple[str, ...]]:
+        """Compare each call of a group with the row before, as calls are in order of number."""
+        if len(keys) > 1:
+            return super().split_at_pauses(calls, keys, longest_us)
+        key, at = pl.col(keys), pl.col("at_us")
+        is_first = (key != key.shift(1)).fill_null(value=True)
+        pause = pl.when(~pl.col("is_first")).then(at - at.shift(1))
+        is_new = (pl.col("pause_us") > longest_us).fill_null(value=True)
+        split: Calls = nw.from_native(
+            calls.to_native()
+            .with_columns(is_first.alias("is_first"))
+            .with_columns(pause.alias("pause_us"))
+            .with_columns(is_new.alias("is_new"))
+            .with_columns(
+                pl.col("is_new").cum_sum().cast(pl.Int64).alias("part"),
+                pl.when(~pl.col("is_new")).then(pl.col("pause_us")).alias("pause_us"),
+            )
+            .drop("is_first")
+        )
+        return split, ("part",)
+
     def pick_most_expensive(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
-        frame = calls.to_native()
-        limits = frame.group_by(key).agg(pl.col("cost_usd").top_k(most).min().alias("least_usd"))
-        # Sort only expensive calls: a finding may have a million calls.
-        candidates = frame.join(limits, on=key).filter(pl.col("cost_usd") >= pl.col("least_usd"))
+        candidates = self.filter_expensive(calls, key, most).to_native()
         picked: Calls = nw.from_native(
             candidates.with_columns(-pl.col("cost_usd").alias("order"))
             .sort("order", *order, maintain_order=False)
             .group_by(key, maintain_order=True)
             .head(most)
             .with_columns(pl.int_range(1, pl.len() + 1).over(key).alias("rank"))
-            .drop("order", "least_usd")
+            .drop("order")
         )
         return picked
+
+    def filter_expensive(self, calls: Calls, key: str, most: int) -> Calls:
+        frame = calls.to_native()
+        limits = frame.group_by(key).agg(pl.col("cost_usd").top_k(most).min().alias("least_usd"))
+        expensive = frame.join(limits, on=key).filter(pl.col("cost_usd") >= pl.col("least_usd"))
+        kept: Calls = nw.from_native(expensive.drop("least_usd"))
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """The calls that `number_rows` has sorted, and what makes of them the columns of the rules."""
+
+    frame: pl.DataFrame
+    columns: Sequence[pl.Expr]
+
+    def has(self, names: Sequence[str]) -> bool:
+        return set(names) <= set(self.read().collect_schema().names())
+
+    def read(self, numbers: pl.Series | None = None) -> pl.LazyFrame:
+        """Return all calls, or those with these numbers."""
+        rows = self.frame.lazy()
+        if numbers is not None:
+            rows = rows.select(pl.all().gather(numbers))
+        return rows.with_columns(self.columns)
 
 
 def _gather(values: pl.Series, key: str) -> pl.Expr:
@@ -166,6 +232,14 @@ def _gather(values: pl.Series, key: str) -> pl.Expr:
     at = pl.col(key)
     looked_up = at.map_batches(values.gather, return_dtype=values.dtype, is_elementwise=True)
     return looked_up.alias(values.name)
+
+
+def _is_narrow(column: pl.Series) -> bool:
+    """Check whether integers of 64 bits fit in 32."""
+    if column.dtype != pl.Int64 or column.is_empty():
+        return False
+    least, most = cast("tuple[int, int]", (column.min(), column.max()))
+    return least >= -_NARROW_MOST and most <= _NARROW_MOST
 
 
 def _lazy(frame: pl.DataFrame) -> Calls:
@@ -179,13 +253,15 @@ def _argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     The first two columns are sorted alone, and only tied rows by the other columns. That is several
     times faster than sorting by all columns, because some are texts.
     """
-    rows = _argsort_keys(frame, order[0], order[1])
-    if rows is None:
+    if frame[order[1]].is_sorted():
+        return _collect_groups(frame, order)
+    packed = _pack(frame, order[0], order[1])
+    if packed is None:
         return frame.lazy().select(pl.arg_sort_by(order)).collect().to_series()
+    keyed = frame.lazy().select(packed.alias("key")).with_row_index("row")
+    rows = keyed.sort("key").collect()["row"]
     keys = frame.lazy().select(pl.col(order[:2]).gather(rows))
-    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in order[:2])
-    tied = (same | same.shift(-1)).fill_null(value=False).arg_true()
-    positions = keys.select(tied).collect().to_series()
+    positions = keys.select(_is_tied(order[:2]).arg_true()).collect().to_series()
     if positions.is_empty():
         return rows
     rows_of_ties = rows.gather(positions)
@@ -193,19 +269,31 @@ def _argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     return rows.scatter(positions, rows_of_ties.gather(ties.collect().to_series()))
 
 
-def _argsort_keys(frame: pl.DataFrame, group: str, at: str) -> pl.Series | None:
-    """Return the row numbers by group and time, two integers; None if 64 bits are too few."""
-    if frame[at].is_sorted():
-        # In time order already, so it is enough to collect the rows of each group.
-        numbered = frame.select(group).with_row_index("row")
-        rows = numbered.group_by(group, maintain_order=True).agg("row").sort(group)["row"]
-        return rows.explode(empty_as_null=False)
-    packed = _pack(frame, group, at)
-    if packed is None:
-        return None
-    return (
-        frame.lazy().select(packed.alias("key")).with_row_index("row").sort("key").collect()["row"]
-    )
+def _collect_groups(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
+    """Return the row numbers in sorted order, of rows in time order: the rows of each group.
+
+    Calls of one time are next to each other, so those of them that are tied change places.
+    """
+    group, at = order[:2]
+    # Not by `select`, which copies a frame whose columns have parts of different lengths.
+    numbered = frame[group].to_frame().with_row_index("row")
+    near = frame[at].to_frame().select(_is_tied([at]).arg_true()).to_series()
+    if not near.is_empty():
+        few = frame.select(pl.col(order).gather(near), near.alias("row"))
+        tied = few.filter(pl.struct(group, at).is_duplicated())
+        placed = tied.sort(at, group, *order[2:])
+        numbered = numbered.with_columns(
+            pl.Series(name, numbered[name]).scatter(tied["row"], placed[name])
+            for name in numbered.columns
+        )
+    rows = numbered.group_by(group, maintain_order=True).agg("row").sort(group)["row"]
+    return rows.explode(empty_as_null=False)
+
+
+def _is_tied(names: Sequence[str]) -> pl.Expr:
+    """Return whether a row of sorted rows is equal to a neighbor in these columns."""
+    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in names)
+    return (same | same.shift(-1)).fill_null(value=False)
 
 
 def _pack(frame: pl.DataFrame, major: str, minor: str) -> pl.Expr | None:

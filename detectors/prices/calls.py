@@ -208,6 +208,6 @@ def arrange(priced: PricedCalls, engine: Engine) -> Calls:
     if engine.attaches_lazily:
         stored = [*_STORED, *optional]
         sorted_calls = engine.number_rows(priced.take_calls(), "number", order, stored)
-        return priced.widen(engine.keep(sorted_calls), engine).select(*columns)
+        return priced.widen(sorted_calls, engine).select(*columns)
     wide = priced.widen(priced.take_calls(), engine)
     return engine.keep(engine.number_rows(wide, "number", order, columns[1:]))

@@ -30,7 +30,7 @@ def collect_details(
 ) -> list[Detail]:
     """Return the detail of each finding, with at most `most` calls as evidence."""
     found = engine.keep(_find_calls(impacts, flagged, calls, engine))
-    evidence = _pick_evidence(found, impacts, most, engine)
+    evidence = _pick_evidence(found, calls, impacts, most, engine)
     summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(found))}
     return [Detail(listed, summaries[index]) for index, listed in enumerate(evidence)]
 
@@ -41,15 +41,20 @@ def _find_calls(impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine:
     listed = place_findings(rows, flagged, engine, "finding")
     in_window = flagged.filter(nw.col("in_window")).drop("in_window", "low_usd", "high_usd")
     found = in_window.join(listed, on=list(FINDING), how="inner").drop(*FINDING)
-    return engine.look_up(found, calls, ["request_id", *COUNTS])
+    # Where texts are read when they are used, the IDs of a few calls are enough.
+    names = COUNTS if engine.attaches_lazily else ["request_id", *COUNTS]
+    return engine.look_up(found, calls, names)
 
 
 def _pick_evidence(
-    found: Calls, impacts: Sequence[Impact], most: int, engine: Engine
+    found: Calls, calls: Calls, impacts: Sequence[Impact], most: int, engine: Engine
 ) -> list[tuple[Evidence, ...]]:
     """Return the most expensive calls of each finding; ties by time, ID and counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
     if most > 0:
+        if engine.attaches_lazily:
+            few = engine.filter_expensive(found, "finding", most)
+            found = engine.look_up(few, calls, ["request_id"])
         order = ["at_us", "request_id", *COUNTS, "saving_usd", *BASIS]
         picked = engine.fetch(engine.pick_most_expensive(found, "finding", order, most))
         for row in sorted(picked, key=lambda row: (row["finding"], row["rank"])):

@@ -1,5 +1,6 @@
 """Splits equal calls into bursts, and says what the bursts of a group have in common."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import narwhals.stable.v2 as nw
@@ -13,6 +14,9 @@ _PROMPT: Final = (*_HASH, "prompt_tokens")
 _IDENTITY: Final = (*_PROMPT, "shape")
 _BURST: Final = (*_IDENTITY, "burst")
 _SECOND_US: Final = 1_000_000
+# Two primes; a number below the second, times the first, fits in 64 bits.
+_FACTOR: Final = 1_000_003
+_MODULUS: Final = 2_147_483_629
 
 
 def find_bursts(calls: Calls, thresholds: Thresholds) -> Calls:
@@ -53,12 +57,28 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
         .drop("alike", "hashed")
     )
     others = calls.filter(~is_hashed).with_columns(completion.alias("shape"))
-    return (
-        nw.concat([hashed, others], how="vertical")
-        .filter((nw.col("shape") < 0) | has_shape)
-        .with_columns(nw.len().over(*_IDENTITY).alias("calls"))
-        .filter(nw.col("calls") >= thresholds.d4_min_burst_calls)
+    shaped = nw.concat([hashed, others], how="vertical").filter((nw.col("shape") < 0) | has_shape)
+    least = thresholds.d4_min_burst_calls
+    # By one number first, which few calls share by chance: four columns take twice as long.
+    return _filter_repeated(
+        _filter_repeated(shaped.with_columns(_mixed().alias("mixed")), ["mixed"], least),
+        _IDENTITY,
+        least,
     )
+
+
+def _mixed() -> nw.Expr:
+    """Return a number that is equal for calls of one identity, and rarely for others."""
+    identity = [nw.col(name).cast(nw.Int64) for name in _IDENTITY]
+    mixed = nw.lit(0, nw.Int64)
+    for column in identity:
+        mixed = (mixed * _FACTOR + column + 1) % _MODULUS
+    return mixed.cast(nw.Int32)
+
+
+def _filter_repeated(calls: Calls, by: Sequence[str], least: float) -> Calls:
+    counted = calls.with_columns(nw.len().over(*by).alias("calls"))
+    return counted.filter(nw.col("calls") >= least)
 
 
 def _split(calls: Calls, thresholds: Thresholds) -> Calls:

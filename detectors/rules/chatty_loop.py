@@ -46,7 +46,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
-from detectors.rules.loop_sessions import filter_groups, filter_loops, mark_hashed, split_sessions
+from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
 from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 
 THRESHOLDS = {
@@ -71,8 +71,7 @@ _SECOND_US = 1_000_000
 
 
 def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    labeled = filter_groups(calls.filter(nw.col("has_route") == 1), thresholds)
-    sessions, keys = split_sessions(labeled, thresholds)
+    sessions, keys = split_sessions(calls.filter(nw.col("has_route") == 1), thresholds)
     loops = mark_hashed(filter_loops(sessions, keys, thresholds), keys, thresholds)
     # Calls that could have shared an earlier call's request.
     followers = loops.filter(nw.col("position") % thresholds.d6_calls_per_request != 0)

@@ -5,16 +5,15 @@ from typing import Final
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engines import Calls, engine_of
 from detectors.rules.columns import answer_tokens, has
 from detectors.rules.detector import QUANTILE_MARGIN
 
 _SECOND_US: Final = 1_000_000
 _MILLISECOND_US: Final = 1_000
-_MOST_PARTS: Final = 2**32  # of a group
 
 
-def filter_groups(calls: Calls, thresholds: Thresholds) -> Calls:
+def _filter_groups(calls: Calls, thresholds: Thresholds) -> Calls:
     """Keep the groups with enough short answers for a session, before any window is computed."""
     least = thresholds.d6_min_calls * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
     groups = (
@@ -32,20 +31,11 @@ def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[s
     Calls with a session ID are split by it. `pause_us` is null for a session's first call.
     """
     keys = ("group", "session") if has(calls, "session") else ("group",)
-    before = nw.col("at_us").shift(1).over(*keys, order_by="number")
-    is_new = nw.col("pause_us") > thresholds.d6_session_gap_seconds * _SECOND_US
-    part = nw.col("is_new").cum_sum().over(*keys, order_by="number").cast(nw.Int64)
-    within = nw.when(nw.col("is_new") == 0).then(nw.col("pause_us"))
-    sessions = (
-        calls.with_columns((nw.col("at_us") - before).alias("pause_us"))
-        .with_columns(is_new.fill_null(value=False).cast(nw.Int32).alias("is_new"))
-        .with_columns(part.alias("part"), within.alias("pause_us"))
-    )
-    if len(keys) > 1:
-        return sessions, (*keys, "part")
-    # One key instead of two halves the time of all that follows.
-    key = nw.col("group").cast(nw.Int64) * _MOST_PARTS + nw.col("part")
-    return sessions.with_columns(key.alias("part")), ("part",)
+    longest_us = thresholds.d6_session_gap_seconds * _SECOND_US
+    engine = engine_of(calls)
+    if len(keys) > 1 or not engine.has_calls_in_order:
+        calls = _filter_groups(calls, thresholds)
+    return engine.split_at_pauses(calls, keys, longest_us)
 
 
 def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:

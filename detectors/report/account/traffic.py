@@ -55,7 +55,7 @@ def _number(calls: Calls, engine: Engine) -> tuple[Calls, Calls]:
     labelled = calls.select(route.alias("route"), *_KEY[1:], "at_us", *latency)
     numbers = engine.number_labels(labelled, "group", _KEY)
     groups = engine.keep(numbers.with_columns(nw.col("group").cast(nw.Int64)))
-    numbered = labelled.join(groups, on=list(_KEY), how="inner")
+    numbered = engine.join_small(labelled, groups, _KEY)
     return groups, engine.keep(numbered.select("group", "at_us", *latency))
 
 

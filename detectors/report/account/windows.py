@@ -1,7 +1,9 @@
 """The audit of an account: its calls of some days, from the files that hold them."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -21,6 +23,9 @@ from detectors.report.account.traffic import sum_traffic
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
 LEAST_DAYS: Final = 7
+# No rule reads these, and merging has dropped duplicates already.
+_UNUSED: Final = {"environment", "status"}
+_READERS: Final = 2
 _SAMPLED_CALLS: Final = 10_000
 _MOST_CATEGORIES: Final = 1_000
 _FIRST: Final = pl.col("ts").min().alias("first")
@@ -71,9 +76,11 @@ def _sum_traffic(window: CheckedCalls) -> TrafficWindow | None:
 def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:
     """Return the calls of the window, which are checked already."""
     known = {name for file in files for name in pl.read_parquet_schema(file)}
-    optional = [name for name in present_columns(known) if name in OPTIONAL_CALLS]
-    frames = [frame for file in files if not (frame := _read(file, optional)).is_empty()]
-    frames = _cut(frames, timedelta(days=days))
+    optional = [name for name in present_columns(known - _UNUSED) if name in OPTIONAL_CALLS]
+    with ThreadPoolExecutor(_READERS) as pool:
+        read = list(pool.map(partial(_read, optional=optional), files))
+    frames = _cut([frame for frame in read if not frame.is_empty()], timedelta(days=days))
+    del read
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(pl.concat(_with_equal_types(frames))).collect()
     rows = frame.height + duplicates
@@ -87,7 +94,14 @@ def _read(file: Path, optional: Sequence[str]) -> pl.DataFrame:
     scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
     filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
     frame = scanned.with_columns(filled).collect()
-    return frame.cast(dict.fromkeys(_find_repeated(frame), pl.Categorical()))
+    return frame.with_columns(_categorize(frame[name]) for name in _find_repeated(frame))
+
+
+def _categorize(labels: pl.Series) -> pl.Series:
+    """Turn texts into categories; most labels that are equal for some calls are for all."""
+    if labels.is_empty() or not (labels == labels[0]).all():
+        return labels.cast(pl.Categorical())
+    return labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
 
 
 def _find_repeated(frame: pl.DataFrame) -> list[str]:

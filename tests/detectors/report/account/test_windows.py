@@ -16,6 +16,7 @@ from tests.detectors.engines.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
 
 SEEDS = (106, 39)
+LOOPS = (28, 118)
 TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())
 
 
@@ -67,6 +68,20 @@ def test_any_files_of_any_number_of_calls_give_the_same_report(
     audited = windows.audit_window(_write(_calls(), tmp_path), 400, TERMS)
     assert audited.report.findings
     assert audited.report.to_json() == alone.to_json()
+
+
+@pytest.mark.parametrize("seed", LOOPS)
+def test_many_calls_without_sessions_are_split_as_few_are(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without session IDs, loops are found by comparing each call with the row before."""
+    calls = detectors.read(as_polars(draw_log(seed))).frame
+    calls = calls.select(pl.exclude("session_id")).unique(maintain_order=True)
+    few = windows.audit_window(_write_one(calls, tmp_path), 400, TERMS).report
+    monkeypatch.setattr(records, "_FEW_CALLS", 0)
+    many = windows.audit_window(_write_one(calls, tmp_path), 400, TERMS).report
+    assert "d6_chatty_loop" in {finding.detector for finding in many.findings}
+    assert many.to_json() == few.to_json()
 
 
 def _write_one(calls: pl.DataFrame, folder: Path) -> list[Path]:

@@ -1,0 +1,47 @@
+"""Rows of small tables found by label, and calls put in order, without joins and full sorts."""
+
+import polars as pl
+import pytest
+
+from detectors.engines import lookup
+from detectors.engines.polars import _argsort
+
+TABLE = pl.DataFrame({"route": ["b", "a", "a"], "model": ["x", "y", "x"]})
+CALLS = pl.DataFrame(
+    {"route": ["a", "c", "b", "a", "b"], "model": ["x", "x", "x", "y", "never seen before"]}
+)
+ROWS = [2, None, 0, 1, None]
+CATEGORIES = pl.Schema({"route": pl.Categorical(), "model": pl.Categorical()})
+TEXTS = pl.Schema({"route": pl.String(), "model": pl.String()})
+
+
+@pytest.mark.parametrize("most", [lookup._MOST_POSITIONS, 2], ids=["by position", "by join"])
+@pytest.mark.parametrize("types", [CATEGORIES, TEXTS], ids=["categories", "texts"])
+def test_rows_are_found_by_all_labels(
+    types: pl.Schema, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "_MOST_POSITIONS", most)
+    find = lookup.row_finder(TABLE.cast(types))
+    assert find(CALLS.cast(types).to_struct()).to_list() == ROWS
+    assert find(CALLS.cast(types).clear().to_struct()).to_list() == []
+
+
+@pytest.mark.parametrize("types", [CATEGORIES, TEXTS], ids=["categories", "texts"])
+def test_a_table_without_rows_has_none(types: pl.Schema) -> None:
+    find = lookup.row_finder(TABLE.cast(types).clear())
+    assert find(CALLS.cast(types).to_struct()).to_list() == [None] * len(ROWS)
+
+
+def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
+    order = ["group", "at_us", "request_id"]
+    calls = pl.DataFrame(
+        {
+            "group": [1, 0, 1, 0, 1, 0, 1],
+            "at_us": [5, 5, 5, 5, 5, 6, 7],
+            "request_id": ["c", "b", "a", "a", "b", "z", "y"],
+        }
+    )
+    rows = _argsort(calls, order)
+    assert calls[rows].equals(calls.sort(order))
+    shuffled = calls.sample(fraction=1.0, shuffle=True, seed=2)
+    assert shuffled[_argsort(shuffled, order)].equals(calls.sort(order))
