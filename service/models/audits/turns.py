@@ -2,7 +2,7 @@
 
 Each account's first waiting audit comes first, then each account's second, and so on. Among equals,
 the account whose last claim is oldest goes first. An account's recalculations come after its other
-audits. The queue position counts in the same order.
+audits. Workers serve the queues of the sources in turn. The queue position counts in this order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ForeignKey, Row, Select, and_, func, or_, select, text
+from sqlalchemy import ForeignKey, Row, Select, and_, func, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -73,10 +73,21 @@ def find_source(connection: Connection, audit_id: str) -> tuple[str, bool] | Non
 
 
 def count_ahead(session: Session, audit: Audit) -> int:
-    """Count the audits that workers will claim before this one."""
+    """Count the audits that workers will claim before this one, in all queues.
+
+    Of the audits at the same place of two queues, the older one counts as first.
+    """
     order = _in_turn(audit.source).subquery()
-    position = select(order.c.position).where(order.c.id == audit.id)
-    return (session.scalar(position) or 1) - 1
+    position = session.scalar(select(order.c.position).where(order.c.id == audit.id)) or 1
+    here = (position, audit.created_at, audit.id)
+    others = [_count_before(source, here) for source in SOURCES if source != audit.source]
+    return position - 1 + sum(session.scalar(count) or 0 for count in others)
+
+
+def _count_before(source: str, here: tuple[int, datetime, str]) -> Select[int]:
+    order = _in_turn(source).subquery()
+    there = tuple_(order.c.position, order.c.created_at, order.c.id)
+    return select(func.count()).select_from(order).where(there < here)
 
 
 @cache
@@ -100,6 +111,7 @@ def _in_turn(source: str) -> Select[*tuple[Any, ...]]:
         select(
             Audit.id,
             Audit.account_id,
+            Audit.created_at,
             Audit.records,
             counted_attempts().label("earlier_attempts"),
             func.row_number().over(order_by=order).label("position"),

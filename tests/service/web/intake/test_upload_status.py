@@ -65,7 +65,7 @@ def test_a_queued_audit_has_a_position_and_nothing_else(
     assert _status(client, headers, audit_id) == {"status": "queued", "queue_position": 0}
 
 
-def test_the_position_counts_the_audits_that_workers_serve_first_in_the_same_queue(
+def test_the_position_counts_the_audits_that_workers_serve_first_in_both_queues(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
     for minutes, fields in (
@@ -81,10 +81,11 @@ def test_the_position_counts_the_audits_that_workers_serve_first_in_the_same_que
     ingested = _add_audit(sessions, 10, source="ingest")
     positions = {one: _status(client, headers, one)["queue_position"] for one in (audit_id, behind)}
     # Accounts take turns: one of the others first, then this one; another one, then the next.
-    assert positions == {audit_id: 1, behind: 3}
+    # Between them, workers serve the two batches: the first of a queue before the seconds.
+    assert positions == {audit_id: 1 + 1, behind: 3 + 2}
     with sessions() as session:
-        assert count_ahead(session, session.get_one(Audit, others[-1])) == 4
-    assert _status(client, headers, ingested)["queue_position"] == 1
+        assert count_ahead(session, session.get_one(Audit, others[-1])) == 4 + 2
+    assert _status(client, headers, ingested)["queue_position"] == 1 + 2
 
 
 def test_audits_of_one_instant_have_positions_of_their_own(
