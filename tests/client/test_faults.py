@@ -66,6 +66,8 @@ NO_LINES_OF_CALLS: Final = (
     "return outer_request if",
     *("return stream", "return call_model", "return build_request", "return do_request"),
     *('rest = b""', 'lines.call.status = "error"'),
+    # Of `init(include_usage=…)`, which is off here.
+    *("from tallystick.hooks.extra_usage import", "ask_for_usage(", "stream._iterator = hide("),
     "_kinds.clear()",
     "_models.clear()",
     "return headers.get(",
