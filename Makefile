@@ -14,6 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 MEMORY := $(shell df --output=avail /dev/shm 2>/dev/null | \
 	awk 'NR > 1 && $$1 > 8000000 { print "TMPDIR=/dev/shm" }')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
+# pip compiles on one processor, this on all; what can't be compiled is left as it is.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 
 # The first Python 3.11 or later, unless PYTHON is set.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -159,11 +161,13 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(SERVICE): requirements/service.lock pyproject.toml client/pyproject.toml | $(BIN)/python
-	@$(PIP) install --require-hashes -r requirements/service.lock
+	@$(PIP) install --no-compile --require-hashes -r requirements/service.lock
+	@$(COMPILE)
 	@$(PIP) install --no-deps --no-build-isolation -e . -e client
 	@touch $@
 
 $(DEV): requirements/dev.lock pyproject.toml client/pyproject.toml | $(BIN)/python
-	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@$(PIP) install --no-compile --require-hashes -r requirements/dev.lock
+	@$(COMPILE)
 	@$(PIP) install --no-deps --no-build-isolation -e . -e client
 	@touch $(SERVICE) $@
