@@ -121,6 +121,7 @@ _GROUPS: Final = {
     ),
     "providers' libraries": (
         "tests/client/providers/test_libraries.py",
+        "tests/client/test_batches.py",
         "tests/client/test_bodies.py",
         "tests/client/test_canaries.py",
         "tests/client/test_contract.py",

@@ -50,6 +50,8 @@ _ELSEWHERE = {
     "mistralai_azure.basesdk": "mistral",
     "mistralai_gcp.basesdk": "mistral",
     "cohere.core.http_client": "cohere",
+    "anthropic.resources.messages.batches": "batches",
+    "anthropic.resources.beta.messages.batches": "batches",
     "litellm.llms.custom_httpx.http_handler": "litellm",
     "dspy._vendor.lm15.transports._sync": "dspy",
     "dspy._vendor.lm15.transports._async": "dspy",

@@ -144,7 +144,9 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         return calls, 0
     row = pl.int_range(pl.len(), dtype=pl.UInt32).alias("row")
     suspects = calls.with_columns(row).filter(named & hashes.is_duplicated())
-    ordered = suspects.sort(_labels(suspects.columns), *sorted(suspects.columns))
+    # Of copies of a response, one may lack the cached tokens, which cost less.
+    cached = pl.col("cached_tokens").fill_null(0) + pl.col("cache_write_tokens").fill_null(0)
+    ordered = suspects.sort(cached == 0, _labels(suspects.columns), *sorted(suspects.columns))
     kept = _drop_same_responses(ordered.unique(subset=SAME_CALL, keep="first", maintain_order=True))
     dropped = suspects["row"].filter(~suspects["row"].is_in(kept["row"].implode()))
     rows = pl.int_range(calls.height, dtype=pl.UInt32, eager=True)

@@ -155,6 +155,14 @@ def test_of_the_same_call_that_with_the_most_labels_is_kept() -> None:
         ]
 
 
+def test_of_the_same_response_that_with_cached_tokens_is_kept() -> None:
+    without = frame(RESPONSE | {"tag": "search"}, import_id="a")
+    cached = frame(RESPONSE | {"cached_tokens": 40}, import_id="b")
+    for order in ((without, cached), (cached, without)):
+        (file,) = merge(*order)
+        assert file.frame["cached_tokens"].to_list() == [40]
+
+
 def test_an_import_can_be_excluded() -> None:
     files = merge(frame({}, at(days=1)), frame(at(hours=1), import_id="b"), without={"a"})
     assert [file.imports for file in files] == [["b"]]

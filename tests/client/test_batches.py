@@ -1,0 +1,107 @@
+"""Results of message batches: each message counts once, at the tier and the time of its batch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import date
+from typing import Any, Final
+
+import httpx2
+import pytest
+
+import tallystick
+from detectors.report.account import merge_files
+from tests.client.offline import anthropic_client, async_anthropic_client, queued
+from tests.client.provider_stub import MESSAGES_COUNTS, Json, message
+from tests.client.test_ways_in import frame_of, from_log
+
+URL: Final = "https://api.anthropic.com/v1/messages/batches/msgbatch_1"
+ENDED: Final = "2026-11-20T10:30:00.250000Z"
+BATCH: Final[Json] = {
+    "id": "msgbatch_1", "type": "message_batch", "processing_status": "ended",
+    "request_counts": {"processing": 0, "succeeded": 2, "errored": 1, "canceled": 0, "expired": 0},
+    "created_at": "2026-11-20T10:00:00Z", "expires_at": "2026-11-21T10:00:00Z",
+    "ended_at": ENDED, "cancel_initiated_at": None, "archived_at": None,
+    "results_url": f"{URL}/results",
+}  # fmt: skip
+
+
+def _lines() -> list[Json]:
+    said = [{**message(), "id": f"msg_{number}"} for number in (1, 2)]
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
+    results = [{"type": "succeeded", "message": each} for each in said]
+    failed = {"type": "errored", "error": error}
+    return [{"custom_id": "canary-7f3a", "result": each} for each in (*results, failed)]
+
+
+def _answer(request: httpx2.Request) -> httpx2.Response:
+    if request.url.path.endswith("/results"):
+        body = "".join(json.dumps(line) + "\n" for line in _lines())
+        return httpx2.Response(200, content=body.encode())
+    return httpx2.Response(200, json=BATCH)
+
+
+def _read(client: Any) -> list[Any]:
+    return list(client.messages.batches.results("msgbatch_1"))
+
+
+def _read_beta(client: Any) -> list[Any]:
+    return list(client.beta.messages.batches.results(message_batch_id="msgbatch_1"))
+
+
+async def _read_async(client: Any) -> list[Any]:
+    return [each async for each in await client.messages.batches.results("msgbatch_1")]
+
+
+WAYS: Final[dict[str, Callable[[], list[Any]]]] = {
+    "sync": lambda: _read(anthropic_client.__wrapped__(_answer)),
+    "beta": lambda: _read_beta(anthropic_client.__wrapped__(_answer)),
+    "async": lambda: asyncio.run(_read_async(async_anthropic_client.__wrapped__(_answer))),
+}
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("way", WAYS)
+def test_each_message_of_a_batch_counts_when_it_is_read(way: str) -> None:
+    with tallystick.tag("nightly"):
+        results = WAYS[way]()
+    assert [each.result.type for each in results] == ["succeeded", "succeeded", "errored"]
+    records = queued()
+    assert [record["request_id"] for record in records] == ["msg_1", "msg_2"]
+    for record in records:
+        assert (record["ts"], record["service_tier"], record["tag"]) == (ENDED, "batch", "nightly")
+        assert (record["prompt_tokens"], record["completion_tokens"]) == MESSAGES_COUNTS[:2]
+        assert "latency_ms" not in record
+        assert "canary-7f3a" not in json.dumps(record)
+    assert tallystick.stats()["faults"] == 0
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_result_that_is_not_read_counts_nowhere_and_one_read_again_has_the_same_time() -> None:
+    client = anthropic_client.__wrapped__(_answer)
+    decoder = client.messages.batches.results("msgbatch_1")
+    next(decoder)
+    decoder.close()
+    (once,) = queued()
+    _read(client)
+    assert queued()[0] == once
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_batch_whose_results_are_uploaded_too_counts_once() -> None:
+    _read(anthropic_client.__wrapped__(_answer))
+    uploaded = from_log(*({**line, "ts": "2026-11-20T10:30:00Z"} for line in _lines()))
+    imports = [frame_of(queued(), "client"), frame_of(uploaded, "upload")]
+    (file,) = merge_files(imports, months_before=date(2000, 1, 1))
+    assert sorted(file.frame["request_id"]) == ["msg_1", "msg_2"]
+    assert set(file.frame["service_tier"]) == {"batch"}
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_raw_response_is_returned_as_it_is() -> None:
+    client = anthropic_client.__wrapped__(_answer)
+    raw = client.messages.batches.with_raw_response.results("msgbatch_1")
+    assert raw.http_response.status_code == 200
+    assert tallystick.stats()["faults"] == 0
