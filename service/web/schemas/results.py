@@ -34,7 +34,14 @@ class AuditSummarySchema(Schema):
             " over all of them (`account`)."
         ),
     )
-    records = fields.Integer(required=True, metadata=described("Number of audited calls."))
+    records = fields.Integer(
+        required=True,
+        metadata=described(
+            "Number of audited calls. Until the audit is done, of valid rows: a call that was"
+            " logged more than once is then counted once. The report has the difference in"
+            " `echoes_dropped`."
+        ),
+    )
     observed_days = fields.Integer(
         required=True,
         metadata=described("Days (UTC) from the first call to the last, inclusive."),

@@ -72,8 +72,9 @@ def test_it_shows_the_number_of_audits_ahead(
 def test_a_running_audit_is_asked_for_again_with_scripts_and_without(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
-    audit_id = add_run(sessions, person.account_id, status="processing")
+    audit_id = add_run(sessions, person.account_id, status="processing", records=50)
     page = show(client, person, audit_id).get_data(as_text=True)
+    assert "50 <small>(a call that was logged more than once is counted once" in page
     assert '<noscript><meta http-equiv="refresh"' in page
     assert f'data-hx-get="/audits/{audit_id}/progress"' in page
     assert "HX-Refresh" not in progress(client, person, audit_id).headers

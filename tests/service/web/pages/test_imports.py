@@ -123,6 +123,7 @@ def test_uploads_are_a_line_each_with_their_label(
     assert "Upload same file as on Mar 1, 2026, counted once Done 9" in page
     assert "Upload Failed" in page
     assert "Too few." in page
+    assert "A call that was logged more than once is then counted once" in page
 
 
 def test_audits_of_the_account_are_apart(
@@ -193,6 +194,7 @@ def test_the_batches_of_a_client_open_in_pages(
     first = show(client, person, address)
     older = link(first, ' rel="next"')
     assert older is not None
+    assert "A call that was logged more than once is then counted once" in words(first)
     listed = [
         found
         for page in (first, show(client, person, older))
