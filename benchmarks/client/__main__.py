@@ -35,7 +35,7 @@ PROGRAM = Path(__file__).parent / "rounds.py"
 OURS = "tallystick"
 TOOLS = (OURS, "sentry-sdk", "langfuse", "openinference", "traceloop")
 # Each process has another memory layout, so that a figure is the median of several.
-PROCESSES, PROCESSES_OF_OTHERS = 5, 3
+PROCESSES, PROCESSES_OF_OTHERS = 5, 2
 EXITS = 3
 SERVERS = ("dead", "refusing", "silent")
 FIRST = ("chrt", "--fifo", "10")

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import itertools
 import json
 import os
 import resource
@@ -11,12 +10,11 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
-# Two requests, two closes of streams, and the parsing of responses, of two libraries.
-LEAST_HOOKS = 11
-CALLS = 300
-WARM_UP = 30
+CALLS, CALLS_OF_OTHERS = 220, 80
+WARM_UP = 20
 CALLS_A_ROUND = 10
 MEMORY_CALLS = 10_000
 HASHED_PAIRS = 20
@@ -95,50 +93,65 @@ def _client(like: Any) -> Any:
 
 
 def measure_calls(tool: str) -> dict[str, float]:
-    """Measure calls with and without the tool: alternating, if it can be removed again."""
+    """Measure calls with and without the tool: alternating, if its hooks can be left out."""
     styles = _styles()
     if tool == "tallystick":
+        _warm_up(styles)
+        bare = _take_libraries()
         turn_on(tool)
-        added = {name: _added(call) for name, call in styles.items()}
-        return {**added, "hashed_call": _hashed(styles["openai_call"])}
+        hooked = _styles()
+        _warm_up(hooked)
+        both = {False: bare, True: _libraries()}
+        added = {name: _added(both, hooked[name], styles[name]) for name in styles}
+        return {**added, "hashed_call": _hashed(hooked["openai_call"])}
     before = {name: _usual_time(call) for name, call in styles.items()}
     turn_on(tool)
     return {name: _usual_time(call) - before[name] for name, call in _styles().items()}
 
 
-def _added(call: Call) -> float:
-    """Return what the hooks add to a call: calls with and without them alternate."""
-    hooks = _hooks()
-    times: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(2 * (CALLS + WARM_UP)):
-        is_hooked = number % 4 in (0, 3)  # neither kind is always the first of a pair
-        for owner, method, wrapper, original in hooks:
-            setattr(owner, method, wrapper if is_hooked else original)
-        times[is_hooked].append(_time(call))
-    for owner, method, wrapper, _ in hooks:
-        setattr(owner, method, wrapper)
-    return _usual(times[True][WARM_UP:]) - _usual(times[False][WARM_UP:])
+def _warm_up(styles: dict[str, Call]) -> None:
+    """Make calls of each style, so that every module that they need is imported."""
+    for call in styles.values():
+        for _ in range(WARM_UP):
+            call()
 
 
-def _hooks() -> list[tuple[type, str, Any, Any]]:
-    """Return every method that the client has wrapped, with its wrapper and the original."""
-    from tallystick import hooks
+def _libraries() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name.partition(".")[0] in ("openai", "anthropic")]
+    return {name: sys.modules[name] for name in names}
 
-    found = []
-    for library, name in itertools.product(("openai", "anthropic"), hooks._POINTS):
-        module = sys.modules.get(f"{library}.{name}")
-        for kind, method, _ in hooks._POINTS[name]:
-            owner = getattr(module, kind, None)
-            if owner is not None:
-                wrapper = vars(owner)[method]
-                found.append((owner, method, wrapper, getattr(wrapper, hooks._MARK)))
-    if len(found) < LEAST_HOOKS:
-        raise SystemExit(f"only {len(found)} methods are hooked")
+
+def _take_libraries() -> dict[str, ModuleType]:
+    """Take the libraries out: the next import makes a copy of them, and clients keep the first."""
+    from tests.client import offline
+
+    found = _libraries()
+    for name in found:
+        del sys.modules[name]
+    for make in (offline.openai_client, offline.async_openai_client, offline.anthropic_client):
+        make.cache_clear()
     return found
 
 
+def _added(copies: dict[bool, dict[str, ModuleType]], hooked: Call, bare: Call) -> float:
+    """Return what the hooks add to a call; `copies` are the libraries without and with them."""
+    import tallystick
+
+    times: dict[bool, list[float]] = {True: [], False: []}
+    before = tallystick.stats()["captured"]
+    for number in range(2 * CALLS):
+        is_hooked = number % 4 in (0, 3)  # neither kind is always the first of a pair
+        sys.modules.update(copies[is_hooked])  # their functions import when they are called
+        times[is_hooked].append(_time(hooked if is_hooked else bare))
+    sys.modules.update(copies[True])
+    captured = tallystick.stats()["captured"] - before
+    if captured != CALLS:
+        raise SystemExit(f"{captured} of {CALLS} calls were captured")
+    return _usual(times[True]) - _usual(times[False])
+
+
 def _usual_time(call: Call) -> float:
-    return _usual([_time(call) for _ in range(CALLS + WARM_UP)][WARM_UP:])
+    return _usual([_time(call) for _ in range(CALLS_OF_OTHERS + WARM_UP)][WARM_UP:])
 
 
 def _time(call: Call) -> float:
@@ -168,7 +181,7 @@ def measure_memory() -> dict[str, float]:
 
     create = offline.openai_client().chat.completions.create
     tallystick.close(0)
-    for _ in range(MEMORY_CALLS // 5):
+    for _ in range(MEMORY_CALLS // 10):
         create(**CHAT)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     turn_on("tallystick")
