@@ -7,16 +7,21 @@ import threading
 import time
 import urllib.request
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 import tallystick
 from tallystick.sending import connection
 from tests.client.collector import Collector
-from tests.client.environments import run
+from tests.client.environments import LOCKS, environment_python, run
 from tests.client.offline import capturing, record_calls
+from tests.worker.support.promises import STRESS_SECONDS
 
+BATCH_HEADERS: Final = {
+    *("host", "authorization", "content-type", "content-encoding", "content-length", "path"),
+    *("idempotency-key", "user-agent", "connection", "accept-encoding"),
+}
 _baggage: ContextVar[str] = ContextVar("baggage", default="")
 
 
@@ -61,6 +66,62 @@ def test_tools_that_patch_before_the_client_is_imported_see_nothing_either(
     run(sys.executable, "-c", LATE_IMPORT, SERVICE_DSN=collector.dsn)
     (request,) = collector.requests
     assert "traceparent" not in request
+
+
+REAL_SENTRY = """
+import sentry_sdk
+sentry_sdk.init("http://key@127.0.0.1:9/1", traces_sample_rate=1.0)
+span = sentry_sdk.start_transaction(name="request")
+"""
+REAL_OPENTELEMETRY = """
+from opentelemetry import baggage, context
+from opentelemetry.instrumentation.requests import RequestsInstrumentor
+from opentelemetry.instrumentation.urllib import URLLibInstrumentor
+from opentelemetry.instrumentation.urllib3 import URLLib3Instrumentor
+from opentelemetry.sdk.trace import TracerProvider
+provider = TracerProvider()
+for instrumentor in (RequestsInstrumentor(), URLLibInstrumentor(), URLLib3Instrumentor()):
+    instrumentor.instrument(tracer_provider=provider)
+context.attach(baggage.set_baggage("user.id", "7"))
+span = provider.get_tracer("t").start_as_current_span("request")
+"""
+WITHIN_A_TRACE = """
+import os, urllib.error, urllib.request, tallystick
+if {is_first}: tallystick.init()
+{tool}
+if not {is_first}: tallystick.init()
+with span:
+    try:
+        urllib.request.urlopen(os.environ["WITNESS"], timeout=10)
+    except urllib.error.HTTPError:
+        pass
+    tallystick.record(model="m", prompt_tokens=1, completion_tokens=1)
+    assert tallystick.flush(10)
+os._exit(0)
+"""
+TRACERS = {
+    "sentry": (REAL_SENTRY, "instrumentors.lock", {"sentry-trace", "baggage"}),
+    "opentelemetry": (REAL_OPENTELEMETRY, "openlit.lock", {"traceparent", "baggage"}),
+}
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(STRESS_SECONDS)
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("tracer", TRACERS)
+def test_transports_that_real_tools_instrument_add_nothing_to_a_batch(
+    tracer: str, is_first: bool, collector: Collector
+) -> None:
+    """A request of the program's own, by the same library, shows that the tool is active."""
+    tool, lock, expected = TRACERS[tracer]
+    program = WITHIN_A_TRACE.format(tool=tool, is_first=is_first)
+    python = environment_python(LOCKS / "others" / lock)
+    with Collector() as witness:
+        run(python, "-c", program, SERVICE_DSN=collector.dsn, WITNESS=witness.url)
+    (request,) = witness.requests
+    assert expected <= {name.lower() for name in request}
+    (batch,) = collector.requests
+    assert {name.lower() for name in batch} == BATCH_HEADERS
 
 
 def test_the_sending_thread_does_not_inherit_the_context_of_a_call(
