@@ -6,7 +6,7 @@ quartiles, in processor time of the calling thread, so that other programs count
 possible. Other tools, which cannot be removed again, are measured before and after. All run in the
 environment of `requirements/libraries/others/instrumentors.lock`, which is made the first time:
 
-    python -m benchmarks.client [--only TOOL] [--part calls|start|exit]
+    python -m benchmarks.client [--only TOOL] [--part calls|memory|start|exit]
 
 A machine that does other work makes every figure larger, since it empties the caches. `--first`
 asks the scheduler of the system to run the measured programs before all others, as root.
@@ -49,8 +49,12 @@ class Measurement:
         self._command = [*(FIRST if is_first else ()), python, "-W", "ignore", str(PROGRAM)]
 
     def calls(self, tool: str) -> Figures:
-        figures = self._median_of("calls", tool)
-        return {**figures, **json.loads(self._run("memory", tool))} if tool == OURS else figures
+        return self._median_of("calls", tool)
+
+    def memory(self, tool: str) -> Figures:
+        """Return what the client adds; other tools keep what their exporters queue."""
+        figures: Figures = json.loads(self._run("memory", tool)) if tool == OURS else {}
+        return figures
 
     def start(self, tool: str) -> Figures:
         return self._median_of("start", tool)
@@ -102,7 +106,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", help="Python of another environment")
     parser.add_argument("--only", choices=TOOLS, help="measure only this tool")
-    parser.add_argument("--part", choices=("calls", "start", "exit"), help="measure only this")
+    parser.add_argument(
+        "--part", choices=("calls", "memory", "start", "exit"), help="measure only this"
+    )
     parser.add_argument("--first", action="store_true", help="run before all other programs")
     arguments = parser.parse_args()
     python = arguments.python or environment_python(LOCKS / "others" / "instrumentors.lock")
@@ -110,6 +116,7 @@ def main() -> None:
     tools = [arguments.only] if arguments.only else list(TOOLS)
     parts: dict[str, Callable[[], list[Figures]]] = {
         "calls": lambda: [*map(measurement.calls, tools)],
+        "memory": lambda: [*map(measurement.memory, tools)],
         "start": lambda: [*map(measurement.start, tools)],
         "exit": partial(measurement.exits, tools),
     }
