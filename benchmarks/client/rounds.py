@@ -93,7 +93,7 @@ def _client(like: Any) -> Any:
 
 
 def measure_calls(tool: str) -> dict[str, float]:
-    """Measure calls with and without the tool: alternating, if its hooks can be left out."""
+    """Measure calls with and without the tool: alternating, if both can be had in one process."""
     styles = _styles()
     if tool == "tallystick":
         _warm_up(styles)
