@@ -101,6 +101,12 @@ def read_service_tier(value: object) -> str:
     return str(value)
 
 
+def read_mark(value: object) -> int:
+    if type(value) is not int or value != 1:
+        raise ValueError
+    return value
+
+
 class Field(NamedTuple):
     """How to read a field's value, and the description of a valid value."""
 
@@ -168,12 +174,14 @@ RECORD_V2: Final[Mapping[str, Field]] = {
     "status": Field(read_status, f"one of {', '.join(STATUSES)}", is_text=True),
     "region": LABEL,
 }
-# Logs write times and providers in more ways, and name tiers that have no price of their own.
+# Logs write times and providers in more ways, and name tiers that have no price of their own. What
+# `scrub` writes may have a mark that no other record has.
 LOG_RECORD: Final[Mapping[str, Field]] = {
     **RECORD_V2,
     "ts": MOMENT,
     "provider": RECORD["provider"]._replace(read=read_any_provider),
     "service_tier": LABEL,
+    "input_assumed": Field(read_mark, "1"),
 }
 
 
