@@ -116,10 +116,9 @@ def test_a_file_is_sent_by_keys_alone(windows: Windows) -> None:
     page.get_by_label("Log file").focus()
     with page.expect_file_chooser() as choosing:
         page.keyboard.press("Space")
-    # One object over several lines has no preview, so the service is asked.
-    choosing.value.set_files(
-        {"name": "x.json", "mimeType": "text/plain", "buffer": b'{\n"messages": []\n}\n'}
-    )
+    # The preview doesn't look for times, so the service is asked.
+    call = b'{"model": "gpt-5.4", "usage": {"prompt_tokens": 1, "completion_tokens": 1}}\n'
+    choosing.value.set_files({"name": "x.jsonl", "mimeType": "text/plain", "buffer": call})
     page.get_by_role("button", name="Upload and audit").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("no credit was used")

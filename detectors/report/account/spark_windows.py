@@ -12,7 +12,7 @@ from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
 from detectors.formats.columns import present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report.account.imports import Terms
-from detectors.report.account.windows import ALL_VALID, LEAST_DAYS, audit_calls
+from detectors.report.account.windows import ALL_VALID, LEAST_DAYS, UNUSED, audit_calls
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _AT: Final = nw.col("at_us")
@@ -74,7 +74,7 @@ def read_table(table: Calls, days: int, calls: int, duplicates: int) -> CheckedC
 
 
 def _names(table: Calls) -> list[str]:
-    given = table.collect_schema().names()
+    given = set(table.collect_schema().names()) - UNUSED
     return [*CALLS.names(), *(each for each in present_columns(given) if each in OPTIONAL_CALLS)]
 
 

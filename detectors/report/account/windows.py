@@ -24,7 +24,7 @@ ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
 LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
-_UNUSED: Final = {"environment", "status"}
+UNUSED: Final = {"environment", "status"}
 _READERS: Final = 2
 _SAMPLED_CALLS: Final = 10_000
 _MOST_CATEGORIES: Final = 1_000
@@ -76,7 +76,7 @@ def _sum_traffic(window: CheckedCalls) -> TrafficWindow | None:
 def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:
     """Return the calls of the window, which are checked already."""
     known = {name for file in files for name in pl.read_parquet_schema(file)}
-    optional = [name for name in present_columns(known - _UNUSED) if name in OPTIONAL_CALLS]
+    optional = [name for name in present_columns(known - UNUSED) if name in OPTIONAL_CALLS]
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(partial(_read, optional=optional), files))
     frames = _cut([frame for frame in read if not frame.is_empty()], timedelta(days=days))

@@ -117,6 +117,7 @@ def test_duckdb_reads_times_as_every_log_does() -> None:
     log = detectors.read(duckdb.from_arrow(pl.DataFrame(rows).to_arrow()))
     found = dict(log.frame.select("prompt_tokens", pl.col("ts").dt.timestamp("us")).iter_rows())
     expected = {number: at for number, text in enumerate(TEXTS) if (at := _at_us(text)) is not None}
+    assert expected.pop(TEXTS.index("2026-01-01T24:00"))  # frames have no name for a day's end
     assert len(expected) == 12
     assert found == expected
     assert log.invalid.count == len(TEXTS) - len(expected)

@@ -300,7 +300,7 @@ def test_a_log_with_too_few_valid_rows_is_not_audited() -> None:
     invalid = InvalidRows(count=4, reasons={"ts": 4}, first=(InvalidRow(line=1, reason="ts"),))
     spoilt = type(log)(log.frame, 7, invalid)
     with pytest.raises(
-        detectors.TooFewValidRowsError, match=r"42\.9%.*reason: ts \(first on line 1\)"
+        detectors.TooFewValidRowsError, match=r"42\.9%.*problem: ts \(first on line 1\)"
     ):
         detectors.audit(spoilt)
 

@@ -92,7 +92,7 @@ def test_a_form_without_a_browser_is_accepted_but_not_without_its_token(
         (b'{"email": "nobody@b.c\\nBcc: e@e.e"}', 422),
         (b'{"email": null}', 422),
         (b'{"email": ["nobody@b.c"]}', 422),
-        (b'{"nobody": 1}', 422),
+        (b'{"address": "nobody@b.c"}', 422),
         (b"[]", 422),
         (b'"nobody@b.c"', 422),
         (b'{"email": "nobody@b.c"', 400),
