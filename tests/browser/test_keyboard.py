@@ -116,9 +116,10 @@ def test_a_file_is_sent_by_keys_alone(windows: Windows) -> None:
     page.get_by_label("Log file").focus()
     with page.expect_file_chooser() as choosing:
         page.keyboard.press("Space")
-    # The preview doesn't look for times, so the service is asked.
-    call = b'{"model": "gpt-5.4", "usage": {"prompt_tokens": 1, "completion_tokens": 1}}\n'
+    # The preview leaves the rows of exports to the service.
+    call = b'{"call_type": "acompletion", "request_id": "1", "startTime": "today", "model": "m"}\n'
     choosing.value.set_files({"name": "x.jsonl", "mimeType": "text/plain", "buffer": call})
+    expect(page.get_by_text("x.jsonl, 84 bytes")).to_be_visible()
     page.get_by_role("button", name="Upload and audit").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("no credit was used")

@@ -4,6 +4,7 @@ Memory stays bounded: a line or an element longer than any counts-only object ra
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
@@ -54,6 +55,11 @@ class _Patterns(NamedTuple):
 @cache
 def _patterns() -> _Patterns:
     """Compile the patterns on first use: it takes longer than reading thousands of lines."""
+    # Before 3.11.5, possessive groups take in what they only began to match (CPython's gh-106052).
+    return _whole_brackets() if sys.version_info >= (3, 11, 5) else _single_marks()
+
+
+def _whole_brackets() -> _Patterns:
     nested = _brackets(_DEPTH)
     outside = rb'(?:[^"{\[\],]++|%s|%s)++|["{\[\],]' % (_STRING, nested)
     inside = rb'(?:[^"{}\[\]]++|%s|%s)++|["{}\[\]]' % (_STRING, nested)
@@ -61,6 +67,15 @@ def _patterns() -> _Patterns:
         re.compile(rb"\s*+(?=\{)(?:%s)\s*+[,\]]" % nested, re.DOTALL),
         re.compile(outside, re.DOTALL),
         re.compile(inside, re.DOTALL),
+    )
+
+
+def _single_marks() -> _Patterns:
+    """Return patterns without nested groups: slower, as each bracket is a token of its own."""
+    return _Patterns(
+        re.compile(rb"(?!)"),
+        re.compile(rb'[^"{\[\],]++|%s|["{\[\],]' % _STRING, re.DOTALL),
+        re.compile(rb'[^"{}\[\]]++|%s|["{}\[\]]' % _STRING, re.DOTALL),
     )
 
 
