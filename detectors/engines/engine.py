@@ -27,14 +27,17 @@ class Engine:
     label_type: type[nw.Int32 | nw.Int64] = nw.Int32
     # Whether integers of 128 bits can be summed.
     has_wide_integers = False
-    # Whether `attach` takes so little time that it is repeated rather than its result kept.
-    attaches_lazily = False
     # Whether what was kept can still be read after `close`, as long as something refers to it.
     outlasts_close = True
     # Whether the calls are so few that planning a query takes longer than computing it.
     has_few_calls = False
     # Whether a plan for few calls is made once, and reused by other audits.
     reuses_plans = False
+
+    @property
+    def attaches_lazily(self) -> bool:
+        """Check whether `attach` is so fast that it is repeated rather than its result kept."""
+        return False
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
         """Copy a small frame to the engine that holds the calls, to join it with them."""

@@ -10,10 +10,10 @@ import polars as pl
 from detectors.engines.engine import Calls, Engine, Plan, Row
 from detectors.engines.lookup import row_finder
 from detectors.engines.plans import run_again
+from detectors.engines.sorting import argsort
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
 
-_LARGEST: Final = 2**63 - 1
 _COPIED_COLUMNS: Final = 4  # at once
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
 _ROW: Final = "row_of_table"
@@ -88,7 +88,7 @@ class PolarsEngine(Engine):
         """
         frame = self._collect(calls)
         del calls
-        rows = _argsort(frame, order).alias(_PLACE)
+        rows = argsort(frame, order).alias(_PLACE)
         # Not by `select`, which copies a frame whose columns have parts of different lengths.
         columns = {column: frame[column] for column in kept}
         del frame
@@ -121,7 +121,7 @@ class PolarsEngine(Engine):
         return joined
 
     @property
-    def attaches_lazily(self) -> bool:  # type: ignore[override]
+    def attaches_lazily(self) -> bool:
         return not self.has_few_calls
 
     def attach(self, calls: Calls, table: Calls, key: str) -> Calls:
@@ -245,65 +245,3 @@ def _is_narrow(column: pl.Series) -> bool:
 def _lazy(frame: pl.DataFrame) -> Calls:
     calls: Calls = nw.from_native(frame.lazy())
     return calls
-
-
-def _argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
-    """Return the row numbers in sorted order.
-
-    The first two columns are sorted alone, and only tied rows by the other columns. That is several
-    times faster than sorting by all columns, because some are texts.
-    """
-    if frame[order[1]].is_sorted():
-        return _collect_groups(frame, order)
-    packed = _pack(frame, order[0], order[1])
-    if packed is None:
-        return frame.lazy().select(pl.arg_sort_by(order)).collect().to_series()
-    keyed = frame.lazy().select(packed.alias("key")).with_row_index("row")
-    rows = keyed.sort("key").collect()["row"]
-    keys = frame.lazy().select(pl.col(order[:2]).gather(rows))
-    positions = keys.select(_is_tied(order[:2]).arg_true()).collect().to_series()
-    if positions.is_empty():
-        return rows
-    rows_of_ties = rows.gather(positions)
-    ties = frame.lazy().select(pl.col(order).gather(rows_of_ties)).select(pl.arg_sort_by(order))
-    return rows.scatter(positions, rows_of_ties.gather(ties.collect().to_series()))
-
-
-def _collect_groups(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
-    """Return the row numbers in sorted order, of rows in time order: the rows of each group.
-
-    Calls of one time are next to each other, so those of them that are tied change places.
-    """
-    group, at = order[:2]
-    # Not by `select`, which copies a frame whose columns have parts of different lengths.
-    numbered = frame[group].to_frame().with_row_index("row")
-    near = frame[at].to_frame().select(_is_tied([at]).arg_true()).to_series()
-    if not near.is_empty():
-        few = frame.select(pl.col(order).gather(near), near.alias("row"))
-        tied = few.filter(pl.struct(group, at).is_duplicated())
-        placed = tied.sort(at, group, *order[2:])
-        numbered = numbered.with_columns(
-            pl.Series(name, numbered[name]).scatter(tied["row"], placed[name])
-            for name in numbered.columns
-        )
-    rows = numbered.group_by(group, maintain_order=True).agg("row").sort(group)["row"]
-    return rows.explode(empty_as_null=False)
-
-
-def _is_tied(names: Sequence[str]) -> pl.Expr:
-    """Return whether a row of sorted rows is equal to a neighbor in these columns."""
-    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in names)
-    return (same | same.shift(-1)).fill_null(value=False)
-
-
-def _pack(frame: pl.DataFrame, major: str, minor: str) -> pl.Expr | None:
-    """Combine two integer columns into one with the same order; None if 64 bits are too few."""
-    limits = frame.lazy().select(
-        pl.col(major).max().alias("major"), pl.col(minor).min().alias("low"), pl.col(minor).max()
-    )
-    highest, low, high = limits.collect().row(0)
-    span = high - low + 1
-    if (highest + 1) * span > _LARGEST:
-        return None
-    packed: pl.Expr = pl.col(major).cast(pl.Int64) * span + (pl.col(minor) - low)
-    return packed

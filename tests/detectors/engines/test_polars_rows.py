@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from detectors.engines import lookup
-from detectors.engines.polars import _argsort
+from detectors.engines.sorting import argsort
 
 TABLE = pl.DataFrame({"route": ["b", "a", "a"], "model": ["x", "y", "x"]})
 CALLS = pl.DataFrame(
@@ -41,7 +41,7 @@ def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
             "request_id": ["c", "b", "a", "a", "b", "z", "y"],
         }
     )
-    rows = _argsort(calls, order)
+    rows = argsort(calls, order)
     assert calls[rows].equals(calls.sort(order))
     shuffled = calls.sample(fraction=1.0, shuffle=True, seed=2)
-    assert shuffled[_argsort(shuffled, order)].equals(calls.sort(order))
+    assert shuffled[argsort(shuffled, order)].equals(calls.sort(order))
