@@ -72,7 +72,7 @@ class _Positions:
     def _locate(self, labels: pl.DataFrame) -> pl.Series:
         at = pl.zeros(labels.height, dtype=pl.UInt32, eager=True)
         for column, codes in zip(labels.get_columns(), self.codes, strict=True):
-            # Other categories are all in the last place.
+            # Other categories are all in the last position.
             category = column.to_physical().clip(upper_bound=len(codes) - 1)
             at = at * _base(codes) + codes.gather(category)
         return at
