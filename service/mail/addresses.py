@@ -34,9 +34,10 @@ def find_address(text: str) -> str | None:
 
 
 def _ascii_domain(address: str) -> str:
-    """Return the address with its domain in ASCII; "" for a domain that can't exist."""
+    """Return the address with its domain in ASCII; "" for one that can't exist."""
     name, at, domain = address.rpartition("@")
     try:
+        name.encode()  # fails for bytes of a terminal that aren't UTF-8
         return f"{name}{at}{idna.encode(domain, uts46=True).decode()}"
     except (idna.IDNAError, UnicodeError):
         return ""

@@ -41,6 +41,7 @@ BAD = [
     "ada\xa0@example.org",
     "ada\u2603@example.org",
     "ada\x85@example.org",
+    "ada\udce9@example.org",
     "\u0301ada@example.org",
     "ada@b\xfccher..example",
     "ada@\u2603-\u202e.example",
