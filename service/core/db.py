@@ -107,7 +107,12 @@ def write_sql(revision: str = "head") -> None:
     """Print the SQL of all migrations up to a revision, or of `from:to`, for others to run."""
     from alembic import command
 
-    command.upgrade(_alembic_settings(), revision, sql=True)
+    settings = _alembic_settings()
+    known = _list_revisions(settings)
+    path = [known.index(_find_target(name, known, 0)) for name in revision.split(":")]
+    if len(path) > 2 or path != sorted(path):
+        raise ConfigError("--sql prints upgrades only; name a range as from:to, earliest first")
+    command.upgrade(settings, revision, sql=True)
 
 
 def _list_revisions(settings: Any) -> list[str]:

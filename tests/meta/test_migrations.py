@@ -155,6 +155,23 @@ def test_a_revision_that_is_none_is_one_line(run: Callable[..., Result], revisio
     assert "unknown revision; this release knows 0001 to" in result.output
 
 
+@pytest.mark.parametrize(
+    ("revisions", "words"),
+    [
+        ("9999", "unknown revision"),
+        ("-1", "unknown revision"),
+        ("0030:", "unknown revision"),
+        ("0031:0017", "upgrades only"),
+        ("0001:0002:0003", "upgrades only"),
+    ],
+)
+def test_sql_of_anything_but_an_upgrade_is_one_line(
+    run: Callable[..., Result], revisions: str, words: str
+) -> None:
+    result = run("--sql", "--to", revisions)
+    assert (result.exit_code, words in result.output) == (2, True), result.output
+
+
 def test_the_sql_of_all_migrations_makes_the_same_tables(
     run: Callable[..., Result], empty_database: str
 ) -> None:
