@@ -218,4 +218,4 @@ def test_the_guide_names_the_traces_that_lack_the_id_of_an_answer() -> None:
     assert lacking == WITHOUT_ID.keys()
     guide = (ROOT / "docs" / "api" / "otlp.md").read_text()
     for name in WITHOUT_ID.values():
-        assert name in guide.partition("## Calls that two ways bring")[2].partition("##")[0]
+        assert name in guide.partition("## Calls that arrive twice")[2].partition("##")[0]

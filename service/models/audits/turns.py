@@ -75,7 +75,7 @@ def find_source(connection: Connection, audit_id: str) -> tuple[str, bool] | Non
 def count_ahead(session: Session, audit: Audit) -> int:
     """Count the audits that workers will claim before this one, in all queues.
 
-    Of the audits at the same place of two queues, the older one counts as first.
+    If audits of two queues have the same position, the older one counts as first.
     """
     order = _in_turn(audit.source).subquery()
     position = session.scalar(select(order.c.position).where(order.c.id == audit.id)) or 1

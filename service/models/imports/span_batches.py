@@ -75,7 +75,7 @@ def list_accounts_due(
 def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
     """Delete and return the oldest batches of an account, in order, up to a number of spans.
 
-    A batch is taken if those before it have less calls and less links than an import may have.
+    A batch is taken if those before it have fewer calls and fewer links than an import may have.
     """
     own_links = func.octet_length(SpanBatch.links) / LINK.size
     counts = {"calls": SpanBatch.calls, "links": own_links}

@@ -38,7 +38,7 @@ class ErrorDetailSchema(Schema):
     payment_links = fields.List(
         fields.Nested(PaymentLinkSchema),
         metadata={
-            "description": "Where to buy a credit: at least one link. If an upload needs one."
+            "description": "At least one link to buy a credit. Present if an upload needs one."
         },
     )
 
