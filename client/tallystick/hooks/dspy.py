@@ -79,6 +79,7 @@ class _Body:
     def end(self) -> None:
         try:
             take(self.call, read_document(b"".join(self._pieces)))
+            self.call.is_whole()
             self.call.end()
         except Exception:
             note_fault()

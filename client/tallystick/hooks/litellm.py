@@ -154,6 +154,7 @@ def _end_or_watch(call: Call, response: Any) -> None:
             take(call, read_document(content))
             if call.endpoint == "invoke":
                 bedrock.take_headers(call, headers)
+            call.is_whole()
             call.end()
         elif headers.get("content-type", "").startswith(_FRAMES):
             watch_frames(call, response, bedrock.Frames(call))

@@ -119,6 +119,11 @@ EXCHANGES: Final[dict[str, tuple[str, bytes, tuple[Any, ...]]]] = {
         "https://api.openai.com/v1/responses", _sse(responses_events()),
         ("openai", "gpt-4o-2024-08-06", "responses", "resp_1", *RESPONSES_COUNTS),
     ),
+    "long Gemini": (
+        f"{GEMINI_URL}:generateContent",
+        json.dumps({"promptFeedback": "x" * 70_000, **gemini_answer(is_over=True)}).encode(),
+        ("google", "gemini-2.5-pro", "generateContent", "mAUjaYqJM5-sjMcP3Z2V4Aw", *GEMINI_COUNTS),
+    ),
     "Gemini stream": (
         f"{GEMINI_URL}:streamGenerateContent?alt=sse",
         _sse([("", gemini_answer(is_over=False)), ("", gemini_answer(is_over=True))]),
@@ -185,6 +190,7 @@ def _record() -> tuple[Any, ...]:
     (record,) = queued()
     assert record["declared_max_tokens"] == 64
     assert record["latency_ms"] > 0
+    assert "status" not in record
     assert tallystick.stats()["faults"] == 0
     names = ("provider", "model", "endpoint", "request_id", "prompt_tokens", "completion_tokens")
     return tuple(record.get(name) for name in (*names, "cached_tokens", "cache_write_tokens"))
@@ -228,7 +234,9 @@ class _Transported:
 
 
 @pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize("name", ["chat", "chat stream", "messages stream", "Gemini stream"])
+@pytest.mark.parametrize(
+    "name", ["chat", "chat stream", "messages stream", "long Gemini", "Gemini stream"]
+)
 def test_an_answer_to_dspys_own_engine_counts_once(name: str) -> None:
     url, body, (_, *expected) = EXCHANGES[name]
 
