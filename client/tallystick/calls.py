@@ -124,7 +124,9 @@ class Call:
         """
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
-        self._counts, self._parts, self._is_partial = counts, parts, is_partial
+        # Bedrock says the counts of Claude's answers twice, and the parts of them only once.
+        self._parts = {**(self._parts or {}), **parts}
+        self._counts, self._is_partial = counts, is_partial
         if self._is_stream and not self.has_ended and counts is not None:
             self.capture.open_streams[id(self)] = self
 

@@ -80,8 +80,10 @@ def _sse(events: list[Event], *, is_done: bool = False) -> bytes:
     return "".join([*lines, "data: [DONE]\n\n" * is_done]).encode()
 
 
-def _invoked() -> bytes:
+def _invoked(begun: dict[str, Any] | None = None) -> bytes:
+    """Return the frames of a stream of Claude's, whose first event may be another."""
     documents = [document for _, document in messages_events(2)]
+    documents[0] = begun or documents[0]
     documents[-1] = {**documents[-1], "amazon-bedrock-invocationMetrics": INVOKE_METRICS}
     packed = [base64.b64encode(json.dumps(each).encode()).decode() for each in documents]
     return b"".join(event_message("chunk", {"bytes": each}) for each in packed)
@@ -286,6 +288,23 @@ def test_a_stream_that_is_left_early_says_so() -> None:
     gc.collect()
     (record,) = queued()
     assert (record["status"], record["completion_tokens"]) == ("cancelled", 1)
+
+
+@pytest.mark.usefixtures("captured")
+def test_claude_at_bedrock_keeps_the_parts_that_only_its_own_usage_has() -> None:
+    written = {"cache_creation": {"ephemeral_1h_input_tokens": 17}}
+    answer = {**message(), "usage": {**message()["usage"], **written}}
+    headers = {f"x-amzn-bedrock-{name}-token-count": "9" for name in ("input", "output")}
+    request = httpx.Request("POST", f"{CLAUDE_URL}/invoke")
+    whole = httpx.Response(200, json=answer, headers=headers, request=request)
+    headers = {"content-type": "application/vnd.amazon.eventstream"}
+    frames = _Pieces(_invoked({"type": "message_start", "message": answer}))
+    stream = httpx.Response(200, stream=frames, headers=headers, request=request)
+    for suffix, response in (("", whole), ("-with-response-stream", stream)):
+        url = f"{CLAUDE_URL}/invoke{suffix}"
+        _handlers(iter([response]).__next__)[0].post(url, **_asked(url)).read()
+        (record,) = queued()
+        assert (record["cache_write_1h_tokens"], record["prompt_tokens"]) == (17, 401 + 61 + 17)
 
 
 # What is posted besides calls, and answers that count nothing.
