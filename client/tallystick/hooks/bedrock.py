@@ -82,9 +82,7 @@ def _end_or_follow(call: Call, answer: dict[str, Any], stream: str | None) -> No
     if "usage" in answer:
         _count(call, answer, answer["usage"], _CONVERSE)
     else:
-        headers = metadata["HTTPHeaders"]
-        numbers = {name: int(headers[name]) for name in _HEADERS if name in headers}
-        _count(call, {}, numbers, _HEADERS)
+        take_headers(call, metadata["HTTPHeaders"])
     call.end()
 
 
