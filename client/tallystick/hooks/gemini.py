@@ -143,17 +143,20 @@ def _take(call: Call, members: dict[str, Any], headers: Any, *, is_partial: bool
     usage = members.get("usage_metadata", members.get("usageMetadata"))
     if usage is None:
         return
-    call.request_id = id_or_none(members.get("response_id", members.get("responseId")))
+    answer_id = id_or_none(members.get("response_id", members.get("responseId")))
+    call.request_id = answer_id or call.request_id
     model = _name(members.get("model_version", members.get("modelVersion")))
     parts = gemini_parts(usage, headers)
     call.take_counts(gemini_counts(usage), parts, model, is_partial=is_partial)
 
 
-def _see(call: Call, chunk: Any) -> None:
+def see(call: Call, chunk: Any) -> None:
     """Take the counts so far, which are whole in the chunk that says why the answer ended."""
     members = members_of(chunk)
-    candidates = members.get("candidates") or ()
-    is_over = any(members_of(each).get("finish_reason") is not None for each in candidates)
+    candidates = map(members_of, members.get("candidates") or ())
+    is_over = any(
+        each.get("finish_reason", each.get("finishReason")) is not None for each in candidates
+    )
     http = members_of(members.get("sdk_http_response"))
     _take(call, members, http.get("headers"), is_partial=not is_over)
 
@@ -162,7 +165,7 @@ def _chunks(chunks: Any, call: Call) -> Iterator[Any]:
     try:
         for chunk in chunks:
             try:
-                _see(call, chunk)
+                see(call, chunk)
             except Exception:
                 note_fault()
             yield chunk
@@ -178,7 +181,7 @@ async def _async_chunks(chunks: Any, call: Call) -> AsyncIterator[Any]:
     try:
         async for chunk in chunks:
             try:
-                _see(call, chunk)
+                see(call, chunk)
             except Exception:
                 note_fault()
             yield chunk

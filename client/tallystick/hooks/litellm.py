@@ -14,10 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
-from tallystick.hooks import bedrock, cohere
+from tallystick.hooks import bedrock, cohere, gemini
 from tallystick.hooks.responses import watch_events, watch_frames
-from tallystick.reading.documents import id_or_none, read_document
-from tallystick.reading.gemini import gemini_counts, gemini_parts
+from tallystick.reading.documents import read_document
 from tallystick.reading.providers import provider_at
 from tallystick.reading.usage import members_of
 
@@ -168,7 +167,7 @@ def take(call: Call, document: Any) -> None:
     """Take the usage of a whole response or of an event, in the format of any provider."""
     members = members_of(document)
     if "usageMetadata" in members:
-        _take_gemini(call, members)
+        gemini.see(call, members)
         return
     usage = members_of(members.get("usage") or members.get("meta"))
     if "inputTokens" in usage:
@@ -180,18 +179,6 @@ def take(call: Call, document: Any) -> None:
         is_last = members.get("type") in _LAST_EVENTS
         if is_last or members_of(members.get("delta")).get("stop_reason"):
             call.end()  # LiteLLM reads no further
-
-
-def _take_gemini(call: Call, members: dict[str, Any]) -> None:
-    """Take the usage so far; that of the last chunk of a stream is whole."""
-    usage = members["usageMetadata"]
-    candidates = members.get("candidates") or ()
-    is_over = any("finishReason" in members_of(each) for each in candidates)
-    parts = gemini_parts(usage, None)
-    call.request_id = id_or_none(members.get("responseId")) or call.request_id
-    call.take_counts(
-        gemini_counts(usage), parts, members.get("modelVersion"), is_partial=not is_over
-    )
 
 
 POINTS = (

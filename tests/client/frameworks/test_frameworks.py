@@ -123,7 +123,8 @@ EXCHANGES: Final[dict[str, tuple[str, bytes, tuple[Any, ...]]]] = {
     ),
     "long Gemini": (
         f"{GEMINI_URL}:generateContent",
-        json.dumps({"promptFeedback": "x" * 70_000, **gemini_answer(is_over=True)}).encode(),
+        json.dumps({"promptFeedback": "x" * 70_000, **gemini_answer(is_over=True),
+                    "modelVersion": "projects/123456789012/models/gemini-2.5-pro"}).encode(),
         ("google", "gemini-2.5-pro", "generateContent", "mAUjaYqJM5-sjMcP3Z2V4Aw", *GEMINI_COUNTS),
     ),
     "Gemini stream": (
