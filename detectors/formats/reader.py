@@ -25,8 +25,8 @@ CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halve
 # The limit for uploads, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
 _NO_TIMES: Final = (
-    "All rows of this log are without a time, which Anthropic's messages don't have of their own: "
-    "add ts to each, such as 2026-11-01T12:00:00Z."
+    "We can't audit a log without a time in any row, and Anthropic's messages don't include one: "
+    "add ts to each row, such as 2026-11-01T12:00:00Z."
 )
 
 

@@ -163,7 +163,9 @@ def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> 
             advance = progress and _advance(progress, os.fstat(file.fileno()).st_size)
             yield from read_chunks(file, mapping=columns, advance=advance)
     elif _is_parquet(source):
-        raise ColumnMappingError("Only the columns of a CSV can be mapped. This file is Parquet.")
+        raise ColumnMappingError(
+            "This file is Parquet, and only columns of a CSV can be mapped: use no mapping."
+        )
     elif hasattr(source, "read"):
         yield from read_chunks(cast(BinaryIO, source), mapping=columns)
     else:

@@ -1,7 +1,7 @@
 """Generic CSV: a header row with the record's field names, in any order and any case.
 
 Cells have no types: `100.0`, as spreadsheets and dataframes write whole numbers, is the integer
-100, and an empty cell is absent. Spaces around a cell do not belong to it.
+100, and an empty cell is absent. Spaces around a cell are ignored.
 """
 
 import types
@@ -217,9 +217,8 @@ class _Table:
     def _typed(self, name: str, cell: str) -> object:
         """Convert the cell to the field's type, or return it unchanged for the field to reject."""
         if name == "latency_ms" and self._delimiter == ";":
-            cell = cell.replace(
-                ",", "."
-            )  # a spreadsheet's decimal point, where it writes semicolons
+            # Spreadsheets that write semicolons have a comma as the decimal point.
+            cell = cell.replace(",", ".")
         if name == "ts" or name in _EMPTY:
             with suppress(msgspec.ValidationError):
                 return msgspec.convert(cell, _TYPES[name], strict=False)
