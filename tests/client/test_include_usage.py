@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, Final
 
 import httpx2
 import pytest
 
 import tallystick
+from tallystick.hooks.extra_usage import hide
 from tests.client.collector import refusing_dsn
 from tests.client.offline import capturing, queued, stream
 from tests.client.provider_stub import CHAT_COUNTS, Json, chat_events, text_events
@@ -158,6 +160,30 @@ def test_what_is_set_or_raw_is_left_alone(name: str, provider: _Provider) -> Non
 def test_a_usage_that_the_program_asked_for_is_not_hidden(provider: _Provider) -> None:
     chunks = [*_client(provider).chat.completions.create(**STREAM, stream_options=ADDED)]
     assert [len(chunk.choices) for chunk in chunks] == [1, 1, 1, 0]
+
+
+def test_only_a_chunk_with_nothing_but_the_usage_is_hidden() -> None:
+    """Azure begins with a chunk that has no choices, and others count in their last chunk."""
+    begun = SimpleNamespace(choices=[], usage=None)
+    ended = SimpleNamespace(choices=["stop"], usage={"prompt_tokens": 1})
+    added = SimpleNamespace(choices=[], usage={"prompt_tokens": 1})
+    closed = []
+
+    async def stream_chunks() -> AsyncIterator[Any]:
+        try:
+            for chunk in (begun, ended, added):
+                yield chunk
+        finally:
+            closed.append(True)
+
+    async def leave() -> None:
+        shown = hide(stream_chunks())
+        assert await anext(shown) is begun
+        await shown.aclose()
+        assert closed == [True]
+
+    assert list(hide(chunk for chunk in (begun, ended, added))) == [begun, ended]
+    asyncio.run(leave())
 
 
 @pytest.mark.usefixtures("turned_on")
