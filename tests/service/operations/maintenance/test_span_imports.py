@@ -201,6 +201,32 @@ def test_carried_keys_end_when_no_call_waits(
     assert span_batches.delete_carried(connection) == 1
 
 
+def test_the_newest_keys_are_carried(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(span_imports, "_MOST_CARRIED", 1)
+    newest = span(CHAT)
+    _send(client, tenant, span(CHAT))
+    _send(client, tenant, newest)
+    ((_, records),) = _close(connection, store, tenant)
+    assert len(records) == 2
+    _send(client, tenant, newest)
+    assert _close(connection, store, tenant) == []
+
+
+def test_keys_of_calls_that_waited_long_are_not_carried(
+    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
+) -> None:
+    _send(client, tenant, span(CHAT))
+    _age(connection, span_batches.CARRIED_FOR + timedelta(seconds=1))
+    assert len(_close(connection, store, tenant)) == 1
+    assert connection.execute(select(SpanBatch.id)).all() == []
+
+
 def test_a_link_that_waits_as_long_as_its_calls_still_finds_the_wrapper(
     client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
 ) -> None:
