@@ -73,8 +73,13 @@ def test_an_answer_of_gemini_counts_once(usage: Any, counts: Any) -> None:
 
 def test_the_ids_of_their_answers_are_known_to_be_of_one_call_each() -> None:
     """A trace with the same ID is then the same call."""
-    ids = {"google": answers.RESPONSE_ID, "mistral": answers.CHAT_ID, "cohere": answers.COHERE_ID}
-    calls = pl.DataFrame({"provider": list(ids), "request_id": list(ids.values())})
+    ids = [
+        ("google", answers.RESPONSE_ID),
+        ("mistral", answers.CHAT_ID),
+        ("mistral", answers.CHAT_ID.removeprefix("cmpl-")),
+        ("cohere", answers.COHERE_ID),
+    ]
+    calls = pl.DataFrame(ids, schema=("provider", "request_id"), orient="row")
     assert calls.select(known=call_files._is_response_id())["known"].all()
 
 
@@ -295,7 +300,8 @@ def test_an_answer_of_cohere_counts_what_is_billed_once() -> None:
         assert record["declared_max_tokens"] == 64
     assert tallystick.stats()["captured"] == 3
     client.request(**{**SENT, "method": "GET"}).json()
-    assert cohere(None).request(**SENT).status_code == 500
+    failed = cohere(lambda request: httpx2.Response(500, json=answers.second()))
+    assert failed.request(**SENT).json()
     assert queued() == []
 
 
