@@ -1,6 +1,7 @@
 """Calls whose source doesn't say whether the input has the cached tokens, up to the report."""
 
 import json
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -56,14 +57,9 @@ def test_it_is_known_after_scrub_and_in_stored_records() -> None:
     assert scrubbed.columns[ASSUMED] == [1, 0]
     [stored] = read_stored(BytesIO(encode_chunk(chunk)))
     assert stored.columns == chunk.columns
-    record = StoredRecord(
-        ts=stored_moment(), provider="p", model="m", prompt_tokens=1, completion_tokens=1
-    )
+    moment = datetime(2026, 9, 1, tzinfo=UTC)
+    record = StoredRecord(ts=moment, provider="p", model="m", prompt_tokens=1, completion_tokens=1)
     assert ASSUMED.encode() not in encode_records([record])
-
-
-def stored_moment() -> Any:
-    return pl.datetime_range(pl.datetime(2026, 9, 1), pl.datetime(2026, 9, 1), eager=True)[0]
 
 
 def test_a_report_counts_them_and_says_so_and_others_stay_as_they_were() -> None:
