@@ -36,7 +36,7 @@ def otelcol() -> str:
     named = os.environ.get("OTELCOL")
     found = named or shutil.which("otelcol") or shutil.which("otelcol-contrib")
     if found is None:
-        pytest.skip("There is no OpenTelemetry Collector here.")
+        pytest.skip("No OpenTelemetry Collector found. Set OTELCOL to its path.")
     return found
 
 
