@@ -113,7 +113,7 @@ def _take(call: Call, document: Any) -> None:
         return
     ids = (members, holder)
     found = [each.get(name) for each in ids for name in ("id", "response_id", "generation_id")]
-    call.request_id = next((id_or_none(one) for one in found if id_or_none(one)), call.request_id)
+    call.request_id = next(filter(None, map(id_or_none, found)), call.request_id)
     call.take_counts(_counts(usage, call.endpoint), {})
 
 
