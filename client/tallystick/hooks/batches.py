@@ -109,6 +109,7 @@ def _count(item: Any, provider: str, ended_at: float) -> None:
             return
         parts: Parts = {}
         anthropic_parts(parts, usage)
+        parts["service_tier"] = "batch"
         settings = current.settings
         start = Start(
             started_at=ended_at,
@@ -120,8 +121,7 @@ def _count(item: Any, provider: str, ended_at: float) -> None:
         )
         if not current.delivery.is_started:
             current.delivery.start()
-        noted = (start, model, counts, None, message.get("id"), {**parts, "service_tier": "batch"})
-        current.delivery.put(noted)
+        current.delivery.put((start, model, counts, None, message.get("id"), parts))
     except Exception:
         note_fault()
 
