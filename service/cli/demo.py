@@ -22,7 +22,7 @@ from service.cli.account import (
 )
 from service.cli.local_calls import LocalService, call_json
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
-from service.cli.sample_log import SAMPLE, read_sample
+from service.cli.sample.log import SAMPLE, read_sample
 from service.cli.up import INTERRUPTED, port_option, running
 from service.config import Config
 from service.core.tokens import sign_report

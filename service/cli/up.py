@@ -12,7 +12,7 @@ import click
 
 from service.cli.local_calls import LocalService
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
-from service.cli.seed import SEEDED_EMAIL, seed
+from service.cli.sample.account import SEEDED_EMAIL, seed
 from service.cli.sign_in_link import make_owner_link
 from service.operations.local.embedded import ServerStartError
 from service.operations.local.reloading import SourceWatcher

@@ -14,8 +14,9 @@ from click import Group
 from click.testing import CliRunner
 
 from detectors.contract import MAX_BATCH_RECORDS
-from service.cli import demo, register, sample_log
-from service.cli.sample_log import read_sample
+from service.cli import demo, register
+from service.cli.sample import log
+from service.cli.sample.log import read_sample
 from tests.running import Up
 
 
@@ -36,7 +37,7 @@ def test_a_longer_log_goes_in_as_few_and_equal_batches() -> None:
 def test_without_a_checkout_it_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sample_log, "SAMPLE", Path("/nowhere/sample.jsonl"))
+    monkeypatch.setattr(log, "SAMPLE", Path("/nowhere/sample.jsonl"))
     group = Group()
     register(group)
     result = CliRunner().invoke(group, ["demo", "--once", "--data", str(tmp_path / "var")])

@@ -21,8 +21,8 @@ import pytest
 import requests
 
 from detectors.contract.record import UsageRecordV2
-from service.cli.seed import SEEDED_EMAIL, seed
-from service.cli.seeded_calls import FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE, make_calls
+from service.cli.sample.account import SEEDED_EMAIL, seed
+from service.cli.sample.calls import FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE, make_calls
 from service.operations.local.run_state import find_state
 from service.web.auth.browsers import SESSION_COOKIE
 from tests.embedded.processes import wait_until

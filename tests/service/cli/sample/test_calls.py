@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from detectors.contract.record import MAX_BATCH_RECORDS, UsageRecordV2
-from service.cli.seeded_calls import (
+from service.cli.sample.calls import (
     FIXED_ON,
     FIXED_ROUTE,
     PAUSED,

@@ -21,7 +21,7 @@ from detectors.contract.record import RECORD_V2_FIELDS, UsageRecordV2
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
 from service.cli.local_calls import LocalService, call
 from service.cli.options import CommandError
-from service.cli.seeded_calls import SEEDED_DAYS, UNUSUAL_ROUTE, make_calls
+from service.cli.sample.calls import SEEDED_DAYS, UNUSUAL_ROUTE, make_calls
 from service.cli.sign_in_link import make_sign_in_link
 from service.models import Account, Audit, IdempotencyKey, IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import ACCOUNT, DONE, FAILED

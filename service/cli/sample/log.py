@@ -6,7 +6,7 @@ from detectors.contract import UsageRecord
 from detectors.formats import read_chunks, records_of
 from service.cli.options import CommandError
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample-usage.jsonl"
+SAMPLE = Path(__file__).parents[3] / "examples" / "sample-usage.jsonl"
 
 
 def read_sample() -> list[UsageRecord]:

@@ -1,0 +1,1 @@
+"""Example data: the sample log, and an account with ninety days of made-up calls."""
