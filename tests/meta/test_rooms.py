@@ -19,7 +19,8 @@ MIN_LINES: Final = 30
 
 def _is_ours(path: Path) -> bool:
     """Skip what building and running leave behind, such as a moved folder's bytecode."""
-    if path.name.startswith((".", "__pycache__")) or path.suffix == ".egg-info":
+    parts = path.relative_to(ROOT).parts
+    if any(part.startswith((".", "__pycache__")) for part in parts) or path.suffix == ".egg-info":
         return False
     return path.is_file() or any(map(_is_ours, path.iterdir()))
 
