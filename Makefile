@@ -47,13 +47,14 @@ demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops aft
 # Four processes on two processors, because some tests mostly wait.
 # Tests that share a server share a process, the long groups first (tests/groups.py).
 # The tests start beside the types, which take one processor half a minute longer than the other
-# checks take the other; what is wrong with them is printed last. The wording is one of the checks.
+# checks take the other; what is wrong with them is printed last. The wording and the locks of
+# migrations are among the checks.
 test: $(DEV) ## Run the checks and the whole suite; list skipped tests and the 30 slowest
 	@found=$$(mktemp); trap 'rm -f $$found' EXIT; \
 	$(BIN)/mypy > $$found 2>&1 & types=$$!; \
 	$(CHECKS) && \
 	  $(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 4 --no-loadscope-reorder --durations=30 \
-	    --ignore=tests/meta/test_words.py; \
+	    $(addprefix --ignore=,$(CHECKED_BY_TESTS)); \
 	others=$$?; wait $$types; checked=$$?; echo "mypy:"; cat $$found; \
 	[ $$others = 0 ] && [ $$checked = 0 ]
 
@@ -61,16 +62,17 @@ test: $(DEV) ## Run the checks and the whole suite; list skipped tests and the 3
 test-fast: $(DEV) ## Run the fast tests
 	$(MEMORY) $(BIN)/python -m pytest -m "not stress and not slow" -n 2 --no-loadscope-reorder -q
 
+CHECKED_BY_TESTS := tests/meta/test_words.py tests/meta/test_migration_locks.py
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
 	$(MAKE) --no-print-directory $(COMPILED) && \
-	$(BIN)/python -m pytest -q tests/meta/test_words.py
+	$(BIN)/python -m pytest -q $(CHECKED_BY_TESTS)
 
 # Collecting all tests compiles them once, before several processes would each compile them.
 $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
 	@$(BIN)/python -m pytest -qq --collect-only > $@.log || { cat $@.log; exit 1; }
 	@touch $@
 
-check: $(DEV) ## Check style, types, imports between packages, and wording
+check: $(DEV) ## Check style, types, imports between packages, wording, and the locks of migrations
 	@$(BIN)/mypy & types=$$!; \
 	$(CHECKS); \
 	others=$$?; wait $$types && exit $$others

@@ -1,12 +1,15 @@
 """The database engine, sessions and migrations. Queries are in `models` and in the views."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url, text
+from psycopg2.errors import LockNotAvailable
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
@@ -17,6 +20,12 @@ from service.errors import ConfigError
 _MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
 # An arbitrary number: every migration of this database takes the same lock.
 _MIGRATION_LOCK: Final = 7_255_019_430_871
+_LOCK_POLL_SECONDS: Final = 0.1
+# A statement that waits for a table makes everyone after it wait, too: so it soon gives up, lets
+# them pass, and is tried again, for about a minute.
+_TABLE_LOCK_MS: Final = 1_000
+_TABLE_LOCK_TRIES: Final = 30
+_TABLE_LOCK_PAUSE_SECONDS: Final = 1.0
 
 
 def make_engine(config: Config) -> Engine:
@@ -65,16 +74,38 @@ def owner_url(config: Config) -> str:
 
 
 def migrate(database_url: str, revision: str = "head", *, service_role: str | None = None) -> bool:
-    """Upgrade the tables to a revision; several processes may call this at once."""
+    """Upgrade the tables to a revision; several processes may call this at once.
+
+    Each migration is a transaction, so that none keeps its locks during the next. If one fails,
+    those before it stay. Raises `ConfigError` if a table is in use for a minute.
+    """
     with _migrating(database_url) as (connection, settings):
-        _run(settings, "upgrade", revision)
-        return protect_tables(connection, service_role)
+        settings.attributes["transaction_per_migration"] = True
+        _retry_locks(connection, lambda: _run(settings, "upgrade", revision))
+        with connection.begin():
+            return protect_tables(connection, service_role)
 
 
 def downgrade(database_url: str, revision: str) -> None:
-    """Downgrade the tables to a revision; `base` is the empty database."""
-    with _migrating(database_url) as (_, settings):
-        _run(settings, "downgrade", revision)
+    """Downgrade the tables to a revision in one transaction; `base` is the empty database."""
+    with _migrating(database_url) as (connection, settings):
+        _retry_locks(connection, lambda: _run(settings, "downgrade", revision))
+
+
+def _retry_locks(connection: Connection, run: Callable[[], None]) -> None:
+    """Run migrations; after a lock timeout, go on with the one that was rolled back."""
+    for _ in range(_TABLE_LOCK_TRIES):
+        try:
+            return run()
+        except OperationalError as error:
+            if not isinstance(error.orig, LockNotAvailable):
+                raise
+            connection.rollback()
+        time.sleep(_TABLE_LOCK_PAUSE_SECONDS)
+    raise ConfigError(
+        "a transaction, such as a dump, has used a table for a minute; the migrations before"
+        " this one stay: end the transaction, and run the command again"
+    )
 
 
 def list_undone(database_url: str, revision: str) -> tuple[str, Sequence[str]]:
@@ -139,19 +170,40 @@ def _alembic_settings() -> Any:
 
 @contextmanager
 def _migrating(database_url: str) -> Iterator[tuple[Connection, Any]]:
-    """Run all migrations in one transaction, so that a failure changes nothing."""
+    """Connect while no other process migrates; transactions wait a second for tables' locks."""
     settings = _alembic_settings()
     engine = create_engine(_address(database_url), poolclass=NullPool)
-    with engine.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+    with engine.connect() as waiting, _migration_lock(waiting), engine.connect() as connection:
+        event.listen(connection, "begin", _limit_lock_waits)
         settings.attributes["connection"] = connection
         yield connection, settings
+
+
+@contextmanager
+def _migration_lock(connection: Connection) -> Iterator[None]:
+    """Hold the lock of all migrations, outside of transactions.
+
+    A waiting statement would have a snapshot, for which `CREATE INDEX CONCURRENTLY` would wait.
+    """
+    connection.execution_options(isolation_level="AUTOCOMMIT")
+    lock = {"lock": _MIGRATION_LOCK}
+    while not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), lock):
+        time.sleep(_LOCK_POLL_SECONDS)
+    yield  # PostgreSQL releases it when the connection ends
+
+
+def _limit_lock_waits(connection: Connection) -> None:
+    # Nothing outside of a transaction, such as an index that is created concurrently, is limited.
+    driver: Any = connection.connection.driver_connection
+    if not driver.autocommit:
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_TABLE_LOCK_MS}")
 
 
 def _run(settings: Any, step: Literal["upgrade", "downgrade"], revision: str) -> None:
     from alembic import command
 
     getattr(command, step)(settings, revision)
+    settings.attributes["connection"].commit()  # it has looked up the version
 
 
 def _address(database_url: str) -> URL:

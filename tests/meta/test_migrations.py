@@ -1,8 +1,10 @@
 """Migrations work from nothing to head and back, run concurrently, and match the models."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from uuid import uuid4
 
 import pytest
@@ -14,10 +16,29 @@ from sqlalchemy import create_engine, inspect, make_url, text
 
 from service.cli.processes import migrate as migrate_command
 from service.core.db import downgrade, migrate
+from service.errors import ConfigError
 from service.models import Base
-from tests.databases import as_owner
+from tests.databases import as_owner, make_database
 
 ROOT = Path(__file__).parents[2]
+NEXT_MIGRATION = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "9999", "{head}"
+
+
+def upgrade() -> None:
+    op.add_column("audits", sa.Column("next", sa.Integer, server_default="0", nullable=False))
+    with op.get_context().autocommit_block():
+        op.drop_index("ix_next", if_exists=True, postgresql_concurrently=True)
+        op.create_index("ix_next", "audits", ["next"], if_not_exists=True,
+            postgresql_concurrently=True)
+
+
+def downgrade() -> None:
+    op.drop_column("audits", "next")
+"""
 
 
 @pytest.fixture
@@ -82,6 +103,57 @@ def test_migrations_started_at_once_do_not_collide(empty_database: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: migrate(empty_database), range(4)))
     assert _tables(empty_database) == set(Base.metadata.tables)
+
+
+@pytest.fixture
+def migrated_database(database_url: str) -> str:
+    return as_owner(make_database(database_url))
+
+
+@pytest.fixture
+def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The migrations of a release that adds an index to a large table, as files of its own."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(ROOT / "migrations", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr("service.core.db._MIGRATIONS", folder)
+    head = ScriptDirectory(str(folder)).get_current_head()
+    (folder / "versions" / "9999_next.py").write_text(NEXT_MIGRATION.format(head=head))
+    return folder
+
+
+def test_an_index_is_created_beside_writers(next_release: Path, migrated_database: str) -> None:
+    with ThreadPoolExecutor(3) as pool:  # those that wait for the lock have no snapshot
+        list(pool.map(lambda _: migrate(migrated_database), range(3)))
+    assert "ix_next" in _indexes(migrated_database)
+    downgrade(migrated_database, "-1")
+    assert "ix_next" not in _indexes(migrated_database)
+
+
+def _indexes(url: str) -> set[str | None]:
+    engine = create_engine(url)
+    names = {index["name"] for index in inspect(engine).get_indexes("audits")}
+    engine.dispose()
+    return names
+
+
+def test_a_table_in_use_is_tried_again_and_what_was_done_stays(
+    next_release: Path, migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.core.db._TABLE_LOCK_MS", 50)
+    monkeypatch.setattr("service.core.db._TABLE_LOCK_TRIES", 2)
+    monkeypatch.setattr("service.core.db._TABLE_LOCK_PAUSE_SECONDS", 0)
+    engine = create_engine(migrated_database)
+    with engine.connect() as connection:
+        connection.execute(text("SELECT count(*) FROM audits"))
+        with pytest.raises(ConfigError, match="has used a table for a minute"):
+            migrate(migrated_database)
+        connection.execute(text("SELECT 1"))  # it was not disturbed
+        waiting = Thread(target=connection.rollback)
+        monkeypatch.setattr("service.core.db.time.sleep", lambda _seconds: waiting.start())
+        migrate(migrated_database)
+    waiting.join()
+    engine.dispose()
+    assert "ix_next" in _indexes(migrated_database)
 
 
 def test_migrations_are_numbered_without_a_gap_or_a_branch() -> None:
