@@ -153,8 +153,8 @@ def test_a_server_that_dribbles_is_left_at_the_deadline(monkeypatch: pytest.Monk
     with _Dribbling() as server, capturing(monkeypatch, server.dsn):
         record_calls()
         began = time.monotonic()
-        tallystick.flush(10)
-        assert 0.4 < time.monotonic() - began < 5
+        tallystick.flush(60)
+        assert 0.4 < time.monotonic() - began < 30
         assert tallystick.stats()["dropped"] == 1
 
 

@@ -167,11 +167,12 @@ def test_a_stream_that_failed_counts_though_it_is_kept() -> None:
 
 
 def test_the_time_of_a_raw_response_is_not_that_of_its_parsing() -> None:
+    began = time.monotonic()
     response = offline.openai_client().chat.completions.with_raw_response.create(**CHAT)
     time.sleep(0.3)
     response.parse()
     (record,) = queued()
-    assert record["latency_ms"] < 300
+    assert record["latency_ms"] <= (time.monotonic() - began - 0.3) * 1000 + 1  # rounded
 
 
 def test_a_cancelled_stream_counts_once_and_is_cancelled() -> None:

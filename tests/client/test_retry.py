@@ -77,8 +77,8 @@ def test_it_waits_as_long_as_the_service_says(monkeypatch: pytest.MonkeyPatch) -
     with Recovering(429, headers=headers) as slow, capturing(monkeypatch, slow.dsn, retry=True):
         record_calls()
         before = time.monotonic()
-        assert tallystick.flush(10)
-        assert 1 <= time.monotonic() - before < 5
+        assert tallystick.flush(60)
+        assert 1 <= time.monotonic() - before < 30
     assert len(slow.requests) == 2
 
 
@@ -87,8 +87,8 @@ def test_it_does_not_wait_longer_than_a_batch_may_take(monkeypatch: pytest.Monke
     with Recovering(503, headers=headers) as busy, capturing(monkeypatch, busy.dsn, retry=True):
         record_calls()
         before = time.monotonic()
-        assert not tallystick.flush(10)
-        assert time.monotonic() - before < 5
+        assert not tallystick.flush(60)
+        assert time.monotonic() - before < 30
         assert tallystick.stats()["paused"]
     assert len(busy.requests) == 1
 
@@ -102,8 +102,8 @@ def test_both_attempts_share_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None
         with capturing(monkeypatch, dsn, retry=True):
             record_calls()
             before = time.monotonic()
-            assert not tallystick.flush(10)
-            assert time.monotonic() - before < 2
+            assert not tallystick.flush(60)
+            assert time.monotonic() - before < 30
 
 
 def test_a_connection_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

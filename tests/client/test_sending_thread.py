@@ -89,7 +89,7 @@ def test_a_flush_that_comes_as_the_thread_ends_is_answered() -> None:
     delivery.is_closing = True
     delivery._flushes.append(SimpleNamespace(release=come))
     delivery._rouse()
-    assert answered.acquire(timeout=5)
+    assert answered.acquire(timeout=60)
 
 
 @pytest.mark.parametrize("timeout", [1e12, float("inf"), None])

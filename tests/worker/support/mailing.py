@@ -1,6 +1,5 @@
 """A running service that sends mail to a sink, and the pages that its mails link to."""
 
-import time
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -97,10 +96,7 @@ def sign_in(system: System, sink: Sink, email: str | None = None) -> dict[str, s
 
 
 def wait_for_links(sink: Sink, email: str, count: int) -> None:
-    ends_at = time.monotonic() + 20
-    while len(links_to(sink, email)) < count:
-        assert time.monotonic() < ends_at
-        time.sleep(0.02)
+    wait_until(lambda: len(links_to(sink, email)) >= count, 20)
 
 
 def is_signed_in(system: System, headers: dict[str, str]) -> bool:

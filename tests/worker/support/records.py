@@ -6,6 +6,8 @@ from typing import Any
 
 from sqlalchemy import Engine, Row, text
 
+from tests.worker.support.waiting import LEAST_SECONDS
+
 
 class Records:
     """The audits as they stand in the database of one running service."""
@@ -30,12 +32,15 @@ class Records:
         return dict(self.rows("SELECT status, count(*) FROM audits GROUP BY 1"))
 
     def wait_done(self, audit_ids: Iterable[str], seconds: float) -> None:
-        """Until every audit is done; raises with the statuses of those that are not."""
+        """Until every audit is done; raises with the statuses of those that are not.
+
+        `seconds` are 60 at least.
+        """
         ids = list(audit_ids)
         query = "SELECT id, status, starts FROM audits WHERE id = ANY(:ids) AND status <> 'done'"
-        deadline = time.monotonic() + seconds
+        began, seconds = time.monotonic(), max(seconds, LEAST_SECONDS)
         while left := self.rows(query, ids=ids):
-            if time.monotonic() > deadline:
+            if time.monotonic() - began > seconds:
                 raise AssertionError(f"not done after {seconds} s: {left[:5]} of {len(left)}")
             time.sleep(0.05)
 

@@ -91,9 +91,11 @@ def test_slow_clients_stop_nobody(live: LiveService, note: Note, kind: str, shar
     with Crowd(live, size, opening, drip):
         time.sleep(2 if share == 1 else 1)
         waits = sorted(answer_times(live, seconds))
-    p99 = waits[int(len(waits) * 0.99)]
-    limit = 1 if share == 1 else 3  # other tests run beside the short one
-    note(f"37 {size} {kind}: /healthz p99 {p99 * 1000:.0f} ms", len(waits), p99 > limit)
+    # Other tests run beside the short one; where nobody were answered, each would wait 10 seconds.
+    percent, limit = (99, 1) if share == 1 else (50, 5)
+    wait = waits[len(waits) * percent // 100]
+    name = f"37 {size} {kind}: /healthz p{percent} {wait * 1000:.0f} ms"
+    note(name, len(waits), wait > limit)
 
 
 def answer_times(live: LiveService, seconds: float) -> Iterator[float]:
@@ -180,12 +182,12 @@ def test_a_request_that_sleeps_lets_others_run() -> None:
     ask = Asking(SlottedApplication(application, 1, Deadlines()), server)
     with client, server, ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(ask, "/waits")
-        assert asleep.wait(5)
+        assert asleep.wait(60)
         try:
-            assert pool.submit(ask, "/runs").result(5) == [b"/runs"]
+            assert pool.submit(ask, "/runs").result(60) == [b"/runs"]
         finally:
             awake.set()
-        assert waiting.result(5) == [b"/waits"]
+        assert waiting.result(60) == [b"/waits"]
 
 
 @pytest.fixture
@@ -202,18 +204,18 @@ def test_a_request_without_a_slot_in_time_is_refused_and_takes_none() -> None:
         if environ[IS_BUSY]:
             return [b"busy"]
         running.set()
-        assert done.wait(5)
+        assert done.wait(60)
         return [b"done"]
 
     ask = Asking(SlottedApplication(application, 1, Deadlines()), server)
     with client, server, ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask, "/")
-        assert running.wait(5)
+        assert running.wait(60)
         try:
             assert [ask("/"), ask("/")] == [[b"busy"], [b"busy"]]
         finally:
             done.set()
-        assert first.result(5) == [b"done"]
+        assert first.result(60) == [b"done"]
         assert ask("/") == [b"done"]
 
 
@@ -227,7 +229,7 @@ def test_a_request_that_finds_no_slot_after_its_body_is_refused() -> None:
 
         def read(self) -> bytes:
             reading.set()
-            assert taken.wait(5)
+            assert taken.wait(60)
             return b"body"
 
     def application(environ: dict[str, Any], start_response: object) -> list[bytes]:
@@ -237,17 +239,17 @@ def test_a_request_that_finds_no_slot_after_its_body_is_refused() -> None:
             except UnavailableError:
                 return [b"busy"]
         taken.set()
-        assert done.wait(5)
+        assert done.wait(60)
         return [b"done"]
 
     ask = Asking(SlottedApplication(application, 1, Deadlines()), server, SlowBody())
     with client, server, ThreadPoolExecutor(2) as pool:
         reads = pool.submit(ask, "/reads")
-        assert reading.wait(5)
+        assert reading.wait(60)
         runs = pool.submit(ask, "/runs")
-        assert reads.result(5) == [b"busy"]
+        assert reads.result(60) == [b"busy"]
         done.set()
-        assert runs.result(5) == [b"done"]
+        assert runs.result(60) == [b"done"]
         assert ask("/reads") == [b"body"]
 
 

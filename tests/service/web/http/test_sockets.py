@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
@@ -102,9 +101,7 @@ def test_a_body_that_is_announced_one_byte_too_large_is_not_waited_for(live: Liv
 
 def test_a_silent_sender_is_disconnected(live: LiveService) -> None:
     """Or a few of them would hold every thread of a process for as long as they like."""
-    began = time.monotonic()
     with ThreadPoolExecutor() as pool:
         amid_headers = pool.submit(_answer, live, AUDITS_LINE)
         _error(_answer(live, _ingest(live.add_tenant(), 500, b"{")), 400, "bad_request")
         assert amid_headers.result() == b""
-    assert time.monotonic() - began < 25

@@ -37,7 +37,7 @@ def test_sign_in_is_quick_while_hostile_files_are_uploaded(
         waits = sorted(_answer_times(live, uploads))
     assert {each.result() for each in uploads} <= ANSWERS
     p95 = waits[int(len(waits) * 0.95)]
-    limit = 0.5 if share == 1 else 3  # other tests run beside the short one
+    limit = 0.5 if share == 1 else 15  # other tests run beside the short one
     kind = f"{len(files)} hostile files, nine at once, of {accounts}"
     note(f"35 {kind}: /sign-in p95 {p95 * 1000:.0f} ms", len(waits), p95 > limit)
 
