@@ -25,6 +25,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 # An installation creates a stamp file; it is outdated when its requirements are newer.
 SERVICE := $(VENV)/.service-installed
 DEV := $(VENV)/.dev-installed
+TOOLS := $(VENV)/.tools-unpacked
 # Collecting the tests creates another, outdated when a test is newer.
 COMPILED := $(VENV)/.tests-compiled
 
@@ -121,6 +122,9 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	  done || exit 1; \
 	done
 
+	$(BIN)/uv pip compile --quiet --no-deps requirements/deploy/tools.in --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  --output-file requirements/deploy/tools.lock
 	for one in requirements/libraries/*/*.in; do \
 	  $(BIN)/uv pip compile --quiet $$one --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
@@ -168,7 +172,14 @@ $(SERVICE): requirements/service.lock pyproject.toml client/pyproject.toml | $(B
 	@$(PIP) install --no-deps --no-build-isolation -e . -e client
 	@touch $@
 
-$(DEV): requirements/dev.lock pyproject.toml client/pyproject.toml | $(BIN)/python
+# What checks deploy/: see requirements/deploy/tools.in.
+$(TOOLS): requirements/deploy/tools.lock requirements/deploy/unpack.py | $(BIN)/python
+	@$(PIP) download --no-deps --require-hashes --dest $(VENV)/deploy -r $<
+	@$(BIN)/python requirements/deploy/unpack.py $(VENV)
+	@rm -r $(VENV)/deploy
+	@touch $@
+
+$(DEV): requirements/dev.lock pyproject.toml client/pyproject.toml $(TOOLS) | $(BIN)/python
 	@$(PIP) install --no-compile --require-hashes -r requirements/dev.lock
 	@$(COMPILE)
 	@$(PIP) install --no-deps --no-build-isolation -e . -e client

@@ -123,7 +123,7 @@ def _write_caddy(folder: Path, port: int, upstream: str) -> list[str]:
         DEPLOY / "Caddyfile",
         {
             "\n{\n": f"\n{{\n\tadmin off\n\thttp_port {free_port()}\n",
-            f"{HOST} {{\n": f"localhost:{port} {{\n\tbind 127.0.0.1\n"
+            f"{{$TALLYSTICK_HOST:{HOST}}} {{\n": f"localhost:{port} {{\n\tbind 127.0.0.1\n"
             f"\ttls {folder}/certificate.pem {folder}/key.pem\n",
             "/var/log/caddy/": f"{folder}/",
             "127.0.0.1:8000": upstream,
