@@ -26,8 +26,8 @@ from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats import read_stored
 from service.config import Config
 from service.core.blobs import BlobStore
-from service.core.counters import ATTEMPTS, timed
 from service.core.logs import get_logger
+from service.core.telemetry.counters import ATTEMPTS, timed
 from service.jobs.claiming import Tools, claim_audits
 from service.jobs.ending import refuse, retry_or_fail
 from service.jobs.lease import HeldLeases, LeaseLostError

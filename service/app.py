@@ -12,7 +12,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
 from service.core.logs import configure_logging
-from service.core.shared_counters import count_together
+from service.core.telemetry.shared_counters import count_together
 from service.reports.html import register_filters
 from service.web.api import (
     account_audits,

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from service.core.durable_files import give_name, open_new, sync_folder
+from service.core.telemetry.counters import timed_blob
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -118,19 +119,17 @@ class FileBlobs(BlobStore):
         try:
             with self._create(temporary) as file:
                 yield file
-                file.flush()
-                os.fsync(file.fileno())
-                give_name(file, temporary)
-            temporary.rename(path)
+                # Only now, because the sender of a file may take its time.
+                with timed_blob("write"):
+                    _keep(file, temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        # The new name is durable only after its folder is synced.
-        sync_folder(path.parent)
 
     def open(self, key: str) -> BinaryIO:
         try:
-            return self._path(key).open("rb")
+            with timed_blob("open"):
+                return self._path(key).open("rb")
         except FileNotFoundError as error:
             raise BlobNotFoundError(key) from error
 
@@ -142,7 +141,8 @@ class FileBlobs(BlobStore):
         return [self._path(key).absolute().as_uri() for key in keys]
 
     def delete(self, key: str) -> None:
-        self._path(key).unlink(missing_ok=True)
+        with timed_blob("delete"):
+            self._path(key).unlink(missing_ok=True)
 
     def exists(self, key: str) -> bool:
         return self._path(key).is_file()
@@ -199,15 +199,15 @@ class S3Blobs(BlobStore):
         with TemporaryFile() as file:
             yield cast(BinaryIO, file)
             file.seek(0)
-            with _as_blob_errors(key):
+            with timed_blob("write"), _as_blob_errors(key):
                 self._store.put(_checked(key), file, max_concurrency=_S3_PARTS_AT_ONCE)
 
     def put(self, key: str, data: bytes) -> None:
-        with _as_blob_errors(key):
+        with timed_blob("write"), _as_blob_errors(key):
             self._store.put(_checked(key), data)
 
     def open(self, key: str) -> BinaryIO:
-        with ExitStack() as stack, _as_blob_errors(key):
+        with timed_blob("open"), ExitStack() as stack, _as_blob_errors(key):
             chunks = self._store.get(_checked(key))
             # Large blobs go to a temporary file.
             file = stack.enter_context(SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))
@@ -219,7 +219,7 @@ class S3Blobs(BlobStore):
 
     def delete(self, key: str) -> None:
         try:
-            with _as_blob_errors(key):
+            with timed_blob("delete"), _as_blob_errors(key):
                 self._store.delete(_checked(key))
         except BlobNotFoundError:
             return
@@ -254,6 +254,15 @@ class S3Blobs(BlobStore):
         from obstore.store import from_url
 
         return from_url(self._url)
+
+
+def _keep(file: BinaryIO, temporary: Path, path: Path) -> None:
+    """Give a file its name, durably: the new name lasts only after its folder is synced."""
+    file.flush()
+    os.fsync(file.fileno())
+    give_name(file, temporary)
+    temporary.rename(path)
+    sync_folder(path.parent)
 
 
 def _checked(key: str) -> str:

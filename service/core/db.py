@@ -7,14 +7,26 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from psycopg2.errors import LockNotAvailable
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    NullPool,
+    PoolProxiedConnection,
+    QueuePool,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.privileges import protect_tables
 from service.core.sealing import use_sealer
+from service.core.telemetry.counters import POOL_SECONDS
 from service.errors import ConfigError
 
 _MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
@@ -36,6 +48,7 @@ def make_engine(config: Config) -> Engine:
     statement_ms = int(config.database_statement_timeout_seconds * 1000)
     engine = create_engine(
         _address(config.database_url),
+        poolclass=_TimedPool,
         pool_size=config.database_pool_size,
         max_overflow=0,
         pool_timeout=config.database_pool_timeout_seconds,
@@ -49,6 +62,22 @@ def make_engine(config: Config) -> Engine:
     )
     use_sealer(engine, config)
     return engine
+
+
+class _TimedPool(QueuePool):
+    """A pool that records how long each connection takes: a wait, a test, or a new one."""
+
+    def connect(self) -> PoolProxiedConnection:
+        started, outcome = time.perf_counter(), "unavailable"
+        try:
+            connection = super().connect()
+            outcome = "ready"
+        except PoolTimeoutError:
+            outcome = "exhausted"
+            raise
+        finally:
+            POOL_SECONDS.labels(outcome).observe(time.perf_counter() - started)
+        return connection
 
 
 def make_probe_engine(config: Config) -> Engine:

@@ -55,6 +55,8 @@ def _install_handler(shared: list[Processor], level: str) -> None:
     root.setLevel(level)
     # Alembic logs each step at INFO.
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    # The pool logs at INFO when it is made and closed.
+    logging.getLogger("service.core.db").setLevel(logging.WARNING)
     # Authlib logs tokens and codes at DEBUG.
     logging.getLogger("authlib").setLevel(logging.WARNING)
 

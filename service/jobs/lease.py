@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.core.logs import get_logger
+from service.core.telemetry.counters import LEASE_RENEWALS
 from service.models.audits.leases import Claim, renew_lease
 
 _RENEWALS_PER_LEASE: Final = 3
@@ -54,8 +55,10 @@ class HeldLeases:
                 is_held = renew_lease(connection, claim, self._lease_seconds)
         except SQLAlchemyError as error:
             # The lease lasts for two more tries. If they fail too, the fence decides.
+            LEASE_RENEWALS.labels("failed").inc()
             _log.warning("lease_not_renewed", error_type=type(error).__name__)
             return
+        LEASE_RENEWALS.labels("renewed" if is_held else "lost").inc()
         if not is_held:
             self._held.remove(claim)
             self._lost.add(claim.audit_id)

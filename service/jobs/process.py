@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
@@ -29,7 +30,8 @@ from sqlalchemy.orm import configure_mappers
 from service.config import Config
 from service.core.logs import configure_logging, get_logger
 from service.core.redis import connect
-from service.core.shared_counters import count_together
+from service.core.telemetry.counters import JOB_SECONDS, JOB_WAIT_SECONDS
+from service.core.telemetry.shared_counters import count_together
 from service.jobs.job_process import JobProcess, ProcessLimits
 from service.jobs.queues import (
     CALL_STORE_QUEUE,
@@ -39,6 +41,7 @@ from service.jobs.queues import (
     SEND_MAIL,
     SEND_NOTICE,
     AuditJob,
+    job_kind,
 )
 from service.jobs.stopping import is_stop_requested, listen_for_stop
 
@@ -114,6 +117,17 @@ class QueueWorker(Worker):
     ) -> None:
         with suppress(RedisError):
             super().set_current_job_working_time(current_job_working_time, pipeline)
+
+    def perform_job(self, job: Job, queue: Queue) -> bool:
+        """Run the job, in its process, and record its wait and its duration."""
+        kind, started = job_kind(job), time.perf_counter()
+        if job.enqueued_at is not None:
+            waited = (datetime.now(UTC) - job.enqueued_at.replace(tzinfo=UTC)).total_seconds()
+            JOB_WAIT_SECONDS.labels(kind).observe(max(0.0, waited))
+        is_done: bool = super().perform_job(job, queue)
+        outcome = "done" if is_done else "failed"
+        JOB_SECONDS.labels(kind, outcome).observe(time.perf_counter() - started)
+        return is_done
 
     def handle_exception(self, job: Job, *exc_info: Any) -> None:
         """Log where the job failed; RQ would also log the error, which may quote a record."""

@@ -11,6 +11,7 @@ from typing import Any, Final, Self, cast
 
 from redis import Redis, RedisError
 from rq import Queue
+from rq.exceptions import DeserializationError, NoSuchJobError
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
@@ -35,7 +36,14 @@ AUDIT_TIMEOUT_SECONDS: Final = 900
 ACCOUNT_TIMEOUT_SECONDS: Final = 4 * 3600
 # Shorter than the lease of a mail or a notice, so that no two workers send the same.
 SENDING_TIMEOUT_SECONDS: Final = 40
-_FUNCTIONS: Final = (RUN_AUDIT, WRITE_CALLS, COMPACT_CALLS, SEND_MAIL, SEND_NOTICE)
+# What metrics call each kind of job.
+_KINDS: Final = {
+    RUN_AUDIT: "audit",
+    WRITE_CALLS: "finding_calls",
+    COMPACT_CALLS: "compaction",
+    SEND_MAIL: "mail",
+    SEND_NOTICE: "notice",
+}
 # RQ forgets finished jobs soon, because PostgreSQL has their state.
 _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
@@ -63,9 +71,17 @@ class AuditJob(Job):
 
     @property
     def func(self) -> Any:
-        if self.func_name not in _FUNCTIONS or self.instance is not None:
+        if self.func_name not in _KINDS or self.instance is not None:
             raise ForeignJobError
         return super().func
+
+
+def job_kind(job: Job) -> str:
+    """Return the kind of a job, of which there are few, whatever Redis contains."""
+    try:
+        return _KINDS.get(str(job.func_name), "unknown")
+    except (DeserializationError, NoSuchJobError):
+        return "unknown"
 
 
 @dataclass(frozen=True)
@@ -207,6 +223,11 @@ class AuditQueues:
             self._notice_queue,
         )
         return {queue.name: queue.count for queue in queues}
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes that Redis uses and may use, 0 for any; raise errors of Redis."""
+        found = cast("dict[str, int]", self._connection.info("memory"))
+        return {"used": found["used_memory"], "max": found.get("maxmemory", 0)}
 
     def existing_job_ids(self, job_ids: Collection[str]) -> set[str]:
         """Return the IDs of jobs that exist and can run."""

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.config import Config
-from service.core.counters import ATTEMPTS
 from service.core.logs import get_logger
+from service.core.telemetry.counters import ATTEMPTS
 from service.jobs.queues import AuditQueues
 from service.jobs.transactions import transact
 from service.models.audits.leases import Claim, requeue_audit

@@ -6,6 +6,7 @@ from redis import RedisError
 from sqlalchemy import Connection
 
 from service.core.logs import get_logger
+from service.core.telemetry.counters import SWEEPER_ACTIONS
 from service.jobs.queues import AuditQueues, MailWakeUp
 from service.models.mail.outbox import fail_overdue_mails, list_due_mails
 
@@ -25,6 +26,8 @@ def sweep_mails(connection: Connection, queues: AuditQueues) -> None:
     except (RedisError, OSError) as error:
         _log.warning("redis_unavailable", error_type=type(error).__name__)
         sent = 0
+    SWEEPER_ACTIONS.labels("mail_failed").inc(len(failed))
+    SWEEPER_ACTIONS.labels("mail_woken").inc(sent)
     if failed or sent:
         _log.info("mails_swept", failed=list(failed), enqueued=sent)
 

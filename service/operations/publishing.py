@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from detectors.contract import AuditedWindow
 from service.core.blobs import BlobStore
-from service.core.counters import ATTEMPTS
 from service.core.logs import get_logger
+from service.core.telemetry.counters import ATTEMPTS, AUDITED_RECORDS
 from service.jobs.claiming import Tools
 from service.mail.report_ready import Posted, post_report_ready
 from service.models.audits.leases import Claim, is_finished
@@ -85,6 +85,8 @@ def finish(tools: Tools, result: Result, posted: Mapping[str, Posted]) -> None:
         return
     ATTEMPTS.labels("done").inc()
     records = result.report.audit.records
+    scope = "import" if claim.window_days is None else "account"
+    AUDITED_RECORDS.labels(scope).inc(records)
     _log.info("audit_done", audit_id=claim.audit_id, attempt=claim.attempt, records=records)
     mail_id, delivery_ids = posted[claim.audit_id]
     tools.queues.enqueue_mail(mail_id)

@@ -11,9 +11,10 @@ from sqlalchemy import Connection, func, select
 
 from service.models.audits.audits import PROCESSING, QUEUED, Audit
 from service.models.billing.payments import Credit, PaymentEvent
+from service.models.imports.span_batches import SpanBatch
 from service.models.mail.outbox import QUEUED as MAIL_QUEUED
 from service.models.mail.outbox import SENDING, Mail
-from service.models.notices.deliveries import NoticeDelivery
+from service.models.notices.deliveries import IS_UNSENT, NoticeDelivery
 
 
 class Waiting(NamedTuple):
@@ -53,6 +54,28 @@ def list_waiting_mails(connection: Connection) -> Sequence[Waiting]:
         .order_by(Mail.kind, Mail.status)
     )
     return [Waiting(*row) for row in connection.execute(query)]
+
+
+def list_waiting_notices(connection: Connection) -> Sequence[Waiting]:
+    query = (
+        select(
+            NoticeDelivery.event_type,
+            NoticeDelivery.status,
+            func.count(),
+            func.min(NoticeDelivery.queued_at),
+        )
+        .where(IS_UNSENT)
+        .group_by(NoticeDelivery.event_type, NoticeDelivery.status)
+        .order_by(NoticeDelivery.event_type, NoticeDelivery.status)
+    )
+    return [Waiting(*row) for row in connection.execute(query)]
+
+
+def find_waiting_spans(connection: Connection) -> tuple[int, datetime | None]:
+    """Return the number of calls in spans that no import has yet, and when the oldest came."""
+    query = select(func.coalesce(func.sum(SpanBatch.calls), 0), func.min(SpanBatch.received_at))
+    calls, oldest_at = connection.execute(query.where(SpanBatch.calls > 0)).one()
+    return calls, oldest_at
 
 
 def count_audits(connection: Connection) -> dict[str, int]:

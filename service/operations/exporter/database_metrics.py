@@ -4,12 +4,16 @@ Unfinished audits and mails are read each time. Totals scan whole tables, so the
 twice a minute.
 """
 
+import math
+import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
+from pathlib import Path
 from threading import Lock
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,6 +21,7 @@ from redis import RedisError
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.config import Config
 from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues
 from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
@@ -25,6 +30,8 @@ from service.models.billing.payments import PROVIDERS
 from service.models.mail.outbox import MAIL_STATUSES
 from service.models.notices.deliveries import DELIVERY_STATUSES
 from service.models.operations import totals
+from service.models.operations.load import read_database_load, read_tenant_load
+from service.operations.price_book import find_fetched_at
 
 _FRESH_SECONDS: Final = 30.0
 
@@ -34,7 +41,8 @@ _log = get_logger(__name__)
 class ServerMetrics(Collector):
     """Collect one scrape at a time; if a server is down, only `tallystick_up` reports it."""
 
-    def __init__(self, engine: Engine, queues: AuditQueues) -> None:
+    def __init__(self, config: Config, engine: Engine, queues: AuditQueues) -> None:
+        self._config = config
         self._engine = engine
         self._queues = queues
         self._lock = Lock()
@@ -54,7 +62,7 @@ class ServerMetrics(Collector):
         )
         up.add_metric(["database"], float(from_database is not None))
         up.add_metric(["redis"], float(from_redis is not None))
-        yield from (up, *(from_database or ()), *(from_redis or ()))
+        yield from (up, *(from_database or ()), *(from_redis or ()), *_read_disk(self._config))
 
     def _ask(self, component: str, read: Callable[[], list[Metric]]) -> list[Metric] | None:
         try:
@@ -65,15 +73,34 @@ class ServerMetrics(Collector):
 
     def _read_database(self) -> list[Metric]:
         with self._engine.connect() as connection:
-            waiting = [*_read_queue(connection), *_read_mails(connection)]
+            waiting = _read_waiting(connection)
+            if self._config.prices_update == "on":
+                waiting.append(_read_prices(connection))
             if time.monotonic() - self._totals_at >= _FRESH_SECONDS:
-                self._totals = _read_totals(connection)
+                self._totals = [*_read_totals(connection), *_read_load(connection)]
                 self._totals_at = time.monotonic()
         return [*waiting, *self._totals]
 
     def _read_redis(self) -> list[Metric]:
-        depths = self._queues.depths()
-        return [_gauge("tallystick_wake_ups", "Wake-ups waiting in Redis.", "queue", depths)]
+        depths, memory = self._queues.depths(), self._queues.memory()
+        return [
+            _gauge("tallystick_wake_ups", "Wake-ups waiting in Redis.", "queue", depths),
+            _gauge(
+                "tallystick_redis_memory_bytes", "Memory of Redis; 0: no limit.", "kind", memory
+            ),
+        ]
+
+
+def _read_waiting(connection: Connection) -> list[Metric]:
+    calls, oldest_at = totals.find_waiting_spans(connection)
+    age = _seconds_since(oldest_at, utc_now()) if oldest_at else 0.0
+    return [
+        *_read_queue(connection),
+        *_read_mails(connection),
+        *_read_notices(connection),
+        _number("tallystick_spans_waiting", "Calls in spans that no import has yet.", calls),
+        _number("tallystick_spans_oldest_seconds", "Age of the oldest such call.", age),
+    ]
 
 
 def _read_queue(connection: Connection) -> list[Metric]:
@@ -85,6 +112,52 @@ def _read_queue(connection: Connection) -> list[Metric]:
 def _read_mails(connection: Connection) -> list[Metric]:
     known = {(row.kind, row.status): row for row in totals.list_waiting_mails(connection)}
     return _waiting("tallystick_mails", "kind", known)
+
+
+def _read_notices(connection: Connection) -> list[Metric]:
+    known = {(row.kind, row.status): row for row in totals.list_waiting_notices(connection)}
+    return _waiting("tallystick_notices", "event", known)
+
+
+def _read_prices(connection: Connection) -> Metric:
+    fetched_at = find_fetched_at(connection)
+    age = math.inf if fetched_at is None else _seconds_since(fetched_at, utc_now())
+    words = "Time since the published prices were fetched; infinite if they never were."
+    return _number("tallystick_price_book_age_seconds", words, age)
+
+
+def _read_load(connection: Connection) -> list[Metric]:
+    database, tenants = read_database_load(connection), read_tenant_load(connection)
+    size, most, oldest, states = database
+    return [
+        _gauge("tallystick_database_connections", "Connections to the database.", "state", states),
+        _number("tallystick_database_connections_max", "Connections that PostgreSQL takes.", most),
+        _number("tallystick_database_bytes", "Size of the database.", size),
+        _number("tallystick_database_oldest_transaction_seconds", "Age of it.", oldest),
+        _number("tallystick_tenants_active", "Accounts with records in an hour.", tenants.active),
+        _gauge("tallystick_tenant_records", "Records by rank.", "rank", _ranked(tenants.records)),
+        _gauge(
+            "tallystick_tenant_queued_audits",
+            "Queued audits of the accounts with most.",
+            "rank",
+            _ranked(tenants.queued_audits),
+        ),
+    ]
+
+
+def _ranked(numbers: Sequence[int]) -> dict[str, int]:
+    return {str(rank): number for rank, number in enumerate(numbers, 1)}
+
+
+def _read_disk(config: Config) -> list[Metric]:
+    """Return the space of a storage that is a folder of this machine."""
+    parts = urlsplit(config.storage_url)
+    folder = Path(unquote(parts.path))
+    if parts.scheme != "file" or not folder.is_dir():
+        return []
+    disk = shutil.disk_usage(folder)
+    sizes = {"free": disk.free, "total": disk.total}
+    return [_gauge("tallystick_storage_bytes", "Disk of the blobs.", "kind", sizes)]
 
 
 def _waiting(
@@ -124,6 +197,10 @@ def _gauge(name: str, words: str, label: str, values: Mapping[str, int]) -> Metr
     for value, number in values.items():
         gauge.add_metric([value], number)
     return gauge
+
+
+def _number(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=value)
 
 
 def _seconds_since(moment: datetime, now: datetime) -> float:

@@ -44,7 +44,7 @@ def make_registry(config: Config) -> CollectorRegistry:
     registry = CollectorRegistry()
     # One connection is enough: scrapes take turns.
     engine = make_engine(replace(config, database_pool_size=1))
-    registry.register(ServerMetrics(engine, AuditQueues.from_config(config)))
+    registry.register(ServerMetrics(config, engine, AuditQueues.from_config(config)))
     if config.metrics_folder:
         Path(config.metrics_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         MultiProcessCollector(registry, config.metrics_folder)  # type: ignore[no-untyped-call]

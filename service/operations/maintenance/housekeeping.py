@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
+from service.core.telemetry.counters import HOUSEKEEPING
 from service.models.audits.capacity import delete_old_days
 from service.models.audits.report_packing import BATCH as PACKED
 from service.models.audits.report_packing import PACKED_AFTER, pack_reports
@@ -94,6 +95,7 @@ class Housekeeping:
         with storage_failure_logged():
             count = chore(connection)
         self._cleared[name] = self._cleared.get(name, 0) + count
+        HOUSEKEEPING.labels(name).inc(count)
         if count < _BATCHES.get(name, BATCH):
             self._left.popleft()
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
+from service.core.telemetry.counters import SWEEPER_ACTIONS
 from service.models.audits.audits import list_named_keys
 from service.models.audits.blob_keys import BLOB_FOLDERS, audit_id_of, is_frame_key, pdf_key
 from service.models.calls.call_files import list_stored_keys
@@ -70,4 +71,5 @@ class OrphanBlobs:
         for key in orphans:
             self._blobs.delete(key)
         if orphans:
+            SWEEPER_ACTIONS.labels("orphan_blob_removed").inc(len(orphans))
             _log.info("orphan_blobs_removed", count=len(orphans))

@@ -10,6 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from detectors.errors import PriceUpdateError
 from service.config import Config
 from service.core.logs import get_logger
+from service.core.telemetry.counters import PRICE_UPDATES
 from service.models.base import utc_now
 from service.operations.price_book import fetch_update, find_fetched_at, save_update
 
@@ -52,6 +53,8 @@ class PriceUpdates:
         except (PriceUpdateError, SQLAlchemyError) as error:
             # The text may contain the URL, and with it a password.
             cause = type(error.__cause__ or error).__name__
+            PRICE_UPDATES.labels("failed").inc()
             _log.warning("prices_not_updated", error_type=cause)
         else:
+            PRICE_UPDATES.labels("fetched").inc()
             _log.info("prices_updated", size=len(content))

@@ -1,8 +1,9 @@
 """The sweeper: re-queue audits, mails and notices whose wake-up or worker was lost; clean up."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from threading import Event
 from typing import Final
 
@@ -14,6 +15,8 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
+from service.core.telemetry.counters import SWEEPER_ACTIONS, timed_task
+from service.core.telemetry.shared_counters import count_together
 from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
 from service.models.audits.audits import ACCOUNT, INGEST
@@ -59,6 +62,16 @@ class Sweeper:
         self._span_imports = SpanImports(blobs)
         self._due_accounts = DueAccounts()
         self._taken_before: set[str] = set()
+        self._tasks: Mapping[str, Callable[[Connection], None]] = {
+            "audits": self._sweep_audits,
+            "mails": partial(sweep_mails, queues=queues),
+            "notices": partial(sweep_notices, queues=queues),
+            "imports": self._close_imports,
+            "calls": self._tend_calls,
+            "orphan_blobs": self._orphan_blobs.clear_page,
+            "housekeeping": self._housekeeping.take_turn,
+            "prices": self._price_updates.take_turn,
+        }
 
     def run(self, stopping: Event) -> None:
         """Sweep until `stopping` is set, through restarts of both servers."""
@@ -72,6 +85,11 @@ class Sweeper:
 
     def sweep(self, connection: Connection) -> None:
         """Run one round: end or retry expired audits, resend lost wake-ups, clean up."""
+        for task, work in self._tasks.items():
+            with timed_task(task):
+                work(connection)
+
+    def _sweep_audits(self, connection: Connection) -> None:
         max_attempts = self._config.max_starts
         with connection.begin():
             failed = fail_exhausted(connection, max_attempts)
@@ -83,21 +101,18 @@ class Sweeper:
         except (RedisError, OSError) as error:
             _log.warning("redis_unavailable", error_type=type(error).__name__)
             sent = 0
+        SWEEPER_ACTIONS.labels("audit_failed").inc(len(failed))
+        SWEEPER_ACTIONS.labels("lease_expired").inc(len(expired))
+        SWEEPER_ACTIONS.labels("audit_woken").inc(sent)
         if failed or expired or sent:
             _log.info(
                 "swept", failed=list(failed), expired=[row[0] for row in expired], enqueued=sent
             )
-        sweep_mails(connection, self._queues)
-        sweep_notices(connection, self._queues)
-        self._close_imports(connection)
-        self._tend_calls(connection)
-        self._orphan_blobs.clear_page(connection)
-        self._housekeeping.take_turn(connection)
-        self._price_updates.take_turn(connection)
 
     def _close_imports(self, connection: Connection) -> None:
         """Cut imports from the spans that accounts have sent."""
         for audit_id in self._span_imports.close(connection):
+            SWEEPER_ACTIONS.labels("import_closed").inc()
             self._queues.enqueue_audit(audit_id, INGEST)
 
     def _tend_calls(self, connection: Connection) -> None:
@@ -172,6 +187,7 @@ def _try_lock(connection: Connection) -> bool:
 def run_sweeper(config: Config) -> None:
     """Sweep every `sweep_seconds` until SIGTERM or SIGINT."""
     configure_logging(config.log_level)
+    count_together(config)
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopping.set())

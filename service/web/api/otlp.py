@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar, cast
 from flask import Response, request
 from sqlalchemy import insert
 
+from service.core.telemetry.counters import ACCEPTED_RECORDS
 from service.errors import BadRequestError, UnsupportedMediaTypeError
 from service.models.identity.accounts import find_tag_attribute
 from service.models.imports.span_batches import SpanBatch
@@ -147,3 +148,4 @@ def _store(calls: Calls) -> None:
     }
     session.execute(insert(SpanBatch).values(row))
     session.commit()
+    ACCEPTED_RECORDS.labels("otlp").inc(calls.calls)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from flask import Flask, Response, g, request
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.core.counters import SECURITY_EVENTS
 from service.core.logs import get_logger
+from service.core.telemetry.counters import SECURITY_EVENTS
 from service.mail.security_notice import NOTICES, post_notice
 from service.models.identity.accounts import get_account
 from service.models.identity.security_events import EventKind, add_security_event

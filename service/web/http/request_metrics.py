@@ -5,7 +5,7 @@ from typing import Final
 
 from flask import Flask, Response, g, request
 
-from service.core.counters import REQUEST_SECONDS, REQUESTS, WEBHOOKS
+from service.core.telemetry.counters import REQUEST_SECONDS, REQUESTS, WEBHOOKS
 from service.web.http.paths import API_PREFIX
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from detectors.contract import UsageRecord
 from detectors.formats import encode_chunk, encode_records, read_chunks
 from service.core.logs import get_logger
+from service.core.telemetry.counters import ACCEPTED_RECORDS
 from service.errors import InvalidRequestError
 from service.models.audits.audits import (
     INGEST,
@@ -59,6 +60,7 @@ def stored_batch(records: Sequence[UsageRecord], key: str | None) -> Iterator[Au
     _add(audit, key)
     with _delete_blob_unless_committed(audit):
         yield audit
+    ACCEPTED_RECORDS.labels(INGEST).inc(audit.records)
 
 
 @contextmanager
@@ -71,6 +73,7 @@ def stored_upload(admission: Admission, check_token: TokenCheck | None = None) -
     audit = _receive(admission, check_token)
     with _delete_blob_unless_committed(audit):
         yield audit
+    ACCEPTED_RECORDS.labels(UPLOAD).inc(audit.records)
 
 
 def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any, Final
 
+from service.core.telemetry.counters import SLOT_SECONDS
 from service.errors import UnavailableError
 from service.web.http.current import IS_BUSY, SLEEP
 
@@ -97,7 +98,9 @@ class _Client:
     def _take_slot(self) -> bool:
         began_at = time.monotonic()
         self._has_slot = self._slots.acquire(timeout=max(0.0, self._queue_seconds))
-        self._queue_seconds -= time.monotonic() - began_at
+        waited = time.monotonic() - began_at
+        self._queue_seconds -= waited
+        SLOT_SECONDS.labels("served" if self._has_slot else "refused").observe(waited)
         return self._has_slot
 
     def _give_slot_up(self) -> None:

@@ -34,6 +34,7 @@ from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, ThreadWorker
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.core.logs import configure_logging, get_logger
+from service.core.telemetry.counters import CUT_CONNECTIONS
 from service.errors import envelope, message_for
 from service.web.auth.credential_usage import write_remaining_usage
 from service.web.http.headers import SECURITY_HEADERS
@@ -94,6 +95,7 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         if conn.initialized or conn.data_ready:
             super().enqueue_req(conn)
         elif self._has_too_many(conn):
+            CUT_CONNECTIONS.labels("too_many").inc()
             self.nr_conns -= 1
             conn.close()
         else:
@@ -112,6 +114,7 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         super().murder_pending()
         cut = self._deadlines.cut_overdue()
         if cut:
+            CUT_CONNECTIONS.labels("slow").inc(cut)
             _log.info("slow_clients_cut_off", count=cut)
 
     def _has_too_many(self, conn: Any) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.service.support.metrics_table import documented, exposed
 from tests.warm import WarmProcess
 from tests.worker.conftest import SHORT, started_system
 from tests.worker.support.system import System, free_port
@@ -15,6 +16,7 @@ from tests.worker.support.waiting import wait_until
 
 PROCESSES = 4  # that count: two of the web, two workers
 RESTARTS = 4
+JOBS_DONE = "tallystick_job_seconds_count"
 
 
 class Counted:
@@ -81,9 +83,27 @@ def test_audits_are_timed_by_stage_and_counted_by_end(counted: Counted) -> None:
     audit_ids = counted.system.ingest(4)
     counted.system.wait_done(audit_ids, 30)
     wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= 4, 5)
+    assert counted.value("tallystick_audited_records_total", scope="import") > 0
+    assert counted.value("tallystick_job_wait_seconds_count", job="audit") >= 1
+    wait_until(lambda: counted.value(JOBS_DONE, job="audit", outcome="done") >= 1, 5)
     for stage in ("read", "audit", "store", "publish"):
         assert counted.value("tallystick_audit_stage_seconds_count", stage=stage) >= 4
         assert counted.value("tallystick_audit_stage_seconds_sum", stage=stage) > 0
+
+
+def test_saturation_is_measured_where_requests_and_audits_wait(counted: Counted) -> None:
+    counted.system.wait_done(counted.system.ingest(1), 30)
+    assert counted.value("tallystick_accepted_records_total", source="ingest") > 0
+    assert counted.value("tallystick_slot_wait_seconds_count", outcome="served") > 0
+    assert counted.value("tallystick_database_pool_wait_seconds_count", outcome="ready") > 0
+    for operation in ("write", "open"):
+        assert counted.value("tallystick_blob_seconds_count", operation=operation) > 0
+
+
+def test_every_exported_metric_is_in_the_docs(counted: Counted) -> None:
+    found = exposed(counted.text())
+    assert len(found) > 30
+    assert found.items() <= documented().items()
 
 
 def test_files_do_not_multiply_and_outlive_their_processes(counted: Counted) -> None:

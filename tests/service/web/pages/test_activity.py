@@ -6,7 +6,7 @@ import json
 from flask import Flask
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.core.counters import REGISTRY
+from service.core.telemetry.counters import REGISTRY
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import AUDITS, add_link, bearer
 

@@ -1,0 +1,1 @@
+"""What operators see of the processes: counters, traces, reports of errors, bounded logs."""

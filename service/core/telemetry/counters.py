@@ -1,0 +1,183 @@
+"""Counters of each process: requests, webhooks, jobs, stages of audits, connections, blobs.
+
+Labels never contain anything that a caller sent, and each has few values. Each metric has a label:
+without one, it would open its file when it is defined, and a process that forks others must count
+nothing itself.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+# Used if processes don't share counters.
+REGISTRY: Final = CollectorRegistry()
+
+_REQUEST_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_STAGE_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_WAIT_BUCKETS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0)
+_BLOB_BUCKETS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+_QUEUE_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
+
+REQUESTS: Final = Counter(
+    "tallystick_requests",
+    "Requests by route, method and status.",
+    ("route", "method", "status"),
+    registry=REGISTRY,
+)
+REQUEST_SECONDS: Final = Histogram(
+    "tallystick_request_seconds",
+    "Time from the first byte read to the response.",
+    ("route", "method"),
+    buckets=_REQUEST_BUCKETS,
+    registry=REGISTRY,
+)
+SLOT_SECONDS: Final = Histogram(
+    "tallystick_slot_wait_seconds",
+    "Wait of a request for one of the web process's slots: served, or refused with a 503.",
+    ("outcome",),
+    buckets=_WAIT_BUCKETS,
+    registry=REGISTRY,
+)
+CUT_CONNECTIONS: Final = Counter(
+    "tallystick_cut_connections",
+    "Connections that were closed because their client was too slow, or its address had too many.",
+    ("reason",),
+    registry=REGISTRY,
+)
+ACCEPTED_RECORDS: Final = Counter(
+    "tallystick_accepted_records",
+    "Usage records that were accepted, by source.",
+    ("source",),
+    registry=REGISTRY,
+)
+AUDITED_RECORDS: Final = Counter(
+    "tallystick_audited_records",
+    "Usage records of published audits: of an import, or of all calls of an account.",
+    ("scope",),
+    registry=REGISTRY,
+)
+WEBHOOKS: Final = Counter(
+    "tallystick_webhooks",
+    "Payment provider webhooks: accepted, refused (not authentic or not readable) or failed.",
+    ("provider", "outcome"),
+    registry=REGISTRY,
+)
+SECURITY_EVENTS: Final = Counter(
+    "tallystick_security_events",
+    "Sign-ins, new and revoked secrets, and refusals.",
+    ("kind",),
+    registry=REGISTRY,
+)
+JOB_SECONDS: Final = Histogram(
+    "tallystick_job_seconds",
+    "Duration of jobs; a killed job has none.",
+    ("job", "outcome"),
+    buckets=_STAGE_BUCKETS,
+    registry=REGISTRY,
+)
+JOB_WAIT_SECONDS: Final = Histogram(
+    "tallystick_job_wait_seconds",
+    "Time from a job's wake-up to its start.",
+    ("job",),
+    buckets=_QUEUE_BUCKETS,
+    registry=REGISTRY,
+)
+STAGE_SECONDS: Final = Histogram(
+    "tallystick_audit_stage_seconds",
+    "Duration of each stage of an audit.",
+    ("stage",),
+    buckets=_STAGE_BUCKETS,
+    registry=REGISTRY,
+)
+ATTEMPTS: Final = Counter(
+    "tallystick_audit_starts",
+    "Attempts at audits by outcome; a killed attempt has none.",
+    ("end",),
+    registry=REGISTRY,
+)
+LEASE_RENEWALS: Final = Counter(
+    "tallystick_lease_renewals",
+    "Renewals of audits' leases by outcome.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+SWEEP_SECONDS: Final = Histogram(
+    "tallystick_sweep_seconds",
+    "Duration of each task of the leading sweeper's rounds.",
+    ("task",),
+    buckets=_STAGE_BUCKETS,
+    registry=REGISTRY,
+)
+SWEEPER_ACTIONS: Final = Counter(
+    "tallystick_sweeper_actions",
+    "What the sweeper had to do for audits, mails, notices and blobs.",
+    ("action",),
+    registry=REGISTRY,
+)
+HOUSEKEEPING: Final = Counter(
+    "tallystick_housekeeping_items",
+    "Items that each chore of housekeeping has processed.",
+    ("chore",),
+    registry=REGISTRY,
+)
+PRICE_UPDATES: Final = Counter(
+    "tallystick_price_updates",
+    "Tries to fetch the published prices, by outcome.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+POOL_SECONDS: Final = Histogram(
+    "tallystick_database_pool_wait_seconds",
+    "Time until the pool gave a connection: ready, exhausted, or unavailable with the database.",
+    ("outcome",),
+    buckets=_WAIT_BUCKETS,
+    registry=REGISTRY,
+)
+BLOB_SECONDS: Final = Histogram(
+    "tallystick_blob_seconds",
+    "Duration of operations of the storage.",
+    ("operation",),
+    buckets=_BLOB_BUCKETS,
+    registry=REGISTRY,
+)
+BLOB_FAILURES: Final = Counter(
+    "tallystick_blob_failures",
+    "Operations of the storage that failed; a missing blob is no failure.",
+    ("operation",),
+    registry=REGISTRY,
+)
+
+
+@contextmanager
+def timed(stage: str, audits: int = 1) -> Iterator[None]:
+    """Record how long the block took for a stage of each of some audits, unless it fails."""
+    started = time.perf_counter()
+    yield
+    share = (time.perf_counter() - started) / audits
+    for _ in range(audits):
+        STAGE_SECONDS.labels(stage).observe(share)
+
+
+@contextmanager
+def timed_blob(operation: str) -> Iterator[None]:
+    """Record how long an operation of the storage took, or that it failed."""
+    started = time.perf_counter()
+    try:
+        yield
+    except FileNotFoundError:
+        raise  # the storage has answered
+    except OSError:
+        BLOB_FAILURES.labels(operation).inc()
+        raise
+    BLOB_SECONDS.labels(operation).observe(time.perf_counter() - started)
+
+
+@contextmanager
+def timed_task(task: str) -> Iterator[None]:
+    """Record how long a task of the sweeper took, unless it fails."""
+    started = time.perf_counter()
+    yield
+    SWEEP_SECONDS.labels(task).observe(time.perf_counter() - started)
