@@ -24,6 +24,7 @@ def _import_commands() -> Iterator[click.Command]:
     from service.cli.access import access, revoke_access
     from service.cli.account import account
     from service.cli.admin import admin
+    from service.cli.backup import backup
     from service.cli.demo import demo
     from service.cli.keys import keys
     from service.cli.processes import metrics, migrate, sweeper, worker
@@ -31,4 +32,4 @@ def _import_commands() -> Iterator[click.Command]:
 
     account.add_command(access)
     account.add_command(revoke_access)
-    yield from (up, demo, account, admin, keys, migrate, worker, sweeper, metrics)
+    yield from (up, demo, account, admin, backup, keys, migrate, worker, sweeper, metrics)

@@ -24,8 +24,9 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "base_url": ("http", "https"),
     "smtp_url": ("smtp", "smtps", "smtp+starttls"),
     "prices_url": ("http", "https"),
+    "backup_url": ("file", "s3"),
 }
-_OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url"}
+_OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url", "backup_url"}
 _AT_LEAST_ZERO: Final = {"trusted_proxies", "rollup_retention_days"}
 # Audits of an account look back 90 days, and files of calls have up to 31 days.
 _MIN_CALL_DAYS: Final = 100

@@ -80,6 +80,11 @@ class Config:
     rollup_retention_days: int = 0
     mail_retention_days: int = 30
     activity_retention_days: int = 365
+    backup_url: str = ""
+    backup_key: str = field(default="", repr=False)
+    backup_keep_days: int = 7
+    backup_keep_weeks: int = 5
+    backup_keep_months: int = 12
     prices_update: str = "on"
     prices_url: str = ""
     metrics_host: str = "127.0.0.1"

@@ -8,13 +8,13 @@ import re
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -42,13 +42,16 @@ class BlobStore(ABC):
     """Blobs by key. Every method raises an `OSError` if the storage fails."""
 
     @staticmethod
-    def from_url(storage_url: str) -> "BlobStore":
-        """Return the store at `file:///folder` or `s3://bucket/prefix`, without connecting."""
+    def from_url(storage_url: str, s3_options: Mapping[str, str] | None = None) -> "BlobStore":
+        """Return the store at `file:///folder` or `s3://bucket/prefix`, without connecting.
+
+        `s3_options` replace the AWS_ variables of the same names, in lower case.
+        """
         parts = urlsplit(storage_url)
         if parts.scheme == "file":
             return FileBlobs(Path(unquote(parts.path)))
         if parts.scheme == "s3":
-            return S3Blobs(storage_url)
+            return S3Blobs(storage_url, s3_options)
         raise ValueError("a storage URL must start with file:// or s3://")
 
     @abstractmethod
@@ -191,8 +194,9 @@ class FileBlobs(BlobStore):
 class S3Blobs(BlobStore):
     """Store blobs as S3 objects; the standard AWS_ variables hold endpoint and credentials."""
 
-    def __init__(self, storage_url: str) -> None:
+    def __init__(self, storage_url: str, options: Mapping[str, str] | None = None) -> None:
         self._url = storage_url
+        self._options = dict(options or {})
 
     @contextmanager
     def writer(self, key: str) -> Iterator[BinaryIO]:
@@ -253,7 +257,7 @@ class S3Blobs(BlobStore):
         # Created on first use and never before a fork, because its threads wouldn't survive.
         from obstore.store import from_url
 
-        return from_url(self._url)
+        return from_url(self._url, config=cast(Any, self._options))
 
 
 def _keep(file: BinaryIO, temporary: Path, path: Path) -> None:

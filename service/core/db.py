@@ -144,12 +144,32 @@ def list_undone(database_url: str, revision: str) -> tuple[str, Sequence[str]]:
     """
     with _migrating(database_url) as (connection, settings):
         known = _list_revisions(settings)
-        current = _find_current(connection) or known[0]
+        current = find_revision(connection) or known[0]
     if current not in known:
         raise ConfigError(f"the database is at revision {current}, which this release doesn't know")
     here = known.index(current)
     target = _find_target(revision, known, here)
     return target, known[known.index(target) + 1 : here + 1][::-1]
+
+
+def list_revisions() -> Sequence[str]:
+    """Return the revisions that this release knows, oldest first."""
+    return _list_revisions(_alembic_settings())
+
+
+@contextmanager
+def migrations_held(connection: Connection) -> Iterator[None]:
+    """Let migrations wait, before they lock any table, until the block ends.
+
+    The connection must be in autocommit mode, as that of a migration that waits.
+    """
+    lock = {"lock": _MIGRATION_LOCK}
+    while not connection.scalar(text("SELECT pg_try_advisory_lock_shared(:lock)"), lock):
+        time.sleep(_LOCK_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        connection.execute(text("SELECT pg_advisory_unlock_shared(:lock)"), lock)
 
 
 def _find_target(revision: str, known: Sequence[str], here: int) -> str:
@@ -182,7 +202,8 @@ def _list_revisions(settings: Any) -> list[str]:
     return ["base", *reversed([script.revision for script in newest_first])]
 
 
-def _find_current(connection: Connection) -> str | None:
+def find_revision(connection: Connection) -> str | None:
+    """Return the revision of the tables; None if there are none."""
     from alembic.migration import MigrationContext
 
     return MigrationContext.configure(connection).get_current_revision()

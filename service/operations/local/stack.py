@@ -197,9 +197,10 @@ class Stack:
             self._servers.supervisor.start(program)
 
     def _environment_of(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the programs, which get no way to become the tables' owner."""
+        """Return the environment of the programs, which can't own tables or read backups."""
         environment = {**self._environment, **settings, INSTANCE_ID: self._instance_id}
-        environment.pop("MIGRATION_DATABASE_URL", None)
+        for name in ("MIGRATION_DATABASE_URL", "BACKUP_KEY"):
+            environment.pop(name, None)
         if self._user is not None:  # libraries look for their files in root's home, and fail
             environment["HOME"] = str(self.data_dir)
         return environment

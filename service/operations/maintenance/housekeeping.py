@@ -46,8 +46,8 @@ from service.models.operations.stored_data import measure_accounts
 from service.operations.maintenance.orphan_blobs import storage_failure_logged
 from service.operations.watching.daily_watch import BATCH as WATCHED
 from service.operations.watching.daily_watch import check_budgets, watch_days
-from service.operations.weekly_digest import BATCH as DIGESTED
-from service.operations.weekly_digest import post_weekly_digests
+from service.operations.watching.weekly_digest import BATCH as DIGESTED
+from service.operations.watching.weekly_digest import post_weekly_digests
 
 _TURN_SECONDS: Final = 0.5
 _UNFINISHED_BLOB_SECONDS: Final = 3_600.0

@@ -27,6 +27,7 @@ VALUES = {
     "SMTP_URL": "smtp://user:password@mail",
     "STRIPE_WEBHOOK_SECRET": "whsec_x",
     "PADDLE_WEBHOOK_SECRET": "pdl_x",
+    "BACKUP_KEY": f"AGE-SECRET-KEY-1{'Q' * 58}",
     "SPARK_REMOTE": "sc://spark.example.com/;token=t",
 }
 DOC = Path(__file__).parents[3] / "docs" / "operations.md"

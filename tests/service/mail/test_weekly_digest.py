@@ -16,7 +16,7 @@ from service.models.calls.account_findings import AccountFinding, FindingChange,
 from service.models.mail.outbox import Dispatch
 from service.models.mail.weekly import WEEKLY_DIGEST
 from service.models.watching.budgets import Budget
-from service.operations.weekly_digest import post_weekly_digests
+from service.operations.watching.weekly_digest import post_weekly_digests
 
 MONDAY = date(2026, 3, 2)
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday

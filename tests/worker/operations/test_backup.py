@@ -1,34 +1,50 @@
-"""A backup made as in docs/operations.md and restored on new servers is the whole service."""
+"""A backup that is made by the commands and restored on new servers is the whole service."""
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, make_url, text
+from click import Group
+from click.testing import CliRunner, Result
+from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.config import Config
-from service.core.blobs import BlobStore
+from service.cli import register
 from service.models.operations.admin_actions import COMMAND, log_admin_action
+from service.operations.backup.repository import Repository, new_key
 from service.operations.local.embedded import EmbeddedServers
-from service.operations.local.embedded.binaries import find_binaries
-from tests.databases import migrate_as_owner
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
-PROGRAMS = find_binaries().postgres / "bin"
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where backups go."""
+    monkeypatch.setenv("BACKUP_URL", (tmp_path / "backups").as_uri())
+    monkeypatch.setenv("BACKUP_KEY", new_key())
+    return tmp_path / "backups"
 
 
-def _run(program: str, *arguments: str) -> None:
-    subprocess.run([str(PROGRAMS / program), *arguments], check=True)
+@pytest.fixture
+def repository(folder: Path) -> Repository:
+    import os
+
+    return Repository.from_environment(os.environ)
 
 
-def _plain(url: str) -> str:
-    """The address as PostgreSQL's own programs take it."""
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+@pytest.fixture
+def backup() -> Callable[..., Result]:
+    """Run a command, which has to succeed unless a status is given."""
+    group = Group()
+    register(group)
+
+    def run(*arguments: str, status: int = 0) -> Result:
+        result = CliRunner().invoke(group, ["backup", *arguments], catch_exceptions=False)
+        assert result.exit_code == status, result.output
+        return result
+
+    return run
 
 
 def _counts(engine: Engine) -> dict[str, int]:
@@ -41,13 +57,10 @@ def _counts(engine: Engine) -> dict[str, int]:
         }
 
 
-@pytest.mark.skipif(
-    not (PROGRAMS / "pg_dump").exists(), reason="these PostgreSQL binaries lack pg_dump"
-)
+@pytest.mark.usefixtures("folder")
 def test_a_restored_backup_holds_everything_and_works(
-    config: Config,
     engine: Engine,
-    blobs: BlobStore,
+    backup: Callable[..., Result],
     new_audit: Callable[[], str],
     private_servers: EmbeddedServers,
     tmp_path: Path,
@@ -58,20 +71,17 @@ def test_a_restored_backup_holds_everything_and_works(
     with Session(engine) as session:
         log_admin_action(session, COMMAND, "purge", audit_id, {})
         session.commit()
+    made = backup("create").stdout
+    assert "1 audits, 2 blobs" in made
+    assert "SECRET_KEY, ENCRYPTION_KEY and BACKUP_KEY" in made
     before, report = _counts(engine), document(engine, audit_id)
 
-    dump, copy = tmp_path / "tallystick.dump", tmp_path / "restored"
-    _run("pg_dump", "--format=custom", f"--file={dump}", _plain(config.database_url))
-    shutil.copytree(tmp_path / "blobs", copy)
-    _run(
-        "pg_restore",
-        "--exit-on-error",
-        "--no-owner",
-        "--no-privileges",
-        f"--dbname={_plain(private_servers.migration_database_url)}",
-        str(dump),
-    )
-    migrate_as_owner(private_servers.database_url)
+    monkeypatch.setenv("DATABASE_URL", private_servers.database_url)
+    monkeypatch.setenv("MIGRATION_DATABASE_URL", private_servers.migration_database_url)
+    monkeypatch.setenv("STORAGE_URL", (tmp_path / "restored").as_uri())
+    restored_with = backup("restore")
+    assert "is lost" in restored_with.stdout
+    assert restored_with.stderr == ""
 
     restored = create_engine(private_servers.database_url)
     assert _counts(restored) == before
@@ -80,8 +90,6 @@ def test_a_restored_backup_holds_everything_and_works(
         connection.execute(text("DELETE FROM admin_acts"))
     with restored.begin() as connection:
         connection.execute(text("UPDATE audits SET status = 'queued', raw_purged_at = now()"))
-    monkeypatch.setenv("DATABASE_URL", private_servers.database_url)
-    monkeypatch.setenv("STORAGE_URL", copy.as_uri())
     run_audit(audit_id)
     assert load(restored, audit_id).status == "done"
     assert document(restored, audit_id) == report

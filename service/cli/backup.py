@@ -1,0 +1,235 @@
+"""tallystick backup: make, list, verify, restore and prune backups at BACKUP_URL."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
+from service.cli.output import print_table
+from service.config import Config, read_secrets
+from service.core.blobs import BlobError
+from service.operations.backup.creating import create_backup
+from service.operations.backup.manifests import (
+    Keep,
+    Manifest,
+    find_backup,
+    list_backups,
+    read_manifest,
+)
+from service.operations.backup.pruning import prune_backups
+from service.operations.backup.repository import BackupError, Repository, new_key
+from service.operations.backup.restoring import Restored, Target, restore_backup
+from service.operations.backup.source import Source
+from service.operations.backup.verifying import rehearse, verify_backup
+from service.operations.local import run_state
+from service.operations.local.embedded import EmbeddedServers, find_owner
+
+_SHOWN_PROBLEMS: Final = 20
+_KEYS_NOTE: Final = (
+    "It doesn't contain the secrets that a restore needs: SECRET_KEY, ENCRYPTION_KEY and"
+    " BACKUP_KEY. Keep them elsewhere."
+)
+_id_argument = click.argument("backup_id", metavar="[ID]", required=False)
+
+
+@click.group()
+def backup() -> None:
+    """Make encrypted backups of the database and the blobs, and restore them.
+
+    BACKUP_URL is where they are, BACKUP_KEY what encrypts them.
+    """
+
+
+@backup.command("new-key")
+def print_new_key() -> None:
+    """Print a new key for BACKUP_KEY."""
+    click.echo(new_key())
+
+
+@backup.command()
+@click.option("--no-prune", is_flag=True, help="Keep all earlier backups.")
+@data_option
+@one_line_errors
+def create(no_prune: bool, data_dir: Path | None) -> None:
+    """Make a backup while the service runs, and delete those that aren't kept."""
+    began = time.monotonic()
+    with _storage_errors_shown(), Source(config := reach(data_dir)) as source:
+        repository = _repository()
+        made = create_backup(source, repository)
+        seconds = time.monotonic() - began
+        click.echo(f"Backup {made.id}: {_describe(made)}, {seconds:.0f} s. {_KEYS_NOTE}")
+        _warn_of(f"{key}: the database names it, but STORAGE_URL lacks it" for key in made.missing)
+        if not no_prune:
+            _prune(repository, config)
+
+
+@backup.command("list")
+@one_line_errors
+def list_all() -> None:
+    """List the backups, newest first."""
+    with _storage_errors_shown():
+        repository = _repository()
+        rows = [_row(read_manifest(repository, each)) for each in list_backups(repository)]
+    print_table(("id", "audits", "blobs", "bytes", "added_bytes", "release", "revision"), rows)
+
+
+@backup.command()
+@_id_argument
+@click.option("--full", is_flag=True, help="Also restore the database on a PostgreSQL of its own.")
+@one_line_errors
+def verify(backup_id: str | None, full: bool) -> None:
+    """Read a backup, by default the newest, and check that all of it is as it was stored."""
+    with _storage_errors_shown():
+        repository = _repository()
+        found = find_backup(repository, backup_id)
+        problems = verify_backup(repository, found)
+        if full and not problems:
+            problems = rehearse(repository, found)
+    if problems:
+        _warn_of(iter(problems))
+        raise CommandError(f"backup {found.id} has {len(problems):,} problems")
+    done = "can be restored, and every report read" if full else "is whole"
+    click.echo(f"Backup {found.id} {done}: {_describe(found)}")
+
+
+@backup.command()
+@data_option
+@one_line_errors
+def prune(data_dir: Path | None) -> None:
+    """Delete the backups that aren't kept: see BACKUP_KEEP_DAYS, _WEEKS and _MONTHS."""
+    config = reach(data_dir)
+    with _storage_errors_shown(), Source(config):
+        click.echo(f"{_prune(_repository(), config):,} backups deleted")
+
+
+@backup.command()
+@_id_argument
+@click.option("--replace", is_flag=True, help="Delete what is in the database.")
+@data_option
+@one_line_errors
+def restore(backup_id: str | None, replace: bool, data_dir: Path | None) -> None:
+    """Restore a backup, by default the newest, into an empty installation.
+
+    With servers of your own: into DATABASE_URL and STORAGE_URL. Otherwise into a new data folder
+    for `tallystick up`. Nothing of the service may run meanwhile.
+    """
+    with _storage_errors_shown():
+        repository = _repository()
+        found = find_backup(repository, backup_id)
+        began = time.monotonic()
+        with _target(data_dir) as target:
+            restored = restore_backup(repository, found, target, replace=replace)
+    seconds = time.monotonic() - began
+    click.echo(f"Restored backup {found.id}: {_describe(found)}, {seconds:.0f} s.")
+    _warn_of(iter(_missing_keys(restored)))
+    click.echo(f"Everything after {found.created_at:%Y-%m-%d %H:%M:%S} UTC is lost.")
+
+
+def _repository() -> Repository:
+    return Repository.from_environment(read_secrets(os.environ))
+
+
+def _prune(repository: Repository, config: Config) -> int:
+    keep = Keep(config.backup_keep_days, config.backup_keep_weeks, config.backup_keep_months)
+    return prune_backups(repository, keep)
+
+
+def _describe(found: Manifest) -> str:
+    size = (found.blob_bytes + found.database.size) / 1e6
+    return f"{found.audits:,} audits, {len(found.blobs):,} blobs, {size:,.1f} MB"
+
+
+def _row(found: Manifest) -> dict[str, object]:
+    return {
+        "id": found.id,
+        "audits": found.audits,
+        "blobs": len(found.blobs),
+        "bytes": found.blob_bytes + found.database.size,
+        "added_bytes": found.added_bytes,
+        "release": found.release,
+        "revision": found.revision,
+    }
+
+
+def _warn_of(problems: Iterator[str]) -> None:
+    for number, problem in enumerate(problems):
+        if number == _SHOWN_PROBLEMS:
+            click.echo("…", err=True)
+            return
+        click.echo(problem, err=True)
+
+
+def _missing_keys(restored: Restored) -> Sequence[str]:
+    notes = []
+    if not restored.has_secret_key:
+        notes.append(
+            "SECRET_KEY isn't the one of the backup: report links and sessions end. Set the former"
+            " key before you start the service, with `up` in the file secret_key of its folder."
+        )
+    if restored.lost_values:
+        notes.append(
+            f"{restored.lost_values:,} sealed values need the former ENCRYPTION_KEY, with `up` in"
+            " the file encryption_key of its folder."
+        )
+    return notes
+
+
+@contextmanager
+def _target(data_dir: Path | None) -> Iterator[Target]:
+    """Open what to restore into: the servers in the settings, or those of a data folder."""
+    environment = read_secrets(os.environ)
+    if data_dir is None and environment.get("DATABASE_URL"):
+        config = reach(None)
+        yield Target(
+            owner_url=config.migration_database_url or config.database_url,
+            service_url=config.database_url,
+            storage_url=config.storage_url,
+            secret_keys=config.secret_keys,
+            encryption_keys=config.encryption_keys,
+        )
+        return
+    folder = (data_dir or USUAL_DATA_DIR).absolute()
+    if folder.is_dir() and find_owner(folder) is not None:
+        raise CommandError(f"tallystick is running in {folder}; stop it first")
+    with EmbeddedServers(folder, with_redis=False) as servers:
+        yield _local_target(servers, environment)
+
+
+def _local_target(servers: EmbeddedServers, environment: dict[str, str]) -> Target:
+    folder = servers.data_dir
+    secret = _keys_of(folder, run_state.SECRET_KEY_NAME, environment)
+    return Target(
+        owner_url=servers.migration_database_url,
+        service_url=servers.database_url,
+        storage_url=environment.get("STORAGE_URL") or (folder / "blobs").as_uri(),
+        secret_keys=secret,
+        encryption_keys=[*_keys_of(folder, run_state.ENCRYPTION_KEY_NAME, environment), *secret],
+    )
+
+
+def _keys_of(folder: Path, name: str, environment: dict[str, str]) -> list[str]:
+    """Return the keys that `up` will use there; it makes new ones where there is none."""
+    given = (
+        f"{environment.get(name.upper(), '')} {environment.get(f'{name.upper()}_FALLBACKS', '')}"
+    )
+    files = (folder / name, folder / f"{name}{run_state.FALLBACKS_SUFFIX}")
+    stored = " ".join(path.read_text() for path in files if path.exists())
+    return (given if given.strip() else stored).split()
+
+
+@contextmanager
+def _storage_errors_shown() -> Iterator[None]:
+    """Show a failure of a disk or of S3 as one line; its cause may name a bucket's address."""
+    try:
+        yield
+    except BlobError as error:
+        raise BackupError(f"the storage failed: {type(error.__cause__).__name__}") from error
+    except OSError as error:
+        raise BackupError(
+            f"the storage failed: {error.strerror or type(error).__name__}"
+        ) from error

@@ -1,0 +1,118 @@
+"""Check that a backup can be restored: every object, or all of it on a server of its own."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from sqlalchemy import Engine, select
+
+from service.core.db import migrate
+from service.models.audits.audits import ReportRow
+from service.models.operations.named_blobs import count_audits, list_named_blobs
+from service.operations.backup.creating import THREADS
+from service.operations.backup.manifests import Manifest, StoredBlob, database_name
+from service.operations.backup.programs import RESTORE, find_program, name_of_database, running
+from service.operations.backup.repository import (
+    BackupError,
+    Content,
+    DamagedError,
+    Repository,
+    Writable,
+)
+from service.operations.backup.source import make_plain_engine
+from service.operations.local.embedded import EmbeddedServers
+
+_PAGE: Final = 500
+
+
+class _Nowhere:
+    def write(self, data: bytes, /) -> int:
+        return len(data)
+
+
+def verify_backup(repository: Repository, manifest: Manifest) -> list[str]:
+    """Read everything that a backup has, and return what is wrong with it, a line each."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = pool.map(lambda blob: _check_blob(repository, blob), manifest.blobs)
+        problems = [problem for problem in found if problem]
+    problems += [f"{key}: the service had lost it" for key in manifest.missing]
+    return [*problems, *_check_database(repository, manifest)]
+
+
+def _check_blob(repository: Repository, blob: StoredBlob) -> str | None:
+    try:
+        content = repository.read(repository.name_of(blob.sha256), _Nowhere())
+    except DamagedError as error:
+        return f"{blob.key}: {error}"
+    return None if content == (blob.size, blob.sha256) else f"{blob.key}: it was changed"
+
+
+def _check_database(repository: Repository, manifest: Manifest) -> Iterator[str]:
+    """Let `pg_restore` read the whole dump, but write nothing."""
+    program, _ = find_program(RESTORE, manifest.dump_version)
+    try:
+        with running(program, "--file=/dev/null") as run:
+            read_database(repository, manifest, run.input)
+    except BackupError as error:
+        yield f"the database: {error}"
+
+
+def read_database(repository: Repository, manifest: Manifest, target: Writable) -> None:
+    """Decrypt the dump into a file; raise `DamagedError` if it isn't what was stored."""
+    content = repository.read(database_name(manifest.id), target)
+    if Content(*content) != manifest.database:
+        raise DamagedError("it was changed")
+
+
+def rehearse(repository: Repository, manifest: Manifest) -> list[str]:
+    """Restore the database on a PostgreSQL of its own, and look whether each audit is readable."""
+    with _scratch_folder() as folder, EmbeddedServers(folder, with_redis=False) as servers:
+        restore_database(repository, manifest, servers.migration_database_url)
+        migrate(servers.migration_database_url)
+        engine = make_plain_engine(servers.migration_database_url)
+        problems = [*_check_names(engine, manifest), *_check_reports(engine)]
+        engine.dispose()
+    return problems
+
+
+def restore_database(repository: Repository, manifest: Manifest, url: str) -> None:
+    """Restore the dump into an empty database, in one transaction."""
+    program, _ = find_program(RESTORE, manifest.dump_version)
+    options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
+    with running(program, *options, f"--dbname={name_of_database(url)}", url=url) as run:
+        read_database(repository, manifest, run.input)
+
+
+def _check_names(engine: Engine, manifest: Manifest) -> Iterator[str]:
+    known = {blob.key for blob in manifest.blobs} | set(manifest.missing)
+    with engine.connect() as connection:
+        if (count := count_audits(connection)) != manifest.audits:
+            yield f"the database has {count:,} audits instead of {manifest.audits:,}"
+        named = set(list_named_blobs(connection))
+    yield from (f"{key}: an audit needs it, and the backup lacks it" for key in named - known)
+
+
+def _check_reports(engine: Engine) -> Iterator[str]:
+    query = select(ReportRow.audit_id, ReportRow.document).execution_options(yield_per=_PAGE)
+    with engine.connect() as connection:
+        for audit_id, document in connection.execute(query):
+            try:
+                msgspec.json.decode(document, type=Mapping[str, object])
+            except (msgspec.DecodeError, ValueError):
+                yield f"the report of {audit_id} can't be read"
+
+
+@contextmanager
+def _scratch_folder() -> Iterator[Path]:
+    """Make a folder that PostgreSQL's user can pass through, and delete it afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-"))
+    folder.chmod(0o711)
+    try:
+        yield folder / "var"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
