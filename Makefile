@@ -33,6 +33,9 @@ COMPILED := $(VENV)/.tests-compiled
 PICO := 2.1.1
 HTMX := 4.0.1
 DEJAVU := 2.37.3
+# From Debian, because npm has neither.
+WAREE := 1:0.7.3-1
+MICROHEI := 0.2.0-beta-3.1
 VENDORED := service/web/static/vendor
 COMPACT := service/web/static/upload/prices.json
 FONTS := service/reports/pdf/fonts
@@ -139,7 +142,9 @@ vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	cd var/vendor && npm pack --silent @picocss/pico@$(PICO) htmx.org@$(HTMX) \
 	  dejavu-fonts-ttf@$(DEJAVU) && for one in *.tgz; do mkdir $${one%.tgz} && tar xzf $$one \
 	  -C $${one%.tgz} --strip-components 1; done
-	rm -f $(VENDORED)/* $(FONTS)/*.ttf && mkdir -p $(VENDORED) $(FONTS)
+	cd var/vendor && apt-get download -qq fonts-tlwg-waree-ttf=$(WAREE) \
+	  fonts-wqy-microhei=$(MICROHEI) && for one in *.deb; do dpkg-deb -x $$one debian; done
+	rm -f $(VENDORED)/* $(FONTS)/* && mkdir -p $(VENDORED) $(FONTS)
 	cp var/vendor/picocss-pico-$(PICO)/css/pico.min.css $(VENDORED)/pico-$(PICO).min.css
 	cp var/vendor/picocss-pico-$(PICO)/LICENSE.md $(VENDORED)/pico-LICENSE.md
 	cp var/vendor/htmx.org-$(HTMX)/dist/htmx.min.js $(VENDORED)/htmx-$(HTMX).min.js
@@ -147,6 +152,12 @@ vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/ttf/DejaVuSansCondensed.ttf $(FONTS)
 	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/ttf/DejaVuSansCondensed-Bold.ttf $(FONTS)
 	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/LICENSE $(FONTS)/DejaVu-LICENSE
+	cp var/vendor/debian/usr/share/fonts/truetype/tlwg/Waree.ttf $(FONTS)
+	cp var/vendor/debian/usr/share/doc/fonts-tlwg-waree-ttf/copyright $(FONTS)/Waree-LICENSE
+	cp var/vendor/debian/usr/share/fonts/truetype/wqy/wqy-microhei.ttc \
+	  $(FONTS)/WenQuanYiMicroHei.ttc
+	cat var/vendor/debian/usr/share/doc/fonts-wqy-microhei/copyright \
+	  /usr/share/common-licenses/Apache-2.0 > $(FONTS)/WenQuanYiMicroHei-LICENSE
 	rm -rf var/vendor
 
 sample: $(DEV) ## Update the sample report that /sample shows

@@ -26,12 +26,14 @@ _PINNED: Final = re.compile(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)(?: ; ([^\\]+?))? *
 _STATIC: Final = "service/web/static/vendor"
 _FONTS: Final = "service/reports/pdf/fonts"
 VENDORED: Final = {
-    "@picocss/pico": ("PICO", [f"{_STATIC}/pico-{{}}.min.css"]),
-    "htmx.org": ("HTMX", [f"{_STATIC}/htmx-{{}}.min.js"]),
-    "dejavu-fonts-ttf": (
+    "npm/@picocss/pico": ("PICO", [f"{_STATIC}/pico-{{}}.min.css"]),
+    "npm/htmx.org": ("HTMX", [f"{_STATIC}/htmx-{{}}.min.js"]),
+    "npm/dejavu-fonts-ttf": (
         "DEJAVU",
         [f"{_FONTS}/DejaVuSansCondensed.ttf", f"{_FONTS}/DejaVuSansCondensed-Bold.ttf"],
     ),
+    "deb/debian/fonts-tlwg-waree-ttf": ("WAREE", [f"{_FONTS}/Waree.ttf"]),
+    "deb/debian/fonts-wqy-microhei": ("MICROHEI", [f"{_FONTS}/WenQuanYiMicroHei.ttc"]),
 }
 
 
@@ -67,16 +69,17 @@ def _locked() -> Iterator[Component]:
 
 def _vendored() -> Iterator[Component]:
     makefile = (ROOT / "Makefile").read_text()
-    for package, (variable, files) in VENDORED.items():
+    for address, (variable, files) in VENDORED.items():
         found = re.search(rf"^{variable} := (\S+)$", makefile, re.MULTILINE)
         version = found[1] if found else "unknown"
+        kind, _, package = address.partition("/")
         namespace, _, name = package.rpartition("/")
         yield Component(
-            name=package,
+            name=package if kind == "npm" else name,
             version=version,
             type=ComponentType.LIBRARY,
-            bom_ref=f"npm:{package}@{version}",
-            purl=PackageURL("npm", namespace or None, name, version),
+            bom_ref=f"{kind}:{package}@{version}",
+            purl=PackageURL(kind, namespace or None, name, version),
             components=[_file(path.format(version)) for path in files],
         )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from html import escape
 from typing import Final
-from unicodedata import east_asian_width
+from unicodedata import category, east_asian_width
 
 from detectors.wording.labels import inert
 
@@ -93,6 +93,8 @@ def fitted(label: str, room: float) -> str:
 
 def _em(character: str) -> float:
     """Return an upper estimate of the character's width, because fonts differ."""
+    if category(character) in ("Mn", "Me"):  # drawn over or under the one before
+        return 0
     if east_asian_width(character) in "WF":
         return 1.05
     if character in "mwMW@%" or not character.isascii():

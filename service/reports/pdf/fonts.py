@@ -3,9 +3,8 @@
 import re
 import unicodedata
 from enum import Enum, auto
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 from reportlab.graphics.shapes import STATE_DEFAULTS
@@ -14,15 +13,14 @@ from reportlab.pdfbase.pdfmetrics import getFont, stringWidth
 from svglib.fonts import get_global_font_map
 
 from detectors.wording.labels import inert, is_right_to_left, unlinked
+from service.reports.pdf.faces import FOLDER, Face
 
 PLAIN: Final = "Tallystick"
 BOLD: Final = "Tallystick-Bold"
-_FOLDER: Final = Path(__file__).parent / "fonts"
 _FILES: Final = {
-    PLAIN: _FOLDER / "DejaVuSansCondensed.ttf",
-    BOLD: _FOLDER / "DejaVuSansCondensed-Bold.ttf",
+    PLAIN: FOLDER / "DejaVuSansCondensed.ttf",
+    BOLD: FOLDER / "DejaVuSansCondensed-Bold.ttf",
 }
-_LAST_OF_FIRST_PLANE: Final = 0xFFFF
 _FLAG: Final = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
 _BEFORE_FLAG_LETTERS: Final = 0x1F1E6 - ord("A")
 _MOST_NAMED: Final = 12  # unprintable characters in a row
@@ -36,6 +34,7 @@ def register_fonts() -> None:
     for name, path in _FILES.items():
         # svglib registers the font with reportlab as well.
         get_global_font_map().register_font(name, str(path), rlgFontName=name)
+        Face.take_over(getFont(name))
     for is_bold in (0, 1):
         for is_italic in (0, 1):
             addMapping(PLAIN, is_bold, is_italic, BOLD if is_bold else PLAIN)
@@ -72,7 +71,7 @@ def _name_flag(flag: re.Match[str]) -> str:
 
 
 def _kind(character: str) -> _Kind:
-    if ord(character) in _glyphs():
+    if _is_drawn(character):
         return _Kind.PRINTED
     is_picture = unicodedata.category(character).startswith("S")
     return _Kind.PICTURE if is_picture else _Kind.LETTER
@@ -92,12 +91,10 @@ def _word(kind: _Kind, character: str) -> str:
     return unicodedata.name(character, number).lower() if kind is _Kind.PICTURE else number
 
 
-@cache
-def _glyphs() -> frozenset[int]:
+@lru_cache(maxsize=10_000)
+def _is_drawn(character: str) -> bool:
     register_fonts()
-    plain, bold = (frozenset(getFont(name).face.charToGlyph) for name in _FILES)
-    # reportlab writes invalid Unicode for higher planes, so that text could not be searched.
-    return frozenset(code for code in plain & bold if code <= _LAST_OF_FIRST_PLANE)
+    return all(getFont(name).can_draw(character) for name in _FILES)
 
 
 def fitted(text: str, width: float, size: float) -> str:

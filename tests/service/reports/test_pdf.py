@@ -23,7 +23,7 @@ from service.models.audits.audits import Audit
 from service.models.audits.blob_keys import pdf_key
 from service.reports.kept import get_pdf
 from service.reports.pdf import print_pdf
-from service.reports.pdf.fonts import PLAIN, _glyphs, printable
+from service.reports.pdf.fonts import PLAIN, _is_drawn, printable
 from service.reports.pdf.labels import with_named_labels
 from service.reports.sample import get_sample_report
 from tests.lazily import pypdf
@@ -121,8 +121,9 @@ def test_every_label_is_readable_and_none_is_markup() -> None:
         ("bot 😀", "bot [grinning face]"),
         ("😀👩‍💻", "[grinning face, woman]\\u200d[personal computer]"),
         ("team 🇨🇭🇫🇷", "team [flag CH][flag FR]"),
-        ("漢字 ok 한", "[U+6F22 U+5B57] ok [U+D55C]"),
-        ("中" * 190, f"[{' '.join(['U+4E2D'] * 12)} … 190 characters]"),
+        ("漢字 カナ ok 한국 บริการที่", "漢字 カナ ok 한국 บริการที่"),
+        ("ok कख", "ok [U+0915 U+0916]"),
+        ("क" * 190, f"[{' '.join(['U+0915'] * 12)} … 190 characters]"),
         ("a\u202eb", "a\\u202eb"),
         ("x שלום y", "x םולש y"),
         ("verify: https://evil.example", "verify: https:// evil.example"),
@@ -133,12 +134,21 @@ def test_scripts_that_the_fonts_have_are_kept_and_names_stand_for_the_rest(
     label: str, printed: str
 ) -> None:
     assert printable(label) == printed
-    assert all(ord(one) in _glyphs() for one in printed)
+    assert all(map(_is_drawn, printed))
+
+
+def test_chinese_japanese_korean_and_thai_labels_can_be_read_and_searched() -> None:
+    labels = ("漢字とカナの経路", "한국어 경로", "บริการลูกค้าที่นี่")
+    document = make_scaled_report(models=3, labels=labels).to_json()
+    text = _flat(_read(document)[1])
+    assert [one for one in map(_flat, labels) if one not in text] == []
+    assert len(_print(document)) < 200_000  # the characters that it shows, not fonts of 5 MB
 
 
 def test_a_label_in_a_chart_never_runs_into_its_number() -> None:
     wide = ("\N{GRINNING FACE} " * 60, "\N{CJK UNIFIED IDEOGRAPH-6F22}" * 100, "w" * 200)
-    report = with_named_labels(make_scaled_report(models=3, labels=wide))
+    marked = "\N{THAI CHARACTER KO KAI}\N{THAI CHARACTER MAI THO}" * 100
+    report = with_named_labels(make_scaled_report(models=4, labels=(*wide, marked)))
     for row in re.findall(r"<text[^>]*>[^<]*</text>" * 2, charts.spend_by_model(report).svg):
         label, number = (float(one) for one in map(_width, re.findall(r">([^<]+)<", row)))
         assert label + number < WIDTH
