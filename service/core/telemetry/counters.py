@@ -74,14 +74,14 @@ SECURITY_EVENTS: Final = Counter(
 JOB_SECONDS: Final = Histogram(
     "tallystick_job_seconds",
     "Duration of jobs; a killed job has none.",
-    ("job", "outcome"),
+    ("kind", "outcome"),
     buckets=_STAGE_BUCKETS,
     registry=REGISTRY,
 )
 JOB_WAIT_SECONDS: Final = Histogram(
     "tallystick_job_wait_seconds",
     "Time from a job's wake-up to its start.",
-    ("job",),
+    ("kind",),
     buckets=_QUEUE_BUCKETS,
     registry=REGISTRY,
 )

@@ -84,8 +84,8 @@ def test_audits_are_timed_by_stage_and_counted_by_end(counted: Counted) -> None:
     counted.system.wait_done(audit_ids, 30)
     wait_until(lambda: counted.value("tallystick_audit_starts_total", end="done") >= 4, 5)
     assert counted.value("tallystick_audited_records_total", scope="import") > 0
-    assert counted.value("tallystick_job_wait_seconds_count", job="audit") >= 1
-    wait_until(lambda: counted.value(JOBS_DONE, job="audit", outcome="done") >= 1, 5)
+    assert counted.value("tallystick_job_wait_seconds_count", kind="audit") >= 1
+    wait_until(lambda: counted.value(JOBS_DONE, kind="audit", outcome="done") >= 1, 5)
     for stage in ("read", "audit", "store", "publish"):
         assert counted.value("tallystick_audit_stage_seconds_count", stage=stage) >= 4
         assert counted.value("tallystick_audit_stage_seconds_sum", stage=stage) > 0
