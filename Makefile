@@ -40,10 +40,12 @@ VENDORED := service/web/static/vendor
 COMPACT := service/web/static/upload/prices.json
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
+.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(SERVICE) ## Install what a server needs, with the hashes of the lock, into .venv
 
 demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)

@@ -131,7 +131,7 @@ def test_nothing_but_caddy_listens_outside() -> None:
 
 
 def test_shellcheck_accepts_the_scripts() -> None:
-    scripts = sorted((DEPLOY / "compose").iterdir())
+    scripts = sorted((DEPLOY / "scripts").iterdir())
     assert len(scripts) == 2
     checked = run(tool("shellcheck"), *scripts)
     assert checked.returncode == 0, checked.stdout
@@ -139,7 +139,7 @@ def test_shellcheck_accepts_the_scripts() -> None:
 
 def test_the_script_writes_every_secret_once(tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
-    script = DEPLOY / "compose" / "make-secrets"
+    script = DEPLOY / "scripts" / "make-secrets"
     assert run(script, folder).returncode == 0
     written = {path.name: path.read_text() for path in folder.iterdir()}
     assert written.keys() == COMPOSE["secrets"].keys()

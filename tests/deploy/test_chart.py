@@ -1,0 +1,180 @@
+"""`deploy/helm`: rendered by Helm, valid for Kubernetes, and equal to the Procfile and settings."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from ruamel.yaml import YAML
+
+from service.config import SECRETS
+from service.models.audits.audits import QUEUED
+from tests.deploy.manifests import (
+    DEPLOY,
+    HEALTH_PATHS,
+    METRICS_PORT,
+    MIGRATE,
+    PROCESSES,
+    ROOT,
+    SETTINGS,
+    WEB_PORT,
+    find_errors,
+    load,
+    run,
+    tool,
+)
+
+CHART: Final = DEPLOY / "helm" / "tallystick"
+EXPORTER: Final = ROOT / "service" / "operations" / "exporter" / "database_metrics.py"
+# With everything on: what the defaults leave out.
+EVERYTHING: Final = (
+    "--set=autoscaling.enabled=true,storage.url=s3://bucket/prefix,secrets.keys.SMTP_URL=smtp-url,"
+    "settings.LOG_LEVEL=DEBUG,settings.SWEEP_SECONDS=7,image.pullSecrets={registry},"
+    "serviceAccount.annotations.role=one,image.digest=sha256:" + "a" * 64
+)
+Objects = dict[tuple[str, str], Any]
+
+
+def _render(*options: str) -> Objects:
+    done = run(tool("helm"), "template", "r", CHART, *options)
+    assert done.returncode == 0, done.stdout
+    objects = [one for one in YAML(typ="safe").load_all(done.stdout) if one]
+    return {(one["kind"], one["metadata"]["name"]): one for one in objects}
+
+
+@pytest.fixture(scope="module", params=["defaults", "everything"])
+def rendered(request: pytest.FixtureRequest) -> Objects:
+    return _render(*([EVERYTHING] if request.param == "everything" else []))
+
+
+@pytest.fixture(scope="module")
+def defaults() -> Objects:
+    return _render()
+
+
+def _pods(objects: Objects) -> Iterator[tuple[str, Any]]:
+    for (kind, name), one in objects.items():
+        if kind in ("Deployment", "Job"):
+            yield name, one["spec"]["template"]["spec"]
+
+
+def _containers(objects: Objects) -> Iterator[tuple[str, Any]]:
+    for name, pod in _pods(objects):
+        for container in pod["containers"]:
+            yield f"{name}/{container['name']}", container
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
+def test_every_object_is_valid_for_kubernetes(rendered: Objects, version: str) -> None:
+    path = Path(sys.executable).parents[1] / f"share/kubernetes/v{version}.json"
+    if not path.exists():
+        pytest.skip("no schemas of Kubernetes here: run `make .venv/.tools-unpacked`")
+    schemas = json.loads(path.read_text())["$defs"]
+    assert len(rendered) > 12
+    for one in rendered.values():
+        schema = _schema(schemas, one["apiVersion"], one["kind"])
+        assert find_errors(one, schema) == [], one["metadata"]["name"]
+    broken = {**next(iter(rendered.values())), "sepc": {}}
+    assert find_errors(broken, _schema(schemas, broken["apiVersion"], broken["kind"])) != []
+
+
+def _schema(schemas: dict[str, Any], version: str, kind: str) -> Any:
+    """Return the schema of a kind, with the definitions that it refers to."""
+    group, _, number = version.rpartition("/")
+    wanted = {"group": group, "kind": kind, "version": number}
+    for name, schema in schemas.items():
+        if wanted in schema.get("x-kubernetes-group-version-kind", ()):
+            return {"$ref": f"#/$defs/{name}", "$defs": schemas}
+    raise AssertionError(wanted)
+
+
+def test_every_process_of_the_procfile_is_a_deployment(rendered: Objects) -> None:
+    commands = {name: container["command"] for name, container in _containers(rendered)}
+    ours = {f"r-{name}/{name}": command for name, command in PROCESSES.items()}
+    counters = {f"r-{name}/counters": PROCESSES["metrics"] for name in ("web", "worker")}
+    assert commands == {**ours, **counters, "r-migrate/migrate": MIGRATE}
+    assert load(CHART / "values.yaml")["processes"].keys() == PROCESSES.keys()
+
+
+def test_every_variable_is_a_setting(rendered: Objects) -> None:
+    for name, container in _containers(rendered):
+        variables = {one["name"]: one["value"] for one in container["env"]}
+        assert variables.keys() <= SETTINGS, name
+        mounts = {one["mountPath"] for one in container["volumeMounts"]}
+        for variable, path in variables.items():
+            if variable.endswith("_FILE"):
+                assert str(Path(path).parent) in mounts, (name, variable)
+
+
+def test_the_schema_knows_the_secrets_and_refuses_mistakes() -> None:
+    keys = json.loads((CHART / "values.schema.json").read_text())
+    names = keys["properties"]["secrets"]["properties"]["keys"]["propertyNames"]["enum"]
+    assert {*names, "MIGRATION_DATABASE_URL"} == set(SECRETS)
+    for mistake in ("processes.web.replica=3", "secrets.keys.ADMIN_TOKN=a", "host=https://a"):
+        done = run(tool("helm"), "template", "r", CHART, f"--set={mistake}")
+        assert done.returncode != 0, mistake
+
+
+def test_every_pod_is_hardened_and_bounded(rendered: Objects) -> None:
+    for name, pod in _pods(rendered):
+        assert pod["automountServiceAccountToken"] is False, name
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert pod["securityContext"]["runAsUser"] == 10001, name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        volumes = {one["name"] for one in pod["volumes"]}
+        for container in pod["containers"]:
+            assert {one["name"] for one in container["volumeMounts"]} <= volumes, name
+    for name, container in _containers(rendered):
+        assert container["securityContext"] == {
+            **{"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True},
+            "capabilities": {"drop": ["ALL"]},
+        }, name
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
+        assert "memory" in container["resources"]["limits"], name
+
+
+def test_only_the_migration_has_the_owner_of_the_tables(rendered: Objects) -> None:
+    job = rendered["Job", "r-migrate"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    holders = [name for name, pod in _pods(rendered) if "tallystick-migration" in json.dumps(pod)]
+    assert holders == ["r-migrate"]
+    assert not [key for key in rendered if key[0] == "Secret"]
+
+
+def test_probes_and_ports_are_those_of_the_service(defaults: Objects) -> None:
+    web, metrics = (
+        defaults["Deployment", f"r-{name}"]["spec"]["template"]["spec"]["containers"][0]
+        for name in ("web", "metrics")
+    )
+    probes = [web[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+    assert {one["path"] for one in probes} == HEALTH_PATHS
+    assert {one["port"] for one in probes} == {"http"}
+    assert [one["containerPort"] for one in web["ports"]] == [WEB_PORT]
+    assert [one["containerPort"] for one in metrics["ports"]] == [METRICS_PORT]
+    opened = [
+        port["port"]
+        for (kind, _), policy in defaults.items()
+        if kind == "NetworkPolicy"
+        for rule in policy["spec"].get("ingress", ())
+        for port in rule["ports"]
+    ]
+    assert sorted(opened) == [WEB_PORT, METRICS_PORT]
+
+
+def test_workers_scale_by_a_metric_that_the_exporter_has(defaults: Objects) -> None:
+    scaler = _render(EVERYTHING)["HorizontalPodAutoscaler", "r-worker"]["spec"]
+    metric = scaler["metrics"][0]["external"]["metric"]
+    source = EXPORTER.read_text()
+    assert 'f"{name}_waiting"' in source
+    assert f'"{metric["name"].removesuffix("_waiting")}"' in source
+    assert metric["selector"]["matchLabels"] == {"status": QUEUED}
+    assert ("Deployment", scaler["scaleTargetRef"]["name"]) in defaults
+    budgets = {name for kind, name in defaults if kind == "PodDisruptionBudget"}
+    assert budgets == {"r-web", "r-worker"}
+
+
+def test_helm_lints_the_chart() -> None:
+    linted = run(tool("helm"), "lint", "--strict", CHART)
+    assert linted.returncode == 0, linted.stdout
