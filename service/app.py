@@ -135,7 +135,7 @@ _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 def create_app(config: Config | None = None) -> Flask:
     """Create the web application; without `config`, read the settings from the environment."""
     config = config or Config.load()
-    configure_logging(config.log_level)
+    configure_logging(config.log_level, config.log_repeats_per_minute)
     count_together(config)
     app = Flask("service", template_folder=str(_TEMPLATES), static_folder="web/static")
     app.url_map.merge_slashes = False  # a redirect would trust the Host header
@@ -143,7 +143,7 @@ def create_app(config: Config | None = None) -> Flask:
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
-    log_requests(app)
+    log_requests(app, config.log_requests_share)
     refuse_when_busy(app)
     hide_admin(app)
     count_requests(app)

@@ -27,7 +27,8 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "backup_url": ("file", "s3"),
 }
 _OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url", "backup_url"}
-_AT_LEAST_ZERO: Final = {"trusted_proxies", "rollup_retention_days"}
+_AT_LEAST_ZERO: Final = {"trusted_proxies", "rollup_retention_days", "log_requests_share"}
+_SHARES: Final = ("log_requests_share",)
 # Audits of an account look back 90 days, and files of calls have up to 31 days.
 _MIN_CALL_DAYS: Final = 100
 # The addresses that Spark starts a session at.
@@ -42,6 +43,7 @@ def find_problems(values: Values) -> list[str]:
     return [
         *_url_problems(values),
         *_number_problems(values),
+        *_share_problems(values),
         *_retention_problems(values),
         *(problem for name in _PAYMENT_PROVIDERS for problem in _payment_problems(values, name)),
         *_spark_problems(values),
@@ -73,6 +75,12 @@ def _number_problems(values: Values) -> Iterator[str]:
                 yield f"{name.upper()} must not be negative"
         elif not value > 0:  # which NaN isn't either
             yield f"{name.upper()} must be greater than 0"
+
+
+def _share_problems(values: Values) -> Iterator[str]:
+    for name in _SHARES:
+        if not 0 <= values[name] <= 1:
+            yield f"{name.upper()} must be from 0 to 1"
 
 
 def _retention_problems(values: Values) -> Iterator[str]:

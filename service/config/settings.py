@@ -130,6 +130,8 @@ class Config:
     sub_processors: str = ""
     security_contact: str = ""
     log_level: str = "INFO"
+    log_repeats_per_minute: int = 600
+    log_requests_share: float = 1.0
     instance_id: str = ""
     owner_email: str = ""
 

@@ -12,15 +12,18 @@ from typing import Any, Final, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from service.core.telemetry.log_bounds import RepeatedLines
+
 _HANDLER_NAME: Final = "tallystick"
+_REPEATS_PER_MINUTE: Final = 600
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
     return cast(FilteringBoundLogger, structlog.stdlib.get_logger(name))
 
 
-def configure_logging(level: str) -> None:
-    """Format the logs of all packages in this process as JSON."""
+def configure_logging(level: str, repeats_per_minute: int = _REPEATS_PER_MINUTE) -> None:
+    """Format the logs of all packages in this process as JSON, and bound lines that repeat."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -33,10 +36,11 @@ def configure_logging(level: str) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
-    _install_handler(shared, level)
+    handler = _install_handler(shared, level)
+    handler.addFilter(RepeatedLines(repeats_per_minute))
 
 
-def _install_handler(shared: list[Processor], level: str) -> None:
+def _install_handler(shared: list[Processor], level: str) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
     handler.set_name(_HANDLER_NAME)
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -59,6 +63,7 @@ def _install_handler(shared: list[Processor], level: str) -> None:
     logging.getLogger("service.core.db").setLevel(logging.WARNING)
     # Authlib logs tokens and codes at DEBUG.
     logging.getLogger("authlib").setLevel(logging.WARNING)
+    return handler
 
 
 def _describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -226,7 +226,7 @@ def _run_sender(config: Config, function: str, queue_name: str) -> None:
 
 
 def _set_up(config: Config) -> None:
-    configure_logging(config.log_level)
+    configure_logging(config.log_level, config.log_repeats_per_minute)
     count_together(config)
     logging.getLogger("rq.worker").setLevel(logging.WARNING)
 

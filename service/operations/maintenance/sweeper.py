@@ -186,7 +186,7 @@ def _try_lock(connection: Connection) -> bool:
 
 def run_sweeper(config: Config) -> None:
     """Sweep every `sweep_seconds` until SIGTERM or SIGINT."""
-    configure_logging(config.log_level)
+    configure_logging(config.log_level, config.log_repeats_per_minute)
     count_together(config)
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):

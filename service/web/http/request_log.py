@@ -2,6 +2,7 @@
 
 import re
 import time
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -9,18 +10,23 @@ import structlog
 from flask import Flask, Response, g, request
 
 from service.core.logs import get_logger
+from service.core.telemetry.log_bounds import Share
 
 HEADER: Final = "X-Request-Id"
 # A caller's own ID is used only if it can't break a log line.
 _SHAPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}")
 
+_FIRST_ERROR: Final = 400
+_SLOW_MS: Final = 1_000.0
+
 _log = get_logger(__name__)
 
 
-def log_requests(app: Flask) -> None:
+def log_requests(app: Flask, share: float = 1.0) -> None:
+    """Log every failed or slow request, and this share of the others."""
     # This hook comes first, so that every later failure can be logged with the request ID.
     app.before_request(_begin)
-    app.after_request(_finish)
+    app.after_request(partial(_finish, Share(share)))
     app.teardown_request(_forget)
 
 
@@ -32,8 +38,15 @@ def _begin() -> None:
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
 
 
-def _finish(response: Response) -> Response:
+def _finish(share: Share, response: Response) -> Response:
     response.headers[HEADER] = g.request_id
+    duration_ms = round((time.perf_counter() - g.started) * 1000, 1)
+    if response.status_code >= _FIRST_ERROR or duration_ms >= _SLOW_MS or share.take():
+        _log_request(response, duration_ms)
+    return response
+
+
+def _log_request(response: Response, duration_ms: float) -> None:
     # Log the route's pattern, because paths and queries contain tokens and callers' text.
     rule = request.url_rule.rule if request.url_rule is not None else None
     _log.info(
@@ -41,10 +54,9 @@ def _finish(response: Response) -> Response:
         method=request.method if request.method.isalpha() else "?",
         route=rule,
         status=response.status_code,
-        duration_ms=round((time.perf_counter() - g.started) * 1000, 1),
+        duration_ms=duration_ms,
         account_id=g.caller.account_id if "caller" in g else None,
     )
-    return response
 
 
 def _forget(_error: BaseException | None) -> None:

@@ -27,9 +27,11 @@ def test_required_settings_suffice() -> None:
 
 
 def test_every_setting_is_read_from_its_own_variable() -> None:
-    odd = {one.name.upper(): "700" for one in fields(Config) if one.type in (int, float)}
-    config = Config.from_environment({**REQUIRED, **odd, "BASE_URL": "https://x.example"})
-    assert all(getattr(config, name.lower()) == 700 for name in odd)
+    numbers = [one.name for one in fields(Config) if one.type in (int, float)]
+    odd = {name: 0.7 if name.endswith("_share") else 700 for name in numbers}
+    given = {name.upper(): str(number) for name, number in odd.items()}
+    config = Config.from_environment({**REQUIRED, **given, "BASE_URL": "https://x.example"})
+    assert {name: getattr(config, name) for name in odd} == odd
     assert config.base_url == "https://x.example"
 
 
@@ -125,6 +127,7 @@ def test_earlier_secret_keys_are_as_long_as_the_first() -> None:
         ({"CALL_RETENTION_DAYS": "99"}, "CALL_RETENTION_DAYS must be at least 100"),
         ({"ROLLUP_RETENTION_DAYS": "399"}, "ROLLUP_RETENTION_DAYS must be 0, which is forever"),
         ({"ROLLUP_RETENTION_DAYS": "-1"}, "ROLLUP_RETENTION_DAYS must not be negative"),
+        ({"LOG_REQUESTS_SHARE": "1.5"}, "LOG_REQUESTS_SHARE must be from 0 to 1"),
     ],
 )
 def test_periods_that_would_lose_what_audits_need_are_rejected(
