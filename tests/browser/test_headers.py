@@ -12,7 +12,7 @@ from service.web.http.headers import SECURITY_HEADERS
 from tests.browser.pages import ALL, EXAMPLES, PAGES, Example
 from tests.browser.site import Site
 from tests.worker.support.mailing import get
-from tests.worker.support.promises import Note, at_a_quarter
+from tests.worker.support.promises import Note, at_a_twentieth
 
 _LINK: Final = re.compile(r'(?:href|src|action|data-evidence)="([^"]+)"')
 # Forms and visits that sign somebody out or wait for a mail; what they answer is tested elsewhere.
@@ -33,7 +33,7 @@ def test_the_headers_of_every_answer(site: Site, example: Example) -> None:
         assert answer.headers["Cache-Control"] == "no-store"
 
 
-@at_a_quarter
+@at_a_twentieth
 def test_every_link_of_every_page_leads_somewhere_with_the_same_headers(
     site: Site, note: Note, share: float
 ) -> None:

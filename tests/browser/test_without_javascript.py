@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import ROOT, opened
@@ -12,9 +13,11 @@ from tests.browser.walk import Walk
 from tests.service.support.uploads import log_file
 
 
+@pytest.mark.stress
 def test_a_new_user_finds_the_way_without_scripts(
     browser: Browser, site: Site, tmp_path: Path
 ) -> None:
+    """By default, the pages below, and the forms of tests/service/web/pages."""
     url = site.system.base_url
     with opened(browser, url, java_script_enabled=False) as window:
         page, walk = window.page, Walk(window, site, tmp_path, name="no-scripts")

@@ -111,7 +111,7 @@ def _shown(result: Any) -> str:
     return f"{type(result).__qualname__} {result!r}"
 
 
-@pytest.mark.parametrize("call", sampled(CALLS, 6), ids=lambda call: call.__name__.strip("_"))
+@pytest.mark.parametrize("call", sampled(CALLS, 12), ids=lambda call: call.__name__.strip("_"))
 def test_a_fault_at_any_line_changes_no_result(call: Callable[[], Any]) -> None:
     expected = _shown(call())
     lines = [line for line in _lines_of_call(call) if not text_of(line).startswith(NOT_OURS)]

@@ -45,7 +45,9 @@ def _wrong(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["verdict"] not in (CAPTURED, reasons[row["name"]])]
 
 
+@pytest.mark.stress
 def test_every_style_of_the_newest_libraries_counts_once_and_is_labeled() -> None:
+    """By default, `test_hooks.py` has objects that look like theirs."""
     found = _run(NEWEST)
     assert _wrong(found["rows"]) == []
     # Calls of other endpoints are named, and none of them is billed by tokens.

@@ -36,7 +36,9 @@ def stub() -> Any:
         yield stub
 
 
+@pytest.mark.stress
 def test_the_report_shows_what_the_program_wasted(system: System, stub: ProviderStub) -> None:
+    """By default, `test_client_live.py` and the tests of the findings show it in two parts."""
     key = f"ik_{system.key.partition('_')[2]}"
     run(
         sys.executable,

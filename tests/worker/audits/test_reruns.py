@@ -108,7 +108,9 @@ def test_a_poison_audit_ends_again_after_each_rerun(administered: System, note: 
     system.wait_done(audit_ids[:1], 20)
 
 
+@pytest.mark.stress
 def test_a_rerun_that_poison_ends_goes_back_to_its_report(administered: System) -> None:
+    """By default, `test_failed_recalculations.py` does, after errors."""
     system = administered
     (audit_id,) = system.ingest(1)
     system.wait_done([audit_id], 20)

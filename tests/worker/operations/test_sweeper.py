@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.worker.support.promises import Note, at_a_fortieth
+from tests.worker.support.promises import Note, in_full_only
 from tests.worker.support.system import System
 from tests.worker.support.waiting import wait_until
 
@@ -21,9 +21,12 @@ def two_sweepers(system: System) -> Iterator[System]:
     del system.processes["sweeper-1"]
 
 
-@at_a_fortieth
+@in_full_only
 def test_two_sweepers_start_nothing_twice(two_sweepers: System, note: Note, share: float) -> None:
-    """Wake-ups get lost all the time, and every audit is claimed once all the same."""
+    """Wake-ups get lost all the time, and every audit is claimed once all the same.
+
+    By default, one of two sweepers keeps house in `test_reruns.py`.
+    """
     system, audit_ids = two_sweepers, list[str]()
     ends_at = time.monotonic() + 120 * share
     while time.monotonic() < ends_at:

@@ -5,14 +5,15 @@ import random
 
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.scenes import record
-from tests.worker.support.promises import Note, at_both_scales, scaled
+from tests.worker.support.promises import Note, in_full_only, scaled
 from tests.worker.support.system import System
 
 CANARY = "canary-7f3a9b"
 
 
-@at_both_scales
+@in_full_only
 def test_a_hostile_body_leaves_no_trace(system: System, note: Note, share: float) -> None:
+    """By default, `test_ingest_live.py` sends them all to the web."""
     bodies = hostile_bodies()
     chosen = random.Random(3).sample(bodies, scaled(len(bodies), share))
     statuses = [system.post(body).status_code for body in chosen]

@@ -9,21 +9,18 @@ from redis import Redis
 from rq import Callback, Queue
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from tests.worker.support.promises import (
-    Note,
-    always_in_full,
-    at_a_fortieth,
-    at_both_scales,
-    scaled,
-)
+from tests.worker.support.promises import Note, always_in_full, at_a_fortieth, in_full_only, scaled
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import wait_until
 
 
-@at_both_scales
+@in_full_only
 def test_audits_outlive_their_job_hashes(system: System, note: Note, share: float) -> None:
-    """Of jobs that wait, half lose their hashes; then everything is flushed."""
+    """Of jobs that wait, half lose their hashes; then everything is flushed.
+
+    By default, the queues are flushed in `test_process.py`.
+    """
     system.delay_audits(0.3)
     audit_ids = system.ingest_at_once(scaled(20, share) + 4)
     hashes = sorted(system.redis.keys("rq:job:audit-*"))

@@ -29,6 +29,11 @@ at_a_twentieth: Final = _at_scales(0.05, "at_a_twentieth")
 at_a_fortieth: Final = _at_scales(0.025, "at_a_fortieth")
 at_a_sixtieth: Final = _at_scales(1 / 60, "at_a_sixtieth")
 
+# The same for what a smaller test beside it proves by default; its docstring names that one.
+in_full_only: Final = pytest.mark.parametrize(
+    "share", [pytest.param(1.0, id="in_full", marks=pytest.mark.stress)]
+)
+
 # What costs little is tested in full by default, and has its line in the stress table too.
 always_in_full: Final = pytest.mark.parametrize(
     "occasion",

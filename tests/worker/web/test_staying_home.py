@@ -16,7 +16,7 @@ from tests.worker.support.mailing import (
     wait_for_link,
     wait_for_links,
 )
-from tests.worker.support.promises import Note, at_a_quarter
+from tests.worker.support.promises import Note, at_a_quarter, in_full_only
 from tests.worker.support.system import System
 
 
@@ -71,10 +71,11 @@ def _post_as(system: System, body: str, headers: dict[str, str]) -> tuple[int, s
     return seen
 
 
-@at_a_quarter
+@in_full_only
 def test_sign_in_leads_on_to_this_site_only(
     system: System, sink: Sink, note: Note, share: float
 ) -> None:
+    """By default, `test_local_paths.py` tries the paths."""
     losses, paths = 0, FOREIGN_PATHS[:: round(1 / share)]
     for text in paths:
         email = new_address()

@@ -23,7 +23,7 @@ from tests.worker.support.mailing import (
     sign_in,
     wait_for_link,
 )
-from tests.worker.support.promises import Note, always_in_full, at_a_sixth, at_a_third, in_turn
+from tests.worker.support.promises import Note, always_in_full, at_a_third, in_full_only, in_turn
 from tests.worker.support.system import System
 
 FOREIGN = (
@@ -66,9 +66,12 @@ def test_signing_out_twice_or_without_a_session_is_no_error(system: System) -> N
         assert post(system, "/auth/logout", headers).status_code == 200
 
 
-@at_a_sixth
+@in_full_only
 def test_no_other_site_posts_any_form(system: System, sink: Sink, note: Note, share: float) -> None:
-    """Every route that takes what could change something, with a session and a token of a form."""
+    """Every route that takes what could change something, with a session and a token of a form.
+
+    By default, `test_csrf.py` of the web tries a form.
+    """
     headers = sign_in(system, sink)
     page = get(system, SESSIONS, **headers)
     token = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import pytest
 import requests
 from sqlalchemy import func, select
 
@@ -16,7 +17,7 @@ from service.models import Audit
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, Tenant, batch
-from tests.worker.support.promises import at_a_half, in_turn
+from tests.worker.support.promises import at_a_quarter, in_turn
 
 JSON = {"Content-Type": "application/json"}
 
@@ -33,7 +34,9 @@ def _audits(live: LiveService, tenant: Tenant) -> int:
         return session.scalar(mine) or 0
 
 
+@pytest.mark.stress
 def test_a_hundred_concurrent_requests_with_one_key_are_one_audit(live: LiveService) -> None:
+    """By default, a hundred are in tests/worker/reliability/test_idempotency.py."""
     tenant, key, before = live.add_tenant(), uuid4().hex, live.blob_names()
     body = json.dumps(batch(50)).encode()
 
@@ -49,7 +52,9 @@ def test_a_hundred_concurrent_requests_with_one_key_are_one_audit(live: LiveServ
     assert live.blob_names() - before == {f"{answers[0][1]}.jsonl"}
 
 
+@pytest.mark.stress
 def test_two_tenants_with_one_key_at_once_have_an_audit_each(live: LiveService) -> None:
+    """By default, one after the other in tests/worker/reliability/test_idempotency.py."""
     tenants, key = [live.add_tenant(), live.add_tenant()], uuid4().hex
     body = json.dumps(batch()).encode()
 
@@ -93,11 +98,11 @@ def _chunked(live: LiveService, tenant: Tenant, chunks: list[bytes]) -> int:
     return status
 
 
-@at_a_half
+@at_a_quarter
 def test_hostile_bodies_break_no_worker(live: LiveService, share: float) -> None:
-    """A half is each body once, packed or not."""
+    """A quarter is every second body once, packed or not."""
     tenant = live.add_tenant()
-    for number, body in enumerate(hostile_bodies()):
+    for number, body in enumerate(hostile_bodies()[:: 1 if share == 1 else 2]):
         packed = gzip.compress(body), {"Content-Encoding": "gzip"}
         for sent, headers in in_turn(((body, {}), packed), number, share):
             assert _post(live, tenant, sent, **headers).status_code in (400, 422), body[:100]

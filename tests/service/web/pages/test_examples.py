@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 import requests
 from sqlalchemy import func, select
 
@@ -87,7 +88,9 @@ def test_the_commands_shown_with_a_new_secret_work_as_they_stand(live: LiveServi
     ]
 
 
+@pytest.mark.stress
 def test_an_account_that_is_deleted_under_load_leaves_nothing(live: LiveService) -> None:
+    """By default, tests/service/operations/test_account_deletion.py deletes one at rest."""
     visitor, other = _Visitor(live, "leaves@example.org"), live.add_tenant()
     page = visitor.post("/developer", "/developer/ingest-keys").text
     key = re.findall(r"ik_\w{38}", page)[0]
@@ -116,9 +119,11 @@ def test_an_account_that_is_deleted_under_load_leaves_nothing(live: LiveService)
     assert requests.get(f"{live.url}{AUDITS}", headers=other.reads, timeout=30).status_code == 200
 
 
+@pytest.mark.stress
 def test_the_client_installs_from_the_service_into_an_empty_environment(
     live: LiveService, tmp_path: Path
 ) -> None:
+    """By default, `test_client_index.py` reads the index and compares the wheel."""
     visitor = _Visitor(live, f"{uuid4().hex}@example.org")
     page = visitor.post("/developer", "/developer/ingest-keys", label="").text
     [command] = [code for code in codes_of(page) if code.startswith("pip install ")]
