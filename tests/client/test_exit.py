@@ -81,7 +81,7 @@ def test_a_thread_that_calls_while_the_interpreter_ends_harms_nothing(
 import atexit, threading
 def late():
     ask("late")
-tallystick.init()
+tallystick.init(exit_timeout=10)
 atexit.register(late)
 threading.Thread(target=lambda: (time.sleep(0.2), ask("thread"))).start()
 """
@@ -89,10 +89,11 @@ threading.Thread(target=lambda: (time.sleep(0.2), ask("thread"))).start()
     assert tags_of(collector)["thread"] == 1
 
 
+# The exits below may take longer than a quarter of a second, or a busy machine would lose records.
 TERMINATED = """
 import os, signal, sys, time
 import tallystick
-tallystick.init()
+tallystick.init(exit_timeout=10)
 for number in range(10):
     tallystick.record(model="m", prompt_tokens=1, completion_tokens=1, tag="queued")
 {more}
@@ -122,7 +123,7 @@ def test_a_closed_client_leaves_no_handler(collector: Collector) -> None:
 POOL = """
 import multiprocessing, sys
 import tallystick
-tallystick.init()
+tallystick.init(exit_timeout=10)
 
 def work(number):
     with tallystick.tag("pool"):
@@ -149,8 +150,7 @@ def test_a_pool_that_terminates_its_workers_loses_nothing(
 @pytest.mark.parametrize("way", ["script", "fork", "spawn", "forkserver"])
 def test_every_record_of_a_terminated_process_arrives(way: str, tmp_path: Path, note: Note) -> None:
     program = tmp_path / "program.py"
-    # A worker may end by itself just before the signal: its exit is too short on a busy machine.
-    program.write_text(POOL.replace("init()", "init(exit_timeout=2)"))
+    program.write_text(POOL)
     lost = 0
     for _ in range(TERMINATIONS):
         with Collector() as collector:

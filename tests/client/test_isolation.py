@@ -54,7 +54,7 @@ def putrequest(self, *args, **options):
     self.putheader("traceparent", "00-1-1-01")
 original, http.client.HTTPConnection.putrequest = http.client.HTTPConnection.putrequest, putrequest
 import tallystick
-tallystick.init()
+tallystick.init(exit_timeout=10)
 tallystick.record(model="m", prompt_tokens=1, completion_tokens=1)
 assert tallystick.flush(10)
 """

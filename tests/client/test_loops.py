@@ -12,7 +12,7 @@ from tests.worker.support.promises import sampled
 
 ASYNC = """
 import asyncio
-tallystick.init()
+tallystick.init(exit_timeout=10)
 
 async def ask_async(tag, client):
     with tallystick.tag(tag):
@@ -39,7 +39,7 @@ def test_a_loop_keeps_the_tags_of_its_tasks_apart(
 
 GEVENT = """
 import gevent
-tallystick.init()
+tallystick.init(exit_timeout=10)
 jobs = [gevent.spawn(ask, f"greenlet {n}") for n in range(10)]
 gevent.joinall(jobs, raise_error=True)
 assert tallystick.flush(5)
@@ -53,7 +53,7 @@ def test_gevent_may_patch_before_or_after(
 ) -> None:
     patch = "from gevent import monkey; monkey.patch_all()\n"
     program = patch + CALL + GEVENT if when == "before" else (
-        "import tallystick; tallystick.init()\n" + patch + CALL + GEVENT
+        "import tallystick; tallystick.init(exit_timeout=10)\n" + patch + CALL + GEVENT
     )  # fmt: skip
     run(sys.executable, "-c", program, SERVICE_DSN=collector.dsn, VENDORS=provider_stub.url)
     assert tags_of(collector) == {**{f"greenlet {n}": 1 for n in range(10)}, "last": 1}

@@ -1,5 +1,6 @@
 """Streams that are kept open, closed, or of their users' own making: each counts once."""
 
+import os
 import time
 from typing import Any
 
@@ -32,6 +33,19 @@ def test_a_stream_that_was_counted_is_no_longer_open() -> None:
     ending.end_open_streams(current)
     list(stream)
     assert current.open_streams == {}
+    assert len(queued()) == 1
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_stream_that_is_open_at_a_fork_counts_in_its_parent_alone() -> None:
+    stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
+    next(stream)
+    child = os.fork()
+    if not child:
+        stream.close()
+        os._exit(len(queued()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    stream.close()
     assert len(queued()) == 1
 
 

@@ -19,10 +19,12 @@ from tests.worker.support.promises import sampled
 from tests.worker.support.waiting import wait_until
 
 
+@pytest.mark.stress
 def test_a_program_sends_what_waits_when_it_ends(
     collector: Collector, provider_stub: ProviderStub
 ) -> None:
-    run_program("tallystick.init(); ask('a'); ask('b')", collector, provider_stub)
+    """By default, the parent and its children of the next test do."""
+    run_program("tallystick.init(exit_timeout=10); ask('a'); ask('b')", collector, provider_stub)
     assert tags_of(collector) == {"a": 1, "b": 1}
 
 
@@ -30,7 +32,7 @@ def test_a_forked_process_sends_its_own_calls_and_not_its_parents(
     collector: Collector, provider_stub: ProviderStub
 ) -> None:
     program = """
-tallystick.init()
+tallystick.init(exit_timeout=10)
 ask("before")
 children = []
 for number in range(3):
@@ -51,11 +53,13 @@ ask("after")
     }
 
 
+@pytest.mark.stress
 def test_a_stream_that_is_open_at_a_fork_counts_in_its_parent_alone(
     collector: Collector, provider_stub: ProviderStub
 ) -> None:
+    """By default, `test_open_streams.py` forks the process of the tests."""
     program = """
-tallystick.init(tag="stream")
+tallystick.init(tag="stream", exit_timeout=10)
 import anthropic
 claude = anthropic.Anthropic(api_key="k", base_url=os.environ["VENDORS"])
 stream = claude.messages.create(model="m", max_tokens=5, messages=[], stream=True)
@@ -74,15 +78,16 @@ os.waitpid(child, 0)
 WORKERS = """
 import multiprocessing, sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 import tallystick
 
 method, where = sys.argv[1:]
 if where == "by the module":
-    tallystick.init()
+    tallystick.init(exit_timeout=10)
 
 def count(number):
     if where == "by each worker":
-        tallystick.init()
+        tallystick.init(exit_timeout=10)
     assert tallystick.record(
         model="m", prompt_tokens=1, completion_tokens=1, tag=f"worker {number}"
     )
@@ -90,7 +95,8 @@ def count(number):
 if __name__ == "__main__":
     context = multiprocessing.get_context(method)
     if where == "by the pool":
-        with ProcessPoolExecutor(2, context, initializer=tallystick.init) as pool:
+        start = partial(tallystick.init, exit_timeout=10)
+        with ProcessPoolExecutor(2, context, initializer=start) as pool:
             list(pool.map(count, range(2)))
     else:
         workers = [context.Process(target=count, args=(number,)) for number in range(2)]
@@ -145,7 +151,7 @@ def test_a_killed_child_does_not_stop_the_others(
 ) -> None:
     program = """
 import signal
-tallystick.init()
+tallystick.init(exit_timeout=10)
 child = os.fork()
 if not child:
     ask("lost")
@@ -160,6 +166,10 @@ ask("kept")
 def test_a_platform_without_fork_is_no_trouble(
     collector: Collector, provider_stub: ProviderStub
 ) -> None:
-    run_program("del os.register_at_fork; tallystick.init(); ask('a')", collector, provider_stub)
+    run_program(
+        "del os.register_at_fork; tallystick.init(exit_timeout=10); ask('a')",
+        collector,
+        provider_stub,
+    )
     assert tags_of(collector) == {"a": 1}
     assert hasattr(os, "register_at_fork")

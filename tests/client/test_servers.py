@@ -26,7 +26,7 @@ CALLS = 10
 GUNICORN = """
 import os
 import tallystick
-tallystick.init()
+tallystick.init(exit_timeout=10)
 import openai
 client = openai.OpenAI(api_key="k", base_url=os.environ["VENDORS"] + "/v1", max_retries=0)
 
@@ -79,7 +79,7 @@ def test_gunicorn_with_preload_sends_from_every_worker(
 ASGI = """
 import os
 import tallystick
-tallystick.init()
+tallystick.init(exit_timeout=10)
 import openai
 client = openai.AsyncOpenAI(api_key="k", base_url=os.environ["VENDORS"] + "/v1", max_retries=0)
 
@@ -186,10 +186,10 @@ from celery.signals import worker_process_init
 
 @worker_process_init.connect
 def begin(**told):
-    tallystick.init()
+    tallystick.init(exit_timeout=10)
 """
 PROGRAMS = {
-    "in the parent": "import tallystick\ntallystick.init()" + QUEUE + TASKS,
+    "in the parent": "import tallystick\ntallystick.init(exit_timeout=10)" + QUEUE + TASKS,
     "in each child": "import tallystick" + QUEUE + IN_EACH_CHILD + TASKS,
 }
 

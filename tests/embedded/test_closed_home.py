@@ -10,6 +10,7 @@ import pytest
 
 from service.operations.local.embedded import EmbeddedServers, placement
 from service.operations.local.embedded.binaries import copy_binaries, find_binaries
+from service.operations.local.embedded.placement import place
 from tests.embedded.test_servers import read_rows, read_version, write_row
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
@@ -61,13 +62,13 @@ def test_unreachable_programs_are_copied(
 
 
 def test_a_missing_folder_is_reported(closed_home: Path) -> None:
-    with EmbeddedServers(closed_home / "var"):
-        pass
-    gone = (closed_home / "var" / placement.ELSEWHERE_NAME).read_text().strip()
+    (closed_home / "var").mkdir()
+    gone = place(closed_home / "var", find_binaries()).folder
     shutil.rmtree(gone)
-    with EmbeddedServers(closed_home / "var") as servers:
-        assert servers.notices[0] == f"{gone} no longer exists; its database is lost"
-        assert read_version(servers.database_url)
+    placed = place(closed_home / "var", find_binaries())
+    assert placed.notices[0] == f"{gone} no longer exists; its database is lost"
+    assert placed.folder != gone
+    assert placed.folder.is_dir()
 
 
 def test_a_folder_of_somebody_else_is_not_trusted(closed_home: Path) -> None:
@@ -76,5 +77,4 @@ def test_a_folder_of_somebody_else_is_not_trusted(closed_home: Path) -> None:
     planted.mkdir()
     os.chown(planted, 65534, 65534)
     (closed_home / "var" / placement.ELSEWHERE_NAME).write_text(f"{planted}\n")
-    with EmbeddedServers(closed_home / "var") as servers:
-        assert str(planted) not in servers.database_url
+    assert place(closed_home / "var", find_binaries()).folder != planted

@@ -15,10 +15,12 @@ from sqlalchemy.exc import OperationalError
 from service.operations.local.embedded import EmbeddedServers
 from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, read_version, write_row
-from tests.worker.support.promises import at_a_quarter, sampled, scaled
+from tests.worker.support.promises import at_a_quarter, scaled
 
 
+@pytest.mark.stress
 def test_the_servers_end_with_a_killed_owner(data_folder: Path) -> None:
+    """By default, the next start waits for their end: the test below."""
     owner = start_owner(data_folder)
     owner.kill()
     everyone = [owner.supervisor, *owner.pids.values()]
@@ -142,18 +144,22 @@ def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
         reaper.join()
 
 
+@pytest.mark.stress
 def test_an_unrelated_process_with_the_same_program_name_keeps_running(
     data_folder: Path, servers: EmbeddedServers
 ) -> None:
+    """By default, the next start spares the process with the ID of a killed server."""
     with EmbeddedServers(data_folder):
         pass
     assert read_version(servers.database_url)
 
 
-@pytest.mark.parametrize("stop_signal", sampled([signal.SIGTERM, signal.SIGINT], 2))
+@pytest.mark.stress
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
 def test_a_signalled_owner_leaves_nothing_behind(
     data_folder: Path, stop_signal: signal.Signals
 ) -> None:
+    """By default, `tallystick up` gets a signal at the end of its tests."""
     owner = start_owner(data_folder)
     owner.process.send_signal(stop_signal)
     assert wait_until(lambda: all(map(is_gone, owner.pids.values())))

@@ -14,7 +14,6 @@ from service.operations.local.embedded.postgres import ROLE
 from service.operations.local.processes import SupervisorError
 from tests.databases import as_owner, migrate_as_owner
 from tests.embedded.processes import wait_until
-from tests.worker.support.promises import at_a_quarter, scaled
 
 
 def write_row(url: str, value: str) -> None:
@@ -47,18 +46,25 @@ def test_both_servers_answer(running_servers: EmbeddedServers) -> None:
         assert client.ping()
 
 
-def test_data_survives_a_stop_and_a_start(private_servers: EmbeddedServers) -> None:
+def test_a_folder_that_was_stopped_twice_is_free_again_with_its_data(
+    private_servers: EmbeddedServers,
+) -> None:
+    """An empty file with a process ID does not matter."""
     write_row(private_servers.database_url, "a")
     private_servers.stop()
-    private_servers.start()
-    assert read_rows(private_servers.database_url) == ["a"]
+    private_servers.stop()
+    assert not wait_until(lambda: private_servers.supervisor.is_running(), seconds=0.1)
+    (private_servers.data_dir / "servers/postgres/postmaster.pid").touch()
+    with EmbeddedServers(private_servers.data_dir) as second:
+        assert read_rows(second.database_url) == ["a"]
 
 
-@at_a_quarter
+@pytest.mark.stress
 def test_an_immediate_restart_keeps_the_address_and_every_commit(
-    private_servers: EmbeddedServers, share: float
+    private_servers: EmbeddedServers,
 ) -> None:
-    url, numbers = private_servers.database_url, range(scaled(5, share))
+    """By default, `test_kills.py` kills the servers, and `test_durability.py` restarts them."""
+    url, numbers = private_servers.database_url, range(5)
     for number in numbers:
         write_row(url, str(number))
         private_servers.restart_postgres(immediate=True)
@@ -147,17 +153,14 @@ def test_a_second_start_on_the_folder_is_rejected_in_one_line(
     assert read_version(running_servers.database_url)  # And the first goes on undisturbed.
 
 
-def test_the_folder_is_free_again_after_a_stop(private_servers: EmbeddedServers) -> None:
-    private_servers.stop()
-    with EmbeddedServers(private_servers.data_dir) as second:
-        assert read_version(second.database_url)
-
-
 def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
     servers_folder: Path,
 ) -> None:
+    """Even where a first start was interrupted in it."""
     folder = servers_folder / ("long" * 30) / "with spaces, ünïcode %41 and ?#&'"
     folder.parent.mkdir(mode=0o711)
+    (folder / "servers/postgres.unfinished/base").mkdir(parents=True)
+    folder.chmod(0o711)
     servers = EmbeddedServers(folder)
     with servers:
         sockets = Path(str(make_url(servers.database_url).query["host"]))
@@ -176,14 +179,6 @@ def test_a_folder_with_an_odd_name_works(servers_folder: Path) -> None:
             assert client.ping()
 
 
-def test_an_interrupted_first_start_is_repeated(servers_folder: Path) -> None:
-    folder = servers_folder / "interrupted"
-    (folder / "servers/postgres.unfinished/base").mkdir(parents=True)
-    folder.chmod(0o711)
-    with EmbeddedServers(folder) as servers:
-        assert read_version(servers.database_url)
-
-
 def test_a_strict_umask_does_not_lock_the_servers_out(servers_folder: Path) -> None:
     previous = os.umask(0o077)
     try:
@@ -194,17 +189,8 @@ def test_a_strict_umask_does_not_lock_the_servers_out(servers_folder: Path) -> N
         os.umask(previous)
 
 
-def test_an_empty_pid_file_does_not_matter(private_servers: EmbeddedServers) -> None:
-    private_servers.stop()
-    (private_servers.data_dir / "servers/postgres/postmaster.pid").touch()
-    private_servers.start()
-    assert read_version(private_servers.database_url)
-
-
-def test_a_link_in_place_of_a_pid_file_is_not_followed(
-    private_servers: EmbeddedServers, tmp_path: Path
-) -> None:
-    private_servers.stop()
+def test_a_link_in_place_of_a_pid_file_is_not_followed(data_folder: Path, tmp_path: Path) -> None:
+    private_servers = EmbeddedServers(data_folder)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("untouched")
     (private_servers.data_dir / "servers/postgres/postmaster.pid").symlink_to(elsewhere)
@@ -217,12 +203,6 @@ def test_a_folder_that_cannot_be_used_is_named_in_one_line(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(ServersError, match=r"^can't use .*file/var: Not a directory$"):
         EmbeddedServers(tmp_path / "file" / "var").start()
-
-
-def test_stop_may_be_called_twice(private_servers: EmbeddedServers) -> None:
-    private_servers.stop()
-    private_servers.stop()
-    assert not wait_until(lambda: private_servers.supervisor.is_running(), seconds=0.1)
 
 
 def read_version(url: str) -> str:

@@ -14,9 +14,10 @@ from service.models.identity.sign_in import open_account
 from service.payments import adopt_payments
 from service.payments.events import CustomerUpdated, Payer, PaymentUpdated
 from tests.service.payments.test_adoption import paid, subscribed, tell
+from tests.worker.support.promises import at_a_quarter, scaled
 
 Sessions = sessionmaker[Session]
-ROUNDS = 20
+ROUNDS = 20  # a quarter of them by default
 
 
 def at_once(sessions: Sessions, *acts: Callable[[Session], object]) -> None:
@@ -38,8 +39,9 @@ def sign_in(session: Session, email: str) -> None:
     adopt_payments(session, open_account(session, email))
 
 
-def test_a_payment_and_its_payers_first_sign_in(own_sessions: Sessions) -> None:
-    for number in range(ROUNDS):
+@at_a_quarter
+def test_a_payment_and_its_payers_first_sign_in(own_sessions: Sessions, share: float) -> None:
+    for number in range(scaled(ROUNDS, share)):
         email, reference = f"{number}@example.org", f"pi_{number}"
         at_once(
             own_sessions,
@@ -52,14 +54,15 @@ def test_a_payment_and_its_payers_first_sign_in(own_sessions: Sessions) -> None:
             assert count_free_credits(session, account.id) == 1
 
 
-def test_a_checkout_its_subscription_and_its_customer(own_sessions: Sessions) -> None:
+@at_a_quarter
+def test_a_checkout_its_subscription_and_its_customer(own_sessions: Sessions, share: float) -> None:
     with own_sessions() as session:
         account = Account(email="payer@example.org")
         session.add(account)
         session.flush()
         account_id = account.id
         session.commit()
-    for number in range(ROUNDS):
+    for number in range(scaled(ROUNDS, share)):
         reference = f"sub_{number}"
         checkout = PaymentUpdated(
             reference=reference, kind="subscription", payer=Payer(account_id=account_id)
@@ -70,14 +73,15 @@ def test_a_checkout_its_subscription_and_its_customer(own_sessions: Sessions) ->
             partial(tell, change=subscribed(reference), minute=number),
         )
     with own_sessions() as session:
-        assert len(session.get_one(Account, account_id).subscriptions) == ROUNDS
+        assert len(session.get_one(Account, account_id).subscriptions) == scaled(ROUNDS, share)
 
 
-def test_a_payment_and_the_address_of_its_customer(own_sessions: Sessions) -> None:
+@at_a_quarter
+def test_a_payment_and_the_address_of_its_customer(own_sessions: Sessions, share: float) -> None:
     with own_sessions() as session:
         session.add(Account(email="payer@example.org"))
         session.commit()
-    for number in range(ROUNDS):
+    for number in range(scaled(ROUNDS, share)):
         customer = f"cus_{number}"
         reported = CustomerUpdated(
             payer=Payer(customer_reference=customer, email="payer@example.org")
@@ -90,4 +94,4 @@ def test_a_payment_and_the_address_of_its_customer(own_sessions: Sessions) -> No
         )
     with own_sessions() as session:
         assert all(session.scalars(select(Payment.account_id)))
-        assert len(session.scalars(select(Payment.id)).all()) == ROUNDS
+        assert len(session.scalars(select(Payment.id)).all()) == scaled(ROUNDS, share)

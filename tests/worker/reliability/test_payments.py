@@ -20,13 +20,7 @@ from tests.service.payments import stripe_events as stripe
 from tests.service.payments.forged_requests import forged_requests
 from tests.service.payments.providers import PROVIDERS, SETTINGS, Provider, each_provider
 from tests.worker.conftest import started_system
-from tests.worker.support.promises import (
-    Note,
-    always_in_full,
-    at_a_quarter,
-    at_both_scales,
-    scaled,
-)
+from tests.worker.support.promises import Note, always_in_full, at_a_quarter, at_both_scales, scaled
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import kill, wait_until
@@ -218,9 +212,9 @@ def paddle_life(reference: str) -> list[Document]:
 @pytest.mark.parametrize(
     ("life", "expected"),
     [
-        (stripe_life, ("canceled", "pro", "free")),
+        pytest.param(stripe_life, ("canceled", "pro", "free"), marks=pytest.mark.stress),
         (stripe_return, ("active", "team", "team")),
-        (paddle_life, ("active", "team", "team")),
+        pytest.param(paddle_life, ("active", "team", "team"), marks=pytest.mark.stress),
     ],
 )
 def test_every_order_of_four_events_with_duplicates_ends_alike(
