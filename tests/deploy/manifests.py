@@ -20,8 +20,9 @@ from service.web.pages.public import health
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
-# What runs besides the Procfile's processes: the release step.
+# What runs besides the Procfile's processes: the release step, and what a timer starts.
 MIGRATE: Final = ["tallystick", "migrate"]
+BACKUP: Final = ["tallystick", "backup", "create"]
 PROCESSES: Final[Mapping[str, list[str]]] = {
     name: shlex.split(command)
     for name, command in (

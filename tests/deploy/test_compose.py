@@ -11,6 +11,7 @@ import pytest
 
 from service.config import Config
 from tests.deploy.manifests import (
+    BACKUP,
     DEFAULTS,
     DEPLOY,
     HEALTH_PATHS,
@@ -29,7 +30,7 @@ from tests.deploy.manifests import (
 DOCKERFILE: Final = (DEPLOY / "Dockerfile").read_text()
 COMPOSE: Final = load(DEPLOY / "compose.yaml")
 SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
-OURS: Final = [*PROCESSES, "migrate"]
+OURS: Final = [*PROCESSES, "migrate", "backup"]
 
 
 def test_hadolint_accepts_the_dockerfile() -> None:
@@ -78,6 +79,8 @@ def test_compose_follows_its_specification() -> None:
 def test_compose_runs_every_process_of_the_procfile() -> None:
     assert {name: SERVICES[name]["command"] for name in PROCESSES} == PROCESSES
     assert SERVICES["migrate"]["command"] == MIGRATE
+    assert SERVICES["backup"]["command"] == BACKUP
+    assert [name for name, one in SERVICES.items() if "profiles" in one] == ["backup"]
     assert SERVICES.keys() == {*OURS, "postgres", "valkey", "caddy"}
 
 
@@ -142,8 +145,9 @@ def test_the_script_writes_every_secret_once(tmp_path: Path) -> None:
     script = DEPLOY / "scripts" / "make-secrets"
     assert run(script, folder).returncode == 0
     written = {path.name: path.read_text() for path in folder.iterdir()}
-    assert written.keys() == COMPOSE["secrets"].keys()
-    assert {(DEPLOY / one["file"]).name for one in COMPOSE["secrets"].values()} == written.keys()
+    files = {Path(one["file"]).name for one in COMPOSE["secrets"].values()}
+    assert files == COMPOSE["secrets"].keys()
+    assert written.keys() == files - {"backup_key"}  # `tallystick backup new-key` prints it
     assert len(set(written.values())) == len(written)
     assert folder.stat().st_mode & 0o777 == 0o700
     settings = SERVICES["migrate"]["environment"]

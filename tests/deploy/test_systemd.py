@@ -13,6 +13,7 @@ import pytest
 
 from service.config import Config
 from tests.deploy.manifests import (
+    BACKUP,
     DEFAULTS,
     DEPLOY,
     MIGRATE,
@@ -65,11 +66,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_process_of_the_procfile_is_a_unit_of_the_target() -> None:
     assert {name: _command(_unit(name)) for name in PROCESSES} == PROCESSES
     assert _command("tallystick-migrate.service") == MIGRATE
+    assert _command("tallystick-backup.service") == BACKUP
     wanted = " ".join(value for key, value in _read("tallystick.target")["Unit"] if key == "Wants")
     started = {re.sub(r"@\d+", "@", name) for name in wanted.split()}
     assert started == {_unit(name) for name in PROCESSES}
     units = {path.name for path in UNITS.glob("*.service")}
-    assert units == {*started, "tallystick-migrate.service"}
+    assert units == {*started, "tallystick-migrate.service", "tallystick-backup.service"}
 
 
 @pytest.mark.parametrize("process", PROCESSES)
@@ -110,12 +112,12 @@ def _environment() -> dict[str, str]:
 
 def test_systemd_verifies_every_unit(installed: Path) -> None:
     units = [path for path in installed.iterdir() if path.is_file() and path.suffix != ".env"]
-    assert len(units) == len(PROCESSES) + 3
+    assert len(units) == len(PROCESSES) + 5
     checked = _analyze(installed, "verify", "--man=no", *units)
     assert (checked.returncode, checked.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("process", [*PROCESSES, "migrate"])
+@pytest.mark.parametrize("process", [*PROCESSES, "migrate", "backup"])
 def test_a_unit_is_exposed_to_little(installed: Path, process: str) -> None:
     unit = installed / _unit(process)
     checked = _analyze(installed, "security", "--offline=yes", "--no-pager", unit)
