@@ -20,11 +20,13 @@ def test_every_route_has_an_example(site: Site) -> None:
 
 @pytest.mark.parametrize(("example", "look"), in_turn(TEMPLATES))
 def test_nothing_is_wrong_with_the_page(windows: Windows, example: Example, look: Look) -> None:
+    """Of every fourth in either scheme, colors and sizes too, which one style sheet decides."""
+    number = TEMPLATES.index(example)
     window = windows.show(example, look)
     wrong = _find_moves(window)
     _shoot(window, example, look)
     thin(window)
-    assert [*wrong, *axe_violations(window)] == []
+    assert [*wrong, *axe_violations(window, in_full=number % 8 < 2)] == []
     assert window.foreign_requests == []
 
 

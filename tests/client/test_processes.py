@@ -146,30 +146,32 @@ time.sleep(60)
         process.kill()
 
 
-def test_a_killed_child_does_not_stop_the_others(
-    collector: Collector, provider_stub: ProviderStub
-) -> None:
+def test_a_killed_child_does_not_stop_the_others(collector: Collector) -> None:
     program = """
-import signal
+import os, signal
+import tallystick
 tallystick.init(exit_timeout=10)
+call = {"model": "m", "prompt_tokens": 1, "completion_tokens": 1}
 child = os.fork()
 if not child:
-    ask("lost")
+    tallystick.record(**call, tag="lost")
     os.kill(os.getpid(), signal.SIGKILL)
 os.waitpid(child, 0)
-ask("kept")
+tallystick.record(**call, tag="kept")
 """
-    run_program(program, collector, provider_stub)
+    run(sys.executable, "-c", program, SERVICE_DSN=collector.dsn)
     assert tags_of(collector) == {"kept": 1}
 
 
-def test_a_platform_without_fork_is_no_trouble(
-    collector: Collector, provider_stub: ProviderStub
-) -> None:
-    run_program(
-        "del os.register_at_fork; tallystick.init(exit_timeout=10); ask('a')",
-        collector,
-        provider_stub,
-    )
+def test_a_platform_without_fork_is_no_trouble(collector: Collector) -> None:
+    program = """
+import os
+import random, threading  # which register, too, where there is `os.fork`
+import tallystick
+del os.register_at_fork
+tallystick.init(exit_timeout=10)
+tallystick.record(model="m", prompt_tokens=1, completion_tokens=1, tag="a")
+"""
+    run(sys.executable, "-c", program, SERVICE_DSN=collector.dsn)
     assert tags_of(collector) == {"a": 1}
     assert hasattr(os, "register_at_fork")

@@ -194,7 +194,8 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("turned_on", sampled(PROGRAMS, 2))
+@pytest.mark.stress
+@pytest.mark.parametrize("turned_on", PROGRAMS)
 def test_celery_with_prefork_sends_from_every_child(
     turned_on: str,
     collector: Collector,
@@ -202,6 +203,7 @@ def test_celery_with_prefork_sends_from_every_child(
     redis_url: str,
     tmp_path: Path,
 ) -> None:
+    """By default, `test_processes.py` forks, and gunicorn does above."""
     (tmp_path / "tasks.py").write_text(PROGRAMS[turned_on])
     broker = redis_url.partition("?")[0].replace("unix:", "redis+socket:") + "?virtual_host=9"
     environment = plain_environment(

@@ -92,7 +92,9 @@ def test_tables_of_the_caller_are_neither_taken_for_the_calls_nor_touched(
     assert _tables(audited) == [*TABLES]
 
 
+@pytest.mark.stress
 def test_duckdb_computes_the_calls_again_and_keeps_no_table_of_ours(audited: Audited) -> None:
+    """By default, on Polars: `tests/detectors/report`."""
     most = max(audited.report.findings, key=lambda finding: finding.calls)
     behind, expected = audited.report.calls(most), audited.on_polars.calls(most.id)
     numbers = [name for name, kind in behind.schema.items() if kind.is_numeric()]

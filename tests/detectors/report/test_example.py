@@ -29,13 +29,17 @@ def _shown(notebook: Any, kind: str) -> list[str]:
     return [output["data"][kind] for output in outputs if kind in output.get("data", ())]
 
 
+@pytest.mark.stress
 def test_every_cell_runs_without_a_warning(executed: Any) -> None:
+    """By default, the examples of the README run, and `test_showing.py` shows reports."""
     outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
     assert not [one for one in outputs if one["output_type"] == "error"]
     assert not [one for one in outputs if one.get("name") == "stderr"]
 
 
+@pytest.mark.stress
 def test_reports_findings_and_comparisons_show_themselves(executed: Any) -> None:
+    """By default, the examples of the README run, and `test_showing.py` shows reports."""
     pages = _shown(executed, "text/html")
     report, finding, frame, comparison = pages
     assert report.count("<svg") == 1
@@ -45,7 +49,9 @@ def test_reports_findings_and_comparisons_show_themselves(executed: Any) -> None
     assert "all figures are per month" in comparison
 
 
+@pytest.mark.stress
 def test_its_output_has_the_numbers(executed: Any) -> None:
+    """By default, the examples of the README run, and `test_showing.py` shows reports."""
     printed = "".join(_shown(executed, "stream"))
     assert "openai: 12% off from 2026-01-01 until 2026-12-31" in printed
     assert "d2_cache_seconds = 300" in printed

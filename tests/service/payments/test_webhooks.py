@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import func, select
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from service.models import Account, Audit, Credit, Payment, PaymentEvent, Subscription
 from service.models.billing.credits import claim_credit, count_free_credits
+from service.payments import recording
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
 from tests.service.payments.conftest import Deliver
@@ -64,6 +66,24 @@ def test_an_event_is_kept_as_it_came_and_a_replay_does_nothing(
     event = db_session.scalars(kept).one()
     assert event.payload == document
     assert event.provider == provider.name
+    assert count_free_credits(db_session, account.id) == 1
+
+
+def test_an_event_that_fails_midway_grants_nothing_and_is_granted_when_it_comes_again(
+    client: FlaskClient, db_session: Session, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, headers = stripe.signed(stripe.checkout(client_reference_id=account.id))
+    apply = recording._apply
+
+    def fail(*arguments: Any) -> None:
+        apply(*arguments)
+        raise OperationalError("", {}, Exception())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recording, "_apply", fail)
+        error_of(client.post(stripe.PATH, data=body, headers=headers), 503, "unavailable")
+    assert count_free_credits(db_session, account.id) == 0
+    assert client.post(stripe.PATH, data=body, headers=headers).status_code == 200
     assert count_free_credits(db_session, account.id) == 1
 
 

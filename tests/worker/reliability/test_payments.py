@@ -20,7 +20,7 @@ from tests.service.payments import stripe_events as stripe
 from tests.service.payments.forged_requests import forged_requests
 from tests.service.payments.providers import PROVIDERS, SETTINGS, Provider, each_provider
 from tests.worker.conftest import started_system
-from tests.worker.support.promises import Note, always_in_full, at_a_quarter, at_both_scales, scaled
+from tests.worker.support.promises import Note, in_full_only, scaled
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import kill, wait_until
@@ -69,10 +69,11 @@ def count(web: System, table: type[Credit] | type[Payment], account_id: str) -> 
         return session.scalar(mine) or 0
 
 
-@always_in_full
+@in_full_only
 def test_forged_and_outdated_events_are_rejected(
-    web: System, account_id: str, occasion: str, note: Note
+    web: System, account_id: str, share: float, note: Note
 ) -> None:
+    """By default, `test_signatures.py` sends them to the application itself."""
     answers = [
         post(web, provider, body, headers)
         for provider in PROVIDERS
@@ -103,11 +104,12 @@ def answer_at(web: System, provider: Provider, account_id: str, seconds: float) 
             return answer
 
 
-@always_in_full
+@in_full_only
 @each_provider
 def test_a_hundred_concurrent_copies_are_one_grant(
-    web: System, account_id: str, provider: Provider, occasion: str, note: Note
+    web: System, account_id: str, provider: Provider, share: float, note: Note
 ) -> None:
+    """By default, `test_webhooks.py` sends copies, and `test_at_once.py` related events at once."""
     document = provider.paid(account_id)
     with ThreadPoolExecutor(100) as pool:
         answers = Counter(pool.map(lambda _: deliver(web, document), range(100)))
@@ -118,10 +120,11 @@ def test_a_hundred_concurrent_copies_are_one_grant(
     note(f"10 paid once, 100 copies ({provider.name})", 100, abs(granted - 1) + abs(paid - 1))
 
 
-@at_both_scales
+@in_full_only
 def test_a_handler_killed_midway_grants_nothing_and_a_redelivery_all(
     web: System, account_id: str, share: float, note: Note
 ) -> None:
+    """By default, `test_webhooks.py` lets a handler fail midway."""
     holds = [hold_payments, hold_account]
     kills, losses = scaled(20, share), 0
     for number in range(kills):
@@ -208,13 +211,13 @@ def paddle_life(reference: str) -> list[Document]:
     return [*events, last]
 
 
-@at_a_quarter
+@in_full_only
 @pytest.mark.parametrize(
     ("life", "expected"),
     [
-        pytest.param(stripe_life, ("canceled", "pro", "free"), marks=pytest.mark.stress),
+        (stripe_life, ("canceled", "pro", "free")),
         (stripe_return, ("active", "team", "team")),
-        pytest.param(paddle_life, ("active", "team", "team"), marks=pytest.mark.stress),
+        (paddle_life, ("active", "team", "team")),
     ],
 )
 def test_every_order_of_four_events_with_duplicates_ends_alike(
@@ -224,6 +227,7 @@ def test_every_order_of_four_events_with_duplicates_ends_alike(
     share: float,
     note: Note,
 ) -> None:
+    """By default, `test_webhooks.py` has events of one second and out of order."""
     orders, ends = list(permutations(range(4)))[:: round(1 / share)], []
     for number, order in enumerate(orders):
         reference = f"{life.__name__}_{time.time_ns()}_{number}"
@@ -237,9 +241,11 @@ def test_every_order_of_four_events_with_duplicates_ends_alike(
     note(f"11 order-proof subscriptions ({life.__name__})", len(ends), losses)
 
 
+@pytest.mark.stress
 def test_ingest_pauses_when_a_subscription_lapses_and_resumes_with_it(
     web: System, account_id: str
 ) -> None:
+    """By default, `test_webhooks.py` has the same of both providers."""
     with Session(web.engine) as session:
         row, key = IngestKey.minted(account_id)
         session.add(row)

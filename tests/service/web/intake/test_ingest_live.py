@@ -74,8 +74,12 @@ def test_a_body_that_is_announced_too_large_is_rejected(live: LiveService) -> No
     assert response.json()["error"]["code"] == "payload_too_large"
 
 
+@pytest.mark.stress
 def test_the_longest_records_of_the_contract_are_a_batch(live: LiveService) -> None:
-    """Every label has its greatest length, in characters that take most bytes: over 50 MB."""
+    """Every label has its greatest length, in characters that take most bytes: over 50 MB.
+
+    By default, the next test sends as many bytes as a batch may have, and more.
+    """
     labels = dict.fromkeys(("model", "endpoint", "request_id", "tag"), "\U0001f600" * 200)
     record = batch(1)["records"][0] | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
     text = json.dumps({"records": [record] * 5_000}).encode()
