@@ -27,6 +27,7 @@ at_a_quarter: Final = _at_scales(0.25, "at_a_quarter")
 at_a_sixth: Final = _at_scales(1 / 6, "at_a_sixth")
 at_a_twentieth: Final = _at_scales(0.05, "at_a_twentieth")
 at_a_fortieth: Final = _at_scales(0.025, "at_a_fortieth")
+at_a_fiftieth: Final = _at_scales(0.02, "at_a_fiftieth")
 at_a_sixtieth: Final = _at_scales(1 / 60, "at_a_sixtieth")
 
 # The same for what a smaller test beside it proves by default; its docstring names that one.

@@ -6,6 +6,7 @@ It has two roles: the owner of the database, a superuser, for migrations only, a
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -16,12 +17,13 @@ from sqlalchemy import URL
 from service.operations.local.embedded.errors import ServerStartError
 from service.operations.local.embedded.leftovers import stop_leftovers
 from service.operations.local.embedded.placement import Placement
-from service.operations.local.processes import Program
+from service.operations.local.processes import Probe, Program
 
 NAME = "postgres"
 DATABASE = OWNER_ROLE = "tallystick"
 ROLE = "tallystick_service"
 PORT = 5432  # Only part of the socket's name.
+_PROTOCOL = 3 << 16  # version 3.0
 
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 _SETTINGS = {
@@ -33,6 +35,9 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "jit": "off",
+    # PostgreSQL 18 stays down for good if a process is killed while it recovers from the crash of
+    # another. So it exits at the first crash, and the supervisor starts it again.
+    "restart_after_crash": "off",
     # Logged statements and error details would contain records.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
@@ -73,6 +78,20 @@ def program(placement: Placement, log_file: Path) -> Program:
         ),
         # A busy session doesn't notice that its server was killed, and blocks the next server.
         orphans=NAME,
+        probe=_probe(placement),
+        longest_backoff_seconds=1.0,
+    )
+
+
+def _probe(placement: Placement) -> Probe:
+    """Return a question that opens a session and ends it at once."""
+    words = f"user\0{OWNER_ROLE}\0database\0postgres\0\0".encode()
+    opening = struct.pack("!II", 8 + len(words), _PROTOCOL) + words
+    ending = b"X" + struct.pack("!I", 4)
+    return Probe(
+        socket=str(placement.sockets / f".s.PGSQL.{PORT}"),
+        question=opening + ending,
+        not_ready=b"C57P03\0",  # cannot_connect_now: it starts, recovers or stops
     )
 
 

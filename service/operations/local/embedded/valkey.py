@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from service.operations.local.embedded.leftovers import stop_leftovers
 from service.operations.local.embedded.placement import Placement
-from service.operations.local.processes import Program
+from service.operations.local.processes import Probe, Program
 
 NAME = "valkey"
 SOCKET_NAME = "valkey.sock"
@@ -47,6 +47,12 @@ def program(placement: Placement, log_file: Path) -> Program:
         user=placement.user.user if placement.user else None,
         group=placement.user.group if placement.user else None,
         stop_signal=signal.SIGTERM,
+        probe=Probe(
+            socket=str(placement.sockets / SOCKET_NAME),
+            question=b"PING\r\nQUIT\r\n",
+            not_ready=b"-LOADING",
+        ),
+        longest_backoff_seconds=1.0,
     )
 
 

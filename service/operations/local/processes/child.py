@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from service.operations.local.processes.orphans import kill_orphans
+from service.operations.local.processes.probing import Prober
 from service.operations.local.processes.program import Program, Status
 
 FIRST_BACKOFF_SECONDS = 0.1
-LONGEST_BACKOFF_SECONDS = 5.0
 # After running this long, a program counts as healthy and its next crash restarts the backoff.
 HEALTHY_SECONDS = 30.0
 
@@ -34,6 +34,7 @@ class Child:
         self._failures = 0
         self._started_at = 0.0
         self._restart_at: float | None = None
+        self._prober = Prober(program.probe) if program.probe else None
 
     @property
     def status(self) -> Status:
@@ -48,9 +49,11 @@ class Child:
             _disown(Path(pid_file))
         self._process = _spawn(self.program)
         self._started_at = time.monotonic()
+        if self._prober is not None:
+            self._prober.begin(self._started_at)
 
     def check(self) -> str | None:
-        """Detect a crash and restart when it is time; return a message to log."""
+        """Detect a crash or a hang and restart when it is time; return a message to log."""
         if self._process is not None and (code := self._process.poll()) is not None:
             self._process = None
             if self.program.orphans:
@@ -61,7 +64,7 @@ class Child:
                 self.start()
             except START_ERRORS as error:  # Such as too many processes; a later try may succeed.
                 return f"{self.program.name} didn't start: {error}; {self._plan_restart()}"
-        return None
+        return self._kill_if_hanging()
 
     def signal_stop(self, stop_signal: int | None = None) -> None:
         """Ask the process to exit, and cancel any planned restart."""
@@ -83,11 +86,22 @@ class Child:
             self._process.wait()
         self._process = None
 
+    def _kill_if_hanging(self) -> str | None:
+        """Kill the process if its probe has failed for too long; the next check restarts it."""
+        if self._process is None or self._prober is None:
+            return None
+        complaint = self._prober.find_complaint(time.monotonic())
+        if complaint is None:
+            return None
+        self._process.kill()
+        return f"{self.program.name} {complaint}; killed"
+
     def _plan_restart(self) -> str:
         self.crashes += 1
         if time.monotonic() - self._started_at > HEALTHY_SECONDS:
             self._failures = 0
-        delay = min(FIRST_BACKOFF_SECONDS * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
+        delay = FIRST_BACKOFF_SECONDS * 2.0**self._failures
+        delay = min(delay, self.program.longest_backoff_seconds)
         self._failures = min(self._failures + 1, 10)
         self._restart_at = time.monotonic() + delay
         return f"restarting in {delay:.1f} s"

@@ -5,6 +5,20 @@ from signal import SIGTERM
 from msgspec import Struct
 
 
+class Probe(Struct, frozen=True, kw_only=True):
+    """How to see from outside that a program works.
+
+    The program answers `question` on its Unix `socket` and closes the connection. An answer with
+    `not_ready` in it says that the program is still starting, which may take long.
+    """
+
+    socket: str
+    question: bytes
+    not_ready: bytes
+    silent_seconds: float = 10.0
+    not_ready_seconds: float = 300.0
+
+
 class Program(Struct, frozen=True, kw_only=True):
     """One process to keep running.
 
@@ -14,7 +28,8 @@ class Program(Struct, frozen=True, kw_only=True):
     A killed predecessor may leave `pid_files` with a process ID that was reused since; before every
     start, it is replaced by the supervisor's own. `orphans` names processes that may outlive a
     killed predecessor and keep the program from starting. The program inherits the open file
-    `descriptors` of the supervisor process.
+    `descriptors` of the supervisor process. A program that fails its `probe` for too long is killed
+    and started again. The pause before a restart grows to `longest_backoff_seconds`.
     """
 
     name: str
@@ -30,6 +45,8 @@ class Program(Struct, frozen=True, kw_only=True):
     descriptors: tuple[int, ...] = ()
     orphans: str | None = None
     stage: int = 0
+    probe: Probe | None = None
+    longest_backoff_seconds: float = 5.0
 
 
 class Start(Struct, frozen=True, tag=True):
