@@ -50,6 +50,9 @@ BODIES: Final[dict[str, Attack]] = {
         b'{"records":[%s]%s}' % (RECORD % b"", numbered(b',"k%d":1', size))
     ),
     "equal keys beside the records": _beside(b"", b',"x":1'),
+    "a long key beside the records": _beside(b',"\xf0\x9f\x92\xa9', b"a", b'":1'),
+    "a long key in a record": _in_record(b',"\xf0\x9f\x92\xa9', b"a", b'":1'),
+    "a long text in a record": _in_record(b',"tag":"\xf0\x9f\x92\xa9', b"a", b'"'),
     "arrays beside the records": _beside(b',"x":[[]', b",[]", b"]"),
     "records again and again": _beside(b"", b',"records":[1]'),
     "an array instead": lambda size: b"[[]" + repeated(b",[]", size) + b"]",

@@ -39,7 +39,8 @@ def _measure(name: str, size: int) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     before = _status("VmRSS")
     (read_file if name in FILES else read_body)(text)
-    sys.stdout.write(f"{(_status('VmHWM') - before) / 1000}\n")
+    body = 0 if name in FILES else len(text) / 1_000_000
+    sys.stdout.write(f"{(_status('VmHWM') - before) / 1000 + body}\n")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from io import BytesIO
 from typing import Final
 
 from detectors.errors import DetectorError
-from detectors.formats import decode_batch, encode_chunk, read_chunks
+from detectors.formats import V2, decode_batch, encode_chunk, read_chunks
 
 READ_BYTES: Final = 128 * 1024
 
@@ -18,4 +18,4 @@ def read_file(text: bytes) -> None:
 
 def read_body(text: bytes) -> None:
     with suppress(DetectorError):
-        decode_batch(text)
+        decode_batch(memoryview(text), V2)

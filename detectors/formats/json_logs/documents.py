@@ -24,14 +24,18 @@ _NOT_JSON: Final = "This is not JSON. Send one JSON object in UTF-8."
 # A string without an end is one string too: a search from each of its quotes would be quadratic.
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+', re.DOTALL)
 # So many at a time that replacing them takes little memory.
-_STRINGS: Final = re.compile(rb'(?:[^"]*+"(?:[^"\\]++|\\.)*+"?+){1,5000}+', re.DOTALL)
+_STRINGS: Final = re.compile(rb'(?:[^"]{0,4096}+"(?:[^"\\]++|\\.)*+"?+){1,5000}+', re.DOTALL)
+_BARE: Final = re.compile(rb'[^"]{1,1048576}+')
 _COMMA_TOO_MANY: Final = re.compile(rb"[,{\[]\s*+,|,\s*+(?:[}\]]|\Z)")
 _DECODER: Final = msgspec.json.Decoder(float_hook=float)
 _PIECE_BYTES: Final = 1 << 20
 _SYNTAX: Final = msgspec.json.Decoder(msgspec.Raw)
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_COLON: Final = re.compile(rb"\s*+:")
+_LONG_TEXT: Final = "x" * LONG_BYTES
 
 
-def decode_document(text: bytes) -> object:
+def decode_document(text: bytes | memoryview) -> object:
     """Return the text's value; the last of duplicate keys counts.
 
     Raises
@@ -54,7 +58,37 @@ def decode_document(text: bytes) -> object:
         raise NestedTooDeeplyError from None
 
 
-def check_syntax(text: bytes) -> None:
+def decode_long_object(text: memoryview) -> object:
+    """Return an object in which a long value has a short one in its place, that is as wrong.
+
+    Raises `TooComplexError` for many values, and for a key that is too long.
+    """
+    if has_many_values(text) or has_long_key(text):
+        check_syntax(text)
+        raise TooComplexError(MAX_VALUES)
+    try:
+        members = _MEMBERS.decode(text)
+    except msgspec.ValidationError:
+        return None
+    return {key: _decode_short(memoryview(value)) for key, value in members.items()}
+
+
+def _decode_short(value: memoryview) -> object:
+    if len(value) <= LONG_BYTES:
+        return decode_document(value)
+    first = bytes(value[:1])
+    return _LONG_TEXT if first == b'"' else [] if first in b"[{" else _HUGE
+
+
+def has_long_key(text: bytes | memoryview) -> bool:
+    """Check whether a well-formed text has a key that is longer than any call."""
+    return len(text) > LONG_BYTES and any(
+        match.end() - match.start() > LONG_BYTES and _COLON.match(text, match.end())
+        for match in _STRING.finditer(text)
+    )
+
+
+def check_syntax(text: bytes | memoryview) -> None:
     """Raise `MalformedJSONError` unless the text is JSON in UTF-8; keep none of it."""
     encoding = getincrementaldecoder("utf-8")()
     try:
@@ -68,16 +102,16 @@ def check_syntax(text: bytes) -> None:
         raise NestedTooDeeplyError from None
 
 
-def has_many_values(text: bytes) -> bool:
+def has_many_values(text: bytes | memoryview) -> bool:
     """Check whether the text has more than `MAX_VALUES` values, without decoding it."""
     return len(text) > LONG_BYTES and count_values(text) > MAX_VALUES
 
 
-def count_values(text: bytes) -> int:
+def count_values(text: bytes | memoryview) -> int:
     """Return how many values a JSON text has, within one per object or array that is not empty."""
     count = start = 0
     while start < len(text):
-        run = _STRINGS.match(text, start)
+        run = _STRINGS.match(text, start) or _BARE.match(text, start)
         end = run.end() if run else len(text)
         bare = _STRING.sub(b"", text[start:end])
         count += bare.count(b",") + bare.count(b"[") + bare.count(b"{")
@@ -102,10 +136,10 @@ def reason_of(text: bytes) -> str:
     return "not JSON"
 
 
-def _decode_with_huge_numbers(text: bytes) -> object:
+def _decode_with_huge_numbers(text: bytes | memoryview) -> object:
     """Decode a text with integers of more digits than the fast decoder accepts."""
     try:
-        return json.loads(text.decode(), parse_int=_parse_integer, parse_constant=_refuse)
+        return json.loads(bytes(text).decode(), parse_int=_parse_integer, parse_constant=_refuse)
     except ValueError:
         raise MalformedJSONError(_NOT_JSON) from None
     except RecursionError:

@@ -4,7 +4,7 @@ The typed decoder reads a good batch in a millisecond or two but stops at the fi
 that it rejects is read again without types, to accept unusual notations or to list every error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
@@ -36,15 +36,18 @@ from detectors.formats.checks import (
 from detectors.formats.columns import OPTIONAL_HASHES, OPTIONAL_LABELS
 from detectors.formats.fields import RECORD, RECORD_V2, Field, read_record
 from detectors.formats.json_logs.documents import (
+    LONG_BYTES,
     MAX_VALUES,
     check_syntax,
     count_values,
     decode_document,
+    decode_long_object,
+    has_long_key,
 )
 from detectors.formats.json_logs.lines import can_hold_control_characters
 from detectors.formats.moments import to_utc
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
-from detectors.formats.text.splitting import split_array_start
+from detectors.formats.text.splitting import find_elements
 
 
 class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -82,14 +85,18 @@ _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _STRICT_DOCUMENT: Final = msgspec.json.Decoder(_StrictDocument)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _MAX_COUNTED: Final = 100_000
+# Larger than all but the strangest batches. Typed records take four times their bytes in memory.
+_TYPED_BYTES: Final = 8 << 20
 _TOO_COMPLEX: Final = Problem("unknown", f"more than {MAX_VALUES:,} values")
 _SHAPE: Final = (
     'The body must be an object with a single key, "records", that contains a non-empty array.'
 )
 
 
-def decode_batch(body: bytes, version: Version = V1) -> Sequence[UsageRecord]:
+def decode_batch(body: bytes | memoryview, version: Version = V1) -> Sequence[UsageRecord]:
     """Return the batch's records of this version, with times in UTC.
+
+    Of a body longer than `_TYPED_BYTES`, nothing is copied but one record at a time.
 
     Raises
     ------
@@ -100,15 +107,18 @@ def decode_batch(body: bytes, version: Version = V1) -> Sequence[UsageRecord]:
     ContractError
         JSON that breaks the contract; names the records and fields.
     """
+    if len(body) > _TYPED_BYTES:
+        return _decode_untyped(memoryview(body), version)
+    body = bytes(body)
     try:
         records: Sequence[UsageRecord] = version.decoder.decode(body).records
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _decode_untyped(body, version)
+        return _decode_untyped(memoryview(body), version)
     if len(records) > MAX_BATCH_RECORDS:
         raise TooManyRecordsError(len(records), MAX_BATCH_RECORDS)
     if records and _are_clean(records, body):
         return records
-    return _decode_untyped(body, version)
+    return _decode_untyped(memoryview(body), version)
 
 
 def _are_clean(records: Sequence[UsageRecord], body: bytes) -> bool:
@@ -158,7 +168,7 @@ def _have_control_characters(records: Sequence[UsageRecord]) -> bool:
     )
 
 
-def _decode_untyped(body: bytes, version: Version) -> list[UsageRecord]:
+def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
     """Decode the records one by one, so that memory depends on the largest record only."""
     records: list[UsageRecord] = []
     offenders = Offenders()
@@ -174,39 +184,40 @@ def _decode_untyped(body: bytes, version: Version) -> list[UsageRecord]:
     return records
 
 
-def _split_records(body: bytes) -> list[bytes]:
-    """Return the texts of the records of a well-formed body."""
+def _split_records(body: memoryview) -> Iterator[memoryview]:
+    """Return the texts of the records of a well-formed body, which has some but not too many."""
     raw = _find_records(body)
-    texts = list[bytes]()
-    if raw.startswith(b"["):
-        elements = split_array_start(raw)
-        texts += islice(elements, MAX_BATCH_RECORDS + 1)
-        if len(texts) > MAX_BATCH_RECORDS:
-            count = len(texts) + sum(1 for _ in islice(elements, _MAX_COUNTED - len(texts)))
+    count = 0
+    if bytes(raw[:1]) == b"[":
+        count = sum(1 for _ in islice(find_elements(raw), _MAX_COUNTED))
+        if count > MAX_BATCH_RECORDS:
             raise TooManyRecordsError(count, MAX_BATCH_RECORDS, is_exact=count < _MAX_COUNTED)
     _check_keys(body, raw)
-    if not texts:
+    if not count:
         raise ContractError(_SHAPE)
-    return texts
+    return (raw[start:end] for start, end in find_elements(raw))
 
 
-def _find_records(body: bytes) -> bytes:
+def _find_records(body: memoryview) -> memoryview:
     """Return the text of the value of `records`; empty if the body has no such key."""
     check_syntax(body)
     try:
         found = _DOCUMENT.decode(body).records
     except msgspec.ValidationError:
         raise ContractError(_SHAPE) from None
-    return b"" if found is msgspec.UNSET else bytes(found)
+    return memoryview(b"" if found is msgspec.UNSET else found)
 
 
-def _check_keys(body: bytes, raw: bytes) -> None:
+def _check_keys(body: memoryview, raw: memoryview) -> None:
     """Raise an error that names the keys of the body besides `records`."""
+    # The decoder would repeat a long key in its error, in four times its bytes.
+    is_long = len(body) - len(raw) > LONG_BYTES and has_long_key(body)
     with suppress(msgspec.ValidationError):
-        _STRICT_DOCUMENT.decode(body)
-        return
+        if not is_long:
+            _STRICT_DOCUMENT.decode(body)
+            return
     offenders = Offenders()
-    if count_values(body) - count_values(raw) > MAX_VALUES:
+    if is_long or count_values(body) - count_values(raw) > MAX_VALUES:
         offenders.add("body", _TOO_COMPLEX)
     else:
         for key in _KEYS.decode(body):
@@ -216,8 +227,10 @@ def _check_keys(body: bytes, raw: bytes) -> None:
     raise ContractError(f"{error} {_SHAPE}", error.offenders)
 
 
-def _read_text(text: bytes, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:
+def _read_text(text: memoryview, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:
     try:
+        if len(text) > LONG_BYTES:
+            return _read_batch_record(decode_long_object(text), fields)
         return _read_batch_record(decode_document(text), fields)
     except TooComplexError:
         return [_TOO_COMPLEX]

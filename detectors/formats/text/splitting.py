@@ -29,6 +29,7 @@ _TOO_LARGE: Final = (
     f"One JSON object can have up to {MAX_DOCUMENT_BYTES >> 20} MiB: export one object per line."
 )
 _MARKS: Final = b'"{}[],'
+_BLANK_END: Final = re.compile(rb"\s*+\]")
 
 
 def _brackets(depth: int) -> bytes:
@@ -174,6 +175,20 @@ def split_array_start(text: bytes) -> Iterator[bytes]:
     return _ArraySplitter().feed(text)
 
 
+def find_elements(text: memoryview) -> Iterator[tuple[int, int]]:
+    """Yield where each element of a complete, well-formed array begins and ends; copy nothing."""
+    start, element = 1, _patterns().element
+    if _BLANK_END.match(text, start):
+        return
+    while True:
+        match = element.match(text, start)
+        end = match.end() - 1 if match else _ElementScanner().find_end(text, start)
+        if end < 0:
+            return
+        yield start, end
+        start = end + 1
+
+
 class _ElementScanner:
     """Finds where an element ends. It continues in each block where the last block ended."""
 
@@ -182,7 +197,7 @@ class _ElementScanner:
         self._is_in_string = False
         self._is_escaped = False  # the last block ended within an escape
 
-    def find_end(self, text: bytes, start: int) -> int:
+    def find_end(self, text: bytes | memoryview, start: int) -> int:
         """Return the position of the comma or bracket after the element; -1 if it is missing."""
         if self._is_in_string:
             start = self._leave_string(text, start + self._is_escaped)
@@ -206,7 +221,7 @@ class _ElementScanner:
                 return match.start()
         return -1
 
-    def _leave_string(self, text: bytes, start: int) -> int:
+    def _leave_string(self, text: bytes | memoryview, start: int) -> int:
         """Return the position after the string; -1 if it does not end in this block."""
         inner = _IN_STRING.match(text, start)
         end = inner.end() if inner else start  # the pattern always matches
