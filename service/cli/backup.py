@@ -23,7 +23,12 @@ from service.operations.backup.manifests import (
 )
 from service.operations.backup.pruning import prune_backups
 from service.operations.backup.repository import BackupError, Repository, new_key
-from service.operations.backup.restoring import Restored, Target, restore_backup
+from service.operations.backup.restoring import (
+    Restored,
+    Target,
+    restore_backup,
+    restore_missing_blobs,
+)
 from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
 from service.operations.local import run_state
@@ -128,6 +133,25 @@ def restore(backup_id: str | None, replace: bool, data_dir: Path | None) -> None
     click.echo(f"Restored backup {found.id}: {_describe(found)}, {seconds:.0f} s.")
     _warn_of(iter(_missing_keys(restored)))
     click.echo(f"Everything after {found.created_at:%Y-%m-%d %H:%M:%S} UTC is lost.")
+
+
+@backup.command("restore-blobs")
+@data_option
+@one_line_errors
+def restore_blobs(data_dir: Path | None) -> None:
+    """Restore the blobs that the database names and STORAGE_URL lacks, while the service runs.
+
+    They come from whichever backup has them: after a recovery of the database to another time, or
+    after a disk has lost files.
+    """
+    config = reach(data_dir)
+    with _storage_errors_shown():
+        found = restore_missing_blobs(_repository(), config.database_url, config.storage_url)
+    restored, missing = found
+    click.echo(f"{restored:,} blobs restored")
+    if missing:
+        _warn_of(f"{key}: no backup has it" for key in missing)
+        raise CommandError(f"{len(missing):,} blobs are still missing")
 
 
 def _repository() -> Repository:

@@ -257,7 +257,11 @@ class S3Blobs(BlobStore):
         # Created on first use and never before a fork, because its threads wouldn't survive.
         from obstore.store import from_url
 
-        return from_url(self._url, config=cast(Any, self._options))
+        options = dict(self._options)
+        # The library wants this one apart; without either, it reads AWS_ALLOW_HTTP.
+        http = options.pop("aws_allow_http", "").lower() == "true"
+        client = {"client_options": {"allow_http": True}} if http else {}
+        return from_url(self._url, config=cast(Any, options), **cast(Any, client))
 
 
 def _keep(file: BinaryIO, temporary: Path, path: Path) -> None:

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from typing import Final
 
 from service.core.blobs import BlobNotFoundError, BlobStore
-from service.core.logs import get_logger
 from service.models.base import utc_now
 from service.operations.backup.manifests import (
     FORMAT,
@@ -31,7 +30,6 @@ THREADS: Final = 4  # they mostly wait for disks, or for S3
 # So many blobs are copied while a snapshot is open, which keeps PostgreSQL from cleaning up.
 _FEW: Final = 1_000
 _ROUNDS: Final = 10
-_log = get_logger(__name__)
 
 
 def create_backup(source: Source, repository: Repository) -> Manifest:
@@ -46,7 +44,6 @@ def create_backup(source: Source, repository: Repository) -> Manifest:
             keys = snapshot.list_keys()
             if (copy.count_new(keys) <= _FEW or number > 2) and copy.add(keys):
                 return _dump(source, repository, snapshot, copy, keys)
-        _log.info("backup_catching_up", round=number, blobs=len(keys))
         copy.add(keys)
     raise BackupError("blobs were deleted before they could be copied; try again")
 
@@ -77,7 +74,6 @@ def _dump(
     )
     source.check_lock()  # without it, another process may have pruned what this backup uses
     write_manifest(repository, manifest)
-    _log.info("backup_created", backup_id=backup_id, blobs=len(keys), bytes=manifest.added_bytes)
     return manifest
 
 

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from service.core.logs import get_logger
 from service.operations.backup.manifests import (
     Keep,
     choose_kept,
@@ -15,7 +14,6 @@ from service.operations.backup.repository import BLOBS, DATABASES, Repository
 
 # What an interrupted backup has left is of use to the next one for a while.
 GRACE_SECONDS: Final = 86_400.0
-_log = get_logger(__name__)
 
 
 def prune_backups(repository: Repository, keep: Keep, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -37,6 +35,4 @@ def prune_backups(repository: Repository, keep: Keep, grace_seconds: float = GRA
         for name in repository.list(folder, grace_seconds):
             if name not in used:
                 repository.delete(name)
-    if ended:
-        _log.info("backups_pruned", count=len(ended), kept=len(kept))
     return len(ended)

@@ -18,8 +18,11 @@ from service.errors import ConfigError, ServiceError
 MANIFESTS, DATABASES, BLOBS = FOLDERS = ("manifests", "databases", "blobs")
 # An `age-keygen` file has comments around the key.
 _KEY: Final = re.compile(r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b")
-# Credentials of the backups' bucket, if they differ from those of the service's own.
-_S3_PREFIX: Final = "BACKUP_AWS_"
+# The variables of the backups' bucket that may differ from those of the service's own.
+_S3_OPTIONS: Final = (
+    *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+    *("aws_region", "aws_endpoint_url", "aws_allow_http"),
+)
 _CHUNK_BYTES: Final = 1024 * 1024
 _NOW: Final = -3_600.0  # a list of blobs that are at least this old has all
 
@@ -114,11 +117,8 @@ class Repository:
 
 def open_store(url: str, environment: Mapping[str, str]) -> BlobStore:
     """Return the store at a URL, with the credentials for backups if there are any."""
-    own = {
-        name.removeprefix("BACKUP_").lower(): value
-        for name, value in environment.items()
-        if name.startswith(_S3_PREFIX) and value
-    }
+    given = {name: environment.get(f"BACKUP_{name.upper()}", "") for name in _S3_OPTIONS}
+    own = {name: value for name, value in given.items() if value}
     try:
         return BlobStore.from_url(url, s3_options=own)
     except ValueError as error:

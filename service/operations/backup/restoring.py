@@ -18,11 +18,16 @@ from sqlalchemy.exc import ProgrammingError
 
 from service.core.blobs import BlobStore
 from service.core.db import list_revisions, migrate
-from service.core.logs import get_logger
 from service.core.sealing import NOT_SEALED, Sealer
 from service.models.audits.blob_keys import BLOB_FOLDERS
+from service.models.operations.named_blobs import list_named_blobs
 from service.operations.backup.creating import THREADS
-from service.operations.backup.manifests import Manifest, StoredBlob
+from service.operations.backup.manifests import (
+    Manifest,
+    StoredBlob,
+    list_backups,
+    read_manifest,
+)
 from service.operations.backup.programs import RESTORE, find_program
 from service.operations.backup.repository import BackupError, Content, DamagedError, Repository
 from service.operations.backup.source import make_plain_engine
@@ -43,7 +48,6 @@ _CLEAR: Final = (
     "CREATE SCHEMA public",
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
 )
-_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,33 @@ def restore_backup(
             _clear(engine)
         restore_database(repository, manifest, target.owner_url)
         migrate(target.owner_url, service_role=make_url(target.service_url).username)
-        _log.info("backup_restored", backup_id=manifest.id, blobs=len(manifest.blobs))
         return _check_keys(engine, manifest, target)
     finally:
         engine.dispose()
+
+
+def restore_missing_blobs(
+    repository: Repository, database_url: str, storage_url: str
+) -> tuple[int, list[str]]:
+    """Restore blobs that the database names and the storage lacks, from whichever backup has them.
+
+    The service may run meanwhile. Returns how many were restored, and the keys of the others.
+    """
+    engine, blobs = make_plain_engine(database_url), BlobStore.from_url(storage_url)
+    with engine.connect() as connection:
+        named = set(list_named_blobs(connection))
+    engine.dispose()
+    missing = {key for key in named if not blobs.exists(key)}
+    count = len(missing)
+    for backup_id in list_backups(repository):
+        if not missing:
+            break
+        for blob in read_manifest(repository, backup_id).blobs:
+            if blob.key in missing:
+                _restore_blob(repository, blobs, blob)
+                missing.remove(blob.key)
+    _own_blobs(storage_url)
+    return count - len(missing), sorted(missing)
 
 
 def _check_release(manifest: Manifest) -> None:
