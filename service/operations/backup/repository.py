@@ -24,7 +24,7 @@ _S3_OPTIONS: Final = (
     *("aws_region", "aws_endpoint_url", "aws_allow_http"),
 )
 _CHUNK_BYTES: Final = 1024 * 1024
-_NOW: Final = -3_600.0  # a list of blobs that are at least this old has all
+_AHEAD_SECONDS: Final = 86_400.0  # how far the storage's clock may be ahead
 
 
 class BackupError(ServiceError):
@@ -97,8 +97,10 @@ class Repository:
         """Return the name of a blob's object; without the key it doesn't tell the content."""
         return f"{BLOBS}/{hmac.new(self._naming_key, sha256.encode(), 'sha256').hexdigest()}.age"
 
-    def list(self, folder: str, older_than_seconds: float = _NOW) -> Iterator[str]:
-        """Yield the names of a folder's objects, in any order."""
+    def list(self, folder: str, older_than_seconds: float | None = None) -> Iterator[str]:
+        """Yield the names of a folder's objects, or those that are so old, in any order."""
+        if older_than_seconds is None:
+            return list_all(self._store, folder)
         return self._store.list_old(folder, older_than_seconds)
 
     def delete(self, name: str) -> None:
@@ -123,6 +125,11 @@ def open_store(url: str, environment: Mapping[str, str]) -> BlobStore:
         return BlobStore.from_url(url, s3_options=own)
     except ValueError as error:
         raise ConfigError("BACKUP_URL must start with file:// or s3://") from error
+
+
+def list_all(store: BlobStore, folder: str) -> Iterator[str]:
+    """Yield the keys of all blobs of a folder, also of those that another clock has dated."""
+    return store.list_old(folder, -_AHEAD_SECONDS)
 
 
 def find_key(text: str) -> str:

@@ -29,12 +29,17 @@ from service.operations.backup.manifests import (
     read_manifest,
 )
 from service.operations.backup.programs import RESTORE, find_program
-from service.operations.backup.repository import BackupError, Content, DamagedError, Repository
+from service.operations.backup.repository import (
+    BackupError,
+    Content,
+    DamagedError,
+    Repository,
+    list_all,
+)
 from service.operations.backup.source import make_plain_engine
 from service.operations.backup.verifying import restore_database
 from service.operations.maintenance.resealing import count_values
 
-_ANY_AGE: Final = -3_600.0
 _TABLES: Final = text(
     "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
     " AND relkind IN ('r', 'p')"
@@ -137,7 +142,7 @@ def _check_empty(engine: Engine, blobs: BlobStore, manifest: Manifest, *, replac
                 " --replace"
             )
     own = {blob.key for blob in manifest.blobs}
-    stored = (key for folder in BLOB_FOLDERS for key in blobs.list_old(folder, _ANY_AGE))
+    stored = (key for folder in BLOB_FOLDERS for key in list_all(blobs, folder))
     if list(islice((key for key in stored if key not in own), 1)):
         raise BackupError(
             "STORAGE_URL has blobs of another database; restore into an empty folder or prefix, or"

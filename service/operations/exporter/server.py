@@ -13,6 +13,7 @@ from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
 from service.errors import ConfigError
 from service.jobs.queues import AuditQueues
+from service.operations.exporter.backup_metrics import BackupMetrics
 from service.operations.exporter.database_metrics import ServerMetrics
 
 _log = get_logger(__name__)
@@ -45,6 +46,8 @@ def make_registry(config: Config) -> CollectorRegistry:
     # One connection is enough: scrapes take turns.
     engine = make_engine(replace(config, database_pool_size=1))
     registry.register(ServerMetrics(config, engine, AuditQueues.from_config(config)))
+    if config.backup_url:
+        registry.register(BackupMetrics(config.backup_url))
     if config.metrics_folder:
         Path(config.metrics_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         MultiProcessCollector(registry, config.metrics_folder)  # type: ignore[no-untyped-call]

@@ -81,6 +81,8 @@ def test_the_docs_describe_every_metric_with_its_type_and_labels(
     described = documented()
     # The storage of these settings does not exist yet.
     assert described.pop("tallystick_storage_bytes") == ("gauge", ("kind",))
+    # tests/service/operations/backup/ has its test.
+    assert described.pop("tallystick_backup_age_seconds") == ("gauge", ())
     assert found == described
 
 

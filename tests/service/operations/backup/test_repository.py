@@ -1,6 +1,7 @@
 """Where backups are stored, which key opens them, which are kept and what is deleted."""
 
 import io
+import math
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from service.operations.backup.manifests import (
     database_name,
     list_backups,
     manifest_name,
+    new_id,
     read_manifest,
     time_of,
     write_manifest,
@@ -34,6 +36,7 @@ from service.operations.backup.repository import (
     new_key,
     open_store,
 )
+from service.operations.exporter.backup_metrics import BackupMetrics
 
 NEWEST = datetime(2026, 11, 23, 3, tzinfo=UTC)
 KEEP = Keep(days=7, weeks=5, months=12)
@@ -206,3 +209,18 @@ def test_a_bucket_may_have_credentials_of_its_own() -> None:
     assert isinstance(store, S3Blobs)
     config = cast(dict[str, str], store._store.config)  # type: ignore[union-attr]
     assert [config[name] for name in names] == [f"{name} of backups" for name in names]
+
+
+def test_the_age_of_the_newest_backup_is_exported(repository: Repository, tmp_path: Path) -> None:
+    def age() -> list[float]:
+        found = BackupMetrics(tmp_path.as_uri()).collect()
+        return [sample.value for metric in found for sample in metric.samples]
+
+    assert age() == [math.inf]
+    for hours_ago in (30, 5):
+        time = datetime.now(UTC) - timedelta(hours=hours_ago)
+        write_manifest(repository, _manifest(new_id(time)))
+    assert 5 * 3_600 <= age()[0] < 6 * 3_600
+    (tmp_path / MANIFESTS).rename(tmp_path / "elsewhere")
+    (tmp_path / MANIFESTS).write_text("no folder")
+    assert age() == []
