@@ -26,10 +26,12 @@ def _import_commands() -> Iterator[click.Command]:
     from service.cli.admin import admin
     from service.cli.backup import backup
     from service.cli.demo import demo
+    from service.cli.doctor import doctor
     from service.cli.keys import keys
     from service.cli.processes import metrics, migrate, sweeper, worker
     from service.cli.up import up
 
     account.add_command(access)
     account.add_command(revoke_access)
-    yield from (up, demo, account, admin, backup, keys, migrate, worker, sweeper, metrics)
+    yield from (up, demo, account, admin, backup, keys, doctor)
+    yield from (migrate, worker, sweeper, metrics)

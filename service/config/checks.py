@@ -27,7 +27,12 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "backup_url": ("file", "s3"),
 }
 _OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url", "backup_url"}
-_AT_LEAST_ZERO: Final = {"trusted_proxies", "rollup_retention_days", "log_requests_share"}
+_AT_LEAST_ZERO: Final = {
+    "trusted_proxies",
+    "drain_seconds",
+    "rollup_retention_days",
+    "log_requests_share",
+}
 _SHARES: Final = ("log_requests_share",)
 # Audits of an account look back 90 days, and files of calls have up to 31 days.
 _MIN_CALL_DAYS: Final = 100

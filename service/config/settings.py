@@ -70,6 +70,7 @@ class Config:
     sweep_seconds: float = 5.0
     max_starts: int = 3
     stop_seconds: int = 20
+    drain_seconds: int = 0
     job_process_jobs: int = 500
     job_process_bytes: int = 512 * 1024 * 1024
     housekeeping_seconds: float = 3600.0

@@ -55,6 +55,17 @@ def _send(config: Config, message: EmailMessage) -> None:
         server.close()
 
 
+def check_server(config: Config) -> None:
+    """Connect and sign in to the mail server; raise `OSError` if that fails."""
+    server = _connect(config)
+    try:
+        server.noop()
+    finally:
+        with suppress(OSError):
+            server.quit()
+        server.close()
+
+
 def _options(server: smtplib.SMTP, recipient: str) -> Sequence[str]:
     """Return what an address with letters beyond ASCII needs (RFC 6531), if the server has it."""
     if recipient.isascii():

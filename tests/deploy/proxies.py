@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -83,10 +83,11 @@ class Proxy:
 
 
 @contextmanager
-def started_proxy(name: str, folder: Path, upstream: str) -> Iterator[Proxy]:
+def started_proxy(name: str, folder: Path, *upstreams: str) -> Iterator[Proxy]:
+    """Start it in front of one or several instances of the web process."""
     port = free_port()
-    _write_certificate(folder)
-    command = _WRITERS[name](folder, port, upstream)
+    write_certificate(folder)
+    command = _WRITERS[name](folder, port, upstreams)
     environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
     with (folder / "output.log").open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
@@ -99,7 +100,7 @@ def started_proxy(name: str, folder: Path, upstream: str) -> Iterator[Proxy]:
         process.wait(20)
 
 
-def _write_nginx(folder: Path, port: int, upstream: str) -> list[str]:
+def _write_nginx(folder: Path, port: int, upstreams: Sequence[str]) -> list[str]:
     site = _replaced(
         DEPLOY / "nginx.conf",
         {
@@ -107,7 +108,9 @@ def _write_nginx(folder: Path, port: int, upstream: str) -> list[str]:
             f"/etc/letsencrypt/live/{HOST}/privkey.pem": f"{folder}/key.pem",
             HOST: "localhost",
             "/var/log/nginx/": f"{folder}/",
-            "127.0.0.1:8000": upstream,
+            "server 127.0.0.1:8000 max_fails=0;": "".join(
+                f"server {upstream} max_fails=0;\n" for upstream in upstreams
+            ),
             "listen 443 ": f"listen 127.0.0.1:{port} ",
             "listen 80;": f"listen 127.0.0.1:{free_port()};",
         },
@@ -118,7 +121,7 @@ def _write_nginx(folder: Path, port: int, upstream: str) -> list[str]:
     return [find_proxy("nginx") or "", "-e", f"{folder}/start.log", "-c", f"{folder}/nginx.conf"]
 
 
-def _write_caddy(folder: Path, port: int, upstream: str) -> list[str]:
+def _write_caddy(folder: Path, port: int, upstreams: Sequence[str]) -> list[str]:
     site = _replaced(
         DEPLOY / "Caddyfile",
         {
@@ -126,14 +129,15 @@ def _write_caddy(folder: Path, port: int, upstream: str) -> list[str]:
             f"{{$TALLYSTICK_HOST:{HOST}}} {{\n": f"localhost:{port} {{\n\tbind 127.0.0.1\n"
             f"\ttls {folder}/certificate.pem {folder}/key.pem\n",
             "/var/log/caddy/": f"{folder}/",
-            "127.0.0.1:8000": upstream,
+            "#health_": "health_" if len(upstreams) > 1 else "#health_",
+            "127.0.0.1:8000": " ".join(upstreams),
         },
     )
     (folder / "Caddyfile").write_text(site)
     return [find_proxy("caddy") or "", "run", "--config", f"{folder}/Caddyfile"]
 
 
-_WRITERS: Final[Mapping[str, Callable[[Path, int, str], list[str]]]] = {
+_WRITERS: Final[Mapping[str, Callable[[Path, int, Sequence[str]], list[str]]]] = {
     "nginx": _write_nginx,
     "caddy": _write_caddy,
 }
@@ -163,7 +167,7 @@ def _wait_until_listening(proxy: Proxy, process: "subprocess.Popen[bytes]") -> N
     raise AssertionError(proxy.logs())
 
 
-def _write_certificate(folder: Path) -> None:
+def write_certificate(folder: Path) -> None:
     """Write a certificate for localhost, signed by its own key."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])

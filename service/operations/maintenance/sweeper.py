@@ -35,7 +35,7 @@ from service.operations.maintenance.price_updates import PriceUpdates
 from service.operations.maintenance.span_imports import SpanImports
 
 # An arbitrary number: every sweeper of this database takes the same lock.
-_SWEEPER_LOCK: Final = 7_255_019_430_872
+SWEEPER_LOCK: Final = 7_255_019_430_872
 # The view enqueues right after its commit, so a row this young was probably just sent.
 _FRESH_SECONDS: Final = 1.0
 _ACCOUNTS_AT_ONCE: Final = 100
@@ -181,7 +181,7 @@ def _try_lock(connection: Connection) -> bool:
     connection.execute(text("SET tcp_keepalives_interval = 5"))
     connection.execute(text("SET tcp_keepalives_count = 3"))
     query = text("SELECT pg_try_advisory_lock(:lock)")
-    return bool(connection.scalar(query, {"lock": _SWEEPER_LOCK}))
+    return bool(connection.scalar(query, {"lock": SWEEPER_LOCK}))
 
 
 def run_sweeper(config: Config) -> None:

@@ -1,5 +1,6 @@
 """Access the application's and request's objects: settings, storage, queues, session."""
 
+import mmap
 import time
 from collections.abc import Callable
 from typing import Final, cast
@@ -70,3 +71,26 @@ def _close_session(_error: BaseException | None) -> None:
     session: Session | None = g.pop("session", None)
     if session is not None:
         session.close()
+
+
+class Draining:
+    """Say that load balancers should send no more requests, while requests are still answered.
+
+    The flag is a byte of memory that the server's processes inherit.
+    """
+
+    def __init__(self) -> None:
+        self._flag: mmap.mmap | bytearray = bytearray(1)
+
+    def share(self) -> None:
+        """Create a new flag, before the processes that will share it are forked."""
+        self._flag = mmap.mmap(-1, 1)
+
+    def start(self) -> None:
+        self._flag[0] = 1
+
+    def __bool__(self) -> bool:
+        return bool(self._flag[0])
+
+
+draining = Draining()

@@ -6,10 +6,13 @@ Two processes, each with a few requests at a time, which mostly wait for the dat
 The application isn't preloaded, because libraries that start threads don't survive a fork.
 """
 
+from functools import partial
 from typing import Any
 
 from service.config import Config
+from service.web.http.current import draining
 from service.web.intake.turns import upload_turns
+from service.web.server.closing import stop_in_order
 
 wsgi_app = "service.app:create_app()"
 worker_class = "service.web.server.web_process.WebWorker"
@@ -26,9 +29,17 @@ control_socket_disable = True
 
 
 def on_starting(server: Any) -> None:
+    """Share what all processes share, before they are forked."""
+    on_reload(server)
+    draining.share()
+
+
+def on_reload(server: Any) -> None:
     """Give requests in flight as much time to finish as running audits, and share locks."""
     server.cfg.set("graceful_timeout", Config.load().stop_seconds)
     upload_turns.share()
 
 
-on_reload = on_starting
+def when_ready(server: Any) -> None:
+    """Replace gunicorn's way to stop, for which it has no hook."""
+    server.stop = partial(stop_in_order, server, server.stop, Config.load().drain_seconds)

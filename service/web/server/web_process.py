@@ -5,6 +5,7 @@ report link or part of a record. It also waits forever for a silent sender, and 
 connection of a client that is still sending, so that an early response is lost.
 """
 
+import errno
 import gc
 import json
 import selectors
@@ -89,6 +90,14 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         finally:
             with suppress(SQLAlchemyError):
                 write_remaining_usage(self.app.wsgi())
+
+    def accept(self, listener: Any) -> None:
+        """Accept a connection, unless the master has just stopped listening."""
+        try:
+            super().accept(listener)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
 
     def enqueue_req(self, conn: Any) -> None:
         """Give the connection a thread, but a new one only when its client has sent something."""

@@ -18,7 +18,7 @@ from service.core.db import make_probe_engine
 from service.core.redis import connect
 from service.errors import RETRY_SECONDS
 from service.web.auth.admin_gate import may_administer
-from service.web.http.current import current_config
+from service.web.http.current import current_config, draining
 from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
 from service.web.schemas.ingest import HealthSchema
 
@@ -82,7 +82,7 @@ def healthz() -> dict[str, Any]:
 def readyz() -> Any:
     """Check whether this process should receive traffic."""
     states = _health().states()
-    is_ready = all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
+    is_ready = not draining and all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
     headers = {} if is_ready else {"Retry-After": str(RETRY_SECONDS)}
     if (instance_id := current_config().instance_id) and _is_from_inside():
         headers["X-Instance"] = instance_id

@@ -1,0 +1,70 @@
+"""tallystick doctor: look for what is wrong, and say what to do."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
+from service.config import read_secrets
+from service.errors import ConfigError
+from service.operations.local.run_state import find_state
+from service.operations.maintenance.doctor.examination import examine
+from service.operations.maintenance.doctor.findings import (
+    FAIL,
+    OK,
+    STATUSES,
+    WARN,
+    Area,
+    Finding,
+    exit_code,
+)
+
+_COLORS: Final = {OK: "green", WARN: "yellow", FAIL: "red"}
+
+
+@click.command()
+@data_option
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@one_line_errors
+def doctor(data_dir: Path | None, as_json: bool) -> None:
+    """Check settings, versions, clocks, permissions, servers, queues, disks and backups.
+
+    Changes nothing. Exits with 0 if everything is fine, 1 after a warning and 2 after a failure.
+    """
+    found = []
+    for finding in _look(data_dir):
+        found.append(finding)
+        if not as_json:
+            _print(finding)
+    counts = {status: sum(one.status == status for one in found) for status in STATUSES}
+    if as_json:
+        click.echo(msgspec.json.encode({**counts, "findings": [one._asdict() for one in found]}))
+    else:
+        click.echo(", ".join(f"{status}: {number}" for status, number in counts.items()))
+    sys.exit(exit_code(found))
+
+
+def _look(data_dir: Path | None) -> Iterator[Finding]:
+    try:
+        environment = read_secrets(os.environ)
+        config = reach(data_dir)
+    except (CommandError, ConfigError) as error:
+        yield Area("settings").fail(str(error), "see Settings in docs/operations.md")
+        return
+    # `reach` takes the settings from the folder unless the environment names a database.
+    uses_folder = data_dir is not None or not environment.get("DATABASE_URL")
+    folder = (data_dir or USUAL_DATA_DIR) if uses_folder else None
+    state = (find_state(folder) if folder else None) or {}
+    yield from examine(config, {**environment, **state}, folder)
+
+
+def _print(finding: Finding) -> None:
+    status = click.style(f"{finding.status:<4}", fg=_COLORS[finding.status])
+    click.echo(f"{status}  {finding.area:<11}  {finding.message}")
+    if finding.advice:
+        click.echo(f"{'':19}→ {finding.advice}")

@@ -1,0 +1,1 @@
+"""Checks of everything that a running service needs, for `tallystick doctor`."""
