@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -28,6 +28,7 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.core.telemetry.counters import ATTEMPTS, timed
+from service.core.telemetry.traces import audit_spans
 from service.jobs.claiming import Tools, claim_audits
 from service.jobs.ending import refuse, retry_or_fail
 from service.jobs.lease import HeldLeases, LeaseLostError
@@ -150,9 +151,10 @@ def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
     Whatever goes wrong, each audit then ends as if it had been claimed alone.
     """
     try:
-        results = _audit_together(tools, claims)
-        with timed("publish", len(claims)):
-            published = transact(tools.engine, partial(publish, results=results))
+        with _traced(claims):
+            results = _audit_together(tools, claims)
+            with timed("publish", len(claims)):
+                published = transact(tools.engine, partial(publish, results=results))
     except Exception as error:
         _raise_if_late(error)
         _log.warning("audits_run_alone", audits=len(claims), error_type=type(error).__name__)
@@ -160,6 +162,10 @@ def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
     for result in results:
         finish(tools, result, published)
     return True
+
+
+def _traced(claims: Sequence[Claim]) -> AbstractContextManager[None]:
+    return audit_spans({claim.audit_id: claim.traceparent for claim in claims})
 
 
 def _audit_together(tools: Tools, claims: Sequence[Claim]) -> list[Result]:
@@ -199,9 +205,10 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
     engine, log = tools.engine, _log.bind(audit_id=claim.audit_id, attempt=claim.attempt)
     began = time.monotonic()
     try:
-        result = _audit(tools, claim, leases)
-        with timed("publish"):
-            published = transact(engine, partial(publish, results=[result]))
+        with _traced([claim]):
+            result = _audit(tools, claim, leases)
+            with timed("publish"):
+                published = transact(engine, partial(publish, results=[result]))
     except LeaseLostError:
         abandon(tools, claim)
     except DetectorError as error:

@@ -11,8 +11,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
-from service.core.logs import configure_logging
-from service.core.telemetry.shared_counters import count_together
+from service.core.telemetry.processes import begin_process
 from service.reports.html import register_filters
 from service.web.api import (
     account_audits,
@@ -43,7 +42,7 @@ from service.web.http.headers import add_security_headers
 from service.web.http.limits import init_limits, refuse_when_busy
 from service.web.http.paths import API_PREFIX, INGEST_PREFIX, OTLP_PREFIX
 from service.web.http.request_log import log_requests
-from service.web.http.request_metrics import count_requests
+from service.web.http.request_metrics import count_requests, trace_requests
 from service.web.oauth import init_oauth
 from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
@@ -135,8 +134,7 @@ _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 def create_app(config: Config | None = None) -> Flask:
     """Create the web application; without `config`, read the settings from the environment."""
     config = config or Config.load()
-    configure_logging(config.log_level, config.log_repeats_per_minute)
-    count_together(config)
+    begin_process(config)
     app = Flask("service", template_folder=str(_TEMPLATES), static_folder="web/static")
     app.url_map.merge_slashes = False  # a redirect would trust the Host header
     app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
@@ -147,6 +145,7 @@ def create_app(config: Config | None = None) -> Flask:
     refuse_when_busy(app)
     hide_admin(app)
     count_requests(app)
+    trace_requests(app)
     add_security_headers(app)
     init_web_sessions(app, config)
     init_browsers(app, config)

@@ -14,6 +14,7 @@ _MIN_SECRET_LENGTH: Final = 32
 # Characters that a header carries unchanged.
 _ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
 _CONTACT: Final = re.compile(r"(mailto:[^@]+@.|tel:\+?[0-9]|https://.)[!-~]*")
+_HEADERS: Final = re.compile(r"([A-Za-z0-9-]+=[ -+\--~]+(, *|$))*")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _POSTGRES: Final = ("postgres", "postgresql", "postgresql+psycopg2")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -24,16 +25,26 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
     "base_url": ("http", "https"),
     "smtp_url": ("smtp", "smtps", "smtp+starttls"),
     "prices_url": ("http", "https"),
+    "sentry_dsn": ("http", "https"),
+    "traces_url": ("http", "https"),
     "backup_url": ("file", "s3"),
 }
-_OPTIONAL_URLS: Final = {"smtp_url", "migration_database_url", "prices_url", "backup_url"}
+_OPTIONAL_URLS: Final = {
+    "smtp_url",
+    "migration_database_url",
+    "prices_url",
+    "backup_url",
+    "sentry_dsn",
+    "traces_url",
+}
 _AT_LEAST_ZERO: Final = {
     "trusted_proxies",
     "drain_seconds",
     "rollup_retention_days",
     "log_requests_share",
+    "traces_share",
 }
-_SHARES: Final = ("log_requests_share",)
+_SHARES: Final = ("log_requests_share", "traces_share")
 # Audits of an account look back 90 days, and files of calls have up to 31 days.
 _MIN_CALL_DAYS: Final = 100
 # The addresses that Spark starts a session at.
@@ -132,6 +143,8 @@ def _key_problems(values: Values) -> Iterator[str]:
 
 
 def _text_problems(values: Values) -> Iterator[str]:
+    if not _HEADERS.fullmatch(values["traces_headers"]):
+        yield "TRACES_HEADERS must list headers like name=value, name=value"
     if "@" not in parseaddr(values["mail_from"])[1]:
         yield "MAIL_FROM must be an email address"
     if values["owner_email"] and "@" not in values["owner_email"]:

@@ -131,6 +131,10 @@ class Config:
     sub_processors: str = ""
     security_contact: str = ""
     log_level: str = "INFO"
+    sentry_dsn: str = field(default="", repr=False)
+    traces_url: str = ""
+    traces_headers: str = field(default="", repr=False)
+    traces_share: float = 0.01
     log_repeats_per_minute: int = 600
     log_requests_share: float = 1.0
     instance_id: str = ""

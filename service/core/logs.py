@@ -12,10 +12,12 @@ from typing import Any, Final, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from service.core.telemetry.error_reports import report_error
 from service.core.telemetry.log_bounds import RepeatedLines
 
 _HANDLER_NAME: Final = "tallystick"
 _REPEATS_PER_MINUTE: Final = 600
+_REPORTED: Final = ("error", "critical")
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
@@ -75,6 +77,8 @@ def _describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) 
     record = event.get("_record")
     if isinstance(record, logging.LogRecord):
         record.exc_info = record.exc_text = None
+    if event.get("level") in _REPORTED:
+        report_error(error, event)
     event["error_type"] = f"{type(error).__module__}.{type(error).__qualname__}"
     frames = traceback.extract_tb(error.__traceback__)
     event["traceback"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]

@@ -28,10 +28,11 @@ from rq.worker import DequeueStrategy, Worker
 from sqlalchemy.orm import configure_mappers
 
 from service.config import Config
-from service.core.logs import configure_logging, get_logger
+from service.core.logs import get_logger
 from service.core.redis import connect
 from service.core.telemetry.counters import JOB_SECONDS, JOB_WAIT_SECONDS
-from service.core.telemetry.shared_counters import count_together
+from service.core.telemetry.error_reports import flush_reports
+from service.core.telemetry.processes import begin_process, end_process
 from service.jobs.job_process import JobProcess, ProcessLimits
 from service.jobs.queues import (
     CALL_STORE_QUEUE,
@@ -127,6 +128,8 @@ class QueueWorker(Worker):
         is_done: bool = super().perform_job(job, queue)
         outcome = "done" if is_done else "failed"
         JOB_SECONDS.labels(kind, outcome).observe(time.perf_counter() - started)
+        if not is_done:
+            flush_reports()  # the process may end without its exit handlers
         return is_done
 
     def handle_exception(self, job: Job, *exc_info: Any) -> None:
@@ -192,7 +195,10 @@ class AuditWorker(QueueWorker):
         self.execution = Execution(execution_id, job_id, self.connection, self.name)
         self.perform_job(job, queue)
         self._jobs_run += 1
-        return not is_stop_requested() and not self._limits.are_reached(self._jobs_run)
+        goes_on = not is_stop_requested() and not self._limits.are_reached(self._jobs_run)
+        if not goes_on:
+            end_process()
+        return goes_on
 
 
 def run_worker(config: Config) -> None:
@@ -226,8 +232,7 @@ def _run_sender(config: Config, function: str, queue_name: str) -> None:
 
 
 def _set_up(config: Config) -> None:
-    configure_logging(config.log_level, config.log_repeats_per_minute)
-    count_together(config)
+    begin_process(config)
     logging.getLogger("rq.worker").setLevel(logging.WARNING)
 
 

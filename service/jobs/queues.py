@@ -18,6 +18,7 @@ from rq.serializers import JSONSerializer
 from service.config import Config
 from service.core.logs import get_logger
 from service.core.redis import connect
+from service.core.telemetry.traces import stage_spans
 from service.models.audits.audits import ACCOUNT, INGEST, UPLOAD
 
 RUN_AUDIT: Final = "worker.run_audit"  # by name, so the web process loads no dataframe library
@@ -142,7 +143,9 @@ class AuditQueues:
 
         Never raises, because the sweeper sends a lost wake-up again.
         """
-        return self._try(lambda: self.push(WakeUp(audit_id, source, attempt)), audit_id=audit_id)
+        push = partial(self.push, WakeUp(audit_id, source, attempt))
+        with stage_spans("enqueue", "PRODUCER"):
+            return self._try(push, audit_id=audit_id)
 
     def enqueue_mail(self, mail_id: str | None) -> bool:
         """Wake the mail worker for a committed mail; None is ignored. Never raises either."""

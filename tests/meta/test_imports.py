@@ -55,6 +55,12 @@ def test_importing_the_service_loads_no_dataframe_library(
     assert not {name.partition(".")[0] for name in loaded[step]} & DATAFRAMES
 
 
+@pytest.mark.parametrize("step", [EVERY_MODULE, SERVING])
+def test_what_is_off_by_default_is_not_loaded(loaded: dict[str, set[str]], step: str) -> None:
+    names = loaded[step]
+    assert not {name for name in names if name.startswith(("sentry_sdk", "opentelemetry.sdk"))}
+
+
 def test_a_worker_that_is_ready_has_one_thread_and_no_library_with_threads(
     loaded: dict[str, set[str]],
 ) -> None:

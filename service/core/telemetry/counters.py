@@ -12,6 +12,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from service.core.telemetry.traces import stage_spans
+
 # Used if processes don't share counters.
 REGISTRY: Final = CollectorRegistry()
 
@@ -155,7 +157,8 @@ BLOB_FAILURES: Final = Counter(
 def timed(stage: str, audits: int = 1) -> Iterator[None]:
     """Record how long the block took for a stage of each of some audits, unless it fails."""
     started = time.perf_counter()
-    yield
+    with stage_spans(stage):
+        yield
     share = (time.perf_counter() - started) / audits
     for _ in range(audits):
         STAGE_SECONDS.labels(stage).observe(share)

@@ -132,6 +132,7 @@ class Audit(Base):
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     error: Mapped[str | None]  # also of a recalculation that failed: its audit is `done` again
+    traceparent: Mapped[str | None]  # the trace of its request, until it ends
 
     # Totals of the report document; 0 until computed.
     records: Mapped[int] = mapped_column(BigInteger, default=0)

@@ -33,6 +33,7 @@ from service.models.audits.blob_keys import frame_key
 from service.models.billing.credits import return_credit
 
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
+_ENDED: Final = {**_NO_LEASE, "traceparent": None}
 _UNFINISHED: Final = Audit.status.in_((QUEUED, PROCESSING))
 EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func.now())
 
@@ -54,6 +55,7 @@ class Claim:
     account_id: str = ""
     window_days: int | None = None  # of an audit of the account
     content_hash: bytes | None = None  # of an upload
+    traceparent: str | None = None  # of its request, if that was traced
 
     @property
     def frame_key(self) -> str:
@@ -104,6 +106,7 @@ def claim_each(
             Audit.account_id,
             Audit.window_days,
             Audit.content_hash,
+            Audit.traceparent,
         )
     )
     claimed = {row[0]: Claim(*row) for row in connection.execute(statement)}
@@ -128,7 +131,7 @@ def finish_each(connection: Connection, totals: Mapping[Claim, Mapping[str, Any]
     columns = [column(name, Audit.__table__.c[name].type) for name in names]
     rows = [(claim.audit_id, claim.token, *each.values()) for claim, each in totals.items()]
     new = values(*columns, name="new").data(rows)
-    done = {"status": DONE, "error": None, "finished_at": func.now(), **_NO_LEASE}
+    done = {"status": DONE, "error": None, "finished_at": func.now(), **_ENDED}
     statement = (
         update(Audit)
         .where(Audit.id == new.c.id, Audit.lease_token == new.c.lease_token)
@@ -257,7 +260,7 @@ def _failed(error: str) -> dict[str, Any]:
         "status": case((published_at.is_not(None), DONE), else_=FAILED),
         "error": error,
         "finished_at": func.coalesce(published_at, func.now()),
-        **_NO_LEASE,
+        **_ENDED,
     }
 
 

@@ -14,9 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import make_engine
-from service.core.logs import configure_logging, get_logger
+from service.core.logs import get_logger
 from service.core.telemetry.counters import SWEEPER_ACTIONS, timed_task
-from service.core.telemetry.shared_counters import count_together
+from service.core.telemetry.processes import begin_process
 from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
 from service.models.audits.audits import ACCOUNT, INGEST
@@ -186,8 +186,7 @@ def _try_lock(connection: Connection) -> bool:
 
 def run_sweeper(config: Config) -> None:
     """Sweep every `sweep_seconds` until SIGTERM or SIGINT."""
-    configure_logging(config.log_level, config.log_repeats_per_minute)
-    count_together(config)
+    begin_process(config)
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopping.set())

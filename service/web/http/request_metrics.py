@@ -1,4 +1,4 @@
-"""Count requests by the route's pattern; paths may contain tokens."""
+"""Count and trace requests by the route's pattern; paths may contain tokens."""
 
 import time
 from typing import Final
@@ -6,25 +6,57 @@ from typing import Final
 from flask import Flask, Response, g, request
 
 from service.core.telemetry.counters import REQUEST_SECONDS, REQUESTS, WEBHOOKS
+from service.core.telemetry.traces import begin_request, end_request, is_traced
 from service.web.http.paths import API_PREFIX
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _WEBHOOKS: Final = f"{API_PREFIX}/webhooks/"
 _NO_ROUTE: Final = "none"
+_FAILED: Final = 500
 
 
 def count_requests(app: Flask) -> None:
     app.after_request(_count)
 
 
+def trace_requests(app: Flask) -> None:
+    """Trace requests of an application, unless traces are off: then it gets no hooks."""
+    if is_traced():
+        app.before_request(_begin_trace)
+        app.after_request(_end_trace)
+        app.teardown_request(_forget_trace)
+
+
+def _begin_trace() -> None:
+    begin_request(_method(), _route())
+
+
+def _end_trace(response: Response) -> Response:
+    end_request(response.status_code)
+    return response
+
+
+def _forget_trace(_error: BaseException | None) -> None:
+    # The thread serves other requests next; of this one, a hook after the view may have failed.
+    end_request(_FAILED)
+
+
 def _count(response: Response) -> Response:
-    rule = request.url_rule.rule if request.url_rule is not None else _NO_ROUTE
-    method = request.method if request.method in _METHODS else "other"
+    rule, method = _route(), _method()
     REQUESTS.labels(rule, method, response.status_code).inc()
     REQUEST_SECONDS.labels(rule, method).observe(time.perf_counter() - g.started)
     if rule.startswith(_WEBHOOKS):
         WEBHOOKS.labels(rule.removeprefix(_WEBHOOKS), _outcome(response.status_code)).inc()
     return response
+
+
+def _route() -> str:
+    return request.url_rule.rule if request.url_rule is not None else _NO_ROUTE
+
+
+def _method() -> str:
+    """Return the request's method, or `other` for what a caller may have made up."""
+    return request.method if request.method in _METHODS else "other"
 
 
 def _outcome(status: int) -> str:

@@ -15,6 +15,7 @@ from detectors.contract import UsageRecord
 from detectors.formats import encode_chunk, encode_records, read_chunks
 from service.core.logs import get_logger
 from service.core.telemetry.counters import ACCEPTED_RECORDS
+from service.core.telemetry.traces import trace_context
 from service.errors import InvalidRequestError
 from service.models.audits.audits import (
     INGEST,
@@ -96,8 +97,9 @@ def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
 def _new_audit(source: str) -> Audit:
     """Return an audit with its ID and the key of its raw blob, which is stored before its row."""
     audit_id, account_id = new_id(), current_caller().account_id
-    blob_key = raw_key(audit_id)
-    return Audit(id=audit_id, account_id=account_id, source=source, blob_key=blob_key)
+    blob_key, trace = raw_key(audit_id), trace_context()
+    own = {"account_id": account_id, "source": source, "traceparent": trace}
+    return Audit(id=audit_id, blob_key=blob_key, **own)
 
 
 def _find_environment(records: Sequence[UsageRecord]) -> str | None:

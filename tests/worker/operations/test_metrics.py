@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from tests.service.support.metrics_table import documented, exposed
+from tests.service.support.receiver import Received, attributes_of, running_receiver, spans_of
 from tests.warm import WarmProcess
 from tests.worker.conftest import SHORT, started_system
 from tests.worker.support.system import System, free_port
@@ -22,8 +23,9 @@ JOBS_DONE = "tallystick_job_seconds_count"
 class Counted:
     """A running service, and the port of its metrics."""
 
-    def __init__(self, system: System, folder: Path, port: int) -> None:
+    def __init__(self, system: System, folder: Path, port: int, traces: Received) -> None:
         self.system = system
+        self.traces = traces
         self.folder = folder
         self._url = f"http://127.0.0.1:{port}/metrics"
 
@@ -44,13 +46,14 @@ class Counted:
 
 @pytest.fixture(scope="module")
 def counted() -> Iterator[Counted]:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, running_receiver() as traces:
         port = free_port()
         settings = {"METRICS_FOLDER": folder, "METRICS_PORT": str(port)}
+        settings |= {"TRACES_URL": f"http://127.0.0.1:{traces.port}/v1/traces", "TRACES_SHARE": "1"}
         with started_system(sweepers=0, **SHORT, **settings) as system:
             log_file = system.folder / "metrics.log"
             process = WarmProcess(("service", "metrics"), system.environment, log_file)
-            found = Counted(system, Path(folder), port)
+            found = Counted(system, Path(folder), port, traces)
             wait_until(lambda: _answers(found), 20)
             yield found
             process.terminate()
@@ -98,6 +101,25 @@ def test_saturation_is_measured_where_requests_and_audits_wait(counted: Counted)
     assert counted.value("tallystick_database_pool_wait_seconds_count", outcome="ready") > 0
     for operation in ("write", "open"):
         assert counted.value("tallystick_blob_seconds_count", operation=operation) > 0
+
+
+def test_a_trace_leads_through_the_processes_to_the_published_report(counted: Counted) -> None:
+    """From the web process, over the row, to the process that audits."""
+    (audit_id,) = counted.system.ingest(1)
+    counted.system.wait_done([audit_id], 30)
+    expected = {"POST /api/v1/ingest", "enqueue", "audit", "read", "store", "publish"}
+    wait_until(lambda: _names_of_trace(counted.traces, audit_id) == expected, 20)
+    kept = counted.system.rows("SELECT count(*) FROM audits WHERE traceparent IS NOT NULL")
+    assert kept[0][0] == 0
+
+
+def _names_of_trace(received: Received, audit_id: str) -> set[str]:
+    """Return the names of the spans in the trace that has this audit."""
+    spans = spans_of(received)
+    (trace_id,) = {span.trace_id for span in spans if audit_id in attributes_of(span).values()} or {
+        b""
+    }
+    return {span.name for span in spans if span.trace_id == trace_id}
 
 
 def test_every_exported_metric_is_in_the_docs(counted: Counted) -> None:
