@@ -10,15 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from service.config import Config
+from service.errors import ConfigError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
 _SCOPE: Final = "tallystick"
+_EXPORTER: Final = "opentelemetry.exporter"
 # A process that ends loses the spans of so much time.
 _DELAY_MS: Final = 1_000
 _EXPORT_SECONDS: Final = 5.0
@@ -79,6 +82,8 @@ _active: ContextVar[Sequence[Any]] = ContextVar("active_spans", default=())
 def start_traces(config: Config) -> None:
     """Trace this process from now on, if an address is set."""
     global _tracing
+    if config.traces_url and find_spec(_EXPORTER) is None:
+        raise ConfigError("TRACES_URL needs the packages of the extra `traces`, see the guide")
     _tracing = Tracing(config) if config.traces_url else None
 
 

@@ -28,6 +28,8 @@ VALUES = {
     "STRIPE_WEBHOOK_SECRET": "whsec_x",
     "PADDLE_WEBHOOK_SECRET": "pdl_x",
     "BACKUP_KEY": f"AGE-SECRET-KEY-1{'Q' * 58}",
+    "SENTRY_DSN": "https://key@sentry.example.com/1",
+    "TRACES_HEADERS": "authorization=Bearer key",
     "SPARK_REMOTE": "sc://spark.example.com/;token=t",
 }
 DOC = Path(__file__).parents[3] / "docs" / "operations.md"
