@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from traceback import extract_tb
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from service.config import Config
@@ -67,7 +67,7 @@ class ErrorReports:
             self._seen[kind] += 1
         import sentry_sdk
 
-        sentry_sdk.capture_event(event)
+        sentry_sdk.capture_event(cast(Any, event))
 
     def flush(self) -> None:
         """Wait until what was reported is sent, in a process that is about to exit."""
@@ -98,7 +98,7 @@ class ErrorReports:
             propagate_traces=False,
             send_client_reports=False,
             server_name="",
-            before_send=keep_allowed,
+            before_send=cast(Any, keep_allowed),
         )
         self._process_id = os.getpid()
 
