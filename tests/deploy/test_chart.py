@@ -96,7 +96,8 @@ def _schema(schemas: dict[str, Any], version: str, kind: str) -> Any:
 def test_every_process_of_the_procfile_is_a_deployment(rendered: Objects) -> None:
     commands = {name: container["command"] for name, container in _containers(rendered)}
     ours = {f"r-{name}/{name}": command for name, command in PROCESSES.items()}
-    counters = {f"r-{name}/counters": PROCESSES["metrics"] for name in ("web", "worker")}
+    counting = ("web", "worker", "mail", "notices", "sweeper")
+    counters = {f"r-{name}/counters": PROCESSES["metrics"] for name in counting}
     assert commands.pop("r-backup/backup", BACKUP) == BACKUP
     assert commands == {**ours, **counters, "r-migrate/migrate": MIGRATE}
     assert load(CHART / "values.yaml")["processes"].keys() == PROCESSES.keys()
