@@ -54,10 +54,17 @@ RECORDS: Final = 20
 UPLOADED: Final = 3
 # What is stored for an audit is committed long before.
 ORPHAN_SECONDS: Final = 15.0
-MAKE_QUIET: Final = "UPDATE call_files SET created_at = now() - interval '1 hour'"
+# In whatever order the service locks rows, this doesn't wait for them.
+MAKE_QUIET: Final = """
+    UPDATE call_files SET created_at = now() - interval '1 hour'
+    WHERE id IN (SELECT id FROM call_files WHERE replaced_at IS NULL FOR UPDATE SKIP LOCKED)
+"""
 MAKE_OLD: Final = """
     UPDATE audits SET finished_at = now() - interval '8 days'
-    WHERE status = 'done' AND raw_purged_at IS NULL AND random() < 0.1
+    WHERE id IN (
+        SELECT id FROM audits WHERE status = 'done' AND raw_purged_at IS NULL AND random() < 0.1
+        FOR UPDATE SKIP LOCKED
+    )
 """
 AUDITS: Final = """
     SELECT audits.*, reports.document FROM audits LEFT JOIN reports ON audit_id = audits.id
