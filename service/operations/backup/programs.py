@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, Final, cast
@@ -98,6 +99,7 @@ def _candidates(name: str) -> Iterator[Path]:
         yield embedded
 
 
+@cache
 def _version_of(program: Path) -> int:
     """Return the major version of a program; 0 if it doesn't run."""
     ran = subprocess.run(  # noqa: S603 - a program of PostgreSQL
