@@ -142,19 +142,22 @@ class Engine:
     ) -> tuple[Calls, tuple[str, ...]]:
         """Split the calls of each key, in order of `number`, at pauses longer than this.
 
-        Adds `pause_us`, null for the first call of a part, and `part`; the result names the columns
-        that identify a part.
+        Adds `pause_us`, null for the first call of a part, `next_us`, the pause after a call, null
+        for the last call of a part, and `part`; the result names the columns that identify a part.
         """
         before = nw.col("at_us").shift(1).over(*keys, order_by="number")
+        after = nw.col("at_us").shift(-1).over(*keys, order_by="number") - nw.col("at_us")
+        next_us = nw.when(nw.col("next_us") <= longest_us).then(nw.col("next_us"))
         part = nw.col("is_new").cum_sum().over(*keys, order_by="number").cast(nw.Int64)
         within = nw.when(nw.col("is_new") == 0).then(nw.col("pause_us"))
         split = (
-            calls.with_columns((nw.col("at_us") - before).alias("pause_us"))
+            calls.with_columns((nw.col("at_us") - before).alias("pause_us"), after.alias("next_us"))
             .with_columns(
+                next_us.alias("next_us"),
                 (nw.col("pause_us") > longest_us)
                 .fill_null(value=False)
                 .cast(nw.Int32)
-                .alias("is_new")
+                .alias("is_new"),
             )
             .with_columns(part.alias("part"), within.alias("pause_us"))
         )
@@ -163,6 +166,14 @@ class Engine:
         # One key instead of two halves the time of all that follows.
         part = nw.col(*keys).cast(nw.Int64) * _MOST_PARTS + nw.col("part")
         return split.with_columns(part.alias("part")), ("part",)
+
+    def filter_near(self, calls: Calls, same: Sequence[str], most: int) -> Calls:
+        """Drop calls that have no pair among the calls that are equal in these columns.
+
+        A pair is two calls with at most `most - 1` of the given calls between them. An engine may
+        keep calls without a pair, where finding them takes longer than it saves.
+        """
+        return calls
 
     def filter_expensive(self, calls: Calls, key: str, most: int) -> Calls:
         """Drop calls that `pick_most_expensive` would not return, if they can be found easily."""

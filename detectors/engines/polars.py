@@ -19,6 +19,9 @@ _SMALL: Final = 10_000  # rows of a table that is searched for each part of a fr
 _ROW: Final = "row_of_table"
 _PLACE: Final = "place_before_sorting"
 _NARROW_MOST: Final = 2**31 - 1
+_NEAREST: Final = 8  # rows that a row is compared with
+_MIXED: Final = "mixed_columns"
+_FACTOR: Final = 2_654_435_761  # a prime near the golden section of 32 bits
 
 
 def scan(paths: str) -> Calls:
@@ -176,9 +179,11 @@ class PolarsEngine(Engine):
         is_first = (key != key.shift(1)).fill_null(value=True)
         pause = pl.when(~pl.col("is_first")).then(at - at.shift(1))
         is_new = (pl.col("pause_us") > longest_us).fill_null(value=True)
+        after = at.shift(-1) - at
+        is_next = (key == key.shift(-1)) & (after <= longest_us)
         split: Calls = nw.from_native(
             calls.to_native()
-            .with_columns(is_first.alias("is_first"))
+            .with_columns(is_first.alias("is_first"), pl.when(is_next).then(after).alias("next_us"))
             .with_columns(pause.alias("pause_us"))
             .with_columns(is_new.alias("is_new"))
             .with_columns(
@@ -188,6 +193,20 @@ class PolarsEngine(Engine):
             .drop("is_first")
         )
         return split, ("part",)
+
+    def filter_near(self, calls: Calls, same: Sequence[str], most: int) -> Calls:
+        """Compare a number that mixes the columns with those of the rows before.
+
+        Calls are in order of number. Other calls rarely have the same number; these are kept.
+        """
+        if most > _NEAREST:
+            return calls
+        mixed = calls.to_native().with_columns(_mix(same))
+        number = pl.col(_MIXED)
+        is_near = pl.any_horizontal(number == number.shift(each) for each in range(1, most + 1))
+        paired = mixed.select(number).filter(is_near)
+        kept: Calls = nw.from_native(mixed.join(paired, on=_MIXED, how="semi").drop(_MIXED))
+        return kept
 
     def pick_most_expensive(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
         candidates = self.filter_expensive(calls, key, most).to_native()
@@ -232,6 +251,16 @@ def _gather(values: pl.Series, key: str) -> pl.Expr:
     at = pl.col(key)
     looked_up = at.map_batches(values.gather, return_dtype=values.dtype, is_elementwise=True)
     return looked_up.alias(values.name)
+
+
+def _mix(names: Sequence[str]) -> pl.Expr:
+    """Return a number of 32 bits that is equal for rows that are equal in these columns."""
+    mixed: pl.Expr = pl.lit(0, pl.UInt32)
+    for name in names:
+        # Integers of 32 bits wrap around.
+        low = pl.col(name).cast(pl.UInt32, wrap_numerical=True)
+        mixed = (mixed + low) * pl.lit(_FACTOR, pl.UInt32)
+    return mixed.alias(_MIXED)
 
 
 def _is_narrow(column: pl.Series) -> bool:

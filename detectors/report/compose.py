@@ -89,7 +89,11 @@ def _select(parts: Iterable[_Part], composed: Mapping[str, str]) -> list[_Part]:
     return [part for part in parts if composed.get(part.confidence) == part.amount]
 
 
-def compose_savings(flagged: Sequence[Calls], claims: Set[tuple[int, str]] = EVERY_CLAIM) -> Calls:
+def compose_savings(
+    flagged: Sequence[Calls],
+    claims: Set[tuple[int, str]] = EVERY_CLAIM,
+    largest: int | None = None,
+) -> Calls:
     """Return what each flagged call of the window saves, as the columns of `find_columns`.
 
     With s a detector's saving on a call of cost c, a sum is c (1 - the product of all 1 - s/c). A
@@ -99,7 +103,7 @@ def compose_savings(flagged: Sequence[Calls], claims: Set[tuple[int, str]] = EVE
     """
     parts, columns = _parts(claims), find_columns(claims).values()
     # One column per part, so that the terms of a call are summed in a fixed order.
-    wide = []
+    wide = {}
     for index, calls in enumerate(flagged):
         kinds = {kind for part in parts if part.detector == index for kind in part.kinds}
         if kinds:
@@ -107,15 +111,27 @@ def compose_savings(flagged: Sequence[Calls], claims: Set[tuple[int, str]] = EVE
                 nw.col("in_window"), nw.col("cost_usd") > 0, nw.col("kind").is_in(sorted(kinds))
             )
             amounts = [part.of(index).alias(part.name) for part in parts]
-            wide.append(counted.select("number", "cost_usd", *amounts))
-    savings = (
-        nw.concat(wide, how="vertical")
-        .group_by("number")
-        .agg(nw.col("cost_usd").max(), *[nw.col(part.name).sum() for part in parts])
-    )
+            wide[index] = counted.select("number", "cost_usd", *amounts)
+    savings = _add_up(wide, [part.name for part in parts], largest)
     composed = [_compose(name, SUMS[name], parts) for name in SUMS if name in columns]
     steps = [step for name, step in zip(_STEPS, _steps(parts), strict=True) if name in columns]
     return savings.select("number", *composed, *steps)
+
+
+def _add_up(wide: Mapping[int, Calls], names: Sequence[str], largest: int | None) -> Calls:
+    """Return each call once, with the sum of each part."""
+    alone, several = [], [*wide.values()]
+    if largest is not None and largest in wide:
+        others = [calls for index, calls in wide.items() if index != largest]
+        alone, several = [wide[largest]], others
+        if others:
+            numbers = nw.concat([calls.select("number") for calls in others], how="vertical")
+            alone = [wide[largest].join(numbers, on="number", how="anti")]
+            several = [wide[largest].join(numbers.unique(), on="number", how="semi"), *others]
+    if several:
+        sums = [nw.col("cost_usd").max(), *[nw.col(name).sum() for name in names]]
+        alone.append(nw.concat(several, how="vertical").group_by("number").agg(*sums))
+    return nw.concat(alone, how="vertical") if len(alone) > 1 else alone[0]
 
 
 def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> nw.Expr:

@@ -1,6 +1,6 @@
 """The audit of some logs on one engine: priced calls, flagged calls, and a report of each log."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -33,6 +33,7 @@ from detectors.report.evidence import Detail, collect_details
 from detectors.report.findings import write_findings
 from detectors.report.impacts import (
     Group,
+    Impact,
     drop_findings,
     limit_lows,
     measure,
@@ -169,6 +170,7 @@ class Audits:
         saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in self.logs]
         if not claims:
             return saved
+        largest = None if self.engine.has_few_calls else _find_largest(priced + wider)
         if self.engine.has_few_calls and self.engine.reuses_plans:
             claims = EVERY_CLAIM
         counting = [
@@ -177,7 +179,7 @@ class Audits:
         ]
 
         def plan(calls: Calls, *found: Calls) -> list[Calls]:
-            combined = compose_savings(found, claims)
+            combined = compose_savings(found, claims, largest)
             if not self.keys:
                 return [combined]
             logs = calls.select("number", *self.keys)
@@ -284,6 +286,14 @@ class Audits:
         """Check whether the group's dollars are a list-price cost and not a bill."""
         listing = self.book.find_listing(group.provider, group.model)
         return listing is not None and listing.is_equivalent
+
+
+def _find_largest(impacts: Sequence[Impact]) -> int:
+    """Return the index of the detector that flags most of the calls of these impacts."""
+    calls = Counter[int]()
+    for impact in impacts:
+        calls[impact.detector_index] += impact.ever_calls
+    return max(calls, key=calls.__getitem__)
 
 
 def _iso(microseconds: int | None) -> str | None:

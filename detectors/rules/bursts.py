@@ -1,12 +1,13 @@
 """Splits equal calls into bursts, and says what the bursts of a group have in common."""
 
 from collections.abc import Sequence
+from math import floor
 from typing import Final
 
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engines import Calls, engine_of
 from detectors.rules.detector import QUANTILE_MARGIN
 
 _HASH: Final = ("group", "prefix")
@@ -56,15 +57,31 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
         )
         .drop("alike", "hashed")
     )
-    others = calls.filter(~is_hashed).with_columns(completion.alias("shape"))
-    shaped = nw.concat([hashed, others], how="vertical").filter((nw.col("shape") < 0) | has_shape)
-    least = thresholds.d4_min_burst_calls
+    others = calls.filter(~is_hashed).with_columns(completion.alias("shape")).filter(has_shape)
+    least, most = thresholds.d4_min_burst_calls, _farthest(thresholds)
+    if most:
+        others = engine_of(calls).filter_near(others, _IDENTITY, most)
+    hashed = hashed.filter((nw.col("shape") < 0) | has_shape)
+    shaped = nw.concat([hashed, others], how="vertical")
     # By one number first, which few calls share by chance: four columns take twice as long.
     return _filter_repeated(
         _filter_repeated(shaped.with_columns(_mixed().alias("mixed")), ["mixed"], least),
         _IDENTITY,
         least,
     )
+
+
+def _farthest(thresholds: Thresholds) -> int:
+    """Return how far apart the nearest two calls of a dense burst can be; 0 for any distance.
+
+    Of c calls that are a share s of all calls from the first to the last, the c - 1 distances add
+    up to at most c / s - 1. Their mean is largest for the fewest calls.
+    """
+    calls = thresholds.d4_min_burst_calls
+    share = thresholds.d4_same_shape_min_share - QUANTILE_MARGIN
+    if calls < 2 or share <= 0:
+        return 0
+    return max(floor((calls / share - 1) / (calls - 1) + QUANTILE_MARGIN), 1)
 
 
 def _mixed() -> nw.Expr:

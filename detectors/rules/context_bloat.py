@@ -70,19 +70,28 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
         )
     )
     norm, share = nw.col("norm"), thresholds.d3_max_bin_share + QUANTILE_MARGIN
-    large = (
+    # Quantiles take most of the time, and few groups have any prompt that is long enough.
+    candidates = (
         binned.group_by("group", "bin")
-        .agg(
-            nw.len().alias("calls"),
-            prompt.median().alias("median"),
-            prompt.quantile(0.9, "linear").alias("p90"),
-        )
+        .agg(nw.len().alias("calls"), prompt.max().alias("longest"))
         .join(bins, on="bin", how="inner")
         .filter(
             nw.col("calls") >= thresholds.d3_min_calls,
-            nw.col("p90") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN,
+            nw.col("longest") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN,
             nw.col("calls") <= nw.col("bin_calls") * share,
         )
+        .select("group", "bin", "norm")
+    )
+    large = (
+        binned.select("group", "bin", "prompt_tokens")
+        .join(candidates, on=["group", "bin"], how="inner")
+        .group_by("group", "bin")
+        .agg(
+            norm.max(),
+            prompt.median().alias("median"),
+            prompt.quantile(0.9, "linear").alias("p90"),
+        )
+        .filter(nw.col("p90") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN)
         .select("group", "bin", "norm", (nw.col("median") <= norm + QUANTILE_MARGIN).alias("usual"))
     )
     flagged = binned.join(large, on=["group", "bin"], how="inner").filter(prompt > norm)

@@ -28,7 +28,8 @@ def _filter_groups(calls: Calls, thresholds: Thresholds) -> Calls:
 def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[str, ...]]:
     """Number each group's sessions; return the columns that identify one too.
 
-    Calls with a session ID are split by it. `pause_us` is null for a session's first call.
+    Calls with a session ID are split by it. `pause_us` is null for a session's first call, and
+    `next_us`, the pause after a call, for its last.
     """
     keys = ("group", "session") if has(calls, "session") else ("group",)
     longest_us = thresholds.d6_session_gap_seconds * _SECOND_US
@@ -48,7 +49,6 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
         .with_columns(
             overlaps.fill_null(value=False).cast(nw.Int64).alias("overlaps"),
             (at % _SECOND_US != 0).cast(nw.Int64).alias("fraction"),
-            nw.lit(1, nw.Int64).alias("position"),
         )
         .with_columns(
             at.min().over(*session).alias("began"),
@@ -56,19 +56,28 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
             nw.col("overlaps").sum().over(*session).cast(nw.Int64).alias("overlaps"),
             nw.col("fraction").max().over(*session).alias("fraction"),
             pause.median().over(*session).alias("median_pause"),
+            nw.col("number").min().over(*session).alias("first"),
         )
         .filter(
             nw.col("ended") - nw.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
             nw.col("overlaps") <= _most_overlaps(thresholds),
             nw.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
         )
-        .with_columns(
-            (nw.col("position").cum_sum().over(*session, order_by="number") - 1)
-            .cast(nw.Int64)
-            .alias("position")
-        )
     )
-    return _filter_waiting(loops, session, thresholds) if has(sessions, "latency_ms") else loops
+    if has(sessions, "latency_ms"):
+        loops = _filter_waiting(loops, session, thresholds)
+    return _number_calls(loops, session)
+
+
+def _number_calls(loops: Calls, session: tuple[str, ...]) -> Calls:
+    if not has(loops, "session"):
+        # Numbers have no gaps within a group, and the session's calls are all in between.
+        position = nw.col("number").cast(nw.Int64) - nw.col("first").cast(nw.Int64)
+        return loops.with_columns(position.alias("position"))
+    position = nw.col("position").cum_sum().over(*session, order_by="number") - 1
+    return loops.with_columns(nw.lit(1, nw.Int64).alias("position")).with_columns(
+        position.cast(nw.Int64).alias("position")
+    )
 
 
 def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
@@ -101,14 +110,12 @@ def _most_overlaps(thresholds: Thresholds) -> nw.Expr:
 def _filter_waiting(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
     """Keep the sessions that wait for each answer; those without enough latencies stay."""
     latency_us = nw.col("latency_ms") * _MILLISECOND_US
-    following = nw.col("pause_us").shift(-1).over(*session, order_by="number")
-    idle_us = nw.when(nw.col("latency_ms") >= 0).then(nw.col("idle_us") - latency_us)
+    idle_us = nw.when(nw.col("latency_ms") >= 0).then(nw.col("next_us") - latency_us)
     least = nw.col("calls") * (thresholds.d6_min_latency_share - QUANTILE_MARGIN)
     shortest = -thresholds.d6_overlap_gap_seconds * _SECOND_US - QUANTILE_MARGIN
     waits = (nw.col("median_idle") >= shortest).fill_null(value=False)
     return (
-        loops.with_columns(following.alias("idle_us"))
-        .with_columns(
+        loops.with_columns(
             (nw.col("latency_ms") >= 0).cast(nw.Int64).alias("timed"), idle_us.alias("idle_us")
         )
         .with_columns(

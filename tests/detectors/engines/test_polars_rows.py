@@ -1,9 +1,10 @@
 """Rows of small tables found by label, and calls put in order, without joins and full sorts."""
 
+import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from detectors.engines import lookup
+from detectors.engines import Engine, engine_of, lookup
 from detectors.engines.sorting import argsort
 
 TABLE = pl.DataFrame({"route": ["b", "a", "a"], "model": ["x", "y", "x"]})
@@ -45,3 +46,13 @@ def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
     assert calls[rows].equals(calls.sort(order))
     shuffled = calls.sample(fraction=1.0, shuffle=True, seed=2)
     assert shuffled[argsort(shuffled, order)].equals(calls.sort(order))
+
+
+@pytest.mark.parametrize(("most", "kept"), [(1, [4, 5]), (2, [0, 2, 4, 5, 7]), (99, [*range(9)])])
+def test_calls_without_a_pair_nearby_are_dropped(most: int, kept: list[int]) -> None:
+    """A call that is equal to a pair stays; too far a distance is not worth a search."""
+    rows = pl.DataFrame({"a": [1, 2, 1, -4, 2**40, 2**40, 5, 1, 2], "b": 7})
+    calls = nw.from_native(rows.with_row_index("number").lazy())
+    near = engine_of(calls).filter_near(calls, ["a", "b"], most)
+    assert near.collect("polars")["number"].sort().to_list() == kept
+    assert Engine().filter_near(calls, ["a", "b"], most) is calls

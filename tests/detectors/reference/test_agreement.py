@@ -4,12 +4,16 @@ from collections import Counter
 from functools import cache
 from random import Random
 
+import narwhals.stable.v2 as nw
 import pytest
 from msgspec.structs import replace
 
 import detectors
 from detectors import Report
 from detectors.contract import UsageRecord
+from detectors.report.result.document import find_calls
+from detectors.rules import DETECTORS
+from detectors.rules.detector import INFORMATIONAL
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.compare import assert_agrees, assert_evidence, assert_ranked
 from tests.detectors.reference.limits import Limits, draw_thresholds
@@ -74,6 +78,17 @@ def test_an_audit_agrees_with_the_reference(seed: int) -> None:
     assert_agrees(report, _outcome(seed))
     assert_ranked(report)
     assert_evidence(report)
+
+
+def test_no_detector_claims_savings_of_one_call_twice() -> None:
+    """`compose_savings` relies on it. The logs are audited together, so one report has them all."""
+    with find_calls(_reports()[SEEDS[1]]).reopen() as frames:
+        for detector, found in zip(DETECTORS, frames.found, strict=True):
+            claimed = [
+                n for n, kind in enumerate(detector.kinds) if kind.confidence != INFORMATIONAL
+            ]
+            numbers = found.filter(nw.col("kind").is_in(claimed)).select("number")
+            assert not numbers.collect("polars").is_duplicated().any()
 
 
 @pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 10))

@@ -1,6 +1,6 @@
 """Savings that overlap on one call, by how sure they are, worked out by hand."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -54,13 +54,24 @@ def compose(*rows: tuple[int, Row], spent: int = 100, factor: int = 1) -> Saving
         own = [each for detector, each in rows if detector == index]
         flagged.append(nw.from_native(pl.DataFrame(own, SCHEMA).lazy()))
     claimed = {(index, DETECTORS[index].kinds[each["kind"]].confidence) for index, each in rows}
-    saved = [sum_up(flagged, claims, spent, factor) for claims in (EVERY_CLAIM, claimed)]
-    assert saved[0] == saved[1]  # claims of no call make no difference
-    return saved[0]
+    # Claims of no call make no difference, nor does which detector's calls are not grouped.
+    largest = [None, *({index for index, _ in rows} if _are_once(rows) else ())]
+    saved, *others = (
+        sum_up(compose_savings(flagged, claims, each), claims, spent, factor)
+        for claims in (EVERY_CLAIM, claimed)
+        for each in largest
+    )
+    assert all(other == saved for other in others)
+    return saved
 
 
-def sum_up(flagged: list[Calls], claims: Set[tuple[int, str]], spent: int, factor: int) -> Savings:
-    combined: pl.DataFrame = compose_savings(flagged, claims).collect("polars").to_native()
+def _are_once(rows: Sequence[tuple[int, Row]]) -> bool:
+    calls = [(index, each["number"]) for index, each in rows]
+    return len(set(calls)) == len(calls)
+
+
+def sum_up(calls: Calls, claims: Set[tuple[int, str]], spent: int, factor: int) -> Savings:
+    combined: pl.DataFrame = calls.collect("polars").to_native()
     summed = dict.fromkeys(COMBINED, Decimal(0))
     for name, column in find_columns(claims).items():
         summed[name] = Decimal(str(round(combined[column].sum(), 9)))
