@@ -166,9 +166,11 @@ def _asked(browser: Browser, site: Site, address: str) -> Iterator[Page]:
         assert window.take_complaints() == []
 
 
+@pytest.mark.stress
 def test_fewer_scopes_than_requested_can_be_granted(
     browser: Browser, site: Site, redirect_uri: str
 ) -> None:
+    """By default, `test_oauth.py` of the web grants fewer."""
     client = Authlib(site.system.base_url, _register(site, redirect_uri))
     with _asked(browser, site, client.ask()) as page:
         page.get_by_label("Read the findings of each audit").uncheck()
@@ -184,7 +186,9 @@ def test_fewer_scopes_than_requested_can_be_granted(
     assert client.read().status_code == requests.codes.unauthorized
 
 
+@pytest.mark.stress
 def test_denial_redirects_without_a_code(browser: Browser, site: Site, redirect_uri: str) -> None:
+    """By default, the next test cancels, too."""
     client = Authlib(site.system.base_url, _register(site, redirect_uri))
     with _asked(browser, site, client.ask()) as page:
         page.get_by_role("button", name="Cancel").click()
@@ -220,7 +224,9 @@ def test_the_browser_follows_the_answer_to_every_kind_of_address(
         assert answer_of(sent.value.url)["state"] == client.state
 
 
+@pytest.mark.stress
 def test_the_example_application_shows_what_it_may_read(browser: Browser, site: Site) -> None:
+    """By default, `test_api_guides.py` runs it without a browser."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]  # free by the time that the application listens

@@ -84,7 +84,9 @@ def test_the_library_is_there_and_no_web_service(empty: Path) -> None:
     assert said.strip().endswith(", []]")
 
 
+@pytest.mark.stress
 def test_the_notebooks_code_works_there(empty: Path) -> None:
+    """By default, the command and the library do."""
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     (empty / "walk.py").write_text("\n".join([*code, "print(report._repr_html_())"]))

@@ -31,7 +31,7 @@ from tests.detectors.engines.frames import (
 from tests.detectors.engines.test_record_v2 import FRAME as WITH_NEW_COLUMNS
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
-from tests.worker.support.promises import at_a_fortieth, at_both_scales
+from tests.worker.support.promises import at_a_fortieth
 
 # Logs that between them have every kind of finding, price changes within and duplicate rows.
 SEEDS = (106, 39)
@@ -106,7 +106,7 @@ def _cuts(text: bytes, share: float) -> list[int]:
     )
 
 
-@at_both_scales
+@at_a_fortieth
 @pytest.mark.parametrize("write", [logs.as_csv, logs.as_chat_completions], ids=["csv", "jsonl"])
 def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes], share: float) -> None:
     text = write(_log(9)[:12])

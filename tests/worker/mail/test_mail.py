@@ -155,7 +155,9 @@ def test_overdue_mails_fail(system: System, sink: Sink, change: str, error: str)
     assert sink.mails_to(email) == []
 
 
+@pytest.mark.stress
 def test_a_database_that_restarts_meanwhile_loses_no_mail(system: System, sink: Sink) -> None:
+    """By default, an audit survives it in `test_process.py`."""
     with _stopped_mail_worker(system):
         asked = [_ask(system) for _ in range(2)]
     system.servers.restart_postgres(immediate=True)

@@ -50,7 +50,9 @@ def test_another_sweeper_takes_over(two_sweepers: System) -> None:
     assert system.log_of("sweeper-1").count("sweeper_leads") == led + 1
 
 
+@pytest.mark.stress
 def test_it_goes_on_after_the_database_crashed(system: System) -> None:
+    """By default, a worker does in `test_process.py`."""
     with system.without_workers():
         (audit_id,) = system.ingest()
         system.servers.restart_postgres(immediate=True)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import requests
 
-from tests.worker.support.promises import Note, at_a_fortieth, scaled
+from tests.worker.support.promises import Note, in_full_only, scaled
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 
@@ -16,8 +16,9 @@ FEWEST_CLIENTS = 30  # more than the threads that serve them
 EXPECTED = {201, 429, 503}
 
 
-@at_a_fortieth
+@in_full_only
 def test_it_answers_every_client_in_time(web_only: System, note: Note, share: float) -> None:
+    """By default, the next test has clients that wait for the database."""
     clients = max(scaled(300, share), FEWEST_CLIENTS)
     ends_at = time.monotonic() + 60 * share
     body = batch(10)

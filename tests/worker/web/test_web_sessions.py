@@ -23,7 +23,7 @@ from tests.worker.support.mailing import (
     sign_in,
     wait_for_link,
 )
-from tests.worker.support.promises import Note, always_in_full, at_a_third, in_full_only, in_turn
+from tests.worker.support.promises import Note, always_in_full, in_full_only, in_turn
 from tests.worker.support.system import System
 
 FOREIGN = (
@@ -91,10 +91,11 @@ def test_no_other_site_posts_any_form(system: System, sink: Sink, note: Note, sh
     assert tries >= 8 * len(FOREIGN)
 
 
-@at_a_third
+@in_full_only
 def test_no_form_of_a_page_is_accepted_without_its_token(
     system: System, sink: Sink, note: Note, share: float
 ) -> None:
+    """By default, the tests of the pages send forms without their token."""
     headers, other = sign_in(system, sink), sign_in(system, sink)
     page = get(system, SESSIONS, **other)
     foreign = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
@@ -135,7 +136,9 @@ def _unsafe_routes() -> list[tuple[str, str]]:
     )
 
 
+@pytest.mark.stress
 def test_sessions_are_listed_and_revoked(system: System, sink: Sink) -> None:
+    """By default, `test_settings.py` lists them, and `test_ending_access.py` ends them."""
     email = new_address()
     one, two, three = (sign_in(system, sink, email) for _ in range(3))
     page = get(system, SESSIONS, **one)
@@ -158,7 +161,9 @@ def test_sessions_are_listed_and_revoked(system: System, sink: Sink) -> None:
     assert is_signed_in(system, other_person)
 
 
+@pytest.mark.stress
 def test_a_session_of_somebody_else_is_as_missing_as_none(system: System, sink: Sink) -> None:
+    """By default, `test_access_matrix.py` compares such answers."""
     mine, email = sign_in(system, sink), new_address()
     sign_in(system, sink, email)
     [(foreign,)] = system.rows(

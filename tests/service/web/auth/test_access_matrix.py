@@ -77,7 +77,7 @@ def test_no_cell_names_a_credential_that_is_none() -> None:
     assert {one for row in TABLE.values() for one in row.taken} <= set(CREDENTIALS)
 
 
-@pytest.mark.parametrize("route", sampled(TABLE, 4), ids=" ".join)
+@pytest.mark.parametrize("route", sampled(TABLE, 8), ids=" ".join)
 def test_a_route_gives_who_may_and_some_who_may_not_the_response_in_the_table(
     app: Flask, sessions: "sessionmaker[Session]", route: Route
 ) -> None:

@@ -38,6 +38,7 @@ from tests.worker.support.promises import (
     always_in_full,
     at_a_twentieth,
     at_both_scales,
+    in_full_only,
     sampled,
     scaled,
 )
@@ -73,11 +74,14 @@ def test_of_fifty_uploads_at_once_as_many_pass_as_there_are_credits(
     note(f"3 of {CLIENTS} uploads on {credits} credits exactly {credits} pass", rounds, losses)
 
 
-@at_both_scales
+@in_full_only
 def test_a_hundred_uploads_with_one_key_have_one_effect(
     live: LiveService, note: Note, share: float
 ) -> None:
-    """Even with a single credit, nobody is asked to pay for a file that is already paid for."""
+    """Even with a single credit, nobody is asked to pay for a file that is already paid for.
+
+    By default, two tabs have one key in the test below.
+    """
     tries, losses = scaled(100, share), 0
     for credits in (1, 2):
         person, before = add_person(live.sessions, credits), live.blob_names()
@@ -219,10 +223,11 @@ def _growing_log() -> bytes:
     return b"ts,provider,model,prompt_tokens,completion_tokens\n" + row * 60_000
 
 
-@at_both_scales
+@in_full_only
 def test_uploads_go_on_without_redis_and_rejected_ones_stay_free(
     database_url: str, servers_folder: Path, tmp_path: Path, note: Note, share: float
 ) -> None:
+    """By default, `test_upload_limits.py` does without Redis."""
     tries, losses = scaled(30, share), 0
     with EmbeddedServers(servers_folder / "redis alone", with_postgres=False) as servers:
         live = start_live_service(database_url, servers.redis_url, tmp_path, **ONE_PROCESS)
