@@ -58,8 +58,15 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return windows.audit_window(files, 400, TERMS).report
 
 
-@pytest.mark.parametrize("few", [records._FEW_CALLS, 0], ids=["few", "many"])
-@pytest.mark.parametrize("most", [windows._MOST_CATEGORIES, 0], ids=["categories", "texts"])
+@pytest.mark.parametrize(
+    ("few", "most"),
+    [
+        pytest.param(records._FEW_CALLS, windows._MOST_CATEGORIES, id="few, categories"),
+        pytest.param(0, 0, id="many, texts"),
+        pytest.param(records._FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
+        pytest.param(0, windows._MOST_CATEGORIES, id="many, categories", marks=pytest.mark.stress),
+    ],
+)
 def test_any_files_of_any_number_of_calls_give_the_same_report(
     alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
